@@ -12,7 +12,6 @@
 #include "flatbuffer/module_reader.h"
 #include "module/code_check.h"
 #include "module/import.h"
-#include "module/import_flatbuffer.h"
 #include "module/resolve.h"
 #include "output.h"
 #include "value/value.h"
@@ -165,7 +164,7 @@ class Gatherer {
   std::map<value::StorageKey, size_t> storages_;
 };
 
-// A flatbuffer's only parts that lie in the file as they are used.
+// The storages are the parts of a flatbuffer that inspect can list as it lists the records of an archive.
 Result<Ref<archive::ZipReader>> storages_of_flatbuffer(Ref<archive::ZipSource> source) {
   TENON_ASSIGN(const flatbuffer::ModuleReader reader, flatbuffer::ModuleReader::open(*source, {}));
   return archive::ZipReader::of_ranges(std::move(source), reader.storages(), "storage_data/");
@@ -211,7 +210,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   ArchiveFacts facts;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
   if (!source.is_ok()) return of_file(input, source.status());
-  TENON_ASSIGN(facts.is_flatbuffer, module::begins_as_flatbuffer(*source.value()));
+  facts.is_flatbuffer = input.is_flatbuffer();
   Result<Ref<archive::ZipReader>> container =
       facts.is_flatbuffer ? storages_of_flatbuffer(std::move(source).value()) : archive::ZipReader::open(std::move(source).value(), check);
   if (!container.is_ok()) return of_file(input, container.status());

@@ -1,5 +1,5 @@
-// What `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file of torch.save, gathered before anything is
-// printed.
+// Gathers what `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file of
+// torch.save, before anything is printed.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ class ZipReader : public Counted {
   // The source stays as long as the reader.
   static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure, const ZipLimits& limits = {});
 
-  // Ranges of a file of another kind, as records without checksums, whose names are "0", "1" and on
-  // behind the prefix. The caller has checked that they lie in the source.
+  // Reads ranges of a file that is no zip archive as if each were a record without a checksum. Range i
+  // has the name `name_prefix` + "i". The caller has checked that the ranges lie in the source.
   struct Range {
     uint64_t offset = 0;
     uint64_t nbytes = 0;

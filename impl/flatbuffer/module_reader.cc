@@ -5,16 +5,13 @@
 #ifdef TENON_HAS_FLATBUFFERS
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 
-#ifdef TENON_FLATBUFFERS_GENERATED
-#include <module_generated.h>  // of the version of FlatBuffers that is installed
-#else
-#include "flatbuffer/module_generated.h"
-#endif
 #include "bytecode/instruction.h"
+#include "flatbuffer/form.h"
+#include "flatbuffer/scout.h"
 #include "os/limits.h"
 #include "os/mapping.h"
 #include "value/scalar_type.h"
@@ -39,11 +36,10 @@ using Text = ::flatbuffers::String;
 template <typename T>
 using Tables = Vector<::flatbuffers::Offset<T>>;
 
-constexpr uint64_t kMostFileNbytes = uint64_t{1} << 31;
 constexpr uint64_t kLeastNbytes = 12;  // the root's offset, the identifier, a table
-// What values and functions take in memory, for each byte of the file besides its storages, and for
-// the smallest file. Parts of a file can be used many times: without a bound a small one could fill
-// the memory.
+// The memory that values and functions may take: so much for each byte of the file besides its storages,
+// and some for the smallest file. A file can name one part many times, so a small file could fill the
+// memory without this bound.
 constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // What a value takes, at most on average.
@@ -58,116 +54,6 @@ uint32_t size_of(const Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// Follows offsets in bytes that nobody has verified. Each number is copied before it is looked at.
-class Scout {
- public:
-  using ReadAt = std::function<bool(uint64_t offset, void* to, uint64_t nbytes)>;
-  Scout(uint64_t nbytes, ReadAt read_at) : nbytes_(nbytes), read_at_(std::move(read_at)) {}
-
-  // Where the root table, the table of a vector's item, or what a table's field points to begins. 0: nowhere.
-  uint64_t root() const { return follow(0); }
-  uint64_t follow(uint64_t at) const {
-    const std::optional<uint32_t> offset = number(at);
-    return offset && *offset != 0 && at + *offset < nbytes_ ? at + *offset : 0;
-  }
-  uint64_t item(uint64_t vector, uint64_t index) const { return follow(vector + 4 + 4 * index); }
-  uint64_t field(uint64_t table, uint16_t place) const {
-    const std::optional<uint32_t> back = number(table);
-    if (!back) return 0;
-    const auto vtable = static_cast<uint64_t>(static_cast<int64_t>(table) - static_cast<int32_t>(*back));
-    uint16_t size = 0;
-    uint16_t offset = 0;
-    if (!read(vtable, &size) || place >= size || !read(vtable + place, &offset) || offset == 0) return 0;
-    return table + offset;
-  }
-  uint64_t pointed(uint64_t table, uint16_t place) const {
-    const uint64_t at = field(table, place);
-    return at == 0 ? 0 : follow(at);
-  }
-  // Of a vector; 0 where there is none, or where it leaves the file.
-  uint64_t count(uint64_t vector) const {
-    const std::optional<uint32_t> count = vector == 0 ? std::nullopt : number(vector);
-    return count && *count <= nbytes_ - vector - 4 ? *count : 0;
-  }
-  uint8_t byte(uint64_t at) const {
-    uint8_t value = 0;
-    return read(at, &value) ? value : 0;
-  }
-
- private:
-  template <typename T>
-  bool read(uint64_t at, T* out) const {
-    if (at > nbytes_ || nbytes_ - at < sizeof(T) || !read_at_(at, out, sizeof(T))) return false;
-    *out = ::flatbuffers::EndianScalar(*out);
-    return true;
-  }
-  std::optional<uint32_t> number(uint64_t at) const {
-    uint32_t value = 0;
-    return read(at, &value) ? std::optional(value) : std::nullopt;
-  }
-
-  uint64_t nbytes_;
-  ReadAt read_at_;
-};
-
-// Where the storages seem to be, joined where they touch, in order.
-std::vector<StorageRange> likely_storages(const Scout& scout, uint64_t nbytes) {
-  std::vector<StorageRange> found;
-  const uint64_t vector = scout.pointed(scout.root(), form::Module::VT_STORAGE_DATA);
-  const uint64_t count = std::min(scout.count(vector), nbytes / sizeof(uint32_t));
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t data = scout.pointed(scout.item(vector, i), form::StorageData::VT_DATA);
-    if (const uint64_t size = scout.count(data); size != 0) found.push_back({data + sizeof(uint32_t), size});
-  }
-  std::sort(found.begin(), found.end(), [](const StorageRange& one, const StorageRange& other) { return one.offset < other.offset; });
-  std::vector<StorageRange> joined;
-  for (const StorageRange& range : found) {
-    if (joined.empty() || joined.back().offset + joined.back().nbytes < range.offset) {
-      joined.push_back(range);
-    } else {
-      joined.back().nbytes = std::max(joined.back().offset + joined.back().nbytes, range.offset + range.nbytes) - joined.back().offset;
-    }
-  }
-  return joined;
-}
-
-// The verifier bounds the tables that it looks at, and not the texts in their vectors. A file has four
-// bytes for each such text, unless tables share one vector many times, which no writer does.
-bool has_shared_texts(const Scout& scout, uint64_t nbytes) {
-  uint64_t left = nbytes / sizeof(uint32_t);
-  const auto takes = [&left](uint64_t count) {
-    if (count > left) return false;
-    left -= count;
-    return true;
-  };
-  const uint64_t root = scout.root();
-  const uint64_t values = scout.pointed(root, form::Module::VT_IVALUES);
-  const uint64_t value_count = std::min(scout.count(values), left);
-  for (uint64_t i = 0; i < value_count; ++i) {
-    const uint64_t value = scout.item(values, i);
-    const uint64_t type = scout.field(value, form::IValue::VT_VAL_TYPE);
-    if (type == 0 || scout.byte(type) != static_cast<uint8_t>(form::IValueUnion::Function)) continue;
-    const uint64_t function = scout.pointed(value, form::IValue::VT_VAL);
-    if (!takes(scout.count(scout.pointed(function, form::Function::VT_TYPE_ANNOTATIONS)))) return true;
-  }
-  const uint64_t classes = scout.pointed(root, form::Module::VT_OBJECT_TYPES);
-  const uint64_t class_count = std::min(scout.count(classes), nbytes / sizeof(uint32_t));
-  for (uint64_t i = 0; i < class_count; ++i) {
-    if (!takes(scout.count(scout.pointed(scout.item(classes, i), form::ObjectType::VT_ATTR_NAMES)))) return true;
-  }
-  return false;
-}
-
-// PyTorch's numbers (c10/core/QScheme.h).
-std::optional<value::QScheme> qscheme_of(int8_t number) noexcept {
-  switch (number) {
-    case 0: return value::QScheme::kPerTensorAffine;
-    case 1: return value::QScheme::kPerChannelAffine;
-    case 4: return value::QScheme::kPerChannelAffineFloatQParams;
-    default: return std::nullopt;
-  }
-}
-
 }  // namespace
 
 class ModuleReader::Copy {
@@ -175,13 +61,12 @@ class ModuleReader::Copy {
   static Result<std::unique_ptr<Copy>> make(const ZipSource& source, const archive::PickleLimits& limits) {
     const uint64_t nbytes = source.nbytes();
     if (nbytes < kLeastNbytes) return corrupt("the file ends too early");
-    if (nbytes >= kMostFileNbytes) return corrupt("it has 2 GiB or more, which the form cannot have");
+    if (nbytes >= kMostNbytes) return corrupt("it has 2 GiB or more, which the form cannot have");
     auto copy = std::make_unique<Copy>();
     copy->limits_ = limits;
     copy->nbytes_ = nbytes;
-    const Scout of_source(nbytes, [&](uint64_t offset, void* to, uint64_t count) { return source.read(offset, to, count).is_ok(); });
-    // The list of storages is copied itself, so one beyond the limit is refused below.
-    const std::vector<StorageRange> left_out = likely_storages(of_source, std::min(nbytes, limits.max_nbytes));
+    // The list of storages is copied itself, so a list beyond the limit is refused below.
+    const std::vector<StorageRange> left_out = likely_storages(source, limits.max_nbytes);
     uint64_t copied = nbytes;
     for (const StorageRange& range : left_out) copied -= range.nbytes;
     if (copied > limits.max_nbytes) {
@@ -211,7 +96,7 @@ class ModuleReader::Copy {
   const std::vector<StorageRange>& storages() const { return storages_; }
   uint64_t copied() const { return copied_; }
 
-  // Counts what is about to be taken.
+  // Counts memory that the caller is about to take. CORRUPT beyond the bound.
   Status spend(uint64_t count, uint64_t each) {
     if (count <= memory_left_ / each) {
       memory_left_ -= count * each;
@@ -249,9 +134,9 @@ class ModuleReader::Copy {
     return Status::ok();
   }
 
-  // A value that is not a function, in front of `before`.
-  Result<ValueRef> value_at(uint32_t index, uint64_t before) {
-    if (index >= before || index >= values_.size()) {
+  // A value that was read already and is no function.
+  Result<ValueRef> value_at(uint32_t index) {
+    if (index >= values_.size()) {
       return wrong(format("names the value %u, which does not stand before it", index));
     }
     const Known& known = values_[index];
@@ -262,7 +147,7 @@ class ModuleReader::Copy {
 
   Result<ValueRef> outer_value(uint32_t index, const char* what) {
     place_ = what;
-    return value_at(index, values_.size());
+    return value_at(index);
   }
 
   Result<std::vector<ValueRef>> constants() {
@@ -289,25 +174,20 @@ class ModuleReader::Copy {
   }
 
  private:
-  // Null: a function.
   struct Known {
-    ValueRef value;
-    uint32_t height = 0;
+    ValueRef value;       // null for a function
+    uint32_t height = 0;  // how deep values stand within it
   };
 
   [[gnu::cold]] Status wrong(const std::string& what) const { return corrupt(place_ + " " + what); }
-  // Of a value's own rules.
+  // Names the place of a value that impl/value refused.
   [[gnu::cold]] Status in_place(const Status& status) const {
     return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message()) : status;
   }
 
   Status verify() {
     const auto* const base = reinterpret_cast<const uint8_t*>(mapping_.base());
-    const Scout scout(nbytes_, [base](uint64_t offset, void* to, uint64_t count) {
-      std::memcpy(to, base + offset, count);
-      return true;
-    });
-    if (has_shared_texts(scout, copied_)) return corrupt("tables share their texts");
+    if (has_shared_texts({mapping_.base(), nbytes_}, copied_)) return corrupt("tables share their texts");
     ::flatbuffers::Verifier::Options options;
     // Each table has four bytes or more of its own.
     options.max_tables = static_cast<uint32_t>(copied_ / sizeof(uint32_t));
@@ -327,7 +207,7 @@ class ModuleReader::Copy {
       storages_.push_back(range);
     }
     std::vector<StorageRange> sorted = storages_;
-    std::sort(sorted.begin(), sorted.end(), [](const StorageRange& one, const StorageRange& other) { return one.offset < other.offset; });
+    std::ranges::sort(sorted, {}, &StorageRange::offset);
     for (size_t i = 1; i < sorted.size(); ++i) {
       if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset) return corrupt("two storages lie over each other");
     }
@@ -339,7 +219,7 @@ class ModuleReader::Copy {
     TENON_TRY(spend(size_of(indices), sizeof(ValueRef)));
     items.reserve(size_of(indices));
     for (uint32_t i = 0; i < size_of(indices); ++i) {
-      TENON_ASSIGN(ValueRef item, value_at(indices->Get(i), values_.size()));
+      TENON_ASSIGN(ValueRef item, value_at(indices->Get(i)));
       items.push_back(std::move(item));
     }
     return items;
@@ -355,12 +235,12 @@ class ModuleReader::Copy {
     std::vector<ValueRef> items;
     items.reserve(size_of(numbers));
     for (uint32_t i = 0; i < size_of(numbers); ++i) items.push_back(make(numbers->Get(i)));
-    height_ = std::max<uint32_t>(height_, 1);
+    height_ = 1;
     TENON_ASSIGN(TypeRef type, Type::list(element));
     return Value::list(std::move(type), std::move(items));
   }
 
-  // Null for a function.
+  // The value is null for a function.
   Result<ValueRef> read_value(const form::IValue& value) {
     height_ = 0;
     place_ = format("value %zu", values_.size());
@@ -411,7 +291,7 @@ class ModuleReader::Copy {
         const form::EnumValue& member = *value.val_as_EnumValue();
         TENON_ASSIGN(std::string name, copied_text(member.type_name()));
         TENON_TRY(check_class(name));
-        TENON_ASSIGN(ValueRef inner, value_at(member.value(), values_.size()));
+        TENON_ASSIGN(ValueRef inner, value_at(member.value()));
         return Value::enumeration(std::move(name), std::move(inner));
       }
       case form::IValueUnion::Function: return ValueRef();
@@ -465,7 +345,7 @@ class ModuleReader::Copy {
     if (!checked_classes_[object.type_index()]) TENON_TRY(check_class(name));
     checked_classes_[object.type_index()] = true;
     if (type.type() == form::ClassKind::CLASS_WITH_SETSTATE || type.type() == form::ClassKind::CUSTOM_CLASS) {
-      TENON_ASSIGN(ValueRef state, value_at(object.state(), values_.size()));
+      TENON_ASSIGN(ValueRef state, value_at(object.state()));
       return Value::object_with_state(std::move(name), std::move(state));
     }
     if (type.type() != form::ClassKind::CLASS_WITH_FIELD) {
@@ -487,8 +367,7 @@ class ModuleReader::Copy {
 
   // ---- tensors
 
-  template <typename T>
-  Result<std::vector<int64_t>> dims(const Vector<T>* numbers) {
+  Result<std::vector<int64_t>> dims(const Vector<int32_t>* numbers) {
     TENON_TRY(spend(size_of(numbers), sizeof(int64_t)));
     std::vector<int64_t> dims;
     dims.reserve(size_of(numbers));
@@ -515,11 +394,12 @@ class ModuleReader::Copy {
   }
 
   Result<value::Quantizer> read_quantizer(const form::QuantizedSchema& quantized) {
-    const std::optional<value::QScheme> scheme = qscheme_of(quantized.qscheme());
-    if (!scheme) return wrong(format("is a tensor of the quantisation scheme %d, which is not known", quantized.qscheme()));
+    const auto* const known = std::ranges::find(kQSchemeNumbers, quantized.qscheme(), &QSchemeNumber::number);
+    if (known == std::end(kQSchemeNumbers))
+      return wrong(format("is a tensor of the quantisation scheme %d, which is not known", quantized.qscheme()));
     value::Quantizer quantizer;
-    quantizer.scheme = *scheme;
-    if (*scheme == value::QScheme::kPerTensorAffine) {
+    quantizer.scheme = known->scheme;
+    if (quantizer.scheme == value::QScheme::kPerTensorAffine) {
       quantizer.scale = quantized.scale();
       quantizer.zero_point = quantized.zero_point();
       return quantizer;
@@ -587,7 +467,7 @@ class ModuleReader::Copy {
       if (made.type.empty()) return wrong(format("has an argument or result %u without a type", i));
       // Value 0 stands for no default.
       if (argument.default_value() != 0) {
-        TENON_ASSIGN(made.default_value, value_at(argument.default_value(), values_.size()));
+        TENON_ASSIGN(made.default_value, value_at(argument.default_value()));
       }
       arguments.push_back(std::move(made));
     }

@@ -31,9 +31,9 @@ struct NamedFile {
   std::string content;
 };
 
-// A storage of the file as elements of a type.
+// Gives a storage of the file as elements of a type.
 using FindStorage = std::function<Result<value::StorageValueRef>(uint32_t index, value::ScalarType type)>;
-// Called for each class of an object or an enum: whether the module's code has it.
+// Fails if the module's code does not have that class. It is called for objects and enums.
 using CheckClass = std::function<Status(const std::string& class_name)>;
 
 class ModuleReader {
@@ -47,20 +47,21 @@ class ModuleReader {
 
   uint32_t bytecode_version() const noexcept;
   uint32_t operator_version() const noexcept;
-  // In the order of the file, as FindStorage counts them.
+  // The storages in the order of the file. FindStorage gets their places in this list.
   const std::vector<StorageRange>& storages() const noexcept;
-  // The code by qualifiers, "__torch__"; and the extra files. CORRUPT beyond the bound of memory.
+  // The names of sources are qualifiers, such as "__torch__". CORRUPT beyond the bound of memory.
   Result<std::vector<NamedFile>> sources() const;
   Result<std::vector<NamedFile>> extra_files() const;
   // How many bytes the file has besides its storages.
   uint64_t nbytes() const noexcept;
 
-  // All values. CORRUPT for a value that names one that stands behind it, a storage that is not there,
-  // or a tensor beyond its storage. The message names the value. Before root(), constants() and program().
+  // Reads all values. Call it once, before root(), constants() and program(). CORRUPT for a value that
+  // names a value behind it, a storage that is not there, or a tensor beyond its storage. The message
+  // names the value.
   Status read_values(const FindStorage& find_storage, const CheckClass& check_class);
-  // An object or another value: the caller looks.
+  // The value that the file says is its module. The caller checks that it is an object of a module.
   Result<value::ValueRef> root() const;
-  // Of the code: CONSTANTS.c0 and on.
+  // The constants of the code, CONSTANTS.c0 and on.
   Result<std::vector<value::ValueRef>> constants() const;
   // The functions, whose tables are checked for their shape only: bytecode/verify.h checks what they
   // do. Its version is Program::kVersion.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -12,11 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
-#ifdef TENON_FLATBUFFERS_GENERATED
-#include <module_generated.h>  // of the version of FlatBuffers that is installed
-#else
-#include "flatbuffer/module_generated.h"
-#endif
+#include "flatbuffer/form.h"
 #include "value/walk.h"
 
 namespace tenon::flatbuffer {
@@ -32,20 +29,12 @@ using value::ValueRef;
 
 namespace {
 
-// A buffer's offsets have 31 bits.
-constexpr uint64_t kMostNbytes = uint64_t{1} << 31;
 // More than the headers, the padding and the table of one value or function without its items.
 constexpr uint64_t kTableNbytes = 512;
 constexpr size_t kStorageAlignment = 32;  // the most that FlatBuffers allows
-// PyTorch's numbers (c10/core/QScheme.h).
 int8_t qscheme_number(value::QScheme scheme) noexcept {
-  switch (scheme) {
-    case value::QScheme::kNone:
-    case value::QScheme::kPerTensorAffine: return 0;
-    case value::QScheme::kPerChannelAffine: return 1;
-    case value::QScheme::kPerChannelAffineFloatQParams: return 4;
-  }
-  return 0;
+  const auto* const known = std::ranges::find(kQSchemeNumbers, scheme, &QSchemeNumber::scheme);
+  return known == std::end(kQSchemeNumbers) ? int8_t{0} : known->number;
 }
 
 // A list with a vector of its own, whose items are no values.

@@ -1,5 +1,6 @@
-// What an import makes of the parts of a file, whatever its form: code, constants, the root object, extra
-// files and bytecode become a Module. The readers of archives and of flatbuffers fill it.
+// Assembly: makes a Module from the parts of a file: code, constants, the root object, extra files and
+// bytecode. The importers of archives and of flatbuffers read these parts and call it in the order of its
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -28,34 +29,34 @@ class Assembly {
   const std::string& label() const noexcept { return label_; }
   Package& package() noexcept { return *package_; }
   ImportReport& report() noexcept { return package_->report; }
-  // The version is known before the code is read.
+  // The version of the operators in the code. Call it before any code is added.
   void start_code(int version);
 
-  // Of code and extra files, which stay in memory: RESOURCE_EXHAUSTED beyond max_kept_nbytes. A file may
-  // be sparse, and have less on the disk than it costs here.
+  // Counts bytes that stay in memory, such as code and extra files. Call it before they are read, because
+  // a sparse file takes less room on the disk than in memory. RESOURCE_EXHAUSTED beyond max_kept_nbytes.
   Status keep(std::string_view name, uint64_t nbytes);
-  // So many bytes of the file were read, which allows the checks of values more steps.
+  // Counts bytes of the file that hold values. The checks of values may take a number of steps for each.
   void allow_steps(uint64_t nbytes) noexcept;
   Status add_code(std::string qualifier, std::string text);
-  // Under its own name, unless that would lead somewhere if somebody unpacked it. Such a file has to wait
-  // until all others have their names.
+  // Keeps an extra file. A name that would lead out of a folder, if somebody unpacked the file, is changed:
+  // add_misnamed_files() does that when all other names are taken.
   void add_extra_file(std::string name, std::string content);
   void add_misnamed_files();
 
-  // Whether the code has that class. For readers of values.
+  // CORRUPT if the code does not have that class. The readers of values call it.
   Status check_class(std::string_view name) const;
-  // Checks the values against the code. `place` is the part of the file that they are from, for messages.
+  // Both check the values against the types that the code declares. `place` is the part of the file that
+  // holds the values, for messages.
   Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin, const char* place);
   Status set_root(ValueRef root, const char* place);
-  const ValueRef& root() const noexcept { return root_; }
 
-  // Verifies the bytecode and keeps it. `directory` is where the storages of its constants are, by `finder`.
+  // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages that it names in `directory`.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // Bytecode is for another interpreter than the code: bytecode that is bad leaves the module good.
+  // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without it.
   void leave_bytecode(const Status& why);
 
-  // The source is that of the storages.
+  // `source` is the file in which the storages lie.
   Ref<Module> finish(const ArchiveStorages& storages, const archive::ZipSource& source);
 
  private:

@@ -117,7 +117,6 @@ class CodeSet final : public Counted, public value::ClassTable {
     mapped_ = base;
     mapped_nbytes_ = nbytes;
   }
-  bool has_mapped() const noexcept { return mapped_ != nullptr; }
   bool is_mapped(const std::byte* data) const noexcept { return mapped_ != nullptr && data >= mapped_ && data < mapped_ + mapped_nbytes_; }
 
   // PERMISSION while an export goes on.

@@ -38,11 +38,7 @@ constexpr int kVersionInData = 6;
 class Exporter {
  public:
   Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options, const compile::Target& target)
-      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), copies_(options.stream) {
-    for (const Ref<CodeSet>& code : resolved.codes) {
-      if (code->has_mapped()) mapped_.push_back(code.get());
-    }
-  }
+      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), copies_(options.stream) {}
 
   Status write_extra_files(const std::vector<ExtraFile>& files) {
     for (const ExtraFile& file : files) TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
@@ -187,8 +183,8 @@ class Exporter {
     if (is_none) return writer_->add(name, {});
     if (storage.is_on_device()) return write_device_storage(name, storage);
     const std::byte* const data = storage.data();
-    const bool mapped = std::any_of(mapped_.begin(), mapped_.end(), [&](const CodeSet* code) { return code->is_mapped(data); });
-    return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, mapped ? Reach::kMappedFile : Reach::kMemory);
+    const Reach reach = resolved_->is_mapped(data) ? Reach::kMappedFile : Reach::kMemory;
+    return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, reach);
   }
 
   // In pieces that go from the pinned buffer to the file: the same bytes as those of a storage of the CPU's.
@@ -233,7 +229,6 @@ class Exporter {
   std::vector<cuda::HostCopy::Range> gathered_;
   uint64_t gathered_nbytes_ = 0;
   int32_t gathered_device_ = 0;
-  std::vector<const CodeSet*> mapped_;  // code of archives whose file is mapped
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {

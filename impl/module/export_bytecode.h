@@ -17,8 +17,9 @@ struct MadeBytecode {
   std::vector<ExtraFile> debug_tables;  // empty unless the options ask for them
 };
 
-// `code` is what declarations_of(resolved) gave; its failure is this function's too. `report` gets how
-// many functions there are, and why there are no debug tables.
+// Compiles the methods that the options name. `code` is the result of declarations_of(resolved), and its
+// failure is returned. `report` gets the number of functions, and the reason why debug tables that were
+// asked for are not made.
 Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
                                    const ExportOptions& options, ExportReport* report);
 

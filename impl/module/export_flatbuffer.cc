@@ -28,16 +28,13 @@ Status check_flatbuffer_options(const ExportOptions& options) {
 // Storages of the CPU's and of devices, as the host reads them.
 class StorageReader {
  public:
-  // Code of archives whose file is mapped is among `codes`.
-  StorageReader(std::span<const Ref<CodeSet>> codes, cuda::Stream stream) : codes_(codes), copies_(stream) {}
+  // `resolved` is borrowed.
+  StorageReader(const Resolved& resolved, cuda::Stream stream) : resolved_(resolved), copies_(stream) {}
 
   Status read(const value::StorageValue& storage, std::span<std::byte> into) {
     TENON_TRY(storage.bytes()->check_lender());
     if (!storage.is_on_device()) {
-      // A file can be cut short while it is read, and a load would raise SIGBUS.
-      const bool mapped =
-          std::any_of(codes_.begin(), codes_.end(), [&](const Ref<CodeSet>& code) { return code->is_mapped(storage.data()); });
-      if (mapped) return os::copy_from_mapping(storage.data(), into.data(), into.size());
+      if (resolved_.is_mapped(storage.data())) return os::copy_from_mapping(storage.data(), into.data(), into.size());
       std::copy_n(storage.data(), into.size(), into.data());
       return Status::ok();
     }
@@ -50,7 +47,7 @@ class StorageReader {
   }
 
  private:
-  std::span<const Ref<CodeSet>> codes_;
+  const Resolved& resolved_;
   DeviceCopies copies_;
 };
 
@@ -93,7 +90,7 @@ Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolve
   contents.constants = resolved.constants;
   for (const ExtraFile& file : extra_files) contents.extra_files.push_back({file.name, file.content});
   contents.version = resolved.version;
-  StorageReader reader(resolved.codes, options.stream);
+  StorageReader reader(resolved, options.stream);
   const auto read = [&reader](const value::StorageValue& storage, std::span<std::byte> into) { return reader.read(storage, into); };
   return flatbuffer::write_module(contents, read, sink, &report->nbytes);
 }

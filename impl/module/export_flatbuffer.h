@@ -12,8 +12,9 @@
 
 namespace tenon::module {
 
-// Of what export_module() resolved and checked. `code` is what declarations_of(resolved) gave.
-// INVALID_ARGUMENT for options that the form has no room for, before anything is written.
+// Writes a module that export_module() resolved and checked. `code` is the result of
+// declarations_of(resolved). Options that the form has no room for are INVALID_ARGUMENT, and nothing
+// is written then.
 Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved, Result<script::Declarations>& code,
                         const std::vector<ExtraFile>& extra_files, const ExportOptions& options, ExportReport* report);
 

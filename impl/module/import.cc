@@ -1,9 +1,11 @@
 #include "module/import.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
+#include "archive/file_kind.h"
 #include "archive/file_mapping.h"
 #include "archive/pickle_to_values.h"
 #include "archive/zip_names.h"
@@ -264,11 +266,18 @@ class Importer {
   bool traced_inputs_have_bytes_ = false;
 };
 
+Result<bool> is_flatbuffer(const ZipSource& source) {
+  std::array<std::byte, 8> head{};
+  if (source.nbytes() < head.size()) return false;
+  TENON_TRY(source.read(0, head.data(), head.size()));
+  return archive::is_flatbuffer_module(head);
+}
+
 Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
   if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
   for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
-  TENON_ASSIGN(const bool is_flatbuffer, begins_as_flatbuffer(*source));
-  if (is_flatbuffer) return import_flatbuffer(std::move(source), label, options);
+  TENON_ASSIGN(const bool in_other_form, is_flatbuffer(*source));
+  if (in_other_form) return import_flatbuffer(std::move(source), label, options);
   Result<Ref<ZipReader>> opened = ZipReader::open(std::move(source), options.check, options.zip_limits);
   // Another kind of file, to which the difference between versions of PyTorch means nothing.
   if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());

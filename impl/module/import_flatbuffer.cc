@@ -1,13 +1,11 @@
 #include "module/import_flatbuffer.h"
 
-#include <array>
 #include <cstddef>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "archive/file_kind.h"
 #include "archive/pickle_from_values.h"
 #include "archive/zip_reader.h"
 #include "bytecode/program_writer.h"
@@ -142,15 +140,9 @@ class FlatbufferImporter {
 
 }  // namespace
 
-Result<bool> begins_as_flatbuffer(const archive::ZipSource& source) {
-  std::array<std::byte, 8> head{};
-  if (source.nbytes() < head.size()) return false;
-  TENON_TRY(source.read(0, head.data(), head.size()));
-  return archive::is_flatbuffer_module(head);
-}
-
 Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
   TENON_ASSIGN(ModuleReader reader, ModuleReader::open(*source, options.pickle_limits));
+  // DeviceFiller knows the storages of a file by this prefix.
   Ref<ZipReader> storages = ZipReader::of_ranges(std::move(source), reader.storages(), "data/");
   return FlatbufferImporter(std::move(reader), std::move(storages), label, options).run();
 }

@@ -11,8 +11,6 @@
 
 namespace tenon::module {
 
-Result<bool> begins_as_flatbuffer(const archive::ZipSource& source);
-
 // `label` is what messages call the file. A file without code is UNSUPPORTED: it is for the lite
 // interpreter alone.
 Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options);

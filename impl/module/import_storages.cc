@@ -88,36 +88,29 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
                              static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name().c_str(),
                              static_cast<unsigned long long>(record->nbytes)));
   }
-  const DeviceMap::Target target = target_of(wanted);
-  Ref<Storage> bytes;
-  if (nbytes != 0) {
-    TENON_ASSIGN(bytes, open(*record, type, target));
-  } else if (target != kCpu) {
-    TENON_ASSIGN(bytes, filler_of(target).empty());
-  }
-  return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
+  return make(*record, wanted.type, wanted.numel, wanted.device);
 }
 
 Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type) {
   const ZipRecord& found = reader_->records()[record];
-  const ScalarTypeInfo& info = value::scalar_type_info(type);
-  PickledStorage wanted;
-  wanted.device = "cpu";
-  const DeviceMap::Target target = target_of(wanted);
-  const uint64_t numel = found.nbytes / info.nbytes;
+  return make(found, type, found.nbytes / value::scalar_type_info(type).nbytes, "cpu");
+}
+
+Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, value::ScalarType type, uint64_t numel, std::string_view device) {
+  const DeviceMap::Target target = target_of(device);
   Ref<Storage> bytes;
   if (numel != 0) {
-    TENON_ASSIGN(bytes, open(found, info, target));
+    TENON_ASSIGN(bytes, open(record, value::scalar_type_info(type), target));
   } else if (target != kCpu) {
     TENON_ASSIGN(bytes, filler_of(target).empty());
   }
   return StorageValue::create(type, numel, std::move(bytes));
 }
 
-DeviceMap::Target ArchiveStorages::target_of(const PickledStorage& wanted) {
-  if (const std::optional<DeviceMap::Target> named = options_->device_map.find(wanted.device)) return *named;
+DeviceMap::Target ArchiveStorages::target_of(std::string_view device) {
+  if (const std::optional<DeviceMap::Target> named = options_->device_map.find(device)) return *named;
   if (options_->tensors == Tensors::kDevice) return {options_->device};
-  if (wanted.device != "cpu" && saved_on_device_++ == 0) first_device_ = wanted.device;
+  if (device != "cpu" && saved_on_device_++ == 0) first_device_ = device;
   return kCpu;
 }
 

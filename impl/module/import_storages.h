@@ -26,7 +26,8 @@ class ArchiveStorages {
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
-  // A record by its place as whole elements of a type, for files that do not say more of their storages.
+  // The storage in the record at that place: as many elements of the type as the record has room for.
+  // Flatbuffers say no more of a storage than its bytes.
   Result<value::StorageValueRef> whole(size_t record, value::ScalarType type);
   // Of the mapping of the file that views are in; null: there is none.
   const std::byte* mapped_base() const noexcept;
@@ -43,7 +44,9 @@ class ArchiveStorages {
  private:
   const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
   Result<value::StorageValueRef> find(std::string_view directory, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
-  DeviceMap::Target target_of(const archive::PickledStorage& wanted);
+  // `device` is where the elements were saved. The record has `numel` elements of the type, or more.
+  Result<value::StorageValueRef> make(const archive::ZipRecord& record, value::ScalarType type, uint64_t numel, std::string_view device);
+  DeviceMap::Target target_of(std::string_view device);
   DeviceFiller& filler_of(DeviceMap::Target target);
   Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, const value::ScalarTypeInfo& type, DeviceMap::Target target);
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);

@@ -1,5 +1,6 @@
 #include "module/resolve.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -134,6 +135,10 @@ Result<std::string> resolved_text(const ClassGraph& graph, const ClassGraph::Nod
   if (!add_children(graph, node, &names)) return text_by_stand_ins(graph, node, outside);
   if (changes_nothing(names)) return std::string(text.text());
   return script::renamed(*text.file, text.item->extent, names);
+}
+
+bool Resolved::is_mapped(const std::byte* data) const noexcept {
+  return std::any_of(codes.begin(), codes.end(), [data](const Ref<CodeSet>& code) { return code->is_mapped(data); });
 }
 
 Result<Resolved> resolve(const Module& module, int file_version) {

@@ -26,6 +26,10 @@ struct Resolved {
   int version = 0;
   bool is_as_read = false;  // the code is that of an archive, unchanged
   std::vector<Ref<CodeSet>> codes;
+
+  // Whether the byte lies in the mapped file of an archive that some of the code is from. Such a file can
+  // be cut short, and a load would raise SIGBUS then.
+  bool is_mapped(const std::byte* data) const noexcept;
 };
 
 // `file_version` 0: by the rule (version.h).

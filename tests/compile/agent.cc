@@ -48,7 +48,8 @@ Status read_option(const std::string& name, module::ImportOptions* reading, modu
   return Status::ok();
 }
 
-// In place of the file, what an import of it gives, with the bytecode that the import kept.
+// Imports the flatbuffer and replaces it by an export of that module, with the bytecode that the import
+// kept.
 Status write_again(const std::string& path) {
   module::ImportOptions reading;
   reading.tensors = module::Tensors::kFill;

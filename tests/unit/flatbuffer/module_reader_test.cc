@@ -10,11 +10,7 @@
 #include <string>
 #include <vector>
 
-#ifdef TENON_FLATBUFFERS_GENERATED
-#include <module_generated.h>
-#else
-#include "flatbuffer/module_generated.h"
-#endif
+#include "flatbuffer/form.h"
 #include "storage/storage.h"
 
 namespace tenon::flatbuffer {
