@@ -1,8 +1,8 @@
 // What the reader and the writer of the flatbuffer form share: the classes that flatc made of
 // module.fbs, and PyTorch's numbers that no schema says.
 //
-// A build whose FlatBuffers has another version than 2.0.8 makes a header of its own. A build without
-// FlatBuffers defines no TENON_HAS_FLATBUFFERS and cannot include this file.
+// A build whose FlatBuffers has another version than 2.0.8 makes a header of its own. A build
+// without FlatBuffers defines no TENON_HAS_FLATBUFFERS and cannot include this file.
 #pragma once
 
 #include <cstdint>

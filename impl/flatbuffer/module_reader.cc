@@ -37,9 +37,9 @@ template <typename T>
 using Tables = Vector<::flatbuffers::Offset<T>>;
 
 constexpr uint64_t kLeastNbytes = 12;  // the root's offset, the identifier, a table
-// The memory that values and functions may take: so much for each byte of the file besides its storages,
-// and some for the smallest file. A file can name one part many times, so a small file could fill the
-// memory without this bound.
+// The memory that values and functions may take: so much for each byte of the file besides its
+// storages, and some for the smallest file. A file can name one part many times, so a small file
+// could fill the memory without this bound.
 constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // What a value takes, at most on average.
@@ -227,8 +227,8 @@ class ModuleReader::Copy {
 
   template <typename T, typename Make>
   Result<ValueRef> number_list(const Vector<T>* numbers, const TypeRef& element, Make make) {
-    // FlatBuffers' verifier checks where a vector begins, and not where its items do. Its builder does
-    // not align an empty vector.
+    // FlatBuffers' verifier checks where a vector begins, and not where its items do. Its builder
+    // does not align an empty vector.
     if (size_of(numbers) != 0 && reinterpret_cast<uintptr_t>(numbers->Data()) % sizeof(T) != 0)
       return wrong("has numbers that are not aligned");
     TENON_TRY(spend(size_of(numbers), kValueNbytes));

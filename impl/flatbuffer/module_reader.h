@@ -1,8 +1,8 @@
 // Reads a module in PyTorch's flatbuffer form, whoever wrote it. Nothing in it is executed.
 //
 // Opening copies all of the file but the bytes of its storages, and looks at the copy only: another
-// process may change the file meanwhile. FlatBuffers' verifier checks the copy. Memory is bounded by
-// the bytes that are copied.
+// process may change the file meanwhile. FlatBuffers' verifier checks the copy. Memory is bounded
+// by the bytes that are copied.
 //
 // Source of the format: docs/format/flatbuffer.md.
 #pragma once
@@ -55,16 +55,16 @@ class ModuleReader {
   // How many bytes the file has besides its storages.
   uint64_t nbytes() const noexcept;
 
-  // Reads all values. Call it once, before root(), constants() and program(). CORRUPT for a value that
-  // names a value behind it, a storage that is not there, or a tensor beyond its storage. The message
-  // names the value.
+  // Reads all values. Call it once, before root(), constants() and program(). CORRUPT for a value
+  // that names a value behind it, a storage that is not there, or a tensor beyond its storage. The
+  // message names the value.
   Status read_values(const FindStorage& find_storage, const CheckClass& check_class);
   // The value that the file says is its module. The caller checks that it is an object of a module.
   Result<value::ValueRef> root() const;
   // The constants of the code, CONSTANTS.c0 and on.
   Result<std::vector<value::ValueRef>> constants() const;
-  // The functions, whose tables are checked for their shape only: bytecode/verify.h checks what they
-  // do. Its version is Program::kVersion.
+  // The functions, whose tables are checked for their shape only: bytecode/verify.h checks what
+  // they do. Its version is Program::kVersion.
   Result<bytecode::Program> program() const;
 
  private:

@@ -45,7 +45,8 @@ class Scout {
     const uint64_t at = field(table, place);
     return at == 0 ? 0 : follow(at);
   }
-  // The number of bytes or items of a vector. 0 if there is no vector, or more than the file has room for.
+  // The number of bytes or items of a vector. 0 if there is no vector, or more than the file has
+  // room for.
   uint64_t count(uint64_t vector) const {
     const std::optional<uint32_t> count = vector == 0 ? std::nullopt : number(vector);
     return count && *count <= nbytes_ - vector - 4 ? *count : 0;

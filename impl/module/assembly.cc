@@ -15,9 +15,9 @@ using value::ValueKind;
 
 namespace {
 
-// How many steps the check of an archive's values may take (value::CheckOptions): so many for each byte of
-// its pickles and its code, and some for the smallest. The values of PyTorch's own archives take about one
-// for two bytes.
+// How many steps the check of an archive's values may take (value::CheckOptions): so many for each
+// byte of its pickles and its code, and some for the smallest. The values of PyTorch's own archives
+// take about one for two bytes.
 constexpr uint64_t kStepsPerByte = 64;
 constexpr uint64_t kLeastSteps = uint64_t{1} << 18;
 

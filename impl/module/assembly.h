@@ -1,6 +1,6 @@
-// Assembly: makes a Module from the parts of a file: code, constants, the root object, extra files and
-// bytecode. The importers of archives and of flatbuffers read these parts and call it in the order of its
-// functions.
+// Assembly: makes a Module from the parts of a file: code, constants, the root object, extra files
+// and bytecode. The importers of archives and of flatbuffers read these parts and call it in the
+// order of its functions.
 #pragma once
 
 #include <cstddef>
@@ -32,28 +32,32 @@ class Assembly {
   // The version of the operators in the code. Call it before any code is added.
   void start_code(int version);
 
-  // Counts bytes that stay in memory, such as code and extra files. Call it before they are read, because
-  // a sparse file takes less room on the disk than in memory. RESOURCE_EXHAUSTED beyond max_kept_nbytes.
+  // Counts bytes that stay in memory, such as code and extra files. Call it before they are read,
+  // because a sparse file takes less room on the disk than in memory. RESOURCE_EXHAUSTED beyond
+  // max_kept_nbytes.
   Status keep(std::string_view name, uint64_t nbytes);
-  // Counts bytes of the file that hold values. The checks of values may take a number of steps for each.
+  // Counts bytes of the file that hold values. The checks of values may take a number of steps for
+  // each.
   void allow_steps(uint64_t nbytes) noexcept;
   Status add_code(std::string qualifier, std::string text);
-  // Keeps an extra file. A name that would lead out of a folder, if somebody unpacked the file, is changed:
-  // add_misnamed_files() does that when all other names are taken.
+  // Keeps an extra file. A name that would lead out of a folder, if somebody unpacked the file, is
+  // changed: add_misnamed_files() does that when all other names are taken.
   void add_extra_file(std::string name, std::string content);
   void add_misnamed_files();
 
   // CORRUPT if the code does not have that class. The readers of values call it.
   Status check_class(std::string_view name) const;
-  // Both check the values against the types that the code declares. `place` is the part of the file that
-  // holds the values, for messages.
+  // Both check the values against the types that the code declares. `place` is the part of the file
+  // that holds the values, for messages.
   Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin, const char* place);
   Status set_root(ValueRef root, const char* place);
 
-  // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages that it names in `directory`.
+  // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages that it names in
+  // `directory`.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without it.
+  // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without
+  // it.
   void leave_bytecode(const Status& why);
 
   // `source` is the file in which the storages lie.

@@ -16,7 +16,8 @@ inline cuda::DevicePointer pointer_of(const value::StorageValue& storage) noexce
   return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
 }
 
-// Copies from devices to the host, one for each device. They wait for what was given to the stream before.
+// Copies from devices to the host, one for each device. They wait for what was given to the stream
+// before.
 class DeviceCopies {
  public:
   explicit DeviceCopies(cuda::Stream stream) noexcept : stream_(stream) {}

@@ -17,9 +17,9 @@ struct MadeBytecode {
   std::vector<ExtraFile> debug_tables;  // empty unless the options ask for them
 };
 
-// Compiles the methods that the options name. `code` is the result of declarations_of(resolved), and its
-// failure is returned. `report` gets the number of functions, and the reason why debug tables that were
-// asked for are not made.
+// Compiles the methods that the options name. `code` is the result of declarations_of(resolved),
+// and its failure is returned. `report` gets the number of functions, and the reason why debug
+// tables that were asked for are not made.
 Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
                                    const ExportOptions& options, ExportReport* report);
 

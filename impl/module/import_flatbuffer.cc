@@ -54,8 +54,9 @@ class FlatbufferImporter {
   }
 
  private:
-  // PyTorch says 9 for its code, whatever the code needs, and for the operators of the bytecode the
-  // lowest version that has them all. Both mean what they mean in the newest version.
+  // PyTorch writes 9 as the version of any code. As the version of the bytecode's operators it
+  // writes the lowest version that has them all. The code and the operators mean the newest version
+  // all the same.
   static constexpr uint32_t kOfPyTorch = 9;
 
   bool is_of_pytorch() const { return reader_.bytecode_version() == kOfPyTorch && reader_.operator_version() != kOfPyTorch; }
@@ -106,7 +107,8 @@ class FlatbufferImporter {
     return known;
   }
 
-  // As the record of an archive, which is the form in which a module keeps its bytecode.
+  // Makes the record bytecode.pkl from the functions, because a module keeps its bytecode in that
+  // form.
   Status read_bytecode(int version) {
     if (!is_of_pytorch() && reader_.operator_version() != static_cast<uint32_t>(version)) {
       return {Code::kUnsupported,
@@ -135,7 +137,7 @@ class FlatbufferImporter {
   Assembly assembly_;
   ArchiveStorages storages_;
   std::map<std::pair<uint32_t, value::ScalarType>, StorageValueRef> known_;
-  std::map<value::StorageKey, uint32_t> keys_;  // the place of each in the file
+  std::map<value::StorageKey, uint32_t> keys_;  // the place of each storage in the file
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a flatbuffer says, its import ends in a typed error or in a module. Every
-// byte of that module's tensors can be read. If it can be written as a flatbuffer, an import takes the
-// new file, and the module has the same class and the same tensors.
+// libFuzzer target: whatever a flatbuffer says, its import ends in a typed error or in a module.
+// Every byte of that module's tensors can be read. If it can be written as a flatbuffer, an import
+// takes the new file, and the module has the same class and the same tensors.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -50,7 +50,7 @@ void check_not_written(const Status& status) {
   require(!status.message().empty(), "a failed export without a message");
 }
 
-// The sum has no meaning: each byte was read.
+// Reads every byte. The sum only shows that two modules have the same bytes.
 uint64_t read_tensors(const std::vector<NamedTensor>& tensors) {
   uint64_t sum = 0;
   for (const NamedTensor& named : tensors) {
@@ -69,7 +69,8 @@ void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
   const Status written = module::export_module(module, &sink, options, nullptr);
   if (!written.is_ok()) return check_not_written(written);
   Result<Ref<Module>> again = imported(sink.bytes());
-  // What is written once for each place that has it can be beyond the limits.
+  // A part that many places share is written once for each place, so the new file can be beyond the
+  // limits.
   if (again.status().code() == Code::kResourceExhausted) return;
   require(again.is_ok(), "what was written is refused", again.status().message());
   require(again.value()->class_name() == module.class_name(), "the class is another one");

@@ -1,4 +1,5 @@
-// Flatbuffers that no PyTorch writes, made by the builder: each is refused for what it is.
+// The tests make broken flatbuffers with FlatBuffers' builder. The reader refuses each one and says
+// what is wrong with it.
 #ifdef TENON_HAS_FLATBUFFERS
 
 #include "flatbuffer/module_reader.h"
@@ -27,7 +28,7 @@ using Offset = ::flatbuffers::Offset<T>;
 constexpr int8_t kFloat = 6;
 constexpr int8_t kQInt8 = 12;
 
-// Collects the parts of a file. Value 0 is None.
+// Collects the parts of a file. The value 0 is None, as in files of PyTorch.
 class Maker {
  public:
   ::flatbuffers::FlatBufferBuilder builder;
@@ -59,7 +60,7 @@ class Maker {
     builder.ForceVectorAlignment(nbytes, 1, 32);
     storages.push_back(form::CreateStorageData(builder, builder.CreateVector(std::vector<uint8_t>(nbytes))));
   }
-  // Of two elements of storage 0.
+  // Adds a quantised tensor of two elements, which lies in storage 0.
   uint32_t add_quantised(Offset<form::QuantizedSchema> quantizer) {
     const auto sizes = builder.CreateVector(std::vector<int32_t>{2});
     const auto strides = builder.CreateVector(std::vector<int32_t>{1});
@@ -123,7 +124,7 @@ std::string detail(const Status& status, const std::string& key) {
   return {};
 }
 
-// A file with one part that `make` adds, whose value is the root.
+// Checks that a file is refused whose root is the value that `make` adds.
 void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code, const std::string& words) {
   Maker maker;
   maker.root = make(maker);
@@ -169,7 +170,8 @@ TEST(ModuleReader, NumbersOfListsAreAligned) {
   root_refused(ints, Code::kCorrupt, "value 1 has numbers that are not aligned");
   root_refused(doubles, Code::kCorrupt, "value 1 has numbers that are not aligned");
 
-  // The builder aligns the items of an empty list to 4 bytes only, so one of these is on no multiple of 8.
+  // The builder aligns the items of an empty list to 4 bytes only, so one of these is on no
+  // multiple of 8.
   Maker of_empty;
   std::vector<uint32_t> lists;
   for (size_t padding = 0; padding < 2; ++padding) {
