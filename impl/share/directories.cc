@@ -54,6 +54,7 @@ class Directories {
       directory->pass_.clear();
       directory->next_pass_ns_ = 0;
       directory->swept_ = false;
+      directory->swept_while_watched_ = false;
     };
     for (auto& [path, known] : directories_state().known) forget(known.directory.get());
     for (const Ref<Directory>& each : directories_state().replaced) forget(each.get());
@@ -92,15 +93,15 @@ class Directories {
     std::vector<std::string> leaves;
     std::vector<std::string>& pass = directory->pass_;
     const std::lock_guard<std::mutex> lock(directories_state().mutex);
+    // What died between an earlier sweep and the watch, nobody told of.
+    *first = !directory->swept_ || (watched && !directory->swept_while_watched_);
+    if (*first) pass.clear();
     if (pass.empty()) {
-      if (now < directory->next_pass_ns_) return leaves;
-      const Status listed = os::list_names(directory->fd(), [&](const char* leaf) {
-        pass.emplace_back(leaf);
-        return true;
-      });
-      if (!listed.is_ok()) return leaves;
+      if (!*first && now < directory->next_pass_ns_) return leaves;
+      if (!list_names(*directory, &pass)) return leaves;
     }
-    *first = !std::exchange(directory->swept_, true);
+    directory->swept_ = true;
+    directory->swept_while_watched_ = directory->swept_while_watched_ || watched;
     if (*first || pass.size() <= kSweepSlice) {
       leaves.swap(pass);
     } else {
@@ -109,6 +110,20 @@ class Directories {
     }
     if (pass.empty()) directory->next_pass_ns_ = now + (watched ? kWatchedPassNs : kPassNs);
     return leaves;
+  }
+
+  // The next calls look at these, too.
+  static void put_back(Directory* directory, std::vector<std::string> leaves) {
+    const std::lock_guard<std::mutex> lock(directories_state().mutex);
+    directory->pass_.insert(directory->pass_.end(), std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
+  }
+
+  static bool list_names(const Directory& directory, std::vector<std::string>* leaves) {
+    const Status listed = os::list_names(directory.fd(), [&](const char* leaf) {
+      leaves->emplace_back(leaf);
+      return true;
+    });
+    return listed.is_ok();
   }
 };
 
@@ -166,12 +181,28 @@ void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
   try {
     const int64_t now = os::real_time_ns();
     bool first = false;
-    for (const std::string& leaf : Directories::next_names(directory.get(), watched, now, &first)) {
-      LookOptions options;
-      options.remove = true;
-      (void)look_at(directory->fd(), leaf, options);
-      if (first && os::real_time_ns() - now > kFirstSweepNs) break;
+    std::vector<std::string> later;
+    for (std::string& leaf : Directories::next_names(directory.get(), watched, now, &first)) {
+      const bool has_time = !first || os::real_time_ns() - now <= kFirstSweepNs;
+      const bool is_clear = has_time && sweep_name(directory->fd(), leaf);
+      // A call that is not the first, or of a directory that nobody watches, is followed by another pass.
+      if (watched ? first && !is_clear : !has_time) later.push_back(std::move(leaf));
     }
+    if (later.empty()) return;
+    if (watched) {
+      sweep_names_later(directory, std::move(later));
+    } else {
+      Directories::put_back(directory.get(), std::move(later));
+    }
+  } catch (...) {
+    // No memory: the next call sweeps.
+  }
+}
+
+void sweep_all_names(const Ref<Directory>& directory) noexcept {
+  try {
+    std::vector<std::string> leaves;
+    if (Directories::list_names(*directory, &leaves)) sweep_names_later(directory, std::move(leaves));
   } catch (...) {
     // No memory: the next call sweeps.
   }

@@ -37,6 +37,7 @@ class Directory : public Counted {
   std::vector<std::string> pass_;  // still to be looked at
   int64_t next_pass_ns_ = 0;
   bool swept_ = false;
+  bool swept_while_watched_ = false;
 };
 
 // What the path leads to now. One object for one directory as long as the path leads there and anything of ours is in it; a few in which
@@ -46,8 +47,12 @@ Result<Ref<Directory>> open_names_directory(const std::string& path);
 // Something let go of a directory: close those that are too many. With no lock held.
 void close_idle_directories() noexcept;
 
-// For calls that make or open names: look at some names of the directory (at all of them the first time), go on where the last call
-// stopped, and remove the dead. `watched`: the thread sees what happens from now on, so a pass now and then is enough.
+// For calls that make or open names: look at some names of the directory (at all of them the first time, and the first time that it is
+// watched), go on where the last call stopped, and remove the dead. `watched`: the thread sees what happens from now on, so a pass now and
+// then is enough; and the thread looks at what the first sweep had no time for, or had no clear answer of.
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
+
+// For the thread, which was not told of what happened in a watched directory: look at all its names soon.
+void sweep_all_names(const Ref<Directory>& directory) noexcept;
 
 }  // namespace tenon::share

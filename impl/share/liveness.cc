@@ -282,6 +282,25 @@ bool remove_if_dead(int directory, const std::string& leaf) noexcept {
   }
 }
 
+bool sweep_name(int directory, const std::string& leaf) noexcept {
+  try {
+    LookOptions options;
+    options.remove = true;
+    Result<NameReport> report = look_at(directory, leaf, options);
+    if (!report.is_ok()) return report.status().code() != Code::kResourceExhausted;
+    if (report.value().removed) return true;
+    switch (report.value().kind) {
+      case NameKind::kOther: return !is_hidden(leaf);
+      case NameKind::kSocket: return !leaf.starts_with(kHalfMadePrefix);
+      case NameKind::kFile:
+      case NameKind::kTorchFile: break;
+    }
+    return report.value().state != NameState::kLive;
+  } catch (...) {
+    return true;  // no memory: the next sweep does it
+  }
+}
+
 bool remove_dead_namesake(int directory, const std::string& leaf) {
   LookOptions options;
   options.remove = true;

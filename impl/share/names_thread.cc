@@ -36,8 +36,12 @@ struct Again {
   std::string leaf;
   Clock::time_point due;
   int tries = 0;
+  bool is_swept = false;  // a sweep came upon it, or could not come to it: it may be a socket, too
 };
 constexpr int kAgain = 9;
+constexpr int kAgainSwept = 2;  // such a name is seldom dead, and its next look is half a second after the first
+// In one tick, since events and the ticks of others wait for it. A directory can have many names.
+constexpr int kLooksAtOnce = 64;
 
 constexpr int kUnwatched = -1;
 
@@ -47,7 +51,7 @@ struct NamesThreadState {
   // By the watch's number of a directory: those that several paths lead to.
   std::unordered_map<int, std::vector<std::shared_ptr<Watched>>> watched;
   std::unordered_map<const Directory*, int> numbers;  // kUnwatched: the directory cannot be watched
-  // Only the thread changes these; the lock is for fork.
+  // Only the thread takes these out and changes them; the lock is for those who add one, and for fork.
   std::map<std::pair<const Directory*, std::string>, std::shared_ptr<Again>> again;
   Clock::time_point next_look = Clock::time_point::max();
 };
@@ -92,7 +96,12 @@ void want_look(NamesThreadState* all, Clock::time_point due) noexcept {
   const Clock::time_point now = Clock::now();
   if (due >= all->next_look && all->next_look > now) return;
   all->next_look = due;
-  os::call_later(&look_again, std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count());
+  os::call_later(&look_again, std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count(), 0));
+}
+
+bool look_once(const Again& again) noexcept {
+  if (!settle_name(again.directory, again.leaf)) return false;
+  return !again.is_swept || sweep_name(again.directory->fd(), again.leaf);
 }
 
 void look_again() noexcept {
@@ -100,10 +109,15 @@ void look_again() noexcept {
   const Clock::time_point now = Clock::now();
   Clock::time_point next = Clock::time_point::max();
   bool shrank = false;
-  for (auto at = all.again.begin(); at != all.again.end();) {
+  int looks = 0;
+  std::unique_lock<std::mutex> to_begin(all.mutex);
+  auto at = all.again.begin();
+  to_begin.unlock();
+  while (at != all.again.end()) {
     const std::shared_ptr<Again> again = at->second;  // let go after the lock
-    const bool is_due = again->due <= now;
-    const bool is_over = is_due && (settle_name(again->directory, again->leaf) || again->tries + 1 >= kAgain);
+    const bool is_due = again->due <= now && looks < kLooksAtOnce;
+    if (is_due) ++looks;
+    const bool is_over = is_due && (look_once(*again) || again->tries + 1 >= kAgain);
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (is_over) {
       at = all.again.erase(at);
@@ -157,7 +171,7 @@ void read(os::DirectoryWatch* watch) {
       if (event.leaf) {
         settle(each->directory, *event.leaf);
       } else {
-        sweep_some_names(each->directory, false);
+        sweep_all_names(each->directory);
       }
     }
   }
@@ -220,6 +234,18 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
     return true;
   } catch (...) {
     return false;
+  }
+}
+
+void sweep_names_later(const Ref<Directory>& directory, std::vector<std::string> leaves) {
+  NamesThreadState& all = names_thread_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const Clock::time_point due = next_try(0);
+  want_look(&all, due);
+  for (std::string& leaf : leaves) {
+    auto again = std::make_shared<Again>(Again{directory, leaf, due, kAgain - kAgainSwept, true});
+    // One that is there already, because the thread was told of it, gets more looks.
+    all.again.try_emplace({directory.get(), std::move(leaf)}, std::move(again));
   }
 }
 

@@ -1,6 +1,8 @@
 // The sweep: what it counts, what it removes, and above all what it leaves alone.
 #include "filename/agent.h"
 
+#include <sys/file.h>
+
 namespace names {
 namespace {
 
@@ -150,6 +152,38 @@ TEST(Sweep, HalfMadeSockets) {
     CHECK_SAYING(young.live == 1 && young.dead == 0, text_of(young));
     CHECK(soon([&] { return sweep(folder.path()).dead == 1; }));
     CHECK(folder.becomes_empty());
+  });
+}
+
+// A peer that looks at a dead name while the first sweep of this process does, and is killed in its look: nobody tells of its end.
+TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
+  IN_CHILD([] {
+    const Folder folder;
+    Head head;
+    head.magic = kMagic;
+    plant(folder.at("tenon-dead"), head, 100);
+    const int looks = open(folder.at("tenon-dead").c_str(), O_RDONLY | O_CLOEXEC);
+    REQUIRE(looks >= 0 && flock(looks, LOCK_EX | LOCK_NB) == 0);
+    Agent living;
+    REQUIRE(living.create({.directory = folder.path()}, 100).ok());
+    CHECK(exists(folder.at("tenon-dead")));
+    close(looks);
+    CHECK(is_gone(folder.at("tenon-dead")));
+    living.quit();
+  });
+}
+
+// More than a call has time for. The thread goes on, even if no other call comes.
+TEST(Sweep, FirstRemovesAnyNumberOfDead) {
+  IN_CHILD([] {
+    const Folder folder;
+    Head head;
+    head.magic = kMagic;
+    for (int i = 0; i < 10'000; ++i) plant(folder.at("tenon-dead-" + std::to_string(i)), head, 100);
+    Agent living;
+    REQUIRE(living.create({.directory = folder.path()}, 100).ok());
+    CHECK(soon([&] { return folder.leaves().size() == 1; }));
+    living.quit();
   });
 }
 
