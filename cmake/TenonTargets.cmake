@@ -222,7 +222,7 @@ function(tenon_add_folders)
 
   file(GLOB sources CONFIGURE_DEPENDS "capi/src/*.cc")
   set(modules ${sources})
-  list(FILTER modules INCLUDE REGEX "/(archive|module|value)[^/]*\\.cc$")
+  list(FILTER modules INCLUDE REGEX "/(archive|module|package|value)[^/]*\\.cc$")
   list(REMOVE_ITEM sources ${modules})
   tenon_take_quick(capi sources quick_sources)
   if(NOT TENON_MODULES)

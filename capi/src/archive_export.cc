@@ -13,6 +13,7 @@
 
 #include "archive/file_output.h"
 #include "archive/sink.h"
+#include "archive_options.h"
 #include "boundary.h"
 #include "handles.h"
 #include "module/export.h"
@@ -135,7 +136,9 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   return Status::ok();
 }
 
-void write_report(const ExportReport& found, tenon_export_report* out) noexcept {
+}  // namespace
+
+void tenon::capi::write_export_report(const ExportReport& found, tenon_export_report* out) noexcept {
   if (out == nullptr) return;
   tenon_export_report report{};
   report.nbytes = found.nbytes;
@@ -148,13 +151,15 @@ void write_report(const ExportReport& found, tenon_export_report* out) noexcept 
   write_struct(out, report);
 }
 
+namespace {
+
 Status export_to(const tenon_module* module, Sink* sink, const tenon_export_options* options, tenon_export_report* report) {
   Request request;
   TENON_TRY(read_request(module, options, report, &request));
   TENON_TRY(check_argument(request.durability == Durability::kNone, "durability is for exports to a path"));
   ExportReport found;
   TENON_TRY(tenon::module::export_module(*object(module), sink, request.options, &found));
-  write_report(found, report);
+  write_export_report(found, report);
   return Status::ok();
 }
 
@@ -170,7 +175,7 @@ tenon_status tenon_export_module(const tenon_module* module, const char* path, c
     TENON_TRY(read_request(module, options, report, &request));
     ExportReport found;
     TENON_TRY(tenon::module::export_module(*object(module), path, request.durability, request.options, &found));
-    write_report(found, report);
+    write_export_report(found, report);
     return Status::ok();
   });
 }

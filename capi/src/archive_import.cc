@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "archive/zip_reader.h"
+#include "archive_options.h"
 #include "boundary.h"
 #include "handles.h"
 #include "module/import.h"
@@ -49,7 +50,9 @@ Status read_home(const tenon_import_options& given, ImportOptions* out) {
   return Status::ok();
 }
 
-Status read_import_options(const tenon_import_options* options, ImportOptions* out) {
+}  // namespace
+
+Status tenon::capi::read_import_options(const tenon_import_options* options, ImportOptions* out) {
   tenon_import_options given{};
   TENON_TRY(read_struct(options, "tenon_import_options", &given));
   TENON_TRY(check_argument(given.tensors >= TENON_IMPORT_MAP && given.tensors <= TENON_IMPORT_DEVICE,
@@ -73,6 +76,8 @@ Status read_import_options(const tenon_import_options* options, ImportOptions* o
   out->pickle_limits.max_depth = static_cast<uint32_t>(given.max_depth);
   return Status::ok();
 }
+
+namespace {
 
 // `import` gets the options.
 template <typename Import>

@@ -12,6 +12,7 @@
 #include "cuda_event.h"
 #include "memory/arena.h"
 #include "module/module.h"
+#include "module/package_archive.h"
 #include "module_lists.h"
 #include "object/object.h"
 #include "os/wait.h"
@@ -62,6 +63,10 @@ struct ObjectOf<tenon_value> {
 template <>
 struct ObjectOf<tenon_module> {
   using Type = module::Module;
+};
+template <>
+struct ObjectOf<tenon_package> {
+  using Type = module::PackageArchive;
 };
 template <>
 struct ObjectOf<tenon_member_list> {

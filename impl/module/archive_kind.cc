@@ -21,7 +21,7 @@ Status check_is_module(const ZipReader& reader, const std::string& label) {
   } else if (reader.has("data.pkl")) {
     what = "a torch.save file: tensors without a module. Script or trace the module, and save it by torch.jit.save";
   } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
-    what = "a torch.package archive, and no module archive. Save the module by torch.jit.save";
+    what = "a torch.package archive, which has any number of modules. Open it with tenon_package_open";
   } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
     what = "a program of torch.export, and no module archive. Save the module by torch.jit.save";
   } else {
@@ -50,6 +50,13 @@ Result<int> read_version(const ZipReader& reader) {
         .with("record", name);
   }
   return version;
+}
+
+bool is_foreign_endian(const ZipReader& reader) {
+  const ZipRecord* const record = reader.find("byteorder");
+  if (record == nullptr || record->nbytes > 16) return false;
+  auto text = reader.read_text(*record);
+  return text.is_ok() && text.value() == "big";
 }
 
 }  // namespace tenon::module

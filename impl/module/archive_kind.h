@@ -15,4 +15,8 @@ Status check_is_module(const archive::ZipReader& reader, const std::string& labe
 // The number in the record `version`. CORRUPT or UNSUPPORTED names the record.
 Result<int> read_version(const archive::ZipReader& reader);
 
+// Whether the numbers in the archive's tensors are big-endian. PyTorch takes every other word in the
+// record `byteorder`, and none, for little-endian.
+bool is_foreign_endian(const archive::ZipReader& reader);
+
 }  // namespace tenon::module

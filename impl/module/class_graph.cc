@@ -37,11 +37,11 @@ std::string rough_key(const Value& value) {
 
 }  // namespace
 
-Result<ClassGraph> ClassGraph::create(const ValueRef& root, CodeSet* code) {
+Result<ClassGraph> ClassGraph::create(std::span<const Root> roots) {
   ClassGraph graph;
-  TENON_TRY(graph.walk(root, code));
+  for (const Root& root : roots) TENON_TRY(graph.walk(root.object, root.code));
   TENON_TRY(graph.close());
-  if (graph.codes_.size() > 1 || graph.codes_.front()->is_changed()) graph.is_as_read_ = false;
+  if (roots.size() > 1 || graph.codes_.size() > 1 || graph.codes_.front()->is_changed()) graph.is_as_read_ = false;
   TENON_TRY(graph.merge_constants());
   TENON_TRY(graph.refine());
   graph.name_nodes();

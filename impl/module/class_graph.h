@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -45,9 +46,15 @@ class ClassGraph {
     std::string name;                // in the archive
   };
 
-  static Result<ClassGraph> create(const ValueRef& root, CodeSet* code);
+  // An object of a module, and the code in which its class is looked up.
+  struct Root {
+    ValueRef object;
+    CodeSet* code = nullptr;
+  };
+  // At least one root. What several roots have in common is there once.
+  static Result<ClassGraph> create(std::span<const Root> roots);
 
-  // All code that has a part in it, the root's first.
+  // All code that has a part in it, the first root's first.
   const std::vector<Ref<CodeSet>>& codes() const noexcept { return codes_; }
   // Nothing was changed: one code, as it was read, of which every object is what the code says.
   bool is_as_read() const noexcept { return is_as_read_; }
@@ -58,7 +65,7 @@ class ClassGraph {
   // The code in which the classes of a value are looked up. Only of what is below the root, or is a constant.
   CodeSet* code_of(const value::Value& value) const;
 
-  // Constants of all codes as one list, the root's first and in their order; and where each went.
+  // Constants of all codes as one list, those of the first root's code first and in their order; and where each went.
   const std::vector<ValueRef>& constants() const noexcept { return constants_; }
   size_t constant_index(const CodeSet* code, size_t index) const;
 

@@ -51,7 +51,7 @@ struct ClassesFound {
 };
 
 // Modules and what else has methods that PyTorch compiles when it loads the tree.
-ClassesFound classes_of(const ValueRef& root, const std::vector<ValueRef>& constants, std::string* oldest) {
+ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   std::set<std::string> classes;
   ClassesFound found;
   const auto look = [&](Value& value, size_t) -> Status {
@@ -68,8 +68,9 @@ ClassesFound classes_of(const ValueRef& root, const std::vector<ValueRef>& const
     return Status::ok();
   };
   // Values that are nested too deep are refused where they are pickled.
-  static_cast<void>(value::for_each(*root, look).is_ok());
-  for (const ValueRef& constant : constants) static_cast<void>(value::for_each(*constant, look).is_ok());
+  static_cast<void>(value::for_each(*resolved.root, look).is_ok());
+  for (const ValueRef& root : resolved.more_roots) static_cast<void>(value::for_each(*root, look).is_ok());
+  for (const ValueRef& constant : resolved.constants) static_cast<void>(value::for_each(*constant, look).is_ok());
   found.all.assign(classes.begin(), classes.end());
   return found;
 }
@@ -115,7 +116,7 @@ Result<std::string> check_resolved(const Resolved& resolved, bool check) {
 
 Result<std::string> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check) {
   std::string oldest(reader_of(resolved.version));
-  const ClassesFound classes = classes_of(resolved.root, resolved.constants, &oldest);
+  const ClassesFound classes = classes_of(resolved, &oldest);
   if (!code->is_ok() && !check) return std::string();
   TENON_TRY(code->status());
   const script::Declarations& declarations = code->value();

@@ -12,20 +12,18 @@
 #include "bytecode/program_writer.h"
 #include "compile/target.h"
 #include "module/code_check.h"
-#include "module/device_copies.h"
 #include "module/export_bytecode.h"
 #include "module/export_flatbuffer.h"
 #include "module/kept_bytecode.h"
 #include "module/resolve.h"
 #include "module/source_table.h"
+#include "module/storage_records.h"
 
 namespace tenon::module {
 
 using archive::Compression;
-using archive::Reach;
 using archive::SequentialKeys;
 using archive::ZipWriter;
-using value::StorageValue;
 using value::StorageValueRef;
 
 namespace {
@@ -38,7 +36,11 @@ constexpr int kVersionInData = 6;
 class Exporter {
  public:
   Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options, const compile::Target& target)
-      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), copies_(options.stream) {}
+      : writer_(writer),
+        resolved_(&resolved),
+        target_(&target),
+        keep_device_(options.keep_device),
+        storages_(writer, resolved, options.stream) {}
 
   Status write_extra_files(const std::vector<ExtraFile>& files) {
     for (const ExtraFile& file : files) TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
@@ -91,8 +93,8 @@ class Exporter {
     };
     const ValueRef root = value::Value::tuple(resolved_->constants);
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
-    for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
-    TENON_TRY(write_gathered());
+    for (const auto& [key, storage] : storages) TENON_TRY(storages_.write("constants/" + key, *storage));
+    TENON_TRY(storages_.finish());
     return writer_->add("constants.pkl", pickle);
   }
 
@@ -101,9 +103,9 @@ class Exporter {
     TENON_ASSIGN(const std::string record, bytecode.record(keep_device_));
     for (const auto& [key, storage] : bytecode.storages()) {
       const std::string name = bytecode.directory() + key;
-      if (!writer_->has(name)) TENON_TRY(write_storage(name, *storage));
+      if (!writer_->has(name)) TENON_TRY(storages_.write(name, *storage));
     }
-    TENON_TRY(write_gathered());
+    TENON_TRY(storages_.finish());
     return writer_->add_text("bytecode.pkl", record);
   }
 
@@ -126,8 +128,8 @@ class Exporter {
       return key;
     };
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
-    for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
-    TENON_TRY(write_gathered());
+    for (const auto& [key, storage] : storages) TENON_TRY(storages_.write("constants/" + key, *storage));
+    TENON_TRY(storages_.finish());
     return writer_->add("bytecode.pkl", pickle);
   }
 
@@ -141,9 +143,9 @@ class Exporter {
     options.none_name = target_->none_name;
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
     for (size_t i = 0; i < keys.storages().size(); ++i) {
-      TENON_TRY(write_storage(name + "/" + std::to_string(i), *keys.storages()[i]));
+      TENON_TRY(storages_.write(name + "/" + std::to_string(i), *keys.storages()[i]));
     }
-    TENON_TRY(write_gathered());
+    TENON_TRY(storages_.finish());
     return writer_->add(options.record, pickle);
   }
 
@@ -174,61 +176,12 @@ class Exporter {
     return writer_->add_text(name, text, text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored);
   }
 
-  // write_gathered() follows the last one.
-  Status write_storage(const std::string& name, const StorageValue& storage) {
-    const bool is_none = storage.is_meta() || storage.nbytes() == 0;
-    if (!is_none) TENON_TRY(storage.bytes()->check_lender());
-    if (!is_none && storage.is_on_device() && storage.nbytes() <= ZipWriter::kCrcAheadUpTo) return gather(name, storage);
-    TENON_TRY(write_gathered());
-    if (is_none) return writer_->add(name, {});
-    if (storage.is_on_device()) return write_device_storage(name, storage);
-    const std::byte* const data = storage.data();
-    const Reach reach = resolved_->is_mapped(data) ? Reach::kMappedFile : Reach::kMemory;
-    return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, reach);
-  }
-
-  // In pieces that go from the pinned buffer to the file: the same bytes as those of a storage of the CPU's.
-  Status write_device_storage(const std::string& name, const StorageValue& storage) {
-    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
-    TENON_TRY(writer_->begin(name, storage.nbytes()));
-    TENON_TRY(
-        copy->to_host(pointer_of(storage), storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
-    return writer_->end();
-  }
-
-  // Small ones that follow each other on one device are read together, for the host's wait for one takes longer than its copy. The module
-  // keeps their bytes.
-  Status gather(const std::string& name, const StorageValue& storage) {
-    static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
-    const int32_t device = storage.bytes()->device().id;
-    if (device != gathered_device_ || storage.nbytes() > cuda::HostCopy::kPieceNbytes - gathered_nbytes_) TENON_TRY(write_gathered());
-    gathered_device_ = device;
-    gathered_names_.push_back(name);
-    gathered_.push_back({pointer_of(storage), storage.nbytes()});
-    gathered_nbytes_ += storage.nbytes();
-    return Status::ok();
-  }
-
-  Status write_gathered() {
-    if (gathered_.empty()) return Status::ok();
-    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(gathered_device_));
-    TENON_TRY(copy->gather(gathered_, [&](size_t i, std::span<const std::byte> bytes) { return writer_->add(gathered_names_[i], bytes); }));
-    gathered_names_.clear();
-    gathered_.clear();
-    gathered_nbytes_ = 0;
-    return Status::ok();
-  }
-
   ZipWriter* writer_;
   const Resolved* resolved_;
   const compile::Target* target_;
   bool keep_device_;
-  DeviceCopies copies_;
+  StorageRecords storages_;
   std::map<value::StorageKey, std::string> constant_keys_;  // of storages below constants/
-  std::vector<std::string> gathered_names_;                 // of records that are still to be written
-  std::vector<cuda::HostCopy::Range> gathered_;
-  uint64_t gathered_nbytes_ = 0;
-  int32_t gathered_device_ = 0;
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {

@@ -15,7 +15,7 @@
 #include "module/assembly.h"
 #include "module/import_flatbuffer.h"
 #include "module/import_storages.h"
-#include "os/limits.h"
+#include "module/module_parts.h"
 
 namespace tenon::module {
 
@@ -29,7 +29,6 @@ using value::ValueKind;
 namespace {
 
 constexpr std::string_view kCode = "code/";
-constexpr std::string_view kCodeEnd = ".py";
 constexpr std::string_view kData = "data/";
 constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
@@ -37,9 +36,6 @@ constexpr std::string_view kTracedInputs = "traced_inputs/";
 constexpr std::string_view kBytecode = "bytecode.pkl";
 // Where old archives have the storages of bytecode.
 constexpr std::string_view kOldBytecode = "bytecode/";
-
-// What a pickle's node costs as a value, at most on average.
-constexpr uint64_t kNodeNbytes = 160;
 
 // Memory of the caller's, who is told when the last view of it is gone.
 class CallerMemory final : public ZipSource {
@@ -72,7 +68,8 @@ class Importer {
       : reader_(reader),
         options_(options),
         assembly_(std::move(label), options),
-        storages_(reader, options, is_foreign_endian(), &assembly_.report()) {}
+        storages_(reader, options, is_foreign_endian(reader), &assembly_.report()),
+        parts_(reader, options, &assembly_, &storages_) {}
 
   Result<Ref<Module>> run() {
     ImportReport& report = assembly_.report();
@@ -82,8 +79,8 @@ class Importer {
     report_oddities(reader_.oddities());
     assembly_.start_code(version);
     TENON_TRY(read_records());
-    TENON_TRY(read_constants());
-    TENON_ASSIGN(archive::UnpickledValue data, read_values("data.pkl", std::string(kData)));
+    TENON_TRY(parts_.read_constants("constants.pkl", std::string(kConstants), ModuleParts::Keep::kKeysAndMemo));
+    TENON_ASSIGN(archive::UnpickledValue data, parts_.read_values("data.pkl", std::string(kData), ModuleParts::Keep::kNothing));
     TENON_TRY(assembly_.set_root(std::move(data.root), "data.pkl"));
     TENON_TRY(read_traced_inputs());
     read_bytecode();
@@ -92,14 +89,6 @@ class Importer {
   }
 
  private:
-  // PyTorch takes every other word, and none, for little.
-  bool is_foreign_endian() const {
-    const ZipRecord* const record = reader_.find("byteorder");
-    if (record == nullptr || record->nbytes > 16) return false;
-    auto text = reader_.read_text(*record);
-    return text.is_ok() && text.value() == "big";
-  }
-
   void report_oddities(const archive::ZipOddities& found) {
     ImportReport& report = assembly_.report();
     report.without_crc = found.without_crc;
@@ -119,8 +108,8 @@ class Importer {
     for (const ZipRecord& record : reader_.records()) {
       const std::string_view name = record.name;
       if (name.starts_with(kData)) continue;
-      if (name.starts_with(kCode) && name.ends_with(kCodeEnd)) {
-        TENON_TRY(read_code(record));
+      if (ModuleParts::is_code({}, name)) {
+        TENON_TRY(parts_.read_code({}, record));
       } else if (name.starts_with(kExtra)) {
         TENON_TRY(assembly_.keep(record.name, record.nbytes));
         TENON_ASSIGN(std::string content, reader_.read_text(record));
@@ -152,50 +141,6 @@ class Importer {
   static bool is_debug_table(std::string_view name) {
     if (name.starts_with(kCode)) return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
     return name == "mobile_debug_handles.pkl" || name == "callstack_debug_map.pkl" || name == "delegated_backends.debug_pkl";
-  }
-
-  Status read_code(const ZipRecord& record) {
-    std::string qualifier(record.name.substr(kCode.size(), record.name.size() - kCode.size() - kCodeEnd.size()));
-    std::replace(qualifier.begin(), qualifier.end(), '/', '.');
-    if (code_record_of(qualifier) != record.name || !value::is_qualified_name(qualifier)) {
-      // PyTorch never looks for such a file.
-      assembly_.report().dropped.emplace_back(record.name);
-      return Status::ok();
-    }
-    TENON_TRY(assembly_.keep(record.name, record.nbytes));
-    TENON_ASSIGN(std::string text, reader_.read_text(record));
-    return assembly_.add_code(std::move(qualifier), std::move(text));
-  }
-
-  Result<archive::UnpickledValue> read_values(const std::string& record_name, const std::string& directory) {
-    const ZipRecord* const record = reader_.find(record_name);
-    if (record == nullptr) return Status(Code::kCorrupt, "there is no record " + record_name).with("record", record_name);
-    TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(*record));
-    assembly_.allow_steps(bytes.size());
-    archive::PickleReadOptions read;
-    read.limits = options_.pickle_limits;
-    read.record = record_name;
-    TENON_ASSIGN(const PickleTree tree, archive::read_pickle(bytes, read));
-    TENON_TRY(os::ask_headroom(kNodeNbytes * tree.count()));
-    archive::ToValuesOptions to_values;
-    to_values.find_storage = storages_.finder(directory, tree, directory == kConstants);
-    to_values.check_class = [this](std::string_view name) { return assembly_.check_class(name); };
-    to_values.memoised = directory == kConstants;
-    to_values.limits = options_.pickle_limits;
-    return archive::pickle_to_values(tree, to_values);
-  }
-
-  Status read_constants() {
-    TENON_ASSIGN(archive::UnpickledValue constants, read_values("constants.pkl", std::string(kConstants)));
-    if (!constants.root->is(ValueKind::kTuple)) {
-      return Status(Code::kCorrupt, format("constants.pkl: a %s, and no tuple", value::value_kind_name(constants.root->kind())))
-          .with("record", "constants.pkl");
-    }
-    std::vector<ValueRef> values(constants.root->items().begin(), constants.root->items().end());
-    CodeSet::ConstantsOrigin origin;
-    origin.memoised = std::move(constants.memoised);
-    origin.keys = storages_.keys();
-    return assembly_.set_constants(std::move(values), std::move(origin), "constants.pkl");
   }
 
   Status read_traced_inputs() {
@@ -262,6 +207,7 @@ class Importer {
   const ImportOptions& options_;
   Assembly assembly_;
   ArchiveStorages storages_;
+  ModuleParts parts_;
   std::vector<std::string> bytecode_records_;
   bool traced_inputs_have_bytes_ = false;
 };

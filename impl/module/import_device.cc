@@ -22,7 +22,10 @@ namespace {
 constexpr uint64_t kAlignment = 256;
 constexpr uint64_t kSomeNbytes = uint64_t{16} << 20;
 
-bool is_storage(std::string_view name) noexcept { return name.starts_with("data/") || name.starts_with("constants/"); }
+bool is_storage(std::string_view name) noexcept {
+  const bool is_in_package = name.starts_with(".data/") && name.ends_with(".storage");
+  return is_in_package || name.starts_with("data/") || name.starts_with("constants/");
+}
 
 uint64_t room_for(const archive::ZipReader& reader) noexcept {
   uint64_t nbytes = 0;

@@ -115,7 +115,7 @@ DeviceMap::Target ArchiveStorages::target_of(std::string_view device) {
 }
 
 DeviceFiller& ArchiveStorages::filler_of(DeviceMap::Target target) {
-  const bool takes_all = options_->device_map.is_empty();
+  const bool takes_all = reads_all_ && options_->device_map.is_empty();
   return fillers_.try_emplace(target.ordinal, *reader_, target.ordinal, takes_all).first->second;
 }
 

@@ -36,6 +36,13 @@ class ArchiveStorages {
   const Keys& keys() const noexcept { return keys_; }
   // After the last: the bytes of all are there.
   Status finish();
+  // For an archive of several modules, of which any number may be read: the report in which the
+  // storages that are made from now on are counted. Before the first.
+  void count_in(ImportReport* report) noexcept {
+    report_ = report;
+    reads_all_ = false;
+    saved_on_device_ = 0;
+  }
   // How many storages were saved on another device and came to the CPU although no option said so, and
   // the first such device.
   uint64_t saved_on_device() const noexcept { return saved_on_device_; }
@@ -58,6 +65,7 @@ class ArchiveStorages {
   size_t next_ = 0;  // of the records, behind the one that was found last
   bool foreign_endian_;
   ImportReport* report_;
+  bool reads_all_ = true;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
   std::vector<Ref<storage::Storage>> views_;                                       // by record; empty until there is one

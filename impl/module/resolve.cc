@@ -141,28 +141,51 @@ bool Resolved::is_mapped(const std::byte* data) const noexcept {
   return std::any_of(codes.begin(), codes.end(), [data](const Ref<CodeSet>& code) { return code->is_mapped(data); });
 }
 
-Result<Resolved> resolve(const Module& module, int file_version) {
-  TENON_ASSIGN(const ClassGraph graph, ClassGraph::create(module.object(), module.object_class().code));
+namespace {
+
+Result<Resolved> resolve_all(std::span<const Module* const> modules, int file_version) {
+  std::vector<ClassGraph::Root> roots;
+  for (const Module* module : modules) roots.push_back({module->object(), module->object_class().code});
+  TENON_ASSIGN(const ClassGraph graph, ClassGraph::create(roots));
   Resolved resolved;
   resolved.codes = graph.codes();
-  resolved.is_as_read = graph.is_as_read() && module.package().is_whole_archive;
+  resolved.is_as_read = graph.is_as_read() && modules.front()->package().is_whole_archive;
   TENON_ASSIGN(resolved.version, resolve_version(graph, file_version));
   const CodeSet& first = *graph.codes().front();
   if (graph.constants().size() == first.constants().size()) resolved.constants_origin = &first.constants_origin();
   if (resolved.is_as_read) {
-    resolved.root = module.object();
+    resolved.root = modules.front()->object();
     resolved.constants = first.constants();
     resolved.files = files_as_read(first);
     return resolved;
   }
   TENON_ASSIGN(resolved.files, resolve_files(graph));
   Renamer renamer(graph);
-  TENON_ASSIGN(resolved.root, renamer.rename(module.object(), module.object_class().code));
+  for (const ClassGraph::Root& root : roots) {
+    TENON_ASSIGN(ValueRef renamed, renamer.rename(root.object, root.code));
+    if (resolved.root)
+      resolved.more_roots.push_back(std::move(renamed));
+    else
+      resolved.root = std::move(renamed);
+  }
   for (const ValueRef& constant : graph.constants()) {
     TENON_ASSIGN(ValueRef renamed, renamer.rename(constant, graph.code_of(*constant)));
     resolved.constants.push_back(std::move(renamed));
   }
   return resolved;
+}
+
+}  // namespace
+
+Result<Resolved> resolve(const Module& module, int file_version) {
+  const Module* const only = &module;
+  return resolve_all({&only, 1}, file_version);
+}
+
+Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version) {
+  std::vector<const Module*> all;
+  for (const Ref<Module>& module : modules) all.push_back(module.get());
+  return resolve_all(all, file_version);
 }
 
 }  // namespace tenon::module

@@ -2,6 +2,7 @@
 // files, the constants, the version.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ResolvedFile {
 
 struct Resolved {
   ValueRef root;
+  std::vector<ValueRef> more_roots;  // of the modules behind the first, if there are several
   std::vector<ValueRef> constants;
   // Of the constants, if they are those of one archive; null else.
   const CodeSet::ConstantsOrigin* constants_origin = nullptr;
@@ -34,6 +36,8 @@ struct Resolved {
 
 // `file_version` 0: by the rule (version.h).
 Result<Resolved> resolve(const Module& module, int file_version);
+// Several modules, at least one, that share the classes and the constants of one archive.
+Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version);
 
 // The code below a module, as far as objects tell: what an export keeps from being changed.
 std::vector<Ref<CodeSet>> codes_below(const Module& module);

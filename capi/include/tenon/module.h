@@ -32,8 +32,8 @@ TENON_BEGIN_DECLS
  * callback of that export. After a change that fails, everything is as it was before.
  *
  * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
- * this header, of tenon/value.h and of tenon/archive.h. Those that can fail return
- * TENON_UNSUPPORTED, so there is never a value or a module.
+ * this header, of tenon/value.h, of tenon/archive.h and of tenon/package.h. Those that can fail
+ * return TENON_UNSUPPORTED, so there is never a value or a module.
  */
 typedef struct tenon_module tenon_module;
 

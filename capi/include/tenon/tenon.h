@@ -90,6 +90,7 @@
 #include <tenon/message.h>
 #include <tenon/module.h>
 #include <tenon/object.h>
+#include <tenon/package.h>
 #include <tenon/scalar_type.h>
 #include <tenon/stats.h>
 #include <tenon/storage.h>

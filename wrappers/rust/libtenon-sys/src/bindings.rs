@@ -2624,6 +2624,108 @@ const _: () = {
         "Offset of field: tenon_object_node::composite",
     ][::core::mem::offset_of!(tenon_object_node, composite) - 72usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_package {
+    _unused: [u8; 0],
+}
+///One resource of a package that is written: a module, or a file.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_package_entry {
+    ///The name of the record, such as "models/net.pkl". Borrowed.
+    pub name: *const ::core::ffi::c_char,
+    ///A module, borrowed. NULL means a file with the bytes at `data`.
+    pub module: *const tenon_module,
+    ///The bytes of a file, borrowed. NULL for a module.
+    pub data: *const ::core::ffi::c_void,
+    ///How many bytes there are at `data`. 0 for a module.
+    pub nbytes: usize,
+    ///Must be 0.
+    pub reserved: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_package_entry",
+    ][::core::mem::size_of::<tenon_package_entry>() - 40usize];
+    [
+        "Alignment of tenon_package_entry",
+    ][::core::mem::align_of::<tenon_package_entry>() - 8usize];
+    [
+        "Offset of field: tenon_package_entry::name",
+    ][::core::mem::offset_of!(tenon_package_entry, name) - 0usize];
+    [
+        "Offset of field: tenon_package_entry::module",
+    ][::core::mem::offset_of!(tenon_package_entry, module) - 8usize];
+    [
+        "Offset of field: tenon_package_entry::data",
+    ][::core::mem::offset_of!(tenon_package_entry, data) - 16usize];
+    [
+        "Offset of field: tenon_package_entry::nbytes",
+    ][::core::mem::offset_of!(tenon_package_entry, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_package_entry::reserved",
+    ][::core::mem::offset_of!(tenon_package_entry, reserved) - 32usize];
+};
+///How to write a package. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_package_options {
+    ///sizeof(tenon_package_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_EXPORT_UNCHECKED, TENON_EXPORT_KEEP_DEVICE.
+    pub flags: u32,
+    ///TENON_DURABILITY_*.
+    pub durability: i32,
+    /**A package, borrowed for the call. Everything in it that no entry replaces is written again: its
+ modules as they are now, and all other records byte for byte. A module of the base that no
+ record of the new package needs is left out, and so is its storage. NULL means none.*/
+    pub base: *mut tenon_package,
+    /**Names of Python modules that the package does not contain and its pickles need, such as
+ "numpy". Borrowed. Those of the base, and the one that modules need, are written anyway.*/
+    pub externs: *const *const ::core::ffi::c_char,
+    ///How many names there are.
+    pub n_externs: usize,
+    /**The name of the folder in the zip file, borrowed. NULL means the file's name without its
+ extension.*/
+    pub archive_name: *const ::core::ffi::c_char,
+    ///As in tenon_export_options.
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_package_options",
+    ][::core::mem::size_of::<tenon_package_options>() - 56usize];
+    [
+        "Alignment of tenon_package_options",
+    ][::core::mem::align_of::<tenon_package_options>() - 8usize];
+    [
+        "Offset of field: tenon_package_options::struct_size",
+    ][::core::mem::offset_of!(tenon_package_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_package_options::flags",
+    ][::core::mem::offset_of!(tenon_package_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_package_options::durability",
+    ][::core::mem::offset_of!(tenon_package_options, durability) - 12usize];
+    [
+        "Offset of field: tenon_package_options::base",
+    ][::core::mem::offset_of!(tenon_package_options, base) - 16usize];
+    [
+        "Offset of field: tenon_package_options::externs",
+    ][::core::mem::offset_of!(tenon_package_options, externs) - 24usize];
+    [
+        "Offset of field: tenon_package_options::n_externs",
+    ][::core::mem::offset_of!(tenon_package_options, n_externs) - 32usize];
+    [
+        "Offset of field: tenon_package_options::archive_name",
+    ][::core::mem::offset_of!(tenon_package_options, archive_name) - 40usize];
+    [
+        "Offset of field: tenon_package_options::stream",
+    ][::core::mem::offset_of!(tenon_package_options, stream) - 48usize];
+};
 /**What the library holds and has done in this process. The figures are read one after another, so
  other threads can change some of them in between.*/
 #[repr(C)]
@@ -6001,6 +6103,112 @@ extern "C" {
     pub fn tenon_object_new_from_message(
         message: *const tenon_message,
         out: *mut *mut tenon_object,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens a package. The file must not be changed while views of it are in use. Replacing the file
+ by rename is harmless.
+ @param[in]  path     borrowed.
+ @param[in]  options  borrowed; they are for all modules of the package. TENON_IMPORT_DEBUG_TABLES
+                      has no effect. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_package_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
+ @return TENON_OK, TENON_UNSUPPORTED (the file is of another kind), and the other codes of
+         tenon_import_module.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_open(
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_package,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes another reference to a package.
+ @param[in] package  borrowed. NULL is allowed.
+ @return `package`.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_retain(package: *mut tenon_package) -> *mut tenon_package;
+    /**Gives back a reference to a package. Modules of it stay usable.
+ @param[in] package  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_release(package: *mut tenon_package);
+    /**Lists the script modules of a package: each by its resource, or by its id if it has none.
+ @param[in]  package  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_modules(
+        package: *const tenon_package,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Reads a script module of a package. Every call with a name of the same module gives a module over
+ the same objects, with the changes that were made to it. A module that cannot be read harms no
+ other.
+ @param[in]  package  borrowed.
+ @param[in]  name     borrowed: a resource or an id.
+ @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
+ @return TENON_OK, TENON_NOT_FOUND (the message lists the names), and the other codes of
+         tenon_import_module.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_module(
+        package: *mut tenon_package,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists the records of a package in their order, those that PyTorch keeps below ".data/" too.
+ @param[in]  package  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_records(
+        package: *const tenon_package,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Copies the bytes of a record: a pickle, a Python source, a file, or a storage such as
+ ".data/0.storage".
+ @param[in]  package  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference to a list that has this one file; release it with
+                      tenon_file_list_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT,
+         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_package_read(
+        package: *const tenon_package,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_file_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Writes a package that torch.package.PackageImporter reads. The package has its classes, its
+ constants and its storages once, however many of its modules use them. Where two modules have
+ different classes of one name, one class gets another name. The file is written whole or not at
+ all: an old file of that name stays until the new one is complete. It may be the file of
+ `options.base`.
+ @param[in]     entries  borrowed, `n` of them. A module may stand in several.
+ @param[in]     n        how many entries there are.
+ @param[in]     path     borrowed. Its directory must exist.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] report   struct_size set by the caller, the other fields filled in by the call.
+                         May be NULL. Untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h. For code, the details "file", "line",
+                         "column" and "excerpt" name the place.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is none, or is given twice),
+         TENON_UNSUPPORTED (also a base that is big-endian), and the other codes of
+         tenon_export_module.
+ @since 0.1. Any thread may call this function while no call changes one of the modules.*/
+    pub fn tenon_export_package(
+        entries: *const tenon_package_entry,
+        n: usize,
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_package_options,
+        report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Gives the figures.

@@ -1,0 +1,331 @@
+#include "module/export_package.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "archive/pickle_from_values.h"
+#include "archive/pickle_writer.h"
+#include "archive/zip_names.h"
+#include "archive/zip_writer.h"
+#include "module/code_check.h"
+#include "module/resolve.h"
+#include "module/storage_records.h"
+
+namespace tenon::module {
+
+using archive::Compression;
+using archive::Opcode;
+using archive::PickleWriter;
+using archive::Reach;
+using archive::ZipRecord;
+using archive::ZipWriter;
+using value::StorageValue;
+using value::StorageValueRef;
+using value::Value;
+
+namespace {
+
+constexpr std::string_view kByteOrder = "byteorder";
+// The records of a base that are made anew, or that nothing needs.
+constexpr std::string_view kRemade[] = {kPackageExterns, ".data/version", ".data/serialization_id", "version", kByteOrder};
+
+struct PlannedModule {
+  std::string id;
+  Ref<Module> module;
+};
+
+// What is written, worked out before anything is.
+struct Plan {
+  std::vector<PlannedModule> modules;
+  std::map<const Value*, std::string> id_of;  // by the module's object
+  std::vector<const ZipRecord*> carried;      // records of the base
+  std::set<std::string> carried_storages;     // records of the base; written only if no module has them
+  bool all_storages = false;                  // of the base
+
+  const std::string* find(const Module& module) const {
+    const auto found = id_of.find(module.object().get());
+    return found == id_of.end() ? nullptr : &found->second;
+  }
+  void add(std::string id, Ref<Module> module) {
+    id_of.emplace(module->object().get(), id);
+    modules.push_back({std::move(id), std::move(module)});
+  }
+};
+
+bool is_storage_record(std::string_view name) { return name.starts_with(kPackageData) && name.ends_with(kPackageStorageEnd); }
+
+Status check_entries(std::span<const PackageEntry> entries) {
+  std::set<std::string_view> names;
+  for (const PackageEntry& entry : entries) {
+    const std::string_view name = entry.name;
+    const auto wrong = [&](const std::string& what) {
+      return Status(Code::kInvalidArgument, format("the name \"%.300s\" of an entry %s", entry.name.c_str(), what.c_str()))
+          .with("name", entry.name);
+    };
+    if (const char* const fault = archive::find_name_fault(name)) return wrong(fault);
+    if (name.starts_with(kPackageData) || name == ".data" || name == kByteOrder || name == "version")
+      return wrong("is one of the package's own: choose another, such as \"models/net.pkl\"");
+    if (entry.module && name.find('/') == std::string_view::npos)
+      return wrong("has no \"/\": a module needs a Python package and a resource, such as \"models/net.pkl\"");
+    if (!names.insert(name).second) return wrong("is given twice");
+  }
+  return Status::ok();
+}
+
+// The modules of the base that something needs, and the records that are carried.
+Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Plan* plan) {
+  if (base.is_foreign_endian()) {
+    return {Code::kUnsupported, base.label() +
+                                    " is big-endian, and its pickles and files are written as they are: load and save it with "
+                                    "torch.package once, on a machine of its kind"};
+  }
+  std::set<std::string, std::less<>> needed;
+  bool needs_all = false;
+  for (const ZipRecord& record : base.reader().records()) {
+    const std::string_view name = record.name;
+    if (name.starts_with(kPackageModules) || is_storage_record(name)) continue;
+    if (std::find(std::begin(kRemade), std::end(kRemade), name) != std::end(kRemade)) continue;
+    if (std::any_of(entries.begin(), entries.end(), [&](const PackageEntry& entry) { return entry.name == name; })) continue;
+    plan->carried.push_back(&record);
+    PackageArchive::Mentions found = base.mentions_of(record);
+    needs_all = needs_all || !found.is_known;
+    needed.insert(found.modules.begin(), found.modules.end());
+    plan->carried_storages.insert(found.storages.begin(), found.storages.end());
+  }
+  plan->all_storages = needs_all;
+  for (const PackageArchive::Entry& entry : base.entries()) {
+    TENON_ASSIGN(Ref<Module> module, base.module(entry.id));
+    const auto is_it = [&](const PackageEntry& given) { return given.module && given.module->object().get() == module->object().get(); };
+    if (!needs_all && !needed.contains(entry.id) && std::none_of(entries.begin(), entries.end(), is_it)) continue;
+    plan->add(entry.id, std::move(module));
+  }
+  return Status::ok();
+}
+
+Result<Plan> make_plan(std::span<const PackageEntry> entries, const PackageOptions& options) {
+  Plan plan;
+  std::set<std::string> ids{"code"};
+  if (options.base) {
+    TENON_TRY(plan_base(entries, *options.base, &plan));
+    for (const PackageArchive::Entry& entry : options.base->entries()) ids.insert(entry.id);
+  }
+  uint64_t next = 0;
+  for (const PackageEntry& entry : entries) {
+    if (!entry.module || plan.find(*entry.module) != nullptr) continue;
+    std::string id = std::to_string(next);
+    while (!ids.insert(id).second) id = std::to_string(++next);
+    plan.add(std::move(id), entry.module);
+  }
+  return plan;
+}
+
+// PyTorch says version 6 for any code, and then refuses what a later version means. So the code is
+// written for version 10, if it means the same there.
+Result<Resolved> resolve_newest(std::span<const Ref<Module>> modules) {
+  Result<Resolved> newest = resolve(modules, kNewCodeVersion);
+  if (newest.is_ok() || newest.status().code() != Code::kInvalidArgument) return newest;
+  Result<Resolved> by_rule = resolve(modules, 0);
+  return by_rule.is_ok() ? std::move(by_rule) : std::move(newest);
+}
+
+class PackageWriter {
+ public:
+  PackageWriter(ZipWriter* writer, const Plan& plan, const Resolved& resolved, const PackageOptions& options)
+      : writer_(writer), plan_(plan), resolved_(resolved), options_(options), storages_(writer, resolved, options.stream) {
+    if (!options.base) return;
+    of_base_ = options.base->storage_keys();
+    for (const ZipRecord& record : options.base->reader().records()) {
+      if (is_storage_record(record.name)) taken_.emplace(record.name.substr(kPackageData.size()));
+    }
+  }
+
+  Status write_modules() {
+    for (size_t i = 0; i < plan_.modules.size(); ++i) {
+      const std::string folder = std::string(kPackageModules) + plan_.modules[i].id;
+      const ValueRef& root = i == 0 ? resolved_.root : resolved_.more_roots[i - 1];
+      TENON_TRY(write_values(folder + "/data.pkl", root));
+      TENON_TRY(write_values(folder + "/constants.pkl", Value::tuple(resolved_.constants)));
+    }
+    return Status::ok();
+  }
+
+  Status write_entries(std::span<const PackageEntry> entries) {
+    for (const PackageEntry& entry : entries) {
+      TENON_TRY(entry.module ? write_resource(entry.name, *plan_.find(*entry.module)) : writer_->add(entry.name, entry.bytes));
+    }
+    return Status::ok();
+  }
+
+  Status write_carried() {
+    if (!options_.base) return Status::ok();
+    for (const ZipRecord* record : plan_.carried) TENON_TRY(carry(*record));
+    for (const ZipRecord& record : options_.base->reader().records()) {
+      if (!is_storage_record(record.name) || writer_->has(record.name)) continue;
+      if (plan_.all_storages || plan_.carried_storages.contains(std::string(record.name))) TENON_TRY(carry(record));
+    }
+    return Status::ok();
+  }
+
+  Status write_code() {
+    for (const ResolvedFile& file : resolved_.files) {
+      const std::string name = std::string(kPackageModules) + code_record_of(file.qualifier);
+      TENON_TRY(writer_->add_text(name, file.text, Compression::kDeflated));
+    }
+    return Status::ok();
+  }
+
+  // PyTorch refuses an empty list.
+  Status write_externs() {
+    std::vector<std::string> names{std::string(kUnpackModule)};
+    const auto add = [&names](const std::vector<std::string>& more) {
+      for (const std::string& name : more) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
+    };
+    if (options_.base) add(options_.base->externs());
+    add(options_.externs);
+    std::string text;
+    for (const std::string& name : names) text += name + "\n";
+    return writer_->add_text(kPackageExterns, text);
+  }
+
+  Status write_version() {
+    TENON_TRY(writer_->add_text(".data/version", std::to_string(resolved_.version) + "\n"));
+    return writer_->add_text(kByteOrder, "little");
+  }
+
+ private:
+  // A storage has one record, whichever modules and pickles have it.
+  Result<std::string> name_of(const StorageValueRef& storage) {
+    const auto [place, is_new] = names_.try_emplace(storage->key());
+    if (!is_new) return place->second;
+    const auto of_base = of_base_.find(storage->key());
+    if (of_base != of_base_.end()) {
+      place->second = of_base->second;
+    } else {
+      do place->second = std::to_string(next_++) + std::string(kPackageStorageEnd);
+      while (!taken_.insert(place->second).second);
+    }
+    new_.emplace_back(place->second, storage);
+    return place->second;
+  }
+
+  Status write_values(const std::string& record, const ValueRef& root) {
+    archive::FromValuesOptions options;
+    options.record = record;
+    options.keep_device = options_.keep_device;
+    options.name_storage = [this](const StorageValueRef& storage) { return name_of(storage); };
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
+    for (const auto& [name, storage] : new_) TENON_TRY(write_storage(std::string(kPackageData) + name, storage));
+    new_.clear();
+    TENON_TRY(storages_.finish());
+    return writer_->add(record, pickle);
+  }
+
+  Status write_storage(const std::string& name, const StorageValueRef& storage) {
+    // Two element types of one record.
+    if (writer_->has(name)) return Status::ok();
+    if (of_base_.find(storage->key()) == of_base_.end() || !storage->bytes()) return storages_.write(name, *storage);
+    // A pickle that is carried may use more of the record than this module does.
+    TENON_ASSIGN(const StorageValueRef whole, StorageValue::create(value::ScalarType::kByte, storage->bytes()->nbytes(), storage->bytes()));
+    return storages_.write(name, *whole);
+  }
+
+  // The pickle that torch.package makes of a script module. The number tells objects of one package
+  // apart.
+  Status write_resource(const std::string& name, const std::string& id) {
+    PickleWriter pickle;
+    pickle.opcode(Opcode::kMark);
+    pickle.text("reduce_package");
+    const auto is_it = [&](const PlannedModule& planned) { return planned.id == id; };
+    pickle.integer(std::find_if(plan_.modules.begin(), plan_.modules.end(), is_it) - plan_.modules.begin());
+    pickle.global(kUnpackModule, kUnpackFunction);
+    pickle.text(id);
+    pickle.short_tuple(1);
+    pickle.opcode(Opcode::kTuple);
+    pickle.opcode(Opcode::kBinPersId);
+    return writer_->add(name, pickle.finish());
+  }
+
+  Status carry(const ZipRecord& record) {
+    const archive::ZipReader& reader = options_.base->reader();
+    if (record.deflated) {
+      TENON_ASSIGN(const std::vector<std::byte> bytes, reader.read(record));
+      return writer_->add(record.name, bytes, Compression::kDeflated);
+    }
+    TENON_TRY(reader.verify(record));
+    return writer_->add(record.name, reader.view(record), Compression::kStored, Reach::kMappedFile);
+  }
+
+  ZipWriter* writer_;
+  const Plan& plan_;
+  const Resolved& resolved_;
+  const PackageOptions& options_;
+  StorageRecords storages_;
+  ArchiveStorages::Keys of_base_;
+  std::set<std::string> taken_;                               // names of storages
+  std::map<value::StorageKey, std::string> names_;            // of what is in a pickle
+  std::vector<std::pair<std::string, StorageValueRef>> new_;  // in the last pickle for the first time
+  uint64_t next_ = 0;
+};
+
+}  // namespace
+
+Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink, const PackageOptions& options, ExportReport* report) {
+  TENON_TRY(check_entries(entries));
+  for (const std::string& name : options.externs) {
+    if (!value::is_qualified_name(name))
+      return Status(Code::kInvalidArgument, format("the extern module \"%.300s\" is no name of a Python module", name.c_str()));
+  }
+  TENON_ASSIGN(const Plan plan, make_plan(entries, options));
+  ExportReport found;
+  std::vector<CodeSet::Export> locks;
+  std::vector<Ref<Module>> modules;
+  for (const PlannedModule& planned : plan.modules) {
+    for (const Ref<CodeSet>& code : codes_below(*planned.module)) locks.emplace_back(code);
+    modules.push_back(planned.module);
+  }
+  Resolved resolved;
+  resolved.version = kNewCodeVersion;
+  if (!modules.empty()) {
+    TENON_ASSIGN(resolved, resolve_newest(modules));
+    const auto is_changed = [](const Ref<CodeSet>& code) { return code->is_changed(); };
+    const bool check = options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
+    TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, check));
+  }
+  archive::ZipWriterOptions writer_options;
+  if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
+  TENON_ASSIGN(ZipWriter zip, ZipWriter::create(sink, writer_options));
+  PackageWriter writer(&zip, plan, resolved, options);
+  TENON_TRY(writer.write_modules());
+  TENON_TRY(writer.write_entries(entries));
+  TENON_TRY(writer.write_carried());
+  TENON_TRY(writer.write_externs());
+  TENON_TRY(writer.write_code());
+  TENON_TRY(writer.write_version());
+  TENON_TRY(zip.finish());
+  found.nbytes = zip.nbytes();
+  found.records = zip.record_count();
+  found.version = resolved.version;
+  if (report != nullptr) *report = std::move(found);
+  return Status::ok();
+}
+
+Status export_package(std::span<const PackageEntry> entries, const std::string& path, archive::Durability durability,
+                      const PackageOptions& options, ExportReport* report) {
+  PackageOptions named = options;
+  if (named.archive_name.empty()) named.archive_name = archive::archive_name_of(path);
+  if (named.archive_name.empty()) {
+    return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
+  }
+  TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
+  TENON_TRY(export_package(entries, &file, named, report));
+  return file.commit(durability);
+}
+
+}  // namespace tenon::module
