@@ -28,7 +28,7 @@ using value::ValueKind;
 
 namespace {
 
-constexpr std::string_view kCode = "code/";
+constexpr std::string_view kCodeFolder = "code/";
 constexpr std::string_view kData = "data/";
 constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
@@ -139,7 +139,7 @@ class Importer {
   }
 
   static bool is_debug_table(std::string_view name) {
-    if (name.starts_with(kCode)) return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
+    if (name.starts_with(kCodeFolder)) return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
     return name == "mobile_debug_handles.pkl" || name == "callstack_debug_map.pkl" || name == "delegated_backends.debug_pkl";
   }
 

@@ -6,7 +6,10 @@ PyTorch wrote it. With --renamed FOLDER2, <name>.pt of FOLDER2 is what our libra
 files must be those of the original to the bit, sharing and strides included, and its records equal (archive_compare.py). An archive that
 another PyTorch wrote and that this one cannot run is left out, with PyTorch's own words.
 
-usage: check_archives.py FOLDER [--renamed FOLDER2] [--json FILE] [MODEL...]
+With --package FILE, the package FILE has <name>.pt of FOLDER as the resource zoo/<name>.pkl: its outputs, parameters and buffers must be
+those of the original to the bit.
+
+usage: check_archives.py FOLDER [--renamed FOLDER2 | --package FILE] [--json FILE] [MODEL...]
 """
 
 import argparse
@@ -105,7 +108,15 @@ def read(path: Path) -> Any:
     return torch.load(path) if zoo.TORCH < (2, 0) else torch.load(path, weights_only=False)
 
 
-def check(folder: Path, renamed: Path | None, name: str, entry: dict[str, Any], exact: bool) -> tuple[str, list[str]]:
+def open_package(path: Path) -> Any:
+    from torch.package import PackageImporter, package_exporter
+
+    # PyTorch refuses script modules in packages until then.
+    package_exporter._gate_torchscript_serialization = False
+    return PackageImporter(str(path))
+
+
+def check(folder: Path, renamed: Path | None, package: Any, name: str, entry: dict[str, Any], exact: bool) -> tuple[str, list[str]]:
     """("ok" or "left out", what is wrong)"""
     contents = {key: base64.b64decode(data) for key, data in entry["extra_files"].items()}
     try:
@@ -117,10 +128,15 @@ def check(folder: Path, renamed: Path | None, name: str, entry: dict[str, Any], 
             return next(line for line in str(error).splitlines() if line.strip()), []
         raise
     wrong = [] if extra == contents else ["extra files differ"]
-    tensors = compare_modules(original, load(folder / f"{name}.pt", [])[0]) if renamed is None else []
+    again = package.load_pickle("zoo", f"{name}.pkl") if package is not None else load(folder / f"{name}.pt", [])[0]
+    tensors = compare_modules(load(folder / f"{name}.pt", [])[0], again) if renamed is None else []
     outputs = zoo.run(original, calls)
     if not same(expected, outputs, exact):
         wrong.append(f"returned {outputs} and not {expected}")
+    if package is not None:
+        ours = zoo.run(again, calls)
+        if not same(outputs, ours, True):
+            wrong.append(f"the module of the package returned {ours} and not {outputs}")
     if renamed is not None:
         again, extra = load(renamed / f"{name}.pt", list(contents))
         fresh, _ = load(folder / f"{name}.pt", [])
@@ -137,6 +153,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--renamed", type=Path)
+    parser.add_argument("--package", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("models", nargs="*")
     arguments = parser.parse_intermixed_args()
@@ -144,11 +161,12 @@ def main() -> int:
     index = json.loads((arguments.folder / "index.json").read_text())
     exact = index["torch"] == torch.__version__
     results: dict[str, dict[str, Any]] = {}
+    package = open_package(arguments.package) if arguments.package is not None else None
     for name, entry in index["models"].items():
         if "left_out" in entry or (arguments.models and name not in arguments.models):
             continue
         try:
-            said, wrong = check(arguments.folder, arguments.renamed, name, entry, exact)
+            said, wrong = check(arguments.folder, arguments.renamed, package, name, entry, exact)
         except Exception as error:
             said, wrong = "ok", [f"{type(error).__name__}: {error}"]
         result = "failed" if wrong else "ok" if said == "ok" else "left out"

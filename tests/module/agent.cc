@@ -1,5 +1,6 @@
 // Works on module archives. Told on stdin what to do, one task per line with tabs between its words:
 //
+//   pack <out> <in>...                            writes a package of modules: net.pt is the resource zoo/net.pkl
 //   rewrite <in> <out> <map, private or fill>     imports and exports again; prints what the reports say
 //   add <in> <out> <number>                       adds the number to every float parameter
 //   twice <in> <out> <method>                     replaces the method by one that returns twice what it returned
@@ -16,6 +17,7 @@
 
 #include "agent_kit.h"
 #include "module/export.h"
+#include "module/export_package.h"
 #include "module/import.h"
 
 namespace {
@@ -104,8 +106,19 @@ Status swap(const Words& words) {
   return save(*module, words[4]);
 }
 
+Status pack(const Words& words) {
+  std::vector<PackageEntry> entries;
+  for (size_t i = 2; i < words.size(); ++i) {
+    const std::string leaf = words[i].substr(words[i].rfind('/') + 1);
+    TENON_ASSIGN(Ref<Module> module, import_module(words[i], {}));
+    entries.push_back({"zoo/" + leaf.substr(0, leaf.rfind('.')) + ".pkl", std::move(module), {}});
+  }
+  return export_package(entries, words[1], archive::Durability::kNone, {}, nullptr);
+}
+
 Status run(const Words& words) {
   const auto is = [&](const char* task, size_t n_words) { return words[0] == task && words.size() >= n_words; };
+  if (words.size() > 2 && words[0] == "pack") return pack(words);
   if (is("rewrite", 4)) {
     TENON_ASSIGN(const Ref<Module> module, load(words[1], words[3]));
     return save(*module, words[2]);

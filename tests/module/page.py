@@ -24,6 +24,10 @@ PARTS = {
     ),
     "versions": ("Of older versions", "Operators that meant something else then; imported and exported again, as above."),
     "fixtures": ("Written by old PyTorch", "Imported and exported again; they return what they returned in the old one."),
+    "packages": (
+        "Written by PyTorch, in one package",
+        "Imported and written into a package of torch.package: the PyTorch that wrote them → the one that ran both.",
+    ),
     "silero": ("silero-vad", "Of version 3; imported and exported again."),
 }
 _WORDS = {"ok": "ok", "left out": "n/a", "failed": "FAIL"}

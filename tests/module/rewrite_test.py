@@ -42,7 +42,7 @@ class Rewrite(kit.TorchCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        for part in ("rewritten", "versions", "fixtures", "silero"):
+        for part in ("rewritten", "packages", "versions", "fixtures", "silero"):
             page.clear(part)
 
     def test_zoo(self) -> None:
@@ -62,6 +62,12 @@ class Rewrite(kit.TorchCase):
                         said = kit.check("rewritten", *words) if how == "map" else kit.run_python(*words).strip().splitlines()[-1]
                         print(f"{writer}, {how}, run by {runner}: {said}")
                 shutil.rmtree(again)
+            package = self.folder / f"{writer}-package.pt"
+            names = [name for name in index if "left_out" not in index[name]]
+            kit.tell("pack", package, *(folder / f"{name}.pt" for name in names))
+            # package_test.py tries one PyTorch's packages in the other.
+            with self.subTest(written_by=writer, form="package"):
+                print(f"{writer}, in one package:", kit.check("packages", python, "check_archives.py", folder, "--package", package))
 
     def test_versions(self) -> None:
         for writer, python in kit.TORCHES.items():

@@ -1,14 +1,14 @@
 /// @file
 /// Tenon for C++20: it lends tensors between processes without copying them, and reads and writes
-/// PyTorch's module archives. These headers are a header-only layer over the C headers; link with
-/// libtenon. These rules hold for all of them:
+/// PyTorch's module archives and packages. These headers are a header-only layer over the C
+/// headers; link with libtenon. These rules hold for all of them:
 ///
 /// 1.  Objects. Each object owns one reference and releases it in its destructor. Storage, Tensor,
-///     Composite, Arena, Value, Module, CudaArena and CudaEvent are counted: a copy is another reference to
-///     the same object. The other types can only be moved. A default-made or moved-from object is
-///     empty: calls on it that can fail give Code::kInvalidArgument, and other calls give 0 or an
-///     empty result. close() releases the reference early. A second close() does nothing. An
-///     Object is plain data of C++: it owns no C object.
+///     Composite, Arena, Value, Module, Package, CudaArena and CudaEvent are counted: a copy is
+///     another reference to the same object. The other types can only be moved. A default-made or
+///     moved-from object is empty: calls on it that can fail give Code::kInvalidArgument, and other
+///     calls give 0 or an empty result. close() releases the reference early. A second close() does
+///     nothing. An Object is plain data of C++: it owns no C object.
 /// 2.  Errors. A call that can fail has two forms. `x` throws tenon::Error; classes such as
 ///     tenon::Timeout derive from it, one for each code. `try_x` returns a tenon::Result. Without
 ///     exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined) there is only the second form.
@@ -58,6 +58,7 @@
 #include <tenon/cpp/message.hpp>
 #include <tenon/cpp/module.hpp>
 #include <tenon/cpp/object.hpp>
+#include <tenon/cpp/package.hpp>
 #include <tenon/cpp/scalar_type.hpp>
 #include <tenon/cpp/stats.hpp>
 #include <tenon/cpp/storage.hpp>

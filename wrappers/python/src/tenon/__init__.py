@@ -54,6 +54,7 @@ from tenon.error import (
 from tenon.lease import LeaseHolder, lease_fd, lease_holders, lease_poll, lease_use_no_thread
 from tenon.message import Message
 from tenon.module import ExtraFiles, LoadResult, Member, Module
+from tenon.package import Package, export_package
 from tenon.scalar_type import ScalarType
 from tenon.stats import Stats, stats
 from tenon.storage import Storage, trim
@@ -110,6 +111,7 @@ __all__ = [
     "NotFound",
     "Object",
     "OutOfMemory",
+    "Package",
     "Peer",
     "PeerGone",
     "PermissionDenied",
@@ -133,6 +135,7 @@ __all__ = [
     "cuda_collect",
     "empty",
     "export_module",
+    "export_package",
     "filename_decref",
     "filename_incref",
     "filename_unlink",

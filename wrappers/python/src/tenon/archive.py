@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         def read(self) -> bytes: ...
 
 
-_DURABILITIES: dict[str, int] = {
+DURABILITIES: dict[str, int] = {
     "none": lib.TENON_DURABILITY_NONE,
     "file": lib.TENON_DURABILITY_FILE,
     "file_and_directory": lib.TENON_DURABILITY_FILE_AND_DIRECTORY,
@@ -146,7 +146,13 @@ def report_of(own: Any) -> ImportReport | None:
     return _report_of(ImportReport, found) if found.version else None
 
 
-def _path_of(path: Path) -> bytes:
+def export_report_of(found: Any) -> ExportReport:
+    """The report that an export filled in."""
+    report: ExportReport = _report_of(ExportReport, found)
+    return report
+
+
+def path_of(path: Path) -> bytes:
     data = os.fsencode(path)
     if b"\0" in data:
         shown = data.decode("utf-8", "backslashreplace")
@@ -279,7 +285,7 @@ def export_module(
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
-    options.durability = number_of(_DURABILITIES, durability, "durability")
+    options.durability = number_of(DURABILITIES, durability, "durability")
     options.file_version = file_version
     options.flags = (
         (0 if check else lib.TENON_EXPORT_UNCHECKED)
@@ -306,7 +312,7 @@ def export_module(
         options.extra_files, options.n_extra_files = files.array, files.count
 
     target: Any = file
-    path = _path_of(target) if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__") else None
+    path = path_of(target) if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__") else None
     below = None if path is not None or isinstance(target, int) else _file_of(target)
     export = _Export(module, target, hook)
     context = ffi.new_handle(export)
@@ -342,8 +348,46 @@ def export_module(
             raise export.raised
         finally:
             export.raised = None
-    report: ExportReport = _report_of(ExportReport, out)
-    return report
+    return export_report_of(out)
+
+
+class ImportOptions:
+    """A tenon_import_options, and what it points to."""
+
+    __slots__ = ("_keep", "struct")
+
+    def __init__(
+        self,
+        *,
+        tensors: Tensors = "map",
+        check: Check = "structure",
+        arena: Arena | None = None,
+        mode: Mode = "shared",
+        device: SupportsIndex = 0,
+        device_map: Mapping[str, str] | None = None,
+        max_inflated_nbytes: int = 0,
+        max_records: int = 0,
+        max_depth: int = 0,
+        debug_tables: bool = False,
+    ) -> None:
+        options = self.struct = ffi.new("tenon_import_options *")
+        options.struct_size = ffi.sizeof("tenon_import_options")
+        options.tensors = number_of(_TENSORS, tensors, "tensors")
+        options.check = number_of(_CHECKS, check, "check")
+        self._keep: list[Any] = []
+        if arena is not None:
+            self._keep.append(own_of(arena, Arena, "arena"))
+            options.arena = self._keep[-1]
+        options.mode = number_of(MODES, mode, "mode")
+        options.device = ordinal(device)
+        options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
+        options.max_records = unsigned(max_records, "max_records")
+        options.max_depth = unsigned(max_depth, "max_depth")
+        options.flags = lib.TENON_IMPORT_DEBUG_TABLES if debug_tables else 0
+        if device_map:
+            pairs = ",".join(f"{saved}={here}" for saved, here in device_map.items())
+            self._keep.append(ffi.new("char[]", encoded(pairs, "the device map")))
+            options.device_map = self._keep[-1]
 
 
 def import_module(
@@ -374,28 +418,23 @@ def import_module(
     copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
     max_depth: of values in values, up to 1,000; 0: 512. debug_tables: the debug tables are read too, so that export_module can write them.
     """
-    options = ffi.new("tenon_import_options *")
-    options.struct_size = ffi.sizeof("tenon_import_options")
-    options.tensors = number_of(_TENSORS, tensors, "tensors")
-    options.check = number_of(_CHECKS, check, "check")
-    owner = None if arena is None else own_of(arena, Arena, "arena")
-    if owner is not None:
-        options.arena = owner
-    options.mode = number_of(MODES, mode, "mode")
-    options.device = ordinal(device)
-    options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
-    options.max_records = unsigned(max_records, "max_records")
-    options.max_depth = unsigned(max_depth, "max_depth")
-    options.flags = lib.TENON_IMPORT_DEBUG_TABLES if debug_tables else 0
-    if device_map:
-        pairs = ",".join(f"{saved}={here}" for saved, here in device_map.items())
-        text = ffi.new("char[]", encoded(pairs, "the device map"))  # kept until the end of this call
-        options.device_map = text
-
+    given = ImportOptions(
+        tensors=tensors,
+        check=check,
+        arena=arena,
+        mode=mode,
+        device=device,
+        device_map=device_map,
+        max_inflated_nbytes=max_inflated_nbytes,
+        max_records=max_records,
+        max_depth=max_depth,
+        debug_tables=debug_tables,
+    )
+    options = given.struct
     source: Any = file
     # bytes are an archive, and no path.
     if isinstance(source, str) or hasattr(source, "__fspath__"):
-        return _imported(lib.tenon_import_module, _path_of(source), options)
+        return _imported(lib.tenon_import_module, path_of(source), options)
     if isinstance(source, int):
         return _imported(lib.tenon_import_module_fd, source, options)
     if isinstance(source, io.BytesIO):

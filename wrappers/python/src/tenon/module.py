@@ -103,7 +103,7 @@ class ExtraFiles(MutableMapping[str, bytes]):
         return f"<tenon.ExtraFiles {list(self)}>"
 
     def _all(self) -> Iterator[tuple[str, Any]]:
-        return _files(lib.tenon_module_extra_files, self._module._own())
+        return files_of(lib.tenon_module_extra_files, self._module._own())
 
 
 class Module(Managed):
@@ -323,7 +323,7 @@ class Module(Managed):
         missing, unexpected = ffi.new("tenon_name_list **"), ffi.new("tenon_name_list **")
         arrays = ffi.new("char *[]", paths), ffi.new("tenon_value *[]", values)
         call(lib.tenon_module_load, self._own(), *arrays, len(paths), flags, missing, unexpected)
-        return LoadResult(_names(missing[0]), _names(unexpected[0]))
+        return LoadResult(names_of(missing[0]), names_of(unexpected[0]))
 
     def check(self) -> None:
         """Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked."""
@@ -338,12 +338,12 @@ class Module(Managed):
         text = methods_text(methods)
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_export_opnames, self._own(), ffi.NULL if text is None else text, out)
-        return list(_names(out[0]))
+        return list(names_of(out[0]))
 
     @property
     def code(self) -> dict[str, str]:
         """The code of its classes and functions, one file for each qualifier: "__torch__/my/layers.py"."""
-        files = _files(lib.tenon_module_code_files, self._own())
+        files = files_of(lib.tenon_module_code_files, self._own())
         return ReadDict({name: bytes(data).decode("utf-8", "surrogateescape") for name, data in files})
 
     @property
@@ -372,7 +372,7 @@ class Module(Managed):
         """What the import found remarkable, one line each: operators that mean something else at this version than today."""
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_module_warnings, self._own(), out)
-        return _names(out[0])
+        return names_of(out[0])
 
     def _add(self, function: Any, name: str, more: tuple[Any, ...], value: Any) -> None:
         source = _optional(value)
@@ -427,15 +427,15 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
     return found
 
 
-def _names(pointer: Any) -> tuple[str, ...]:
+def names_of(pointer: Any) -> tuple[str, ...]:
     own = ffi.gc(pointer, lib.tenon_name_list_release)
     return tuple(decoded(lib.tenon_name_list_get(own, index)) for index in range(lib.tenon_name_list_count(own)))
 
 
-def _files(function: Any, own: Any) -> Iterator[tuple[str, Any]]:
+def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
     """Names, and views of the bytes that are good until the next one."""
     out = ffi.new("tenon_file_list **")
-    call(function, own, out)
+    call(function, own, *arguments, out)
     files = ffi.gc(out[0], lib.tenon_file_list_release)
     each = ffi.new("tenon_file *")
     for index in range(lib.tenon_file_list_count(files)):

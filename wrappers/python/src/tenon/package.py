@@ -1,0 +1,161 @@
+"""Packages: reading and writing archives of torch.package, without PyTorch."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import number_of
+from tenon._text import encoded
+from tenon.archive import DURABILITIES, ImportOptions, export_report_of, path_of
+from tenon.by_cuda import stream_pointer
+from tenon.error import call
+from tenon.module import Module, files_of, names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, SupportsIndex
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Mode
+    from tenon.archive import Check, Durability, ExportReport, Path, Tensors
+    from tenon.arena import Arena
+    from tenon.by_cuda import Stream
+
+
+class Package(Managed):
+    """A package that was opened: script modules, pickles, Python sources and other files. Nothing in it is executed.
+
+    with tenon.Package("models.pt") as package:
+        net = package["models/net.pkl"]  # a tenon.Module
+        net["fc.weight"] = weight
+        tenon.export_package("new.pt", base=package)
+
+    A script module has two names: its resource, if there is a record that holds this module and nothing else, and its id, such as "0".
+    Each use of a name gives a module over the same objects. Storages that several modules share are in memory once. Modules stay usable
+    after close(). The options are those of import_module, for all modules of the package.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tensors: Tensors = "map",
+        check: Check = "structure",
+        arena: Arena | None = None,
+        mode: Mode = "shared",
+        device: SupportsIndex = 0,
+        device_map: Mapping[str, str] | None = None,
+        max_inflated_nbytes: int = 0,
+        max_records: int = 0,
+        max_depth: int = 0,
+    ) -> None:
+        options = ImportOptions(
+            tensors=tensors,
+            check=check,
+            arena=arena,
+            mode=mode,
+            device=device,
+            device_map=device_map,
+            max_inflated_nbytes=max_inflated_nbytes,
+            max_records=max_records,
+            max_depth=max_depth,
+        )
+        out = ffi.new("tenon_package **")
+        call(lib.tenon_package_open, path_of(path), options.struct, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_package_release)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The names of the script modules: each by its resource, or by its id if it has none."""
+        out = ffi.new("tenon_name_list **")
+        call(lib.tenon_package_modules, self._own(), out)
+        return names_of(out[0])
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The names of all records in their order, those that PyTorch keeps below ".data/" too."""
+        out = ffi.new("tenon_name_list **")
+        call(lib.tenon_package_records, self._own(), out)
+        return names_of(out[0])
+
+    def __getitem__(self, name: str) -> Module:
+        """The script module of that resource or id. tenon.NotFound lists the names."""
+        out = ffi.new("tenon_module **")
+        call(lib.tenon_package_module, self._own(), encoded(name, "the name"), out)
+        return Module._adopt(out[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.modules)
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def read(self, record: str) -> bytes:
+        """The bytes of a record: a pickle, a Python source, a file, or a storage such as ".data/0.storage"."""
+        for _, data in files_of(lib.tenon_package_read, self._own(), encoded(record, "the name")):
+            return bytes(data)
+        raise AssertionError("a record was read, and the list is empty")
+
+    def __repr__(self) -> str:
+        return "<tenon.Package, closed>" if self.closed else f"<tenon.Package {list(self.modules)}>"
+
+
+def export_package(
+    path: Path,
+    entries: Mapping[str, Module | Buffer | str] | None = None,
+    *,
+    base: Package | None = None,
+    externs: Sequence[str] = (),
+    durability: Durability = "none",
+    archive_name: str | None = None,
+    check: bool = True,
+    keep_device: bool = False,
+    stream: Stream = None,
+) -> ExportReport:
+    """Write a package that torch.package.PackageImporter reads.
+
+    path: all of the package is there then, under that name, or what was there before still is.
+    entries: what the package holds, by the names of the records. "models/net.pkl" is the resource "net.pkl" of the Python package
+    "models". A Module becomes a pickle that load_pickle("models", "net.pkl") takes; a str or bytes become a file. Classes, constants
+    and storages that several modules use are written once.
+    base: a package of which everything is written again that no entry replaces: its modules as they are now, and all other records
+    byte for byte. externs: names of Python modules that pickles in the package need and the package does not hold.
+    durability, archive_name, check, keep_device, stream: as in export_module.
+    PyTorch reads script modules in packages only after torch.package.package_exporter._gate_torchscript_serialization was set to False.
+    """
+    given = dict(entries or {})
+    options = ffi.new("tenon_package_options *")
+    options.struct_size = ffi.sizeof("tenon_package_options")
+    options.durability = number_of(DURABILITIES, durability, "durability")
+    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
+    options.stream = stream_pointer(stream)
+    keep: list[Any] = []
+
+    def kept(text: str, what: str) -> Any:
+        keep.append(ffi.new("char[]", encoded(text, what)))
+        return keep[-1]
+
+    if archive_name is not None:
+        options.archive_name = kept(archive_name, "the archive's name")
+    names = ffi.new("char *[]", [kept(name, "the name of an extern module") for name in externs])
+    options.externs, options.n_externs = names, len(externs)
+    if base is not None:
+        keep.append(base._own())
+        options.base = keep[-1]
+    array = ffi.new("tenon_package_entry[]", len(given))
+    for each, (name, content) in zip(array, given.items(), strict=True):
+        each.name = kept(name, "the name of an entry")
+        if isinstance(content, Module):
+            keep.append(content._own())
+            each.module = keep[-1]
+            continue
+        keep.append(ffi.from_buffer(memoryview(content.encode() if isinstance(content, str) else content)))
+        each.data, each.nbytes = keep[-1], len(keep[-1])
+    report = ffi.new("tenon_export_report *")
+    report.struct_size = ffi.sizeof("tenon_export_report")
+    call(lib.tenon_export_package, array, len(given), path_of(path), options, report)
+    return export_report_of(report)
