@@ -46,6 +46,7 @@ struct Plan {
   std::vector<const ZipRecord*> carried;      // records of the base
   std::set<std::string> carried_storages;     // records of the base; written only if no module has them
   bool all_storages = false;                  // of the base
+  std::vector<std::string> externs;
 
   const std::string* find(const Module& module) const {
     const auto found = id_of.find(module.object().get());
@@ -59,6 +60,28 @@ struct Plan {
 
 bool is_storage_record(std::string_view name) { return name.starts_with(kPackageData) && name.ends_with(kPackageStorageEnd); }
 
+// "a.b" of "a/b/c.pkl". It is no name of a package if a folder has a dot.
+std::string python_package_of(std::string_view name) {
+  std::string package(name.substr(0, std::min(name.rfind('/'), name.size())));
+  if (package.size() == name.size() || package.find('.') != std::string::npos) return {};
+  std::replace(package.begin(), package.end(), '/', '.');
+  return package;
+}
+
+// PyTorch opens no package in which an extern module contains something.
+Status check_externs(std::span<const std::string> externs, std::string_view record) {
+  const std::string package = python_package_of(record);
+  for (const std::string& name : externs) {
+    if (package != name && !package.starts_with(name + ".")) continue;
+    return Status(Code::kInvalidArgument,
+                  format("\"%.300s\" lies in the Python module %.300s, which is extern: PyTorch opens no such package. Give the record "
+                         "another folder, or take the module from the externs",
+                         std::string(record).c_str(), name.c_str()))
+        .with("name", std::string(record));
+  }
+  return Status::ok();
+}
+
 Status check_entries(std::span<const PackageEntry> entries) {
   std::set<std::string_view> names;
   for (const PackageEntry& entry : entries) {
@@ -70,8 +93,8 @@ Status check_entries(std::span<const PackageEntry> entries) {
     if (const char* const fault = archive::find_name_fault(name)) return wrong(fault);
     if (name.starts_with(kPackageData) || name == ".data" || name == kByteOrder || name == "version")
       return wrong("is one of the package's own: choose another, such as \"models/net.pkl\"");
-    if (entry.module && name.find('/') == std::string_view::npos)
-      return wrong("has no \"/\": a module needs a Python package and a resource, such as \"models/net.pkl\"");
+    if (entry.module && !value::is_qualified_name(python_package_of(name)))
+      return wrong("has no Python package before its last \"/\": give a name such as \"models/net.pkl\"");
     if (!names.insert(name).second) return wrong("is given twice");
   }
   return Status::ok();
@@ -99,16 +122,34 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
   }
   plan->all_storages = needs_all;
   for (const PackageArchive::Entry& entry : base.entries()) {
-    TENON_ASSIGN(Ref<Module> module, base.module(entry.id));
+    // A module that is given as an entry was read before. One that nothing needs may be damaged.
+    Ref<Module> module = base.find_read(entry.id);
     const auto is_it = [&](const PackageEntry& given) { return given.module && given.module->object().get() == module->object().get(); };
-    if (!needs_all && !needed.contains(entry.id) && std::none_of(entries.begin(), entries.end(), is_it)) continue;
+    const bool is_given = module && std::any_of(entries.begin(), entries.end(), is_it);
+    if (!needs_all && !needed.contains(entry.id) && !is_given) continue;
+    TENON_ASSIGN(module, base.module(entry.id));
     plan->add(entry.id, std::move(module));
   }
   return Status::ok();
 }
 
+// The module that pickles of modules need, those of the base, those that are given. PyTorch refuses an empty list.
+std::vector<std::string> all_externs(const PackageOptions& options) {
+  std::vector<std::string> names{std::string(kUnpackModule)};
+  const auto add = [&names](const std::vector<std::string>& more) {
+    for (const std::string& name : more) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  };
+  if (options.base) add(options.base->externs());
+  add(options.externs);
+  return names;
+}
+
 Result<Plan> make_plan(std::span<const PackageEntry> entries, const PackageOptions& options) {
   Plan plan;
+  plan.externs = all_externs(options);
+  for (const PackageEntry& entry : entries) TENON_TRY(check_externs(plan.externs, entry.name));
   std::set<std::string> ids{"code"};
   if (options.base) {
     TENON_TRY(plan_base(entries, *options.base, &plan));
@@ -121,6 +162,7 @@ Result<Plan> make_plan(std::span<const PackageEntry> entries, const PackageOptio
     while (!ids.insert(id).second) id = std::to_string(++next);
     plan.add(std::move(id), entry.module);
   }
+  for (const ZipRecord* record : plan.carried) TENON_TRY(check_externs(plan.externs, record->name));
   return plan;
 }
 
@@ -179,18 +221,9 @@ class PackageWriter {
     return Status::ok();
   }
 
-  // PyTorch refuses an empty list.
   Status write_externs() {
-    std::vector<std::string> names{std::string(kUnpackModule)};
-    const auto add = [&names](const std::vector<std::string>& more) {
-      for (const std::string& name : more) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-      }
-    };
-    if (options_.base) add(options_.base->externs());
-    add(options_.externs);
     std::string text;
-    for (const std::string& name : names) text += name + "\n";
+    for (const std::string& name : plan_.externs) text += name + "\n";
     return writer_->add_text(kPackageExterns, text);
   }
 

@@ -161,6 +161,12 @@ Result<Ref<Module>> PackageArchive::module(std::string_view name) {
   return modules_.emplace(entry->id, std::move(module)).first->second;
 }
 
+Ref<Module> PackageArchive::find_read(std::string_view id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = modules_.find(id);
+  return known == modules_.end() ? nullptr : known->second;
+}
+
 Result<Ref<Module>> PackageArchive::import(const std::string& id) {
   Assembly assembly(label_ + ", module " + id, options_);
   assembly.package().is_whole_archive = false;  // its code is that of all modules of the package

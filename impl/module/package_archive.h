@@ -55,6 +55,9 @@ class PackageArchive final : public Counted {
   // read harms no other.
   Result<Ref<Module>> module(std::string_view name);
 
+  // The module of that id if module() has read it; else null.
+  Ref<Module> find_read(std::string_view id) const;
+
   // The bytes of a record. NOT_FOUND if there is none.
   Result<std::string> read_text(std::string_view record) const;
 

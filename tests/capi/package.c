@@ -1,4 +1,5 @@
-/* Tests tenon/package.h: packages that are written, read, and written again over a base; and what the calls refuse. */
+/* Tests tenon/package.h: packages that are written, read, and written again over a base. It also
+   tests what the calls refuse. */
 #include "module_kit.h"
 
 /* A folder of this process, and the paths of files in it. */
@@ -281,7 +282,7 @@ static void base_by_its_own_path(void) {
   remove_folder();
 }
 
-/* A module of the base goes when the only record that needs it is replaced, and so does its code. */
+/* A module of the base goes with its code when the only record that needs it is replaced. */
 static void a_replaced_module_goes(void) {
   static const char *const both[] = {"models/b.pkl", "models/a.pkl"};
   static const char *const only_b[] = {"models/b.pkl"};
@@ -312,7 +313,7 @@ static void a_replaced_module_goes(void) {
   FAILS_SAYING(TENON_NOT_FOUND, "name", "0", tenon_package_module(package, "0", &found, ERR));
   tenon_package_release(package);
 
-  /* Both modules go, and their common storage with them. A record of another kind may replace one. */
+  /* Both modules go, and their common storage goes with them. A file may replace a module. */
   {
     tenon_package_entry entries[2];
     entries[0] = text_entry("models/a.pkl", "no pickle");

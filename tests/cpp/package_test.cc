@@ -158,6 +158,45 @@ TEST_F(Packages, AChangeIsWrittenWithTheBase) {
   EXPECT_FALSE(has(less.records(), ".data/ts_code/code/__torch__/nets/encoder.py"));
 }
 
+TEST_F(Packages, AChangeInPlaceIsWrittenWithTheBase) {
+  const PackagePath path("pair.pt");
+  for (const tenon::ImportTensors tensors : {tenon::ImportTensors::kMapPrivate, tenon::ImportTensors::kFill}) {
+    (void)write_pair(path);
+    const Package package = Package::open(path, {.tensors = tensors});
+    auto weight = package.module(kEncoder).value("weight").as<tenon::Tensor>();
+    weight.view_mut<float>()[0] = -7;
+    (void)tenon::export_package(path, {}, {.base = &package});
+    const Package again = Package::open(path);
+    EXPECT_EQ(first_weight(again.module(kDecoder)), -7);  // the weight is shared
+    EXPECT_EQ(storages_of(again), (Strings{".data/0.storage"}));
+  }
+}
+
+TEST_F(Packages, ClassesOfOneName) {
+  const PackagePath path("names.pt");
+  const Module product = weighted_net("nets.Net", counting_from(1), "mul");
+  const Module sum = weighted_net("nets.Net", counting_from(2), "add");
+  (void)tenon::export_package(path, {{"a/product.pkl", &product}, {"a/sum.pkl", &sum}});
+  const Package package = Package::open(path);
+  const Module first_read = package.module("a/product.pkl");
+  const Module second_read = package.module("a/sum.pkl");
+  EXPECT_NE(first_read.class_name(), second_read.class_name());
+  EXPECT_NE(first_read.find("forward").source.find("torch.mul"), std::string::npos);
+  EXPECT_NE(second_read.find("forward").source.find("torch.add"), std::string::npos);
+}
+
+TEST_F(Packages, AModuleAndItsSubmodule) {
+  const PackagePath path("tree.pt");
+  const Module leaf = weighted_net("nets.Leaf", counting_from(4), "mul");
+  Module tree = Module::make("nets.Tree");
+  tree.add_submodule("leaf", leaf);
+  (void)tenon::export_package(path, {{"a/tree.pkl", &tree}, {"a/leaf.pkl", &leaf}});
+  const Package package = Package::open(path);
+  EXPECT_EQ(first_weight(package.module("a/tree.pkl").submodule("leaf")), 4);
+  EXPECT_EQ(first_weight(package.module("a/leaf.pkl")), 4);
+  EXPECT_EQ(storages_of(package), (Strings{".data/0.storage"}));
+}
+
 TEST_F(Packages, AModuleInTwoEntriesIsWrittenOnce) {
   const PackagePath path("same.pt");
   const Module module = weighted_net("Net", counting_from(3), "mul");

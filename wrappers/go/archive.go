@@ -267,6 +267,10 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 	if status != C.TENON_OK {
 		return ExportReport{}, takeError(status, failure)
 	}
+	return exportReport(&report), nil
+}
+
+func exportReport(report *C.tenon_export_report) ExportReport {
 	return ExportReport{
 		NBytes:        uint64(report.nbytes),
 		Records:       uint64(report.records),
@@ -276,7 +280,7 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 
 		BytecodeFunctions: int(report.bytecode_functions),
 		DebugTables:       int(report.debug_tables),
-	}, nil
+	}
 }
 
 // joinedMethods joins methods with commas, as the C library takes them. An empty list gives NULL.
@@ -427,6 +431,18 @@ func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
 }
 
 func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_module, **C.tenon_error) C.tenon_status) (*Module, error) {
+	var out *C.tenon_module
+	err := withImportOptions(options, func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
+		return call(given, &out, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newModule(out), nil
+}
+
+// withImportOptions makes one call with C's form of the options.
+func withImportOptions(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_error) C.tenon_status) error {
 	collect()
 	given := C.tenon_import_options{struct_size: C.sizeof_tenon_import_options}
 	var pinner runtime.Pinner
@@ -434,7 +450,7 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 	if o := options; o != nil {
 		arena, err := o.Arena.begin()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer o.Arena.end()
 		given.tensors = C.int32_t(o.Tensors)
@@ -442,7 +458,7 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 		given.arena = arena
 		given.mode = C.tenon_mode(o.Mode)
 		if int(int32(o.Device)) != o.Device {
-			return nil, invalid(fmt.Sprintf("Device %d is none", o.Device))
+			return invalid(fmt.Sprintf("Device %d is none", o.Device))
 		}
 		given.device = C.int32_t(o.Device)
 		given.max_inflated_nbytes = C.uint64_t(o.MaxInflatedNBytes)
@@ -453,7 +469,7 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 			pairs = append(pairs, saved+"="+here)
 		}
 		if given.device_map, err = cTextOrNull("the device map", strings.Join(pairs, ",")); err != nil {
-			return nil, err
+			return err
 		}
 		if given.device_map != nil {
 			pinner.Pin(given.device_map)
@@ -462,12 +478,11 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 			given.flags |= C.TENON_IMPORT_DEBUG_TABLES
 		}
 	}
-	var out *C.tenon_module
 	var failure *C.tenon_error
-	if status := call(&given, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
+	if status := call(&given, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
 	}
-	return newModule(out), nil
+	return nil
 }
 
 // ImportReport is what an import found.

@@ -26,11 +26,12 @@ const (
 	kindDeposit
 	kindFetched
 	kindComposite
+	kindPackage
 )
 
 var kindNames = [...]string{
 	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module",
-	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite",
+	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package",
 }
 
 // reference is one counted reference of the C library's, to be given back once.
@@ -69,6 +70,8 @@ func (r reference) giveBack() {
 		C.tenon_fetched_release((*C.tenon_fetched)(r.pointer))
 	case kindComposite:
 		C.tenon_composite_release((*C.tenon_composite)(r.pointer))
+	case kindPackage:
+		C.tenon_package_release((*C.tenon_package)(r.pointer))
 	}
 }
 

@@ -31,6 +31,17 @@ pub enum Durability {
     FileAndDirectory,
 }
 
+impl Durability {
+    pub(crate) fn raw(self) -> i32 {
+        let raw = match self {
+            Durability::None => sys::TENON_DURABILITY_NONE,
+            Durability::File => sys::TENON_DURABILITY_FILE,
+            Durability::FileAndDirectory => sys::TENON_DURABILITY_FILE_AND_DIRECTORY,
+        };
+        raw as i32
+    }
+}
+
 /// What an export does about bytecode, which the lite interpreter of PyTorch runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -229,6 +240,36 @@ pub struct ExportReport {
     pub debug_tables: u32,
 }
 
+impl ExportReport {
+    /// For an export to fill in.
+    pub(crate) fn blank() -> sys::tenon_export_report {
+        sys::tenon_export_report {
+            struct_size: size_of::<sys::tenon_export_report>(),
+            nbytes: 0,
+            records: 0,
+            version: 0,
+            skipped_files: 0,
+            oldest_pytorch: [0; 16],
+            bytecode_functions: 0,
+            debug_tables: 0,
+        }
+    }
+
+    /// Of what an export filled in.
+    pub(crate) fn from_raw(raw: &sys::tenon_export_report) -> ExportReport {
+        ExportReport {
+            nbytes: raw.nbytes,
+            records: raw.records,
+            version: raw.version,
+            skipped_files: raw.skipped_files,
+            // SAFETY: the library wrote a NUL-terminated text into it.
+            oldest_pytorch: unsafe { owned(raw.oldest_pytorch.as_ptr()) },
+            bytecode_functions: raw.bytecode_functions,
+            debug_tables: raw.debug_tables,
+        }
+    }
+}
+
 /// Write a module as a file that `torch.jit.load` runs. Either all of it is there, under its name, or what was there before still is.
 pub fn export_module(module: &Module, path: impl AsRef<Path>, options: &ExportOptions<'_>) -> Result<ExportReport> {
     let path = c_path(path.as_ref())?;
@@ -340,11 +381,7 @@ fn run<'w>(
         hook_context: context.cast(),
         archive_name: archive_name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
         file_version: options.file_version,
-        durability: match options.durability {
-            Durability::None => sys::TENON_DURABILITY_NONE,
-            Durability::File => sys::TENON_DURABILITY_FILE,
-            Durability::FileAndDirectory => sys::TENON_DURABILITY_FILE_AND_DIRECTORY,
-        } as i32,
+        durability: options.durability.raw(),
         flags: options.flags,
         stream: options.stream as *mut c_void,
         bytecode: match options.bytecode {
@@ -356,16 +393,7 @@ fn run<'w>(
         bytecode_version: options.bytecode_version,
         emit_flags: options.emit_flags,
     };
-    let mut report = sys::tenon_export_report {
-        struct_size: size_of::<sys::tenon_export_report>(),
-        nbytes: 0,
-        records: 0,
-        version: 0,
-        skipped_files: 0,
-        oldest_pytorch: [0; 16],
-        bytecode_functions: 0,
-        debug_tables: 0,
-    };
+    let mut report = ExportReport::blank();
     let result = check(|err| call(context, &raw, &mut report, err));
     let Calls { guard, error, panic, .. } = calls;
     drop(guard);
@@ -373,16 +401,7 @@ fn run<'w>(
         resume_unwind(payload);
     }
     match (result, error) {
-        (Ok(()), _) => Ok(ExportReport {
-            nbytes: report.nbytes,
-            records: report.records,
-            version: report.version,
-            skipped_files: report.skipped_files,
-            // SAFETY: the library wrote a NUL-terminated text into it.
-            oldest_pytorch: unsafe { owned(report.oldest_pytorch.as_ptr()) },
-            bytecode_functions: report.bytecode_functions,
-            debug_tables: report.debug_tables,
-        }),
+        (Ok(()), _) => Ok(ExportReport::from_raw(&report)),
         (Err(error), Some(source)) => Err(error.caused_by(source)),
         (Err(error), None) => Err(error),
     }

@@ -113,7 +113,7 @@ impl<'a> ImportOptions<'a> {
         ImportOptions { max_depth: depth, ..self }
     }
 
-    fn raw(&self, tensors: u32) -> sys::tenon_import_options {
+    pub(crate) fn raw(&self, tensors: u32) -> sys::tenon_import_options {
         sys::tenon_import_options {
             struct_size: size_of::<sys::tenon_import_options>(),
             tensors: self.tensors.unwrap_or(tensors) as i32,

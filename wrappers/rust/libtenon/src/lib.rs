@@ -30,6 +30,7 @@ mod module;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod object;
+mod package;
 mod panic;
 mod scalar_type;
 mod spec;
@@ -72,6 +73,7 @@ pub use member::{Member, MemberKind};
 pub use message::Message;
 pub use module::{LoadOptions, LoadReport, Module};
 pub use object::Object;
+pub use package::{Package, PackageExport};
 pub use scalar_type::ScalarType;
 pub use spec::{Flags, TensorSpec};
 pub use stats::{stats, version, Stats};

@@ -1,0 +1,118 @@
+// libFuzzer target: whatever a package says, opening it, each of its modules and each of its records
+// ends in a typed error or in what can be read to the last byte. A package that can be written again
+// has the same modules.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "archive/sink.h"
+#include "module/export_package.h"
+#include "module/package_archive.h"
+
+namespace {
+
+using namespace tenon;
+using module::PackageArchive;
+
+void demand(bool holds, const char* what, const std::string& more = "") {
+  if (holds) return;
+  std::fprintf(stderr, "package_fuzz: %s: %s\n", what, more.c_str());
+  std::abort();
+}
+
+// A memory file with the bytes. A package is opened by its path.
+class MemoryFile {
+ public:
+  MemoryFile(const void* data, size_t nbytes) : fd_(memfd_create("package_fuzz", MFD_CLOEXEC)) {
+    demand(fd_ >= 0 && write(fd_, data, nbytes) == static_cast<ssize_t>(nbytes), "no memory file");
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { close(fd_); }
+  Result<Ref<PackageArchive>> open() const {
+    module::ImportOptions options;
+    options.pickle_limits.max_nbytes = uint64_t{1} << 20;
+    options.pickle_limits.max_depth = 100;  // so that small files reach it
+    options.zip_limits.max_kept_nbytes = uint64_t{1} << 20;
+    options.zip_limits.max_inflated_nbytes = uint64_t{1} << 22;
+    return PackageArchive::open("/proc/self/fd/" + std::to_string(fd_), options);
+  }
+
+ private:
+  int fd_;
+};
+
+void demand_refusal(const Status& status) {
+  const Code code = status.code();
+  const bool is_typed =
+      code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted || code == Code::kInvalidArgument;
+  demand(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
+}
+
+uint64_t read_all(const module::Module& module) {
+  auto tensors = module.tensors();
+  uint64_t sum = 0;
+  if (!tensors.is_ok()) return sum;
+  for (const module::NamedTensor& named : tensors.value()) {
+    if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage()) continue;
+    const value::StorageValue& storage = *named.value->as_tensor()->storage();
+    for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+  }
+  return sum;
+}
+
+// The sum of the bytes of all modules; false if one of them cannot be read.
+bool read_modules(PackageArchive& package, uint64_t* sum) {
+  bool are_good = true;
+  for (const PackageArchive::Entry& entry : package.entries()) {
+    auto module = package.module(entry.id);
+    if (module.is_ok()) {
+      *sum += read_all(*module.value());
+    } else {
+      demand_refusal(module.status());
+      are_good = false;
+    }
+  }
+  return are_good;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryFile file(data, size);
+  auto package = file.open();
+  if (!package.is_ok()) {
+    demand_refusal(package.status());
+    return 0;
+  }
+  for (const archive::ZipRecord& record : package.value()->reader().records()) {
+    const auto text = package.value()->read_text(record.name);
+    if (!text.is_ok()) demand_refusal(text.status());
+  }
+  uint64_t sum = 0;
+  const bool are_good = read_modules(*package.value(), &sum);
+  module::PackageOptions options;
+  options.base = package.value();
+  archive::MemorySink sink;
+  const Status written = module::export_package({}, &sink, options, nullptr);
+  if (!written.is_ok()) {
+    demand_refusal(written);
+    return 0;
+  }
+  demand(are_good, "a package was written with a module that cannot be read");
+  const MemoryFile again(sink.bytes().data(), sink.bytes().size());
+  auto second = again.open();
+  if (second.status().code() == Code::kResourceExhausted) return 0;
+  demand(second.is_ok(), "what was written is refused", second.status().message());
+  demand(second.value()->entries().size() <= package.value()->entries().size(), "there are more modules");
+  uint64_t sum_again = 0;
+  demand(read_modules(*second.value(), &sum_again), "a module of the new package cannot be read");
+  if (second.value()->entries().size() == package.value()->entries().size()) demand(sum == sum_again, "the tensors have other bytes");
+  return 0;
+}
