@@ -78,6 +78,7 @@ PackageArchive::PackageArchive(std::string label, Ref<ZipReader> reader, const I
     : label_(std::move(label)),
       reader_(std::move(reader)),
       options_(options),
+      arena_(Ref<memory::Arena>::share(options.storage.arena)),
       foreign_endian_(module::is_foreign_endian(*reader_)),
       storages_(*reader_, options_, foreign_endian_, nullptr) {}
 

@@ -82,6 +82,7 @@ class PackageArchive final : public Counted {
   const std::string label_;
   const Ref<archive::ZipReader> reader_;
   const ImportOptions options_;
+  const Ref<memory::Arena> arena_;  // of the options, which only point to it
   const bool foreign_endian_;
   int version_ = 0;
   std::vector<std::string> externs_;

@@ -342,6 +342,30 @@ static void a_replaced_module_goes(void) {
   remove_folder();
 }
 
+/* The package keeps the arena for the modules that are still to be read. */
+static void arena_of_the_options(void) {
+  tenon_arena_options arena_options;
+  tenon_import_options options;
+  tenon_package *package = NULL;
+  tenon_module *module = NULL;
+  memset(&arena_options, 0, sizeof(arena_options));
+  memset(&options, 0, sizeof(options));
+  arena_options.struct_size = sizeof(arena_options);
+  arena_options.capacity_nbytes = 1 << 20;
+  options.struct_size = sizeof(options);
+  options.tensors = TENON_IMPORT_FILL;
+  make_folder();
+  write_pair(path);
+  OK(tenon_arena_new(&arena_options, &options.arena, ERR));
+  OK(tenon_package_open(path, &options, &package, ERR));
+  tenon_arena_release(options.arena);
+  module = package_module(package, "models/a.pkl");
+  tenon_package_release(package);
+  CHECK(first_at(module, "weight") == 1);
+  tenon_module_release(module);
+  remove_folder();
+}
+
 /* What tenon_package_open and the calls that look at a package refuse. */
 static void looking_refused(void) {
   tenon_package *package = NULL, *untouched = (tenon_package *)PATTERN;
@@ -551,6 +575,7 @@ int main(void) {
   RUN(only_files);
   RUN(base_by_its_own_path);
   RUN(a_replaced_module_goes);
+  RUN(arena_of_the_options);
   RUN(looking_refused);
   RUN(entries_refused);
   RUN(options_refused);

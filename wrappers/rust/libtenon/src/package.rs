@@ -16,8 +16,9 @@ use crate::sys;
 use crate::text::{c_path, c_text};
 use crate::tree::ExportGuard;
 
-/// A package that was opened. Its parts are called records. A record such as `models/net.pkl` is the
-/// resource `net.pkl` of the Python package `models`. A clone is the same package.
+/// A `Package` is an archive of torch.package that was opened. Its parts are called records. A
+/// record such as `models/net.pkl` is the resource `net.pkl` of the Python package `models`. A
+/// clone is the same package.
 ///
 /// A script module has two names: its resource, if there is a record that holds this module and
 /// nothing else, and its id in the package, such as `0`. Storages that several modules share are in
@@ -35,14 +36,15 @@ pub struct Package {
     raw: NonNull<sys::tenon_package>,
 }
 
-// SAFETY: any thread may call the functions of package.h.
+// SAFETY: any thread may call the functions of package.h, which lock what they share. No function
+// of Package changes a module. Changes go through Module, under the lock of tree.rs.
 unsafe impl Send for Package {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Package {}
 
 impl Package {
-    /// Opens a package. The options are for all of its modules. `debug_tables` has no effect. To replace
-    /// the file by another of its name is harmless.
+    /// Opens a package. The options are for all of its modules. The option `debug_tables` has no
+    /// effect. The file may be replaced by another of its name.
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) means that the file is no package.
     pub fn open(path: impl AsRef<Path>, options: &ImportOptions<'_>) -> Result<Package> {
         let path = c_path(path.as_ref())?;
@@ -51,14 +53,15 @@ impl Package {
         Ok(Package { raw: make(|out, err| unsafe { sys::tenon_package_open(path.as_ptr(), &raw, out, err) })? })
     }
 
-    /// Lists the script modules: each by its resource, or by its id if it has none.
+    /// Lists the script modules. Each has the name of its resource, or its id if it has none.
     pub fn modules(&self) -> Result<Vec<String>> {
         // SAFETY: self keeps it; the list is this function's.
         Ok(names(make(|out, err| unsafe { sys::tenon_package_modules(self.as_raw(), out, err) })?))
     }
 
-    /// Reads the script module of a resource or an id. Every call with a name of the same module gives a
-    /// module over the same objects. A module that cannot be read harms no other.
+    /// Reads the script module of a resource or an id. Every call with a name of the same module
+    /// gives a module over the same objects, with the changes that were made to it. A module that
+    /// cannot be read harms no other. The message of
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) lists the names.
     pub fn module(&self, name: &str) -> Result<Module> {
         let name = c_text(name, "the name")?;
@@ -113,7 +116,8 @@ enum Entry<'a> {
     File(&'a [u8]),
 }
 
-/// A package that is to be written: what is in it, and how.
+/// A `PackageExport` collects what a new package contains and how it is written.
+/// [`PackageExport::write`] writes it.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct PackageExport<'a> {
@@ -126,31 +130,33 @@ pub struct PackageExport<'a> {
 }
 
 impl<'a> PackageExport<'a> {
-    /// Nothing yet.
+    /// Begins a package without entries and with the default options.
     pub fn new() -> Self {
         PackageExport::default()
     }
 
-    /// Adds a module as the resource of that name, such as `models/net.pkl`, which
-    /// `load_pickle("models", "net.pkl")` of a `PackageImporter` takes. A module may stand in several.
+    /// Adds a module as the resource of that name. `load_pickle("models", "net.pkl")` of a
+    /// `PackageImporter` reads `models/net.pkl`. One module may stand in several entries.
     pub fn module(mut self, name: &'a str, module: &'a Module) -> Self {
         self.entries.push((name, Entry::Module(module)));
         self
     }
 
-    /// Adds a file: a text, a Python source, bytes.
+    /// Adds a file, such as a text or a Python source.
     pub fn file(mut self, name: &'a str, data: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.entries.push((name, Entry::File(data.as_ref())));
         self
     }
 
-    /// Writes everything of this package again that no entry replaces: its modules as they are now, and
-    /// all other records byte for byte. What nothing needs any more is left out.
+    /// Writes everything of this package again that no entry replaces: its modules as they are now,
+    /// and all other records byte for byte. The export leaves out modules of the base that no
+    /// record of the new package needs, and their storages.
     pub fn base(self, base: &'a Package) -> Self {
         PackageExport { base: Some(base), ..self }
     }
 
-    /// Names a Python module that the package does not contain and its pickles need, such as `numpy`.
+    /// Names a Python module that the package does not contain and its pickles need, such as
+    /// `numpy`. Those of the base are written anyway.
     pub fn extern_module(mut self, name: &'a str) -> Self {
         self.externs.push(name);
         self
@@ -176,8 +182,8 @@ impl<'a> PackageExport<'a> {
         PackageExport { flags: self.flags | sys::TENON_EXPORT_KEEP_DEVICE, ..self }
     }
 
-    /// Writes the package. The file is whole or not there: an old file of that name stays until the new
-    /// one is complete. It may be the file of the base.
+    /// Writes the package. The file is written whole or not at all: an old file of that name stays
+    /// until the new one is complete. The path may be that of the base.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<ExportReport> {
         let path = c_path(path.as_ref())?;
         let entry_names = self.entries.iter().map(|(name, _)| c_text(name, "the name of an entry")).collect::<Result<Vec<_>>>()?;

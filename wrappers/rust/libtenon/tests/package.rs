@@ -12,20 +12,21 @@ fn net(class_name: &str, weight: &Tensor) -> Module {
     module
 }
 
-fn numel_of_weight(package: &Package, name: &str) -> u64 {
-    package.module(name).unwrap().value("weight").unwrap().to_tensor().unwrap().numel()
+fn weight_of(package: &Package, name: &str) -> Vec<f32> {
+    let weight = package.module(name).unwrap().value("weight").unwrap().to_tensor().unwrap();
+    weight.cells::<f32>().unwrap().iter().map(|cell| cell.get()).collect()
 }
 
 #[test]
 fn modules_and_files_there_and_back() {
     let folder = Folder::new();
     let path = folder.0.join("both.pt");
-    let weight = Tensor::from(TensorMut::zeros::<f32>(&[4]).unwrap());
+    let weight = Tensor::from(TensorMut::copy_of(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap());
     let (one, two) = (net("nets.One", &weight), net("nets.Two", &weight));
     let export = PackageExport::new()
         .module("models/one.pkl", &one)
         .module("models/two.pkl", &two)
-        .file("note.txt", "hello")
+        .file("models/note.txt", "hello")
         .file("empty", b"")
         .extern_module("numpy")
         .durability(Durability::File);
@@ -38,7 +39,7 @@ fn modules_and_files_there_and_back() {
     let records = package.records().unwrap();
     assert_eq!(records.len() as u64, report.records);
     assert_eq!(records.iter().filter(|name| name.ends_with(".storage")).count(), 1, "the weight is shared");
-    assert_eq!(package.read("note.txt").unwrap(), b"hello");
+    assert_eq!(package.read("models/note.txt").unwrap(), b"hello");
     assert!(package.read("empty").unwrap().is_empty());
     assert_eq!(package.read(".data/extern_modules").unwrap(), b"torch.jit._script\nnumpy\n");
     assert!(format!("{package:?}").contains("models/one.pkl"));
@@ -47,10 +48,12 @@ fn modules_and_files_there_and_back() {
     assert_eq!(package.read("none").unwrap_err().kind(), ErrorKind::NotFound);
 
     // The new package replaces the file of its base.
-    package.module("models/one.pkl").unwrap().set("weight", &TensorMut::zeros::<f32>(&[2]).unwrap()).unwrap();
+    package.module("models/one.pkl").unwrap().set("weight", &TensorMut::copy_of(&[7.0f32, 8.0], &[2]).unwrap()).unwrap();
     PackageExport::new().base(&package.clone()).write(&path).unwrap();
     let again = Package::open(&path, &ImportOptions::new()).unwrap();
-    assert_eq!((numel_of_weight(&again, "models/one.pkl"), numel_of_weight(&again, "models/two.pkl")), (2, 4));
+    assert_eq!(weight_of(&again, "models/one.pkl"), [7.0, 8.0]);
+    assert_eq!(weight_of(&again, "models/two.pkl"), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(again.read("models/note.txt").unwrap(), b"hello");
     let kept = again.module("0").unwrap();
     drop(again);
     assert!(kept.class_name().unwrap().ends_with("nets.One"));
