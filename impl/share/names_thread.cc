@@ -16,6 +16,7 @@
 #include "os/host.h"
 #include "os/poller.h"
 #include "os/service.h"
+#include "share/liveness.h"
 #include "share/names.h"
 
 namespace tenon::share {
