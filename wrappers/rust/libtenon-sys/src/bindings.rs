@@ -6108,9 +6108,8 @@ extern "C" {
     /**Opens a package. The file must not be changed while views of it are in use. Replacing the file
  by rename is harmless.
  @param[in]  path     borrowed.
- @param[in]  options  borrowed; they are for all modules of the package, which keeps a reference to
-                      their arena. TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the
-                      defaults.
+ @param[in]  options  borrowed. They are for all modules of the package. It keeps their arena.
+                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults.
  @param[out] out      new reference; release it with tenon_package_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
  @return TENON_OK, TENON_UNSUPPORTED (the file is of another kind), and the other codes of
