@@ -1,16 +1,6 @@
 /* tenon/archive.h: modules written to files, fds and functions, the same bytes everywhere; and what an export refuses, with nothing left.
  */
-#include "module_kit.h"
-
-/* A folder of this process, and the paths of files in it. */
-static char folder[64], path[128], other_path[128];
-
-static void make_folder(void) {
-  snprintf(folder, sizeof(folder), "/tmp/tenon-archive-XXXXXX");
-  CHECK(mkdtemp(folder) != NULL);
-  snprintf(path, sizeof(path), "%s/net.pt", folder);
-  snprintf(other_path, sizeof(other_path), "%s/other.pt", folder);
-}
+#include "archive_folder.h"
 
 static size_t count_files(void) {
   DIR *dir = opendir(folder);
@@ -20,12 +10,6 @@ static size_t count_files(void) {
   while ((entry = readdir(dir)) != NULL) n += entry->d_name[0] != '.' || entry->d_name[1] == 't';
   closedir(dir);
   return n;
-}
-
-static void remove_folder(void) {
-  unlink(path);
-  unlink(other_path);
-  CHECK(rmdir(folder) == 0);
 }
 
 static tenon_export_options options_of(const char *archive_name) {
@@ -113,7 +97,7 @@ static void everywhere_the_same(void) {
   int fd, ends[2];
   char byte = '?';
   memset(&writer, 0, sizeof(writer));
-  make_folder();
+  make_folder("net.pt");
   OK(tenon_module_set_extra_file(module, "labels.txt", "cat\ndog\n", 8, ERR));
   OK(tenon_export_module(module, path, NULL, &report, ERR));
   CHECK(stat(path, &info) == 0 && (uint64_t)info.st_size == report.nbytes);
@@ -237,7 +221,7 @@ static void extra_files(void) {
   tenon_file_list *list = NULL;
   struct hooked hooked;
   memset(&hooked, 0, sizeof(hooked));
-  make_folder();
+  make_folder("net.pt");
   OK(tenon_module_set_extra_file(module, "own", "own", 3, ERR));
   OK(tenon_module_set_extra_file(module, "a", "own", 3, ERR));
   hooked.module = module;
@@ -300,7 +284,7 @@ static void refused(void) {
   struct stat before, after;
   int fds[2];
   memset(&writer, 0, sizeof(writer));
-  make_folder();
+  make_folder("net.pt");
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(NULL, path, NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, NULL, NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_fd(NULL, 1, NULL, NULL, ERR));

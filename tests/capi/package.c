@@ -1,23 +1,6 @@
 /* Tests tenon/package.h: packages that are written, read, and written again over a base. It also
    tests what the calls refuse. */
-#include "module_kit.h"
-
-/* A folder of this process, and the paths of files in it. */
-static char folder[64], path[128], other_path[128];
-
-static void make_folder(void) {
-  snprintf(folder, sizeof(folder), "/tmp/tenon-package-XXXXXX");
-  CHECK(mkdtemp(folder) != NULL);
-  snprintf(path, sizeof(path), "%s/pair.pt", folder);
-  snprintf(other_path, sizeof(other_path), "%s/other.pt", folder);
-}
-
-/* The folder must be empty then: an export that fails leaves nothing behind. */
-static void remove_folder(void) {
-  unlink(path);
-  unlink(other_path);
-  CHECK(rmdir(folder) == 0);
-}
+#include "archive_folder.h"
 
 static tenon_package_options package_options(void) {
   tenon_package_options options;
@@ -144,7 +127,7 @@ static void written_and_read(void) {
   tenon_value *value = NULL;
   tenon_tensor *tensor = NULL, *other = NULL;
   struct stat info;
-  make_folder();
+  make_folder("pair.pt");
   entries[0] = module_entry("models/a.pkl", a);
   entries[1] = module_entry("models/b.pkl", b);
   entries[2] = text_entry("notes/readme.txt", "two nets\n");
@@ -205,7 +188,7 @@ static void only_files(void) {
   tenon_package_entry entries[3];
   tenon_package *package = NULL;
   tenon_module *module = NULL;
-  make_folder();
+  make_folder("pair.pt");
   entries[0] = text_entry("readme.txt", "no nets\n");
   entries[1] = text_entry("a/b/empty", "");
   entries[1].data = NULL;
@@ -239,7 +222,7 @@ static void base_by_its_own_path(void) {
   tenon_module *a = NULL, *b = NULL;
   tenon_value *weight = new_vector(4, 50);
   struct stat before, after;
-  make_folder();
+  make_folder("pair.pt");
   write_pair(path);
   CHECK(stat(path, &before) == 0);
   package = open_package(path);
@@ -291,7 +274,7 @@ static void a_replaced_module_goes(void) {
   tenon_module *net = new_net("nets.c.C", weight), *found = NULL, *first = NULL;
   tenon_package_entry entry = module_entry("models/a.pkl", net);
   tenon_package *base = NULL, *package = NULL;
-  make_folder();
+  make_folder("pair.pt");
   write_pair(path);
   base = open_package(path);
   CHECK(has_record(base, ".data/ts_code/0/data.pkl") && has_record(base, ".data/ts_code/1/data.pkl"));
@@ -354,7 +337,7 @@ static void arena_of_the_options(void) {
   arena_options.capacity_nbytes = 1 << 20;
   options.struct_size = sizeof(options);
   options.tensors = TENON_IMPORT_FILL;
-  make_folder();
+  make_folder("pair.pt");
   write_pair(path);
   OK(tenon_arena_new(&arena_options, &options.arena, ERR));
   OK(tenon_package_open(path, &options, &package, ERR));
@@ -375,7 +358,7 @@ static void looking_refused(void) {
   tenon_import_options options;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
-  make_folder();
+  make_folder("pair.pt");
   write_pair(path);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(NULL, NULL, &untouched, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_package_open(path, NULL, NULL, ERR));
@@ -453,7 +436,7 @@ static void entries_refused(void) {
   tenon_package_entry entry, entries[2];
   char long_name[5000];
   size_t i;
-  make_folder();
+  make_folder("pair.pt");
   for (i = 0; i < COUNT_OF(bad_names); i++) {
     entry_refused(TENON_INVALID_ARGUMENT, text_entry(bad_names[i], "x"));
     entry_refused(TENON_INVALID_ARGUMENT, module_entry(bad_names[i], module));
@@ -512,7 +495,7 @@ static void options_refused(void) {
   } larger;
   struct stat before, after;
   size_t i;
-  make_folder();
+  make_folder("pair.pt");
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, NULL, NULL, NULL, ERR));
   FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere", tenon_export_package(&entry, 1, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, folder, NULL, NULL, ERR));

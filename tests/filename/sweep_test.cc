@@ -155,7 +155,8 @@ TEST(Sweep, HalfMadeSockets) {
   });
 }
 
-// A peer that looks at a dead name while the first sweep of this process does, and is killed in its look: nobody tells of its end.
+// A peer that looks at a dead name while the first sweep of this process does, and is killed in its
+// look: nobody tells of its end.
 TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
   IN_CHILD([] {
     const Folder folder;

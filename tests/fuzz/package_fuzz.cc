@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a package says, opening it, each of its modules and each of its records
-// ends in a typed error or in what can be read to the last byte. A package that can be written again
-// has the same modules.
+// libFuzzer target: whatever a package says, opening it, each of its modules and each of its
+// records ends in a typed error or in what can be read to the last byte. A package that can be
+// written again has the same modules.
 #include <sys/mman.h>
 #include <unistd.h>
 

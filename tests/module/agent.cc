@@ -9,9 +9,7 @@
 //   version <in> <out> <version>                  exports as that version
 //
 // and ends every task with a line "ok", or "error <code> <message>".
-#include <algorithm>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -49,25 +47,6 @@ Result<Ref<Module>> load(const std::string& path, const std::string& how = "map"
   std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors << " filled " << report.filled_tensors << "\n";
   for (const std::string& warning : report.warnings) std::cout << "warning " << warning << "\n";
   return module;
-}
-
-Status add_to_parameters(const std::string& in, const std::string& out, float number) {
-  TENON_ASSIGN(Ref<Module> module, load(in));
-  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module->tensors());
-  std::vector<const value::TensorValue*> done;
-  for (const NamedTensor& named : tensors) {
-    TENON_ASSIGN(const Member member, module->find(named.name));
-    if (member.kind != MemberKind::kParameter) continue;
-    const value::TensorValue& tensor = *member.value->as_tensor();
-    if (tensor.type() != value::ScalarType::kFloat || tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
-      continue;
-    // A shared one has the new value under its other names already.
-    if (std::find(done.begin(), done.end(), &tensor) != done.end()) continue;
-    TENON_ASSIGN(ValueRef made, added(tensor, number));
-    done.push_back(made->as_tensor().get());
-    TENON_TRY(module->set(named.name, std::move(made)));
-  }
-  return save(*module, out);
 }
 
 Status combine(const Words& words) {
@@ -123,7 +102,11 @@ Status run(const Words& words) {
     TENON_ASSIGN(const Ref<Module> module, load(words[1], words[3]));
     return save(*module, words[2]);
   }
-  if (is("add", 4)) return add_to_parameters(words[1], words[2], std::stof(words[3]));
+  if (is("add", 4)) {
+    TENON_ASSIGN(const Ref<Module> module, load(words[1]));
+    TENON_TRY(add_to_parameters(*module, std::stof(words[3])));
+    return save(*module, words[2]);
+  }
   if (is("twice", 4)) return twice(words[1], words[2], words[3]);
   if (is("combine", 3)) return combine(words);
   if (is("swap", 5)) return swap(words);
@@ -136,17 +119,4 @@ Status run(const Words& words) {
 
 }  // namespace
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    Words words;
-    std::istringstream stream(line);
-    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
-    const Status status = run(words);
-    if (status.is_ok()) {
-      std::cout << "ok" << std::endl;
-    } else {
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
-    }
-  }
-  return 0;
-}
+int main() { return run_tasks(run); }

@@ -1,11 +1,17 @@
 // What the agents of these tests share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "module/module.h"
 #include "value/tensor_value.h"
 #include "value/value.h"
 
@@ -32,6 +38,42 @@ inline Result<value::ValueRef> added(const value::TensorValue& tensor, float num
   spec.requires_grad = tensor.requires_grad();
   TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(spec));
   return value::Value::of_tensor(std::move(made));
+}
+
+// Adds the number to every float parameter below the module.
+inline Status add_to_parameters(Module& module, float number) {
+  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module.tensors());
+  std::vector<const value::TensorValue*> done;
+  for (const NamedTensor& named : tensors) {
+    TENON_ASSIGN(const Member member, module.find(named.name));
+    if (member.kind != MemberKind::kParameter) continue;
+    const value::TensorValue& tensor = *member.value->as_tensor();
+    if (tensor.type() != value::ScalarType::kFloat || tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
+      continue;
+    // A shared one has the new value under its other names already.
+    if (std::find(done.begin(), done.end(), &tensor) != done.end()) continue;
+    TENON_ASSIGN(value::ValueRef made, added(tensor, number));
+    done.push_back(made->as_tensor().get());
+    TENON_TRY(module.set(named.name, std::move(made)));
+  }
+  return Status::ok();
+}
+
+// Gives each line of stdin, split at its tabs, to `run`, and says "ok", or "error <code>
+// <message>".
+template <typename Run>
+int run_tasks(Run run) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::vector<std::string> words;
+    std::istringstream text(line);
+    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
+    const Status status = run(words);
+    if (status.is_ok())
+      std::cout << "ok" << std::endl;
+    else
+      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
+  }
+  return 0;
 }
 
 }  // namespace tenon::module

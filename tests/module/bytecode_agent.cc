@@ -13,7 +13,6 @@
 // "ok", or "error <code> <message>".
 #include <algorithm>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -56,19 +55,6 @@ Status save(const Module& module, const std::string& path, const ExportOptions& 
   return Status::ok();
 }
 
-Status add_to_parameters(Module& module, float number) {
-  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module.tensors());
-  for (const NamedTensor& named : tensors) {
-    TENON_ASSIGN(const Member member, module.find(named.name));
-    if (member.kind != MemberKind::kParameter) continue;
-    const value::TensorValue& tensor = *member.value->as_tensor();
-    if (tensor.type() != value::ScalarType::kFloat || !tensor.storage()->bytes()) continue;
-    TENON_ASSIGN(ValueRef made, added(tensor, number));
-    TENON_TRY(module.set(named.name, std::move(made)));
-  }
-  return Status::ok();
-}
-
 void reverse_attributes(Value& object) {
   std::vector<value::Attribute> all(object.attributes().all().begin(), object.attributes().all().end());
   for (const value::Attribute& attribute : all) object.attributes().remove(attribute.name);
@@ -106,18 +92,4 @@ Status run(const Words& words) {
 
 }  // namespace
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    Words words;
-    std::istringstream text(line);
-    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
-    const Status status = run(words);
-    if (status.is_ok()) {
-      std::cout << "ok\n";
-    } else {
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << "\n";
-    }
-    std::cout.flush();
-  }
-  return 0;
-}
+int main() { return run_tasks(run); }

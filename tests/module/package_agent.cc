@@ -5,8 +5,6 @@
 //
 // The agent ends every task with a line "ok", or "error <code> <message>".
 #include <iostream>
-#include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,30 +25,15 @@ Status save(const std::vector<PackageEntry>& entries, const std::string& path, c
   return Status::ok();
 }
 
-Status add_to_parameters(Module& module, float number, std::set<const value::Value*>* done) {
-  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module.tensors());
-  for (const NamedTensor& named : tensors) {
-    TENON_ASSIGN(const Member member, module.find(named.name));
-    if (member.kind != MemberKind::kParameter || done->contains(member.value.get())) continue;
-    const value::TensorValue& tensor = *member.value->as_tensor();
-    if (tensor.type() != value::ScalarType::kFloat || !tensor.storage()->bytes()) continue;
-    TENON_ASSIGN(ValueRef made, added(tensor, number));
-    done->insert(made.get());
-    TENON_TRY(module.set(named.name, std::move(made)));
-  }
-  return Status::ok();
-}
-
 Status run(const Words& words) {
   if (words.size() < 3) return Status(Code::kInvalidArgument, "a task has three words or more");
   PackageOptions options;
   std::vector<PackageEntry> entries;
   TENON_ASSIGN(options.base, PackageArchive::open(words[1], {}));
   if (words[0] == "add" && words.size() == 4) {
-    std::set<const value::Value*> done;
     for (const PackageArchive::Entry& entry : options.base->entries()) {
       TENON_ASSIGN(const Ref<Module> module, options.base->module(entry.id));
-      TENON_TRY(add_to_parameters(*module, std::stof(words[3]), &done));
+      TENON_TRY(add_to_parameters(*module, std::stof(words[3])));
     }
   } else if (words[0] == "pick") {
     for (size_t i = 3; i < words.size(); ++i) {
@@ -66,17 +49,4 @@ Status run(const Words& words) {
 
 }  // namespace
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    Words words;
-    std::istringstream text(line);
-    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
-    const Status status = run(words);
-    if (status.is_ok())
-      std::cout << "ok\n";
-    else
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << "\n";
-    std::cout.flush();
-  }
-  return 0;
-}
+int main() { return run_tasks(run); }
