@@ -108,9 +108,7 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   TENON_TRY(check_flags(given.flags,
                         TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE | TENON_EXPORT_DEBUG_TABLES | TENON_EXPORT_FLATBUFFER,
                         "tenon_export_options"));
-  TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
-                           "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
-  out->durability = static_cast<Durability>(given.durability);
+  TENON_TRY(read_durability(given.durability, &out->durability));
   TENON_TRY(check_argument(given.bytecode >= TENON_BYTECODE_KEEP && given.bytecode <= TENON_BYTECODE_COMPILE,
                            "bytecode is none of KEEP, DROP and COMPILE"));
   TENON_TRY(check_argument(given.methods == nullptr || given.bytecode == TENON_BYTECODE_COMPILE,
@@ -137,6 +135,13 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
 }
 
 }  // namespace
+
+Status tenon::capi::read_durability(int32_t given, Durability* out) {
+  TENON_TRY(check_argument(given >= TENON_DURABILITY_NONE && given <= TENON_DURABILITY_FILE_AND_DIRECTORY,
+                           "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
+  *out = static_cast<Durability>(given);
+  return Status::ok();
+}
 
 void tenon::capi::write_export_report(const ExportReport& found, tenon_export_report* out) noexcept {
   if (out == nullptr) return;

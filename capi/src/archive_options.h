@@ -3,14 +3,16 @@
 
 #include <tenon/archive.h>
 
+#include "archive/file_output.h"
 #include "base/status.h"
 #include "module/export.h"
 #include "module/import.h"
 
 namespace tenon::capi {
 
+Status read_durability(int32_t given, archive::Durability* out);
 Status read_import_options(const tenon_import_options* options, module::ImportOptions* out);
-// Of a report whose struct_size was checked, or of NULL.
+// `out` is a report whose struct_size was checked, or NULL.
 void write_export_report(const module::ExportReport& found, tenon_export_report* out) noexcept;
 
 }  // namespace tenon::capi

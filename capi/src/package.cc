@@ -56,9 +56,7 @@ Status read_package_options(const tenon_package_options* options, PackageRequest
   tenon_package_options given{};
   TENON_TRY(read_struct(options, "tenon_package_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE, "tenon_package_options"));
-  TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
-                           "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
-  out->durability = static_cast<Durability>(given.durability);
+  TENON_TRY(read_durability(given.durability, &out->durability));
   out->options.check = (given.flags & TENON_EXPORT_UNCHECKED) == 0;
   out->options.keep_device = (given.flags & TENON_EXPORT_KEEP_DEVICE) != 0;
   out->options.stream = given.stream;

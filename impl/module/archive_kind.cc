@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "module/code.h"
 
@@ -9,6 +10,13 @@ namespace tenon::module {
 
 using archive::ZipReader;
 using archive::ZipRecord;
+
+Result<Ref<ZipReader>> open_archive(Ref<archive::ZipSource> source, const ImportOptions& options) {
+  Result<Ref<ZipReader>> opened = ZipReader::open(std::move(source), options.check, options.zip_limits);
+  // For a file of another kind, the difference between versions of PyTorch means nothing.
+  if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());
+  return opened;
+}
 
 Status check_is_module(const ZipReader& reader, const std::string& label) {
   const char* what = nullptr;

@@ -65,7 +65,8 @@ class ClassGraph {
   // The code in which the classes of a value are looked up. Only of what is below the root, or is a constant.
   CodeSet* code_of(const value::Value& value) const;
 
-  // Constants of all codes as one list, those of the first root's code first and in their order; and where each went.
+  // Constants of all codes as one list, those of the first root's code first and in their order;
+  // and where each went.
   const std::vector<ValueRef>& constants() const noexcept { return constants_; }
   size_t constant_index(const CodeSet* code, size_t index) const;
 

@@ -310,13 +310,16 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   return Status::ok();
 }
 
+Result<std::string> archive_name_for(const std::string& given, const std::string& path) {
+  std::string name = given.empty() ? archive::archive_name_of(path) : given;
+  if (!name.empty()) return name;
+  return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
+}
+
 Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
                      ExportReport* report) {
   ExportOptions named = options;
-  if (named.archive_name.empty()) named.archive_name = archive::archive_name_of(path);
-  if (named.archive_name.empty()) {
-    return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
-  }
+  TENON_ASSIGN(named.archive_name, archive_name_for(options.archive_name, path));
   TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
   TENON_TRY(export_module(module, &file, named, report));
   return file.commit(durability);

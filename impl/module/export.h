@@ -75,4 +75,8 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
 Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
                      ExportReport* report);
 
+// The folder inside an archive that is written to the path: the name that was given, or else the
+// file's without its extension. INVALID_ARGUMENT if there is none.
+Result<std::string> archive_name_for(const std::string& given, const std::string& path);
+
 }  // namespace tenon::module

@@ -42,18 +42,15 @@ struct PlannedModule {
 // What is written, worked out before anything is.
 struct Plan {
   std::vector<PlannedModule> modules;
-  std::map<const Value*, std::string> id_of;  // by the module's object
-  std::vector<const ZipRecord*> carried;      // records of the base
-  std::set<std::string> carried_storages;     // records of the base; written only if no module has them
-  bool all_storages = false;                  // of the base
+  std::map<const Value*, size_t> index_of;  // of the module, by its object
+  std::vector<const ZipRecord*> carried;    // records of the base
+  std::set<std::string> carried_storages;   // records of the base; written only if no module has them
+  bool all_storages = false;                // of the base
   std::vector<std::string> externs;
 
-  const std::string* find(const Module& module) const {
-    const auto found = id_of.find(module.object().get());
-    return found == id_of.end() ? nullptr : &found->second;
-  }
+  bool has(const Module& module) const { return index_of.contains(module.object().get()); }
   void add(std::string id, Ref<Module> module) {
-    id_of.emplace(module->object().get(), id);
+    index_of.emplace(module->object().get(), modules.size());
     modules.push_back({std::move(id), std::move(module)});
   }
 };
@@ -133,7 +130,8 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
   return Status::ok();
 }
 
-// The module that pickles of modules need, those of the base, those that are given. PyTorch refuses an empty list.
+// The module that pickles of modules need, those of the base, those that are given. PyTorch refuses
+// an empty list.
 std::vector<std::string> all_externs(const PackageOptions& options) {
   std::vector<std::string> names{std::string(kUnpackModule)};
   const auto add = [&names](const std::vector<std::string>& more) {
@@ -157,7 +155,7 @@ Result<Plan> make_plan(std::span<const PackageEntry> entries, const PackageOptio
   }
   uint64_t next = 0;
   for (const PackageEntry& entry : entries) {
-    if (!entry.module || plan.find(*entry.module) != nullptr) continue;
+    if (!entry.module || plan.has(*entry.module)) continue;
     std::string id = std::to_string(next);
     while (!ids.insert(id).second) id = std::to_string(++next);
     plan.add(std::move(id), entry.module);
@@ -186,19 +184,27 @@ class PackageWriter {
     }
   }
 
+  // Every module gets the constants of all, in the same bytes.
   Status write_modules() {
+    std::vector<std::byte> constants;
     for (size_t i = 0; i < plan_.modules.size(); ++i) {
       const std::string folder = std::string(kPackageModules) + plan_.modules[i].id;
       const ValueRef& root = i == 0 ? resolved_.root : resolved_.more_roots[i - 1];
-      TENON_TRY(write_values(folder + "/data.pkl", root));
-      TENON_TRY(write_values(folder + "/constants.pkl", Value::tuple(resolved_.constants)));
+      TENON_ASSIGN(const std::vector<std::byte> data, pickle_of(folder + "/data.pkl", root));
+      TENON_TRY(writer_->add(folder + "/data.pkl", data));
+      const std::string record = folder + "/constants.pkl";
+      if (i == 0) {
+        TENON_ASSIGN(constants, pickle_of(record, Value::tuple(resolved_.constants)));
+      }
+      TENON_TRY(writer_->add(record, constants));
     }
     return Status::ok();
   }
 
   Status write_entries(std::span<const PackageEntry> entries) {
     for (const PackageEntry& entry : entries) {
-      TENON_TRY(entry.module ? write_resource(entry.name, *plan_.find(*entry.module)) : writer_->add(entry.name, entry.bytes));
+      TENON_TRY(entry.module ? write_resource(entry.name, plan_.index_of.at(entry.module->object().get()))
+                             : writer_->add(entry.name, entry.bytes));
     }
     return Status::ok();
   }
@@ -248,16 +254,17 @@ class PackageWriter {
     return place->second;
   }
 
-  Status write_values(const std::string& record, const ValueRef& root) {
+  // The pickle of the values. Storages that it names for the first time are written.
+  Result<std::vector<std::byte>> pickle_of(const std::string& record, const ValueRef& root) {
     archive::FromValuesOptions options;
     options.record = record;
     options.keep_device = options_.keep_device;
     options.name_storage = [this](const StorageValueRef& storage) { return name_of(storage); };
-    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
+    TENON_ASSIGN(std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
     for (const auto& [name, storage] : new_) TENON_TRY(write_storage(std::string(kPackageData) + name, storage));
     new_.clear();
     TENON_TRY(storages_.finish());
-    return writer_->add(record, pickle);
+    return pickle;
   }
 
   Status write_storage(const std::string& name, const StorageValueRef& storage) {
@@ -271,14 +278,13 @@ class PackageWriter {
 
   // The pickle that torch.package makes of a script module. The number tells objects of one package
   // apart.
-  Status write_resource(const std::string& name, const std::string& id) {
+  Status write_resource(const std::string& name, size_t index) {
     PickleWriter pickle;
     pickle.opcode(Opcode::kMark);
     pickle.text("reduce_package");
-    const auto is_it = [&](const PlannedModule& planned) { return planned.id == id; };
-    pickle.integer(std::find_if(plan_.modules.begin(), plan_.modules.end(), is_it) - plan_.modules.begin());
+    pickle.integer(static_cast<int64_t>(index));
     pickle.global(kUnpackModule, kUnpackFunction);
-    pickle.text(id);
+    pickle.text(plan_.modules[index].id);
     pickle.short_tuple(1);
     pickle.opcode(Opcode::kTuple);
     pickle.opcode(Opcode::kBinPersId);
@@ -352,10 +358,7 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
 Status export_package(std::span<const PackageEntry> entries, const std::string& path, archive::Durability durability,
                       const PackageOptions& options, ExportReport* report) {
   PackageOptions named = options;
-  if (named.archive_name.empty()) named.archive_name = archive::archive_name_of(path);
-  if (named.archive_name.empty()) {
-    return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
-  }
+  TENON_ASSIGN(named.archive_name, archive_name_for(options.archive_name, path));
   TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
   TENON_TRY(export_package(entries, &file, named, report));
   return file.commit(durability);

@@ -1,5 +1,5 @@
-// Writes a torch.package archive: script modules that share their classes, constants and storages, and
-// other files. docs/format/package.md describes it.
+// Writes a torch.package archive: script modules that share their classes, constants and storages,
+// and other files. docs/format/package.md describes it.
 #pragma once
 
 #include <span>
@@ -24,8 +24,8 @@ struct PackageEntry {
 };
 
 struct PackageOptions {
-  // A package of which everything is written again that no entry replaces. Its modules are written as
-  // they are now.
+  // A package of which everything is written again that no entry replaces. Its modules are written
+  // as they are now.
   Ref<PackageArchive> base;
   std::vector<std::string> externs;  // besides those of the base and those that modules need
   std::string archive_name;          // as in ExportOptions

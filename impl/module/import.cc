@@ -10,7 +10,6 @@
 #include "archive/pickle_to_values.h"
 #include "archive/zip_names.h"
 #include "archive/zip_source.h"
-#include "cuda/device.h"
 #include "module/archive_kind.h"
 #include "module/assembly.h"
 #include "module/import_flatbuffer.h"
@@ -220,14 +219,10 @@ Result<bool> is_flatbuffer(const ZipSource& source) {
 }
 
 Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
-  if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
-  for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
+  TENON_TRY(check_devices(options));
   TENON_ASSIGN(const bool in_other_form, is_flatbuffer(*source));
   if (in_other_form) return import_flatbuffer(std::move(source), label, options);
-  Result<Ref<ZipReader>> opened = ZipReader::open(std::move(source), options.check, options.zip_limits);
-  // Another kind of file, to which the difference between versions of PyTorch means nothing.
-  if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());
-  TENON_ASSIGN(Ref<ZipReader> reader, std::move(opened));
+  TENON_ASSIGN(Ref<ZipReader> reader, open_archive(std::move(source), options));
   TENON_TRY(check_is_module(*reader, label));
   return Importer(*reader, label, options).run();
 }

@@ -7,6 +7,7 @@
 
 #include "archive/file_mapping.h"
 #include "base/checked.h"
+#include "cuda/device.h"
 #include "os/mapping.h"
 #include "value/scalar_type.h"
 
@@ -49,6 +50,12 @@ void* keep(const Counted* object) {
 uint64_t number_nbytes(const ScalarTypeInfo& type) { return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes; }
 
 }  // namespace
+
+Status check_devices(const ImportOptions& options) {
+  if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
+  for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
+  return Status::ok();
+}
 
 archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree, bool keep_keys) {
   return [this, directory = std::move(directory), &tree, keep_keys](const PickledStorage& wanted) -> Result<StorageValueRef> {

@@ -18,6 +18,9 @@
 
 namespace tenon::module {
 
+// Whether this process has the CUDA devices to which the options send tensors.
+Status check_devices(const ImportOptions& options);
+
 class ArchiveStorages {
  public:
   // All borrowed.

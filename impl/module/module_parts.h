@@ -1,5 +1,5 @@
-// Reads the parts of which a module in an archive consists: its pickles and its files of code. A module
-// archive has them in one place, a torch.package archive in another.
+// Reads the parts of which a module in an archive consists: its pickles and its files of code. A
+// module archive has them in one place, a torch.package archive in another.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace tenon::module {
 
 class ModuleParts {
  public:
-  // All borrowed.
+  // The arguments are borrowed.
   ModuleParts(const archive::ZipReader& reader, const ImportOptions& options, Assembly* assembly, ArchiveStorages* storages) noexcept
       : reader_(&reader), options_(&options), assembly_(assembly), storages_(storages) {}
 

@@ -7,7 +7,6 @@
 #include "archive/file_kind.h"
 #include "archive/file_mapping.h"
 #include "archive/pickle_reader.h"
-#include "cuda/device.h"
 #include "module/archive_kind.h"
 #include "module/assembly.h"
 #include "module/module_parts.h"
@@ -28,8 +27,8 @@ constexpr uint64_t kMostOfOneModule = 4096;
 constexpr size_t kMostExternsNbytes = size_t{1} << 20;
 constexpr size_t kMostListed = 10;
 
-// The id of the module that a persistent id stands for; null if it stands for something else. "reduce_package"
-// is followed by a number, a function and its arguments.
+// The id of the module that a persistent id stands for; null if it stands for something else.
+// "reduce_package" is followed by a number, a function and its arguments.
 std::optional<std::string_view> module_of(const PickleTree& tree, std::span<const NodeId> id) {
   if (id.size() != 4 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "reduce_package") return std::nullopt;
   if (tree.kind(id[2]) != NodeKind::kGlobal || tree.module(id[2]) != kUnpackModule || tree.name(id[2]) != kUnpackFunction)
@@ -40,8 +39,8 @@ std::optional<std::string_view> module_of(const PickleTree& tree, std::span<cons
   return tree.text(arguments[0]);
 }
 
-// The record of the storage that a persistent id stands for. Python writes the number of a storage as an
-// int or as text.
+// The record of the storage that a persistent id stands for. Python writes the number of a storage
+// as an int or as text.
 std::optional<std::string> storage_of(const PickleTree& tree, std::span<const NodeId> id) {
   if (id.size() < 3 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "storage") return std::nullopt;
   std::string key(kPackageData);
@@ -83,14 +82,10 @@ PackageArchive::PackageArchive(std::string label, Ref<ZipReader> reader, const I
       storages_(*reader_, options_, foreign_endian_, nullptr) {}
 
 Result<Ref<PackageArchive>> PackageArchive::open(const std::string& path, const ImportOptions& options) {
-  if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
-  for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
+  TENON_TRY(check_devices(options));
   TENON_ASSIGN(Ref<archive::ZipSource> file, archive::FileMapping::open(path));
   std::string label = "package " + path.substr(path.rfind('/') + 1);
-  Result<Ref<ZipReader>> opened = ZipReader::open(std::move(file), options.check, options.zip_limits);
-  // Another kind of file, to which the difference between versions of PyTorch means nothing.
-  if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());
-  TENON_ASSIGN(Ref<ZipReader> reader, std::move(opened));
+  TENON_ASSIGN(Ref<ZipReader> reader, open_archive(std::move(file), options));
   if (!reader->has(kPackageExterns)) {
     const bool is_module = reader->has("data.pkl") && reader->has("constants.pkl");
     return Status(Code::kUnsupported, format("%s is no torch.package archive: it has no record .data/extern_modules.%s", label.c_str(),

@@ -1,5 +1,6 @@
-// A torch.package archive: any number of script modules, pickles, Python sources and other files, with
-// the storages that they share. docs/format/package.md describes it. Nothing in it is executed.
+// A torch.package archive: any number of script modules, pickles, Python sources and other files,
+// with the storages that they share. docs/format/package.md describes it. Nothing in it is
+// executed.
 #pragma once
 
 #include <map>
@@ -30,8 +31,8 @@ inline constexpr std::string_view kUnpackFunction = "unpackage_script_module";
 
 class PackageArchive final : public Counted {
  public:
-  // UNSUPPORTED, by name, for what is another kind of file. CORRUPT for a list of extern modules that is
-  // none. `options` is for all modules. Debug tables and bytecode are not read.
+  // UNSUPPORTED, by name, for what is another kind of file. CORRUPT for a list of extern modules
+  // that is none. `options` is for all modules. Debug tables and bytecode are not read.
   static Result<Ref<PackageArchive>> open(const std::string& path, const ImportOptions& options);
 
   const std::string& label() const noexcept { return label_; }
@@ -41,8 +42,8 @@ class PackageArchive final : public Counted {
   const std::vector<std::string>& externs() const noexcept { return externs_; }
   bool is_foreign_endian() const noexcept { return foreign_endian_; }
 
-  // A script module. `id` is that of PyTorch. `resource` is the first record that is a pickle of this
-  // module and nothing else; empty if there is none.
+  // A script module. `id` is that of PyTorch. `resource` is the first record that is a pickle of
+  // this module and nothing else; empty if there is none.
   struct Entry {
     std::string id;
     std::string resource;
@@ -50,9 +51,9 @@ class PackageArchive final : public Counted {
   };
   std::span<const Entry> entries() const noexcept { return entries_; }
 
-  // The module of that resource or id: the same for every call, with the changes that were made to it.
-  // Storages that several modules share are one. NOT_FOUND lists the names. A module that cannot be
-  // read harms no other.
+  // The module of that resource or id: the same for every call, with the changes that were made to
+  // it. Storages that several modules share are one. NOT_FOUND lists the names. A module that
+  // cannot be read harms no other.
   Result<Ref<Module>> module(std::string_view name);
 
   // The module of that id if module() has read it; else null.

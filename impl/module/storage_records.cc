@@ -21,8 +21,8 @@ Status StorageRecords::write(const std::string& name, const StorageValue& storag
   return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, reach);
 }
 
-// The pieces go from the pinned buffer to the file. The record has the same bytes as that of a storage
-// in the CPU's memory.
+// The pieces go from the pinned buffer to the file. The record has the same bytes as that of a
+// storage in the CPU's memory.
 Status StorageRecords::write_from_device(const std::string& name, const StorageValue& storage) {
   TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
   TENON_TRY(writer_->begin(name, storage.nbytes()));
@@ -30,8 +30,8 @@ Status StorageRecords::write_from_device(const std::string& name, const StorageV
   return writer_->end();
 }
 
-// Small storages that follow each other on one device are read together, because the host waits longer
-// for one copy than the copy takes.
+// Small storages that follow each other on one device are read together, because the host waits
+// longer for one copy than the copy takes.
 Status StorageRecords::hold_back(const std::string& name, const StorageValue& storage) {
   static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
   const int32_t device = storage.bytes()->device().id;

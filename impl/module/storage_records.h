@@ -1,5 +1,5 @@
-// Writes the bytes of storages as records of an archive, whether they lie in memory, in a mapped file
-// or on a CUDA device.
+// Writes the bytes of storages as records of an archive, whether they lie in memory, in a mapped
+// file or on a CUDA device.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class StorageRecords {
   StorageRecords(archive::ZipWriter* writer, const Resolved& resolved, cuda::Stream stream) noexcept
       : writer_(writer), resolved_(&resolved), copies_(stream) {}
 
-  // A small storage on a device may be held back, so that it is read together with those that follow.
+  // A small storage on a device may be held back, so that it is read together with those that
+  // follow.
   Status write(const std::string& name, const value::StorageValue& storage);
   // Writes what is held back. Call it before any other record is added.
   Status finish();

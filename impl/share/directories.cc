@@ -185,7 +185,8 @@ void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
     for (std::string& leaf : Directories::next_names(directory.get(), watched, now, &first)) {
       const bool has_time = !first || os::real_time_ns() - now <= kFirstSweepNs;
       const bool is_clear = has_time && sweep_name(directory->fd(), leaf);
-      // A call that is not the first, or of a directory that nobody watches, is followed by another pass.
+      // A call that is not the first, or of a directory that nobody watches, is followed by another
+      // pass.
       if (watched ? first && !is_clear : !has_time) later.push_back(std::move(leaf));
     }
     if (later.empty()) return;

@@ -47,12 +47,14 @@ Result<Ref<Directory>> open_names_directory(const std::string& path);
 // Something let go of a directory: close those that are too many. With no lock held.
 void close_idle_directories() noexcept;
 
-// For calls that make or open names: look at some names of the directory (at all of them the first time, and the first time that it is
-// watched), go on where the last call stopped, and remove the dead. `watched`: the thread sees what happens from now on, so a pass now and
-// then is enough; and the thread looks at what the first sweep had no time for, or had no clear answer of.
+// For calls that make or open names: look at some names of the directory (at all of them the first
+// time, and the first time that it is watched), go on where the last call stopped, and remove the
+// dead. `watched`: the thread sees what happens from now on, so a pass now and then is enough; and
+// the thread looks at what the first sweep had no time for, or had no clear answer of.
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
 
-// For the thread, which was not told of what happened in a watched directory: look at all its names soon.
+// For the thread, which was not told of what happened in a watched directory: look at all its names
+// soon.
 void sweep_all_names(const Ref<Directory>& directory) noexcept;
 
 }  // namespace tenon::share

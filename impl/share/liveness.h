@@ -52,7 +52,8 @@ Status look_at_all(const std::string& directory, const LookOptions& options, con
 // 0 too). Never fails, never waits. False: somebody holds it, or looked at it in the same moment.
 bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
-// One name that a sweep comes upon: removed if it is dead. Never waits. False: somebody holds it, or looked at it in the same moment.
+// Removes a name that a sweep comes upon, if it is dead. It looks once. False: somebody holds the
+// name, or looked at it in the same moment.
 bool sweep_name(int directory, const std::string& leaf) noexcept;
 
 // The sockets on which nobody listens: a lender's bell was heard.

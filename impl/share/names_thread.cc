@@ -52,7 +52,8 @@ struct NamesThreadState {
   // By the watch's number of a directory: those that several paths lead to.
   std::unordered_map<int, std::vector<std::shared_ptr<Watched>>> watched;
   std::unordered_map<const Directory*, int> numbers;  // kUnwatched: the directory cannot be watched
-  // Only the thread takes these out and changes them; the lock is for those who add one, and for fork.
+  // Only the thread takes these out and changes them; the lock is for those who add one, and for
+  // fork.
   std::map<std::pair<const Directory*, std::string>, std::shared_ptr<Again>> again;
   Clock::time_point next_look = Clock::time_point::max();
 };
