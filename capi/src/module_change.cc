@@ -53,6 +53,14 @@ tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_valu
   });
 }
 
+tenon_status tenon_module_set_state(tenon_module* module, const char* path, tenon_value* state, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
+    return object(module)->set_state(text, value_or_none(state));
+  });
+}
+
 tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));

@@ -92,6 +92,17 @@ tenon_status tenon_module_tensors(const tenon_module* module, tenon_member_list*
   return look_at_members(module, out, err, [&] { return tenon::module::tensor_members(*object(module)); });
 }
 
+tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    auto list = std::make_unique<NameList>();
+    TENON_ASSIGN(list->names, object(module)->states());
+    *out = handle<tenon_name_list>(list.release());
+    return Status::ok();
+  });
+}
+
 tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_list** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));

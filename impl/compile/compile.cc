@@ -39,6 +39,8 @@ class ProgramCompiler {
     for (const script::Method& method : info->parts.methods) {
       const std::string_view name = method.function->name;
       if (!wanted.empty() && !wanted.contains(name)) continue;
+      // The lite interpreter would call it with the attributes, which it reads for such a class.
+      if (name == "__setstate__" && info->find_method("__getstate__") == nullptr) continue;
       if (name == "forward") TENON_TRY(check_hooks(*info));
       TENON_TRY(add(root, name));
     }

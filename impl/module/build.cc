@@ -32,9 +32,6 @@ bool is_printable_name(std::string_view name) {
 Result<ClassBody*> Module::edit_class() {
   const ObjectClass own = object_class();
   TENON_TRY(own.code->check_may_change());
-  if (object_->is_opaque()) {
-    return Status(Code::kUnsupported, format("%s has a state of its own, which is kept as it is", class_name().c_str()));
-  }
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   if (CodeSet::objects(*found.definition) <= 1) return own.code->edit(*found.definition);
   TENON_ASSIGN(Definition * alone, own.code->split(*found.definition));
@@ -72,6 +69,12 @@ Result<ValueRef> Module::check_member_value(std::string_view path, const TypeRef
 }
 
 Status Module::add_field(std::string_view name, const TypeRef& type, FieldKind kind, ValueRef value) {
+  if (object_->is_opaque()) {
+    return Status(Code::kUnsupported,
+                  format("%s has a state, from which __setstate__ makes its attributes, so \"%.200s\" would have no value: add attributes "
+                         "before the module gets a state",
+                         class_name().c_str(), std::string(name).c_str()));
+  }
   TENON_ASSIGN(ClassBody * body, edit_class());
   TENON_TRY(object_->attributes().add(std::string(name), std::move(value)));
   body->add_field({std::string(name), type, kind});

@@ -51,7 +51,8 @@ std::unique_ptr<Definition::Decl> CodeSet::make_decl(const Definition& definitio
   for (const ConstantDecl& member : body.enum_members) {
     if (member.literal) decl.enum_values.push_back(member.literal);
   }
-  if (body.find_method("__setstate__") != SIZE_MAX) {
+  // With only one of the two, PyTorch reads the attributes.
+  if (body.find_method("__setstate__") != SIZE_MAX && body.find_method("__getstate__") != SIZE_MAX) {
     decl.has_state = true;
     if (auto source = text(definition); source.is_ok()) decl.state_type = state_type(source.value());
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "module/state_check.h"
 #include "script/check.h"
 #include "script/declarations.h"
 #include "value/scalar_type.h"
@@ -48,6 +49,7 @@ std::string_view reader_of(int version) noexcept {
 struct ClassesFound {
   std::vector<std::string> all;
   std::set<std::string> without_state;  // of objects that have attributes
+  std::set<std::string> with_state;
 };
 
 // Modules and what else has methods that PyTorch compiles when it loads the tree.
@@ -57,7 +59,7 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   const auto look = [&](Value& value, size_t) -> Status {
     if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name())) {
       classes.insert(value.class_name());
-      if (!value.is_opaque()) found.without_state.insert(value.class_name());
+      (value.is_opaque() ? found.with_state : found.without_state).insert(value.class_name());
     }
     if (value.is(ValueKind::kTensor)) {
       const value::TensorValue& tensor = *value.as_tensor();
@@ -75,16 +77,28 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   return found;
 }
 
-// PyTorch gives an object of such a class to __setstate__, with what stands in the archive in place of its
-// attributes; and so an import refuses attributes.
-Status check_states(const script::Declarations& declarations, const std::set<std::string>& without_state) {
-  for (const std::string& name : without_state) {
+// What PyTorch looks at before it gives what stands in the archive to __setstate__.
+bool reads_state(const script::ClassDeclaration& declared) {
+  return declared.methods.contains(std::string_view("__getstate__")) && declared.methods.contains(std::string_view("__setstate__"));
+}
+
+Status check_states(const script::Declarations& declarations, const ClassesFound& classes) {
+  for (const std::string& name : classes.without_state) {
     const script::ClassDeclaration* const declared = declarations.find_class(name);
-    if (declared == nullptr || !declared->methods.contains(std::string_view("__setstate__"))) continue;
+    if (declared == nullptr || !reads_state(*declared)) continue;
     return Status(Code::kUnsupported,
-                  format("%s has __setstate__, so PyTorch reads a state in the archive, which only __getstate__ can make when it runs: "
-                         "the attributes that an object has here would be read by nobody. Remove __getstate__ and __setstate__",
+                  format("%s has __getstate__ and __setstate__, so PyTorch reads a state in the archive, and the attributes that an object "
+                         "has here would be read by nobody. Give it a state (tenon_module_set_state, or tenon_value_new_opaque for an "
+                         "object that is no module), or remove the two methods",
                          name.c_str()))
+        .with("class", name);
+  }
+  for (const std::string& name : classes.with_state) {
+    const script::ClassDeclaration* const declared = declarations.find_class(name);
+    if (declared == nullptr || reads_state(*declared)) continue;
+    return Status(Code::kUnsupported, format("an object of %s has a state, which PyTorch reads only if the class has both __getstate__ and "
+                                             "__setstate__: define what is missing",
+                                             name.c_str()))
         .with("class", name);
   }
   return Status::ok();
@@ -120,7 +134,10 @@ Result<std::string> check_resolved(const Resolved& resolved, Result<script::Decl
   if (!code->is_ok() && !check) return std::string();
   TENON_TRY(code->status());
   const script::Declarations& declarations = code->value();
-  TENON_TRY(check_states(declarations, classes.without_state));
+  TENON_TRY(check_states(declarations, classes));
+  if (check) {
+    for (const std::string& name : classes.with_state) TENON_TRY(check_state_methods(declarations, name));
+  }
   script::Uses uses;
   script::CheckOptions options;
   options.archive_version = resolved.version;

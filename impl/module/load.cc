@@ -6,6 +6,8 @@
 
 #include "module/module.h"
 #include "module/replace.h"
+#include "module/state_path.h"
+#include "module/tensor_places.h"
 
 namespace tenon::module {
 
@@ -40,8 +42,6 @@ bool equal_content(const Value& a, const Value& b) {
   return std::memcmp(x.storage()->data() + static_cast<uint64_t>(x.offset()) * element,
                      y.storage()->data() + static_cast<uint64_t>(y.offset()) * element, x.numel() * element) == 0;
 }
-
-const ValueRef& held_at(const TensorPlace& place) { return place.object->attributes().all()[place.index].value; }
 
 // What changes, worked out before anything does.
 class Loader {
@@ -95,14 +95,13 @@ class Loader {
   };
 
   static const void* key_of(const TensorPlace& place) {
-    const TensorValue& tensor = *held_at(place)->as_tensor();
+    const TensorValue& tensor = *place.held->as_tensor();
     return tensor.storage() ? tensor.storage()->key().object : static_cast<const void*>(&tensor);
   }
 
   const Shared* find_shared(const TensorPlace& place) const {
     const auto [begin, end] = shared_.equal_range(key_of(place));
-    const auto found =
-        std::find_if(begin, end, [&](const auto& entry) { return is_same_tensor(*held_at(*entry.second.place), *held_at(place)); });
+    const auto found = std::find_if(begin, end, [&](const auto& entry) { return is_same_tensor(*entry.second.place->held, *place.held); });
     return found == end ? nullptr : &found->second;
   }
 
@@ -111,7 +110,8 @@ class Loader {
     value::CheckOptions check;
     check.classes = place.code;
     TENON_TRY(value::check_value(*tensor.value, *place.type, place.path, check));
-    if (!held_at(place)->is(ValueKind::kTensor) || !tensor.value->is(ValueKind::kTensor)) {
+    TENON_TRY(check_state_tensor(*place.object, *place.held, *tensor.value, place.path));
+    if (!place.held->is(ValueKind::kTensor) || !tensor.value->is(ValueKind::kTensor)) {
       alone_.emplace_back(&place, tensor.value);
       return Status::ok();
     }
@@ -124,25 +124,26 @@ class Loader {
     ValueRef value = tensor.value;
     TENON_ASSIGN(const bool is_parameter, is_parameter_at(place));
     if (is_parameter) {
-      TENON_ASSIGN(value, with_gradient_of(*held_at(place), std::move(value)));
+      TENON_ASSIGN(value, with_gradient_of(*place.held, std::move(value)));
       // What is given for two parameters stays one tensor.
       if (value.get() != tensor.value.get()) value = with_gradient_.try_emplace(tensor.value.get(), value).first->second;
     }
-    replacement_.add(held_at(place), std::move(value));
+    replacement_.add(place.held, std::move(value));
     return Status::ok();
   }
 
   static Result<bool> is_parameter_at(const TensorPlace& place) {
+    if (place.in_state()) return false;
     const ObjectClass own = class_of(*place.object, place.code);
     TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
     const size_t field = found.body->find_field(place.object->attributes().all()[place.index].name);
     return field != SIZE_MAX && found.body->fields[field].kind == FieldKind::kParameter;
   }
 
-  // What is given under another of its paths is not missing.
+  // What is given under another of its paths is not missing, and a state may stay as it is.
   void find_missing() {
     for (const TensorPlace& place : places_) {
-      if (given_.find(place.path) != given_.end() || !held_at(place)->is(ValueKind::kTensor)) continue;
+      if (place.in_state() || given_.find(place.path) != given_.end() || !place.held->is(ValueKind::kTensor)) continue;
       if (find_shared(place) == nullptr) report_.missing.push_back(place.path);
     }
   }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "module/module.h"
+#include "module/state_path.h"
+#include "module/tensor_places.h"
 
 namespace tenon::module {
 
@@ -13,21 +15,6 @@ using value::Value;
 using value::ValueKind;
 
 namespace {
-
-// A tree whose submodules are shared has more paths than modules: in one of depth d as many as 2^d.
-constexpr size_t kMaxPaths = 1'000'000;
-// All paths together, those of modules included.
-constexpr size_t kMaxPathsNbytes = size_t{128} << 20;
-
-std::string dotted(std::string_view prefix, std::string_view name) {
-  return prefix.empty() ? std::string(name) : std::string(prefix) + "." + std::string(name);
-}
-
-bool is_module(const Value& value, CodeSet* around) {
-  if (!value.is(ValueKind::kObject)) return false;
-  const ObjectClass its = class_of(value, around);
-  return its.code->is_module_class(its.name);
-}
 
 // "CONSTANTS.c3" is 3.
 size_t constant_index(std::string_view text) {
@@ -39,10 +26,16 @@ size_t constant_index(std::string_view text) {
   return error == std::errc() && end == digits.data() + digits.size() ? index : SIZE_MAX;
 }
 
-// PyTorch writes attributes in the order of the class, so that the field's index mostly is the attribute's.
-size_t attribute_index(const value::Attributes& attributes, const std::string& name, size_t likely) {
-  if (likely < attributes.size() && attributes.all()[likely].name == name) return likely;
-  return attributes.index_of(name);
+Result<Member> state_member(const StatePlace& place) {
+  Member member;
+  member.kind = MemberKind::kState;
+  member.name = place.name;
+  member.value = place.value;
+  member.type = place.type;
+  if (!member.type) {
+    TENON_ASSIGN(member.type, value::type_of(*place.value));
+  }
+  return member;
 }
 
 }  // namespace
@@ -57,10 +50,10 @@ Member Module::field_member(const FieldDecl& field, size_t index) const {
   member.type = field.type;
   if (object_->is_opaque()) return member;
   const value::Attributes& attributes = object_->attributes();
-  const size_t place = attribute_index(attributes, field.name, index);
+  const size_t place = attributes.index_of(field.name, index);
   if (place == attributes.size()) return member;
   const ValueRef& held = attributes.all()[place].value;
-  if (!is_module(*held, own.code)) {
+  if (!is_module_object(*held, own.code)) {
     member.value = held;
     return member;
   }
@@ -117,6 +110,8 @@ Result<Module::Place> Module::place_of(std::string_view path) const {
 }
 
 Result<Member> Module::find(std::string_view path) const {
+  TENON_ASSIGN(const std::optional<StatePlace> state, find_state_place(object_, code_.get(), path));
+  if (state) return state_member(*state);
   TENON_ASSIGN(const Place place, place_of(path));
   return place.owner->find_member(place.name);
 }
@@ -141,63 +136,15 @@ Result<std::vector<Member>> Module::members() const {
   return members;
 }
 
-Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around) {
-  struct Step {
-    ValueRef object;
-    CodeSet* around = nullptr;
-    std::string path;
-  };
-  std::vector<TensorPlace> places;
-  std::vector<Step> steps{{root, around, {}}};
-  size_t n_modules = 0;
-  size_t paths_nbytes = 0;
-  const auto path_of = [&paths_nbytes](std::string_view prefix, std::string_view name) {
-    std::string path = dotted(prefix, name);
-    paths_nbytes += path.size();
-    return path;
-  };
-  while (!steps.empty()) {
-    const Step step = std::move(steps.back());
-    steps.pop_back();
-    if (++n_modules > kMaxPaths || places.size() > kMaxPaths) {
-      return Status(Code::kResourceExhausted, format("the tree has more than %zu paths", kMaxPaths)).with("limit", "paths");
-    }
-    if (step.object->is_opaque()) continue;
-    const ObjectClass own = class_of(*step.object, step.around);
-    TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
-    const value::Attributes& attributes = step.object->attributes();
-    const size_t first = steps.size();
-    for (size_t i = 0; i < found.body->fields.size(); ++i) {
-      const FieldDecl& field = found.body->fields[i];
-      const size_t index = attribute_index(attributes, field.name, i);
-      if (index == attributes.size()) continue;
-      if (paths_nbytes > kMaxPathsNbytes) {
-        return Status(Code::kResourceExhausted,
-                      format("the paths of the tree's tensors and submodules have more than %zu bytes: its submodules are shared so that "
-                             "each has very many paths; look at one submodule at a time",
-                             kMaxPathsNbytes))
-            .with("limit", "paths_nbytes");
-      }
-      const ValueRef& held = attributes.all()[index].value;
-      if (field.kind == FieldKind::kParameter || field.kind == FieldKind::kBuffer) {
-        places.push_back({path_of(step.path, field.name), step.object, index, own.code, field.type});
-      } else if (is_module(*held, own.code)) {
-        steps.push_back({held, own.code, path_of(step.path, field.name)});
-      }
-    }
-    std::reverse(steps.begin() + static_cast<ptrdiff_t>(first), steps.end());
-  }
-  return places;
-}
-
 Result<std::vector<NamedTensor>> Module::tensors() const {
   TENON_ASSIGN(std::vector<TensorPlace> places, tensor_places(object_, code_.get()));
   std::vector<NamedTensor> tensors;
   for (TensorPlace& place : places) {
-    const ValueRef& held = place.object->attributes().all()[place.index].value;
-    if (held->is(ValueKind::kTensor)) tensors.push_back({std::move(place.path), held});
+    if (place.held->is(ValueKind::kTensor)) tensors.push_back({std::move(place.path), std::move(place.held)});
   }
   return tensors;
 }
+
+Result<std::vector<std::string>> Module::states() const { return state_paths(object_, code_.get()); }
 
 }  // namespace tenon::module

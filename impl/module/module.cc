@@ -24,6 +24,7 @@ const char* member_kind_name(MemberKind kind) noexcept {
     case MemberKind::kConstant: return "constant";
     case MemberKind::kSubmodule: return "submodule";
     case MemberKind::kMethod: return "method";
+    case MemberKind::kState: return "state";
   }
   return "member";
 }
@@ -36,6 +37,12 @@ ObjectClass class_of(const Value& object, CodeSet* around) noexcept {
   if (!object.scope()) return {around, object.class_name()};
   const auto* const home = static_cast<const Home*>(object.scope().get());
   return {home->code().get(), home->class_name()};
+}
+
+bool is_module_object(const Value& value, CodeSet* around) {
+  if (!value.is(ValueKind::kObject)) return false;
+  const ObjectClass its = class_of(value, around);
+  return its.code->is_module_class(its.name);
 }
 
 Ref<Module> Module::wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package) {

@@ -23,11 +23,12 @@ namespace tenon::module {
 using value::TypeRef;
 using value::ValueRef;
 
-enum class MemberKind : uint8_t { kParameter, kBuffer, kAttribute, kConstant, kSubmodule, kMethod };
+enum class MemberKind : uint8_t { kParameter, kBuffer, kAttribute, kConstant, kSubmodule, kMethod, kState };
 const char* member_kind_name(MemberKind kind) noexcept;
 
 class Module;
 class KeptBytecode;
+struct StatePlace;
 
 struct Member {
   MemberKind kind = MemberKind::kAttribute;
@@ -113,17 +114,8 @@ struct ObjectClass {
   std::string_view name;
 };
 ObjectClass class_of(const value::Value& object, CodeSet* around) noexcept;
-
-// A parameter or buffer somewhere in a tree of modules.
-struct TensorPlace {
-  std::string path;
-  ValueRef object;
-  size_t index = 0;  // of its attributes
-  CodeSet* code = nullptr;
-  TypeRef type;
-};
-// In the order of the tree; a shared one is there under each of its paths. RESOURCE_EXHAUSTED beyond a million paths.
-Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
+// Whether a value that stands below something with the code `around` is the object of a module.
+bool is_module_object(const value::Value& value, CodeSet* around);
 
 class Module final : public Counted {
  public:
@@ -156,20 +148,27 @@ class Module final : public Counted {
   // Example inputs of a method, for traced modules.
   Status set_traced_inputs(std::string_view method, std::vector<ValueRef> inputs);
 
-  // set.cc. Who else below this module held the same tensor has the new one too. Where a parameter required
-  // a gradient, what takes its place requires one too, here and in load().
+  // set.cc. A path may lead into a state (state_path.h). Who else below this module held the same tensor has the new one too. Where a
+  // parameter required a gradient, what takes its place requires one too, here and in load().
   Status set(std::string_view path, ValueRef value);
   Status set_submodule(std::string_view path, const Ref<Module>& child);
+  // state.cc. Gives the object at `path` (empty: this module's own) a state in place of the one that it
+  // has, or of its attributes if it is a module.
+  Status set_state(std::string_view path, ValueRef state);
   // A parameter, buffer, attribute, constant, submodule or method.
   Status remove(std::string_view path);
-  // Parameters and buffers by their paths. All names are checked before anything is changed; `report` may be null.
+  // Parameters, buffers and tensors of states by their paths. All names are checked before anything is
+  // changed; `report` may be null.
   Status load(std::span<const NamedTensor> tensors, const LoadOptions& options, LoadReport* report);
 
   // look.cc. NOT_FOUND names the part of the path that is not there. The empty path of find() is none.
   Result<Member> find(std::string_view path) const;
   Result<std::vector<Member>> members() const;
-  // Every parameter and buffer below, with its path, in the order of the tree; a shared one under each of its paths.
+  // Every parameter and buffer below and every tensor of a state, with its path, in the order of the
+  // tree; a shared one under each of its paths.
   Result<std::vector<NamedTensor>> tensors() const;
+  // The paths of all states below, as find() takes them.
+  Result<std::vector<std::string>> states() const;
 
   // compile_code.cc. The operators that bytecode of these methods calls, "aten::add.Tensor", each once and in order. Empty `methods`: all.
   Result<std::vector<std::string>> operator_names(const std::vector<std::string>& methods) const;
@@ -201,6 +200,9 @@ class Module final : public Counted {
   Result<Member> find_member(std::string_view name) const;
   Member field_member(const FieldDecl& field, size_t index) const;
   Result<Member> constant_member(const ConstantDecl& constant) const;
+  // Of a module that has attributes.
+  Status start_state(ValueRef state);
+  Status replace_in_state(const StatePlace& place, std::string_view path, const ValueRef& value);
   Package& make_package();
 
   ValueRef object_;

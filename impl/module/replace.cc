@@ -78,8 +78,8 @@ Result<ValueRef> Replacement::replaced(const ValueRef& value, size_t depth) {
       return pair == nullptr ? value : pair->to;
     }
     case ValueKind::kObject:
-      // Its attributes change in place; a state of its own is nobody's to change.
-      if (done_.try_emplace(value.get(), value).second && !value->is_opaque()) steps_.push_back({value, now_});
+      // Its attributes and its state change in place.
+      if (done_.try_emplace(value.get(), value).second) steps_.push_back({value, now_});
       return value;
     case ValueKind::kTuple:
     case ValueKind::kList:
@@ -121,6 +121,13 @@ Result<ValueRef> Replacement::replaced_inside(const ValueRef& value, size_t dept
 
 Status Replacement::collect_object(const ValueRef& object, CodeSet* around) {
   now_ = class_of(*object, around).code;
+  if (object->is_opaque()) {
+    TENON_ASSIGN(ValueRef made, replaced(object->state(), 0));
+    if (made.get() == object->state().get()) return Status::ok();
+    TENON_TRY(now_->check_may_change());
+    changes_.push_back({object, Change::kState, std::move(made)});
+    return Status::ok();
+  }
   const value::Attributes& attributes = object->attributes();
   for (size_t i = 0; i < attributes.size(); ++i) {
     const ValueRef& held = attributes.all()[i].value;
@@ -139,13 +146,18 @@ Status Replacement::collect(const ValueRef& root, CodeSet* around) {
   while (!steps_.empty()) {
     const Step step = std::move(steps_.back());
     steps_.pop_back();
-    if (!step.object->is_opaque()) TENON_TRY(collect_object(step.object, step.around));
+    TENON_TRY(collect_object(step.object, step.around));
   }
   return Status::ok();
 }
 
 void Replacement::apply() {
-  for (Change& change : changes_) change.object->attributes().replace_at(change.index, std::move(change.value));
+  for (Change& change : changes_) {
+    if (change.index == Change::kState)
+      change.object->set_state(std::move(change.value));
+    else
+      change.object->attributes().replace_at(change.index, std::move(change.value));
+  }
 }
 
 }  // namespace tenon::module

@@ -1,6 +1,8 @@
 // A tensor replaced by another wherever a tree has it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -31,8 +33,9 @@ class Replacement {
     ValueRef to;
   };
   struct Change {
+    static constexpr size_t kState = SIZE_MAX;
     ValueRef object;
-    size_t index = 0;
+    size_t index = 0;  // of an attribute, or kState
     ValueRef value;
   };
   static constexpr size_t kMaxDepth = 1024;

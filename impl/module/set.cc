@@ -3,6 +3,7 @@
 
 #include "module/module.h"
 #include "module/replace.h"
+#include "module/state_path.h"
 
 namespace tenon::module {
 
@@ -19,10 +20,17 @@ Status no_value(const std::string& path, const Member& member) {
 
 Status Module::set(std::string_view path, ValueRef value) {
   const std::string text(path);
+  TENON_ASSIGN(const std::optional<StatePlace> state, find_state_place(object_, code_.get(), path));
+  if (state) return replace_in_state(*state, path, value);
   TENON_ASSIGN(const Place place, place_of(path));
   TENON_ASSIGN(const Member member, place.owner->find_member(place.name));
   if (member.kind == MemberKind::kSubmodule) {
     return Status(Code::kInvalidArgument, format("\"%.200s\" is a submodule, and only a module can take its place", text.c_str()));
+  }
+  if (place.owner->object_->is_opaque() && member.kind == MemberKind::kAttribute) {
+    return Status(Code::kInvalidArgument, format("\"%.200s\" has no value: its module has a state, from which __setstate__ makes the "
+                                                 "attributes. Replace the state, or a part of it, such as \"state[0]\"",
+                                                 text.c_str()));
   }
   if (member.kind == MemberKind::kConstant || member.kind == MemberKind::kMethod || !member.value) return no_value(text, member);
   CodeSet* const code = place.owner->object_class().code;

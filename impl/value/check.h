@@ -31,7 +31,7 @@ struct ClassDecl {
   std::vector<Field> fields;
   std::vector<ValueRef> enum_values;  // kEnum: every value that it has
   size_t methods = 0;                 // kInterface: how many it wants
-  bool has_state = false;             // kObject with __setstate__: its objects may be opaque
+  bool has_state = false;             // kObject with __getstate__ and __setstate__: its objects are opaque
   TypeRef state_type;                 // of that state; null: not known, not checked
 };
 

@@ -3,9 +3,9 @@
 // The pointer is the identity: the same Ref<Value> in two places is one shared object in an archive, pickled once, and a reader gives the
 // same pointer back. That matters for has_identity() kinds only; numbers, strings and devices are written again wherever they stand.
 //
-// A value never changes, but for the attributes of an object: modules are objects, and whoever builds or edits one orders those calls.
-// Whoever sets an attribute sees to it that no cycle comes up (reaches() in walk.h tells); a cycle would never be freed. There are no weak
-// references to values.
+// A value never changes, but for the attributes and the state of an object: modules are objects, and whoever builds or edits one orders
+// those calls. Whoever sets an attribute sees to it that no cycle comes up (reaches() in walk.h tells); a cycle would never be freed. There
+// are no weak references to values.
 #pragma once
 
 #include <complex>
@@ -68,6 +68,11 @@ class Attributes {
   size_t size() const noexcept { return entries_.size(); }
   // The index, or size() if there is none of that name.
   size_t index_of(std::string_view name) const noexcept;
+  // The same, where the name most likely is that of entry `likely`: PyTorch writes attributes in the
+  // order of their class.
+  size_t index_of(std::string_view name, size_t likely) const noexcept {
+    return likely < entries_.size() && entries_[likely].name == name ? likely : index_of(name);
+  }
   // Null if there is none.
   const ValueRef* find(std::string_view name) const noexcept;
   // INVALID_ARGUMENT if there is one already. `value` is not null.
@@ -146,6 +151,11 @@ class Value : public Counted {
   // Of object: whether it has a state, and not attributes.
   bool is_opaque() const noexcept { return static_cast<bool>(children().inner); }
   const ValueRef& state() const noexcept { return children().inner; }
+  // Of object: it has this state from now on, and no attributes. Under the rule for attributes.
+  void set_state(ValueRef state) {
+    children().attributes = Attributes();
+    children().inner = std::move(state);
+  }
   const Attributes& attributes() const noexcept { return children().attributes; }
   Attributes& attributes() noexcept { return children().attributes; }
   // Of object: what its class is looked up in, kept here for impl/module; null: where the class of whatever holds it is. Set under the rule

@@ -107,7 +107,7 @@ CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_sta
       "version", "live",    "lent",        "retired",  "kept",   "left",         "free",       "holders",         "where",
       "found",   "column",  "type",        "file",     "line",   "excerpt",      "record",     "offset",          "opcode",
       "name",    "missing", "unexpected",  "operator", "module", "other_module", "cuda_error", "cuda_error_name", "driver_version",
-      "part",    "index"};
+      "part",    "index",   "class"};
   const char *message = tenon_error_message(error);
   const char *key;
   size_t i, k;

@@ -64,6 +64,7 @@ static void nulls(void) {
   tenon_module *module = new_module("N"), *nothing = PATTERN;
   tenon_value *number = new_int(1), *value = PATTERN;
   tenon_member_list *members = PATTERN;
+  tenon_name_list *names = PATTERN;
   tenon_file_list *files = PATTERN;
   tenon_member member;
   tenon_file file;
@@ -105,6 +106,8 @@ static void nulls(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_remove_extra_file(module, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set(NULL, "a", number, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set(module, NULL, number, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_state(NULL, "a", number, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_state(module, NULL, number, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(NULL, "a", module, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(module, NULL, module, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(module, "a", NULL, ERR));
@@ -120,6 +123,8 @@ static void nulls(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_find(module, "a", NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, members, tenon_module_tensors(NULL, &members, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_tensors(module, NULL, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, names, tenon_module_states(NULL, &names, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_module_states(module, NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_module_extra_files(NULL, &files, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_extra_files(module, NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_module_code_files(NULL, &files, ERR));

@@ -148,6 +148,50 @@ static void setting(void) {
   tenon_module_release(module);
 }
 
+static void states(void) {
+  static const char *const paths[] = {"kept.state"}, *const tensors[] = {"kept.state[0]"};
+  tenon_module *module = new_module("Net"), *kept = new_module("Kept");
+  tenon_value *weight = new_vector(2, 1), *other = new_vector(3, 7), *number = new_int(3), *items[2] = {weight, number};
+  tenon_value *state = NULL, *found = NULL;
+  tenon_name_list *names = NULL;
+  tenon_member_list *list = NULL;
+  OK(tenon_module_add_attribute(kept, "w", NULL, weight, ERR));
+  OK(tenon_module_add_attribute(kept, "k", NULL, number, ERR));
+  OK(tenon_module_add_submodule(module, "kept", kept, NULL, ERR));
+  OK(tenon_value_new_tuple(NULL, items, 2, &state, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "class", "__torch__.Kept", tenon_module_set_state(module, "kept", state, ERR));
+  OK(tenon_module_define(kept,
+                         "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, self.k)\n"
+                         "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, self.k = s\n  self.training = False\n",
+                         ERR));
+  FAILS_SAYING(TENON_UNSUPPORTED, "class", "__torch__.Kept", tenon_module_check(module, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "state", tenon_module_set_state(module, "kept", number, ERR));
+  OK(tenon_module_set_state(module, "kept", state, ERR));
+  OK(tenon_module_check(module, ERR));
+  OK(tenon_module_states(module, &names, ERR));
+  names_are(names, paths, 1);
+  tenon_name_list_release(names);
+  OK(tenon_module_tensors(module, &list, ERR));
+  CHECK(tenon_member_list_count(list) == 1);
+  CHECK_EQ(member_at(list, 0).kind, TENON_MEMBER_STATE);
+  CHECK(strcmp(member_at(list, 0).name, tensors[0]) == 0);
+  tenon_member_list_release(list);
+  OK(tenon_module_set(kept, "state[0]", other, ERR));
+  found = value_at(module, tensors[0]);
+  CHECK(found == other);
+  tenon_value_release(found);
+  OK(tenon_module_load(module, tensors, &weight, 1, 0, NULL, NULL, ERR));
+  CHECK(first_at(module, tensors[0]) == 1);
+  FAILS(TENON_NOT_FOUND, tenon_module_set(module, "kept.state[2]", other, ERR));
+  FAILS(TENON_UNSUPPORTED, tenon_module_add_buffer(kept, "more", weight, ERR));
+  tenon_value_release(state);
+  tenon_value_release(number);
+  tenon_value_release(other);
+  tenon_value_release(weight);
+  tenon_module_release(kept);
+  tenon_module_release(module);
+}
+
 static void loading(void) {
   static const char *const paths[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.bias"};
   static const char *const twice[] = {"fc1.bias", "fc1.bias"};
@@ -214,6 +258,7 @@ int main(void) {
   RUN(wrong_operand);
   RUN(types);
   RUN(setting);
+  RUN(states);
   RUN(loading);
   return 0;
 }

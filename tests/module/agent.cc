@@ -7,6 +7,8 @@
 //   combine <out> <in> <in> ...                   a new root whose forward returns the tuple of what theirs return
 //   swap <in> <path> <other> <out>                another archive's root takes the place of a submodule
 //   version <in> <out> <version>                  exports as that version
+//   transplant <in> <from> <out> [compile]        gives <in> all tensors of <from>, and prints its states; compile:
+//                                                 exports with bytecode that is compiled here
 //
 // and ends every task with a line "ok", or "error <code> <message>".
 #include <iostream>
@@ -47,6 +49,18 @@ Result<Ref<Module>> load(const std::string& path, const std::string& how = "map"
   std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors << " filled " << report.filled_tensors << "\n";
   for (const std::string& warning : report.warnings) std::cout << "warning " << warning << "\n";
   return module;
+}
+
+Status transplant(const Words& words) {
+  TENON_ASSIGN(const Ref<Module> module, load(words[1]));
+  TENON_ASSIGN(const Ref<Module> donor, load(words[2]));
+  TENON_ASSIGN(const std::vector<std::string> states, module->states());
+  for (const std::string& path : states) std::cout << "state " << path << "\n";
+  TENON_ASSIGN(const std::vector<NamedTensor> tensors, donor->tensors());
+  TENON_TRY(module->load(tensors, {}, nullptr));
+  ExportOptions options;
+  if (words.size() > 4) options.bytecode = Bytecode::kCompile;
+  return export_module(*module, words[3], archive::Durability::kNone, options, nullptr);
 }
 
 Status combine(const Words& words) {
@@ -110,6 +124,7 @@ Status run(const Words& words) {
   if (is("twice", 4)) return twice(words[1], words[2], words[3]);
   if (is("combine", 3)) return combine(words);
   if (is("swap", 5)) return swap(words);
+  if (is("transplant", 4)) return transplant(words);
   if (is("version", 4)) {
     TENON_ASSIGN(const Ref<Module> module, load(words[1]));
     return save(*module, words[2], std::stoi(words[3]));

@@ -329,9 +329,10 @@ typedef struct tenon_import_report {
  * @return TENON_OK, or the code that the hook returned, or
  * - TENON_INVALID_ARGUMENT: also for code that PyTorch would refuse, and for code of versions that
  *   cannot be in one archive (details "operator", "module" and "other_module").
- * - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object with
- *   attributes of a class with __setstate__ (detail "class"); code that bytecode cannot express, or
- *   that options.bytecode_version cannot (details "file", "line" and "column").
+ * - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object that has
+ *   attributes although PyTorch reads a state of its class, or the other way round (detail
+ *   "class"); code that bytecode cannot express, or that options.bytecode_version cannot (details
+ *   "file", "line" and "column").
  * - TENON_PERMISSION: this process may not write there.
  * - TENON_NOT_FOUND: the directory does not exist.
  * - TENON_CORRUPT: code of an archive cannot be parsed, or a mapped file was cut short.

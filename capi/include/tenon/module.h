@@ -26,6 +26,14 @@ TENON_BEGIN_DECLS
  * through one of them shows in the other. Every value is checked against its declared type when it
  * is put into a module.
  *
+ * States: where a class has the methods __getstate__ and __setstate__, an archive has no attributes
+ * of its objects. It has the value that __getstate__ returned, which is called the state.
+ * PyTorch gives the state to __setstate__, which makes the attributes. Quantised modules are like
+ * that, and so are objects of PyTorch's own C++ classes. The path "conv.state" names the state of
+ * the object at "conv", and "state" that of the module itself. Behind it, indices lead to a part of
+ * the state: "conv.state[0]", or "conv.state['scale']" for the key of a dict. A class with only one
+ * of the two methods has attributes.
+ *
  * Threads: functions that take a pointer to a const module may run concurrently. A function that
  * changes a module needs its whole tree alone: no other call may use the tree at the same time.
  * While an export of the tree runs, every change returns TENON_PERMISSION, also a change by a
@@ -44,7 +52,9 @@ enum {
   TENON_MEMBER_ATTRIBUTE = 2,
   TENON_MEMBER_CONSTANT = 3,
   TENON_MEMBER_SUBMODULE = 4,
-  TENON_MEMBER_METHOD = 5
+  TENON_MEMBER_METHOD = 5,
+  /** The state of an object, or a part of that state. */
+  TENON_MEMBER_STATE = 6
 };
 
 enum {
@@ -65,7 +75,10 @@ typedef struct tenon_member {
   size_t struct_size;
   /** TENON_MEMBER_*. */
   int32_t kind;
-  /** The member's name. In the list of tenon_module_tensors it is the tensor's path. */
+  /**
+   * The member's name. For a state it is the path from "state" on. In the list of
+   * tenon_module_tensors it is the tensor's path.
+   */
   const char *name;
   /** The declared type. For a submodule it is the name of its class, for a method it is "". */
   const char *type;
@@ -250,8 +263,8 @@ TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const ch
  * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
  *                     "excerpt" name the place in the source.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
- *         (the source is Python that TorchScript lacks; the module has a state instead of
- *         attributes), TENON_PERMISSION (an export runs), TENON_RESOURCE_EXHAUSTED.
+ *         (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
+ * TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. One thread at a time, see tenon_module.
  */
 TENON_API tenon_status tenon_module_define(tenon_module *module, const char *source,
@@ -339,9 +352,10 @@ TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, cons
                                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replaces the value of a parameter, a buffer or an attribute. The new tensor may have another
- * shape and another element type. Every other place below `module` that holds the same tensor gets
- * the new tensor too.
+ * Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. The
+ * new tensor may have another shape and another element type, but in the state of a C++ class it
+ * has the same element type. Every other place below `module` that holds the same tensor gets the
+ * new tensor too.
  *
  * If the old parameter requires a gradient, the new tensor will require one too, unless elements of
  * its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
@@ -359,6 +373,28 @@ TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, cons
  */
 TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, tenon_value *value,
                                         tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives an object a state. An object that has one gets the new state in its place. A module that
+ * has attributes loses their values, and its class keeps their types: PyTorch calls __setstate__,
+ * which assigns values to them. tenon_module_set replaces a part of a state.
+ *
+ * An export and tenon_module_check refuse a class whose __getstate__ returns another type than
+ * __setstate__ takes, or whose __setstate__ does not assign all attributes however it runs.
+ * @param[in]  module  borrowed.
+ * @param[in]  path    borrowed, the path of the object. "" means the module itself.
+ * @param[in]  state   borrowed. The object takes a reference of its own. NULL means None.
+ * @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+ *                     "found".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the state is not of the type that __setstate__ takes;
+ *         the module's class lacks one of the two methods; the path leads to something else),
+ *         TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
+ *         which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
+ *         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
+ */
+TENON_API tenon_status tenon_module_set_state(tenon_module *module, const char *path,
+                                              tenon_value *state, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Replaces a submodule. The new submodule may be of another class. If the submodule is declared by
@@ -388,9 +424,9 @@ TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *pat
                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replaces parameters and buffers, which are named by their paths. The call replaces all of them
- * or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
- * tenon_module_set.
+ * Replaces parameters, buffers and tensors of states, which are named by their paths. The call
+ * replaces all of them or, on failure, none. A parameter that requires a gradient still requires
+ * one afterwards, as in tenon_module_set.
  * @param[in]  module      borrowed.
  * @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
  * @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
@@ -399,8 +435,9 @@ TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *pat
  * @param[in]  flags       TENON_LOAD_*.
  * @param[out] missing     new reference to the list of the module's paths for which no tensor was
  *                         given; release it with tenon_name_list_release. A path is not missing if
- *                         the module has None there, or if a tensor was given for another path of
- *                         the same parameter or buffer. May be NULL. Untouched on failure.
+ *                         the module has None there, if a tensor was given for another path of the
+ *                         same parameter or buffer, or if it leads into a state. May be NULL.
+ *                         Untouched on failure.
  * @param[out] unexpected  new reference to the list of the given paths that the module does not
  *                         have, as for `missing`. May be NULL. Untouched on failure.
  * @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
@@ -426,7 +463,8 @@ TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const
  * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
  *                     "excerpt" name the place in the code.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (an object has attributes although
- *         its class has __setstate__, detail "class"), TENON_CORRUPT (the code of an archive cannot
+ *         its class has __getstate__ and __setstate__, or a state although its class lacks one of
+ *         them; detail "class"), TENON_CORRUPT (the code of an archive cannot
  *         be parsed), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function while no call changes the module.
  */
@@ -463,9 +501,9 @@ TENON_API tenon_status tenon_module_find(const tenon_module *module, const char 
                                          tenon_member_list **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists every parameter and every buffer below a module, in the order of the tree. The name of each
- * entry is its path. A shared tensor has an entry for each of its paths. Parameters and buffers
- * that are None are left out.
+ * Lists every parameter, every buffer and every tensor of a state below a module, in the order of
+ * the tree. The name of each entry is its path. A shared tensor has an entry for each of its paths.
+ * Parameters and buffers that are None are left out.
  * @param[in]  module  borrowed.
  * @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
  *                     on failure.
@@ -477,6 +515,19 @@ TENON_API tenon_status tenon_module_find(const tenon_module *module, const char 
  */
 TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_member_list **out,
                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Lists the states below a module: those of modules, of objects that are attributes of modules, and
+ * of objects in such states.
+ * @param[in]  module  borrowed.
+ * @param[out] out     new reference to a list of paths, such as "conv.state"; release it with
+ *                     tenon_name_list_release. Untouched on failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return the same codes as tenon_module_tensors.
+ * @since 0.1. Any thread may call this function while no call changes the module.
+ */
+TENON_API tenon_status tenon_module_states(const tenon_module *module, tenon_name_list **out,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Returns how many members a list has.

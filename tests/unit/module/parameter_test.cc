@@ -65,7 +65,7 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   // Without the other one PyTorch writes the attributes.
   ok(module->check());
   ok(module->define("def __setstate__(self, s: int) -> NoneType:\n  self.k = s\n"));
-  refused(module->check(), Code::kUnsupported, {"__torch__.St", "__setstate__", "Remove __getstate__ and __setstate__"});
+  refused(module->check(), Code::kUnsupported, {"__torch__.St", "__setstate__", "remove the two methods"});
   archive::MemorySink sink;
   refused(export_module(*module, &sink, unchecked(), nullptr), Code::kUnsupported, {"__setstate__"});
   ok(module->remove_method("__setstate__"));

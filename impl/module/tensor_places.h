@@ -1,0 +1,32 @@
+// The places below a module that have a path: those of tensors, and those of states.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "module/module.h"
+
+namespace tenon::module {
+
+// A parameter or buffer in a tree of modules, or a tensor in the state of one of its objects.
+struct TensorPlace {
+  std::string path;
+  ValueRef object;
+  size_t index = 0;  // of the object's attributes; SIZE_MAX: the tensor is in its state
+  CodeSet* code = nullptr;
+  TypeRef type;
+  ValueRef held;
+  bool in_state() const noexcept { return index == SIZE_MAX; }
+};
+// In the order of the tree; a shared one is there under each of its paths. A parameter or buffer may be
+// None. RESOURCE_EXHAUSTED beyond a million paths.
+Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
+
+// The paths of all states of modules, of objects that are attributes of modules, and of objects in such
+// states.
+Result<std::vector<std::string>> state_paths(const ValueRef& root, CodeSet* around);
+
+}  // namespace tenon::module
