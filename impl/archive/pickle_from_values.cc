@@ -37,6 +37,8 @@ ValueKind typed_list_item(const Value& list) {
   }
 }
 
+constexpr size_t kLongText = 64;
+
 class ValuePickler {
  public:
   explicit ValuePickler(const FromValuesOptions& options) : options_(options), tensors_(&writer_, options) {}
@@ -64,6 +66,7 @@ class ValuePickler {
   void end(const Frame& frame);
   Status begin_list(const Value& list);
   void end_list(const Value& list);
+  void write_text(const Value& text);
   void write_tag(const value::Type& type);
   Status write_class(const Value& value);
   void write_device(const std::string& device);
@@ -76,6 +79,9 @@ class ValuePickler {
   PickledTensorWriter tensors_;
   std::unordered_map<const Value*, Memo> memo_;
   std::map<std::string, uint32_t> devices_;
+  // Long texts and types, which many values may share: each is compared with others, or printed, once.
+  std::unordered_map<const Value*, uint32_t> texts_;
+  std::unordered_map<const value::Type*, uint32_t> types_;
 };
 
 Result<std::vector<std::byte>> ValuePickler::run(const ValueRef& root) {
@@ -157,7 +163,7 @@ Result<bool> ValuePickler::begin(Value& value, Frame* frame) {
     case ValueKind::kBool: writer_.boolean(value.as_bool()); return false;
     case ValueKind::kInt: writer_.integer(value.as_int()); return false;
     case ValueKind::kFloat: writer_.real(value.as_float()); return false;
-    case ValueKind::kStr: writer_.text(value.as_str()); return false;
+    case ValueKind::kStr: write_text(value); return false;
     case ValueKind::kDevice: write_device(value.as_device()); return false;
     case ValueKind::kComplex:
       writer_.global("builtins", "complex");
@@ -247,8 +253,22 @@ void ValuePickler::end_list(const Value& list) {
   }
 }
 
+void ValuePickler::write_text(const Value& text) {
+  if (text.as_str().size() < kLongText) {
+    writer_.text(text.as_str());
+  } else if (const auto known = texts_.find(&text); known != texts_.end()) {
+    writer_.get(known->second);
+  } else {
+    texts_.emplace(&text, writer_.text(text.as_str()));
+  }
+}
+
 void ValuePickler::write_tag(const value::Type& type) {
-  writer_.text(type.print(options_.none_name));
+  if (const auto known = types_.find(&type); known != types_.end()) {
+    writer_.get(known->second);
+  } else {
+    types_.emplace(&type, writer_.text(type.print(options_.none_name)));
+  }
   writer_.short_tuple(2);
   writer_.opcode(Opcode::kReduce);
 }

@@ -26,7 +26,8 @@ struct PickleLimits {
   uint32_t max_depth = 512;
   uint32_t max_text_nbytes = uint32_t{128} << 20;  // of one str, bytes or integer
   uint32_t max_name_nbytes = 4096;                 // of a global's module or name, of an attribute
-  // Of the names of all objects, enums and attributes together, which every one of them has for itself.
+  // Of the names of all objects, enums and attributes together, which every one of them has for itself, and
+  // of the texts among the keys of dicts, which every dict puts into order.
   uint64_t max_names_nbytes = uint64_t{256} << 20;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "archive/pickle_values.h"
+#include "value/dict_key.h"
 
 namespace tenon::archive {
 namespace {
@@ -252,6 +253,7 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
       for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
         entries.push_back({value_of(frame.children[i]), value_of(frame.children[i + 1])});
       }
+      TENON_TRY(count_names(frame.node, value::keys_nbytes(entries)));
       return Value::dict(std::move(frame.type), std::move(entries));
     }
     case Role::kEnum: {
@@ -369,9 +371,14 @@ Status PickledValues::check_class(NodeId callable, const std::string& name) {
 
 // Every object has its class's name and every attribute its own for itself, and a pickle says a name once and means it many times.
 Result<std::string> PickledValues::copy_name(NodeId node, std::string_view name) {
-  names_nbytes_ += name.size();
-  if (names_nbytes_ > options_.limits.max_names_nbytes) return over_limit(node, "max_names_nbytes", options_.limits.max_names_nbytes);
+  TENON_TRY(count_names(node, name.size()));
   return std::string(name);
+}
+
+Status PickledValues::count_names(NodeId node, uint64_t nbytes) {
+  names_nbytes_ += nbytes;
+  if (names_nbytes_ <= options_.limits.max_names_nbytes) return Status::ok();
+  return over_limit(node, "max_names_nbytes", options_.limits.max_names_nbytes);
 }
 
 Status PickledValues::over_limit(NodeId node, const char* limit, uint64_t value) const {

@@ -69,6 +69,7 @@ class PickledValues {
   Result<std::string> class_name(NodeId callable);
   Status check_class(NodeId callable, const std::string& name);
   Result<std::string> copy_name(NodeId node, std::string_view name);
+  Status count_names(NodeId node, uint64_t nbytes);
   Status over_limit(NodeId node, const char* limit, uint64_t value) const;
   // INVALID_ARGUMENT of impl/value is CORRUPT here, with the place.
   Status placed(NodeId id, const Status& status) const;

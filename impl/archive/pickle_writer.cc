@@ -47,14 +47,19 @@ void PickleWriter::real(double value) {
   number(__builtin_bswap64(std::bit_cast<uint64_t>(value)), sizeof value);
 }
 
-void PickleWriter::text(std::string_view text) {
+uint32_t PickleWriter::text(std::string_view text) {
   const auto known = texts_.find(text);
-  if (known != texts_.end()) return get(known->second);
+  if (known != texts_.end()) {
+    get(known->second);
+    return known->second;
+  }
   const bool is_long = text.size() > std::numeric_limits<uint32_t>::max();
   opcode(is_long ? Opcode::kBinUnicode8 : Opcode::kBinUnicode);
   number(text.size(), is_long ? 8 : 4);
   raw(text);
-  texts_.emplace(text, put());
+  const uint32_t number = put();
+  texts_.emplace(text, number);
+  return number;
 }
 
 void PickleWriter::global(std::string_view module, std::string_view name) {

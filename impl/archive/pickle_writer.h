@@ -24,7 +24,8 @@ class PickleWriter {
   // In the shortest of BININT1, BININT2, BININT; LONG1 of 8 bytes for the rest.
   void integer(int64_t value);
   void real(double value);
-  void text(std::string_view text);
+  // Returns the number that the text has in the memo.
+  uint32_t text(std::string_view text);
   // `module` and `name` have no line ends.
   void global(std::string_view module, std::string_view name);
   // MARK, the integers, TUPLE: how PyTorch writes sizes and strides, however many.

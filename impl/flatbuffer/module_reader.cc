@@ -14,6 +14,7 @@
 #include "flatbuffer/scout.h"
 #include "os/limits.h"
 #include "os/mapping.h"
+#include "value/dict_key.h"
 #include "value/scalar_type.h"
 #include "value/tensor_value.h"
 
@@ -44,6 +45,8 @@ constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // What a value takes, at most on average.
 constexpr uint64_t kValueNbytes = 160;
+// A list of storages can name one table many times. Each takes time, and few modules have thousands.
+constexpr uint32_t kMostStorages = uint32_t{1} << 20;
 
 [[gnu::cold]] Status corrupt(const std::string& what) { return {Code::kCorrupt, "the flatbuffer is broken: " + what}; }
 
@@ -199,6 +202,10 @@ class ModuleReader::Copy {
 
   Status find_storages() {
     const auto* const tables = root_->storage_data();
+    if (size_of(tables) > kMostStorages) {
+      return Status(Code::kResourceExhausted, format("the flatbuffer has %u storages, and the limit is %u", size_of(tables), kMostStorages))
+          .with("limit", "storages");
+    }
     for (uint32_t i = 0; i < size_of(tables); ++i) {
       const auto* const data = tables->Get(i)->data();
       StorageRange range;
@@ -330,6 +337,7 @@ class ModuleReader::Copy {
     std::vector<value::DictEntry> entries;
     entries.reserve(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) entries.push_back({keys[i], mapped[i]});
+    TENON_TRY(spend(value::keys_nbytes(entries), 1));
     return Value::dict(std::move(type), std::move(entries));
   }
 

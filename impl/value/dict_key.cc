@@ -30,6 +30,15 @@ bool can_be_dict_key(const Value& key, size_t depth, size_t* nodes) noexcept {
   }
 }
 
+// Of what can be no key, a part.
+uint64_t key_nbytes(const Value& key, size_t depth, size_t* nodes) noexcept {
+  if (key.is(ValueKind::kStr)) return key.as_str().size();
+  if ((!key.is(ValueKind::kTuple) && !key.is(ValueKind::kEnum)) || depth > kMaxKeyDepth) return 0;
+  uint64_t nbytes = 0;
+  for (size_t i = 0; i < key.child_count() && ++*nodes <= kMaxKeyNodes; ++i) nbytes += key_nbytes(key.child(i), depth + 1, nodes);
+  return nbytes;
+}
+
 // Numbers by their value, so that 0 is -0; a NaN equals nothing, but has its place: behind the numbers.
 std::strong_ordering order_of(double a, double b) noexcept {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) <=> std::isnan(b);
@@ -81,6 +90,15 @@ size_t find_entry(std::span<const DictEntry> entries, std::span<const uint32_t> 
 }
 
 }  // namespace
+
+uint64_t keys_nbytes(std::span<const DictEntry> entries) noexcept {
+  uint64_t nbytes = 0;
+  for (const DictEntry& entry : entries) {
+    size_t nodes = 0;
+    nbytes += key_nbytes(*entry.key, 0, &nodes);
+  }
+  return nbytes;
+}
 
 std::string key_text(const Value& key) {
   switch (key.kind()) {

@@ -19,6 +19,10 @@ Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* ord
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, const Value& key) noexcept;
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, std::string_view key) noexcept;
 
+// How many bytes the texts among the keys have: what ordering them costs. A file can give one text to
+// many dicts, so a reader bounds the sum.
+uint64_t keys_nbytes(std::span<const DictEntry> entries) noexcept;
+
 // A key as an error message shows it: "'name'", "3".
 std::string key_text(const Value& key);
 

@@ -292,6 +292,17 @@ TEST(PickleToValues, ManyNamesOfOne) {
   EXPECT_TRUE(unpickle(proto2(body + "t")).is_ok());
 }
 
+TEST(PickleToValues, LongKeysOfManyDicts) {
+  // The key is text 0 of the memo.
+  const std::string length("\xa0\x0f\x00\x00", 4);
+  std::string body = "(}X" + length + std::string(4000, 'k') + memo_put(0) + "K\x01s";
+  for (int i = 0; i < 200; ++i) body += "}" + memo_get(0) + "K\x01s";
+  ToValuesOptions options;
+  options.limits.max_names_nbytes = 100'000;
+  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted, "max_names_nbytes");
+  EXPECT_TRUE(unpickle(proto2(body + "t")).is_ok());
+}
+
 TEST(PickleToValues, AMemoBombIsOneValueEach) {
   std::string body = ")" + memo_put(0);
   for (uint8_t i = 0; i < 60; ++i) body += memo_get(i) + "\x86" + memo_put(static_cast<uint8_t>(i + 1));

@@ -263,6 +263,28 @@ TEST(ModuleReader, MemoryIsBoundedByTheFile) {
   refused(root_of(maker.file()).status(), Code::kCorrupt, "64 times as much memory");
 }
 
+// Every dict puts its keys into order, so long keys that many dicts share would take minutes.
+TEST(ModuleReader, KeysOfDictsAreBounded) {
+  const auto make = [](int n_dicts) {
+    Maker maker;
+    std::vector<uint32_t> keys;
+    for (int i = 0; i < 50; ++i) {
+      const auto text = maker.builder.CreateString(std::string(2000, 'k') + std::to_string(i));
+      keys.push_back(maker.add(IValueUnion::String, form::CreateString(maker.builder, text).Union()));
+    }
+    const auto key_vector = maker.builder.CreateVector(keys);
+    const auto type = maker.builder.CreateString("Dict[str, str]");
+    std::vector<uint32_t> dicts;
+    for (int i = 0; i < n_dicts; ++i) {
+      dicts.push_back(maker.add(IValueUnion::Dict, form::CreateDict(maker.builder, key_vector, key_vector, type).Union()));
+    }
+    maker.root = maker.add_tuple(dicts);
+    return maker.file();
+  };
+  EXPECT_TRUE(root_of(make(20)).is_ok()) << root_of(make(20)).status().message();
+  refused(root_of(make(400)).status(), Code::kCorrupt, "64 times as much memory");
+}
+
 TEST(ModuleReader, TextsAreNotShared) {
   Maker maker;
   const auto texts = maker.builder.CreateVectorOfStrings(std::vector<std::string>(20000, "int"));
@@ -376,6 +398,16 @@ TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
   const auto source = Ref<CountingSource>::adopt(new CountingSource(file));
   refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted, "the limit max_nbytes is 4096");
   EXPECT_LT(source->reads(), 16 * limits.max_nbytes);
+}
+
+TEST(ModuleReader, StoragesAreBounded) {
+  Maker maker;
+  const auto none = maker.builder.CreateVector(std::vector<uint8_t>());
+  maker.storages.assign((1 << 20) + 1, form::CreateStorageData(maker.builder, none));
+  archive::PickleLimits limits;
+  const Status status = ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
+  refused(status, Code::kResourceExhausted, "has 1048577 storages, and the limit is 1048576");
+  EXPECT_EQ(detail(status, "limit"), "storages");
 }
 
 }  // namespace
