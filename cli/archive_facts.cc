@@ -153,7 +153,8 @@ class Gatherer {
     const value::StorageValue& storage = *tensor.storage();
     if (storage.is_meta()) add_detail("meta", &fact.details);
     const auto [at, is_new] = storages_.try_emplace(storage.key(), facts_->storages.size());
-    if (is_new) facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0});
+    if (is_new)
+      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0, storage.key()});
     ++facts_->storages[at->second].tensors;
     fact.storage = at->second;
     return fact;
@@ -170,11 +171,18 @@ Result<Ref<archive::ZipReader>> storages_of_flatbuffer(Ref<archive::ZipSource> s
   return archive::ZipReader::of_ranges(std::move(source), reader.storages(), "storage_data/");
 }
 
-Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFacts* facts) {
+Status import_and_gather(const ArchiveInput& input, archive::Check check, ArchiveFacts* facts) {
   module::ImportOptions options;
   options.check = check;
-  TENON_ASSIGN(facts->root, module::import_module(input.fd.get(), options));
-  TENON_TRY(Gatherer(facts).gather(facts->root));
+  TENON_ASSIGN(const Ref<Module> root, module::import_module(input.fd.get(), options));
+  return gather_module(root, facts);
+}
+
+}  // namespace
+
+Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
+  facts->root = root;
+  TENON_TRY(Gatherer(facts).gather(root));
   // What an export would write, of which nothing is written: the files of the code, and what they need.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
   for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
@@ -186,7 +194,10 @@ Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFac
   return Status::ok();
 }
 
-}  // namespace
+std::string part_count_text(const ArchiveFacts& facts) {
+  const uint64_t count = facts.container->records().size();
+  return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
+}
 
 void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
 
@@ -198,12 +209,6 @@ void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
   if (tensor.layout() != value::TensorLayout::kStrided) return;
   fact->strides.assign(tensor.strides().begin(), tensor.strides().end());
   fact->offset = tensor.offset();
-}
-
-Result<Ref<Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options) {
-  Result<Ref<Module>> imported = module::import_module(input.fd.get(), options);
-  if (!imported.is_ok()) return of_file(input, imported.status());
-  return imported;
 }
 
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check) {
@@ -219,7 +224,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   if (facts.is_checkpoint) {
     facts.why_not_taken = gather_checkpoint(&facts);
   } else {
-    facts.why_no_module = of_file(input, gather_module(input, check, &facts));
+    facts.why_no_module = of_file(input, import_and_gather(input, check, &facts));
   }
   facts.why_not_taken = of_file(input, facts.why_not_taken);
   facts.why_no_bytecode = of_file(input, facts.why_no_bytecode);

@@ -12,10 +12,6 @@
 #include "module/module.h"
 #include "value/tensor_value.h"
 
-namespace tenon::module {
-struct ImportOptions;
-}
-
 namespace tenon::cli {
 
 struct ModuleFact {
@@ -51,6 +47,7 @@ struct StorageFact {
   uint64_t numel = 0;
   uint64_t nbytes = 0;
   uint64_t tensors = 0;
+  value::StorageKey key = {};  // of a module's storage: what tells whether two modules share it
 };
 
 struct MethodFact {
@@ -65,6 +62,7 @@ struct CodeFact {
 
 struct ArchiveFacts {
   Ref<archive::ZipReader> container;  // of a flatbuffer: its storages
+  std::string module_name;            // of a module of a package; else empty
   bool is_flatbuffer = false;
   bool is_checkpoint = false;  // a file of torch.save, of which only tensors, storages, others and n_others are there
   Status why_no_module;        // ok: all below is there
@@ -83,13 +81,16 @@ struct ArchiveFacts {
   std::vector<std::string> warnings;
 };
 
-// Imports the module of an archive. Every message names the file.
-Result<Ref<module::Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options);
+// "12 records", or "3 storages" of a flatbuffer.
+std::string part_count_text(const ArchiveFacts& facts);
 
 // Adds a word to TensorFact::details.
 void add_detail(const std::string& word, std::string* details);
 // Fills in all but the path, the kind and the storage.
 void describe_tensor(const value::TensorValue& tensor, TensorFact* fact);
+
+// Fills in everything but the container and the kind of the file.
+Status gather_module(const Ref<module::Module>& root, ArchiveFacts* facts);
 
 // An error only if there is no container that can be read. Every message names the file.
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check);

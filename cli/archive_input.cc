@@ -41,17 +41,26 @@ Result<os::Fd> copy_of_stream(int from) {
 
 }  // namespace
 
+Status with_shown_name(const ArchiveInput& input, const Status& status) {
+  const std::string fd = format("fd %d", input.fd.get());
+  const std::string path = input.fd_path();
+  const std::string package = format("package %d", input.fd.get());
+  for (const std::string& own : {"archive of " + fd, fd, "archive of " + path, path, package}) {
+    if (!status.message().starts_with(own)) continue;
+    Status named(status.code(), input.shown + status.message().substr(own.size()));
+    named = std::move(named).with_details_of(status);
+    return named;
+  }
+  return status;
+}
+
 Status of_file(const ArchiveInput& input, const Status& status) {
   if (status.is_ok()) return status;
-  std::string message = status.message();
-  const std::string fd = format("fd %d", input.fd.get());
-  for (const std::string& own : {"archive of " + fd, fd}) {
-    if (message.starts_with(own)) message = message.substr(own.size()).insert(0, input.shown);
-  }
-  if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
-  Status named(status.code(), std::move(message));
-  named = std::move(named).with_details_of(status);
-  return named;
+  Status named = with_shown_name(input, status);
+  if (named.message().starts_with(input.shown)) return named;
+  Status prefixed(named.code(), input.shown + ": " + named.message());
+  prefixed = std::move(prefixed).with_details_of(status);
+  return prefixed;
 }
 
 std::vector<std::string> split_methods(std::string_view text) {
@@ -63,6 +72,8 @@ std::vector<std::string> split_methods(std::string_view text) {
   }
   return names;
 }
+
+std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd.get()); }
 
 bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }
 

@@ -22,12 +22,16 @@ struct ArchiveInput {
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
   bool is_flatbuffer() const noexcept;
+  // Gives a path to the open file, for functions that open paths alone.
+  std::string fd_path() const;
 };
 
 // The names in a list with commas between them.
 std::vector<std::string> split_methods(std::string_view text);
 
-// Puts the file's name in front of an error's message, in place of the fd's number.
+// Puts the file's name into an error's message, in place of the fd's number.
+Status with_shown_name(const ArchiveInput& input, const Status& status);
+// Does the same. A message that does not begin with the file's name gets the name in front.
 Status of_file(const ArchiveInput& input, const Status& status);
 
 }  // namespace tenon::cli

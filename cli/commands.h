@@ -52,6 +52,7 @@ struct InspectOptions {
   bool code = false;    // of an archive: its text, too
   bool ops = false;     // of an archive: print only the operators that bytecode of its code calls
   std::string methods;  // of ops, with commas between them; empty: all
+  std::string module;   // of a package: the resource or the id of one of its modules; empty: all
   bool json = false;
 };
 int run_inspect(const InspectOptions& options);
@@ -63,8 +64,10 @@ struct VerifyOptions {
 int run_verify(const VerifyOptions& options);
 
 struct ExportCommandOptions {
-  std::string from;
+  std::vector<std::string> from;  // with package: each may be NAME=FILE
   std::string to;
+  std::string module;     // of the package `from`: the module that is written
+  bool package = false;   // write all of `from` into one package
   bool bytecode = false;  // make bytecode from the code
   bool no_bytecode = false;
   bool flatbuffer = false;

@@ -1,27 +1,24 @@
-// `tenon export`: reads a module archive and writes it again. The new archive has bytecode for
-// PyTorch's lite interpreter, or none. Or it writes the flatbuffer form.
+// `tenon export`: reads a module and writes it again, as an archive with bytecode or without it, or
+// in the flatbuffer form. export_package.cc writes packages.
 #include <algorithm>
-#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "archive_facts.h"
+#include "archive_print.h"
 #include "commands.h"
-#include "module/code_check.h"
+#include "export_file.h"
 #include "module/export.h"
 #include "module/import.h"
-#include "module/resolve.h"
+#include "module_input.h"
 #include "output.h"
+#include "written.h"
 
 namespace tenon::cli {
 namespace {
-
-struct Written {
-  module::ExportReport report;
-  std::vector<std::string> warnings;
-};
 
 module::ExportOptions export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
@@ -55,67 +52,80 @@ bool has_place(const Status& status) {
   return std::any_of(details.begin(), details.end(), [](const Detail& detail) { return detail.key == "file"; });
 }
 
+Status write_module(const module::Module& module, const ExportCommandOptions& options, const module::ExportOptions& writing,
+                    const ExportFile::Options& filing, module::ExportReport* report) {
+  module::ExportOptions named = writing;
+  TENON_ASSIGN(named.archive_name, module::archive_name_for({}, options.to));
+  TENON_ASSIGN(const std::unique_ptr<ExportFile> file, ExportFile::create(options.to, filing));
+  TENON_TRY(module::export_module(module, file.get(), named, report));
+  return file->commit();
+}
+
 Result<Written> write_again(const ExportCommandOptions& options) {
-  TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(options.from));
+  TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(options.from.front()));
   module::ImportOptions reading;
   // The new file gets new checksums, so damage in the old one must be found here.
   reading.check = archive::Check::kAll;
   reading.debug_tables = options.debug_tables;
-  TENON_ASSIGN(const Ref<module::Module> module, import_archive(input, reading));
+  TENON_ASSIGN(const Ref<module::Module> module, import_input(input, options.module, reading));
   const module::ExportOptions writing = export_options(options);
+  // A module of a package is a part of its file. Any other is about as large as its file.
+  const uint64_t expected_nbytes = options.module.empty() ? input.nbytes : storage_nbytes(*module);
+  const ExportFile::Options filing = {.expected_nbytes = expected_nbytes, .shows_progress = !options.json};
   Written written;
-  const Status status = module::export_module(*module, options.to, archive::Durability::kNone, writing, &written.report);
+  const Status status = write_module(*module, options, writing, filing, &written.report);
   // An error with a place in the code is about the old file, but its message does not name the file.
   if (!status.is_ok()) return has_place(status) ? of_file(input, status) : status;
   written.warnings = warnings_of(module->package(), written.report, writing.bytecode == module::Bytecode::kKeep);
   if (written.report.oldest_pytorch.empty()) {
     // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
-    TENON_ASSIGN(const module::Resolved resolved, module::resolve(*module, 0));
-    const Status taken = module::check_resolved(resolved, true).status();
+    const Status taken = module->check();
     if (!taken.is_ok()) written.warnings.push_back("PyTorch does not take this code, which is as it was: " + taken.message());
   }
   return written;
 }
 
-void print_written(const std::string& path, const Written& written) {
+void print_written(const std::string& path, const Written& written, bool is_package) {
   const module::ExportReport& report = written.report;
-  for (const std::string& warning : written.warnings) {
-    print_text(paint(Colour::kYellow, "warning: "));
-    print_wrapped(safe_text(warning), 9);
-  }
+  print_warnings(written.warnings);
   print_text(safe_text(path) + ": " + paint(Colour::kGreen, "written") + ": " +
              (report.records > 0 ? plural_text(report.records, "record", "records") + ", " : "") +
              plural_text(report.nbytes, "byte", "bytes") + "\n");
-  const std::string runs_with =
-      report.oldest_pytorch.empty() ? "which PyTorch it needs is not known" : "runs with PyTorch " + report.oldest_pytorch + " or newer";
-  print_text(format("operators of version %d, %s\n", report.version, runs_with.c_str()));
+  print_text(format("operators of version %d, ", report.version) + runs_with_text(report.oldest_pytorch) + "\n");
+  if (is_package) {
+    for (const WrittenResource& each : written.resources) print_text(safe_text(each.name) + ": " + safe_text(each.from) + "\n");
+    return;
+  }
   print_text(report.has_bytecode ? "bytecode: " + plural_text(report.bytecode_functions, "function", "functions") + "\n" : "no bytecode\n");
   if (report.debug_tables > 0) print_text(plural_text(report.debug_tables, "debug table", "debug tables") + "\n");
 }
 
-Json written_json(const std::string& path, const Written& written) {
+Json written_json(const std::string& path, const Written& written, bool is_package) {
   const module::ExportReport& report = written.report;
   Json json = {{"path", path}, {"ok", true}, {"error", nullptr}, {"warnings", written.warnings}};
   json["nbytes"] = report.nbytes;
   json["records"] = report.records;
   json["version"] = report.version;
-  json["oldest_pytorch"] = report.oldest_pytorch.empty() ? Json(nullptr) : Json(report.oldest_pytorch);
+  json["oldest_pytorch"] = text_json(report.oldest_pytorch);
   json["bytecode_functions"] = report.bytecode_functions;
   json["debug_tables"] = report.debug_tables;
+  if (!is_package) return json;
+  json["modules"] = Json::array();
+  for (const WrittenResource& each : written.resources) json["modules"].push_back({{"name", each.name}, {"from", each.from}});
   return json;
 }
 
 }  // namespace
 
 int run_export(const ExportCommandOptions& options) {
-  Result<Written> written = write_again(options);
+  Result<Written> written = options.package ? write_package(options) : write_again(options);
   const int code = written.is_ok() ? kExitOk : kExitProblem;
   if (options.json && written.is_ok()) {
-    print_json(written_json(options.to, written.value()));
+    print_json(written_json(options.to, written.value(), options.package));
   } else if (options.json) {
     print_json({{"path", options.to}, {"ok", false}, {"error", status_json(written.status())}, {"warnings", Json::array()}});
   } else if (written.is_ok()) {
-    print_written(options.to, written.value());
+    print_written(options.to, written.value(), options.package);
   } else {
     print_error(written.status());
   }

@@ -198,16 +198,20 @@ int inspect_name(const share::Filename& filename, bool json) {
 }
 
 int run_inspect(const InspectOptions& options) {
-  if (options.ops) return inspect_operators(options.what, options.methods, options.json);
+  if (options.ops) return inspect_operators(options);
   share::Filename filename;
-  if (options.what != "-" && find_name(options.what, &filename)) return inspect_name(filename, options.json);
+  if (options.what != "-" && options.module.empty() && find_name(options.what, &filename)) return inspect_name(filename, options.json);
   Result<ArchiveInput> opened = ArchiveInput::open(options.what);
   if (!opened.is_ok()) {
     print_error(opened.status());
     return kExitProblem;
   }
   const ArchiveInput& input = opened.value();
-  if (input.is_zip() || input.is_flatbuffer()) return inspect_archive(input, options.code, options.json);
+  if (input.is_zip() || input.is_flatbuffer()) return inspect_archive(input, options);
+  if (!options.module.empty()) {
+    print_error(input.shown + " is no package of torch.package, which --module is for. Leave out --module");
+    return kExitProblem;
+  }
   const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
   // The reader of descriptors tells what an empty file lacks.
   if (!kind.empty() && input.nbytes > 0) {

@@ -6,16 +6,21 @@
 #include <string>
 
 #include "archive_input.h"
+#include "commands.h"
 #include "share/filename.h"
 
 namespace tenon::cli {
 
+struct ArchiveFacts;
+
 // Each prints, and returns the exit code. `source`: what the bytes are from, for errors.
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
 int inspect_name(const share::Filename& filename, bool json);
-int inspect_archive(const ArchiveInput& input, bool with_code, bool json);
-// Compiles the code of an archive, and prints the operators that its bytecode calls. `methods`: their
-// names with commas between them; empty: all.
-int inspect_operators(const std::string& path, const std::string& methods, bool json);
+int inspect_archive(const ArchiveInput& input, const InspectOptions& options);
+int inspect_package(const ArchiveInput& input, const InspectOptions& options);
+// Shows the facts of an archive, or of one module of a package.
+int show_archive(const std::string& path, const ArchiveFacts& facts, const InspectOptions& options);
+// Compiles the code of modules, and prints the operators that its bytecode calls.
+int inspect_operators(const InspectOptions& options);
 
 }  // namespace tenon::cli

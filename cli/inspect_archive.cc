@@ -1,14 +1,16 @@
-// `tenon inspect` of a module archive, a flatbuffer and a file of torch.save, and `tenon verify`.
+// `tenon inspect` of a module archive, a flatbuffer and a file of torch.save, and of one module of a
+// package.
 #include <algorithm>
 #include <cinttypes>
 #include <string>
 #include <utility>
 
 #include "archive_facts.h"
+#include "archive_print.h"
 #include "commands.h"
 #include "inspect.h"
-#include "module/import.h"
 #include "module/kept_bytecode.h"
+#include "module_input.h"
 #include "output.h"
 
 namespace tenon::cli {
@@ -21,25 +23,10 @@ std::string list_text(const Numbers& numbers) {
   return "[" + text + "]";
 }
 
-void title(const char* text) { print_text("\n" + paint(Colour::kBold, text) + "\n"); }
-
 std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : safe_text(path); }
 
-void print_records(const ArchiveFacts& facts) {
-  title(facts.is_flatbuffer ? "storages in the file" : "records");
-  Table table({{"OFFSET", true}, {"BYTES", true}, {"IN FILE", true}, {"CRC-32"}, {"NAME"}});
-  for (const archive::ZipRecord& record : facts.container->records()) {
-    table.add({{std::to_string(record.data_offset)},
-               {std::to_string(record.nbytes)},
-               {record.deflated ? std::to_string(record.stored_nbytes) : "stored"},
-               {record.has_crc() ? format("%08x", record.crc) : "none"},
-               {safe_text(record.name)}});
-  }
-  table.print();
-}
-
 void print_tree(const ArchiveFacts& facts) {
-  title("modules");
+  print_title("modules");
   Table table({{"PATH"}, {"CLASS"}, {"SHARED"}});
   for (const ModuleFact& module : facts.modules) {
     table.add({{shown_path(module.path)},
@@ -53,7 +40,7 @@ void print_tree(const ArchiveFacts& facts) {
 
 void print_tensors(const ArchiveFacts& facts) {
   if (facts.tensors.empty()) return;
-  title("tensors");
+  print_title("tensors");
   Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"SIZES"}, {"BYTES", true}, {"STRIDES"}, {"OFFSET", true}, {"STORAGE", true}, {"DETAILS"}});
   for (const TensorFact& tensor : facts.tensors) {
     const bool is_none = tensor.dtype.empty();
@@ -78,50 +65,31 @@ void print_tensors(const ArchiveFacts& facts) {
 
 void print_members(const ArchiveFacts& facts) {
   if (!facts.members.empty()) {
-    title("attributes and constants");
+    print_title("attributes and constants");
     Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"VALUE"}});
     for (const MemberFact& member : facts.members)
       table.add({{safe_text(member.path)}, {member.kind}, {safe_text(member.type)}, {member.value}});
     table.print();
   }
   if (facts.methods.empty()) return;
-  title("methods");
+  print_title("methods");
   for (const MethodFact& method : facts.methods) print_wrapped(safe_text(method.path) + ": " + safe_text(method.head), 4);
 }
 
 void print_others(const ArchiveFacts& facts) {
   if (facts.others.empty()) return;
-  title("other values");
+  print_title("other values");
   for (const std::string& name : facts.others) print_text("    " + safe_text(name) + "\n");
   if (facts.n_others > facts.others.size()) {
     print_text("    and " + plural_text(facts.n_others - facts.others.size(), "more", "more") + "\n");
   }
 }
 
-uint64_t line_count(const std::string& text) { return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')); }
-
-void print_code(const ArchiveFacts& facts, bool with_text) {
-  if (facts.code.empty()) return;
-  title("code");
-  for (const CodeFact& file : facts.code) {
-    print_text(safe_text(file.name) + ": " + plural_text(line_count(file.text), "line", "lines") + "\n");
-    if (!with_text) continue;
-    // Line by line: a line break is what the text has, not what hides something.
-    for (size_t at = 0; at < file.text.size();) {
-      const size_t end = std::min(file.text.find('\n', at), file.text.size());
-      print_text("    " + safe_text(std::string_view(file.text).substr(at, end - at)) + "\n");
-      at = end + 1;
-    }
-  }
-}
-
-std::string part_count_text(const ArchiveFacts& facts) {
-  const uint64_t count = facts.container->records().size();
-  return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
-}
-
 void print_head(const std::string& path, const ArchiveFacts& facts) {
-  const std::string what = facts.is_flatbuffer ? "flatbuffer" : "archive \"" + safe_text(facts.container->prefix()) + "\"";
+  const std::string name = "\"" + safe_text(facts.container->prefix()) + "\"";
+  const std::string what = facts.is_flatbuffer         ? "flatbuffer"
+                           : facts.module_name.empty() ? "archive " + name
+                                                       : "module " + safe_text(facts.module_name) + " of the package " + name;
   print_text(safe_text(path) + ": " + what + ", " + part_count_text(facts) + ", " + size_text(facts.container->source()->nbytes()) + "\n");
   if (facts.is_checkpoint) {
     if (!facts.why_not_taken.is_ok()) return;
@@ -131,9 +99,8 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
   }
   if (!facts.why_no_module.is_ok()) return;
   const module::ImportReport& report = facts.root->package().report;
-  const std::string runs_with = !facts.why_not_taken.is_ok()   ? "no PyTorch that is known takes its code"
-                                : facts.oldest_pytorch.empty() ? "which PyTorch it needs is not known"
-                                                               : "runs with PyTorch " + facts.oldest_pytorch + " or newer";
+  const std::string runs_with =
+      !facts.why_not_taken.is_ok() ? "no PyTorch that is known takes its code" : runs_with_text(facts.oldest_pytorch);
   print_text(format("operators of version %d, %s\n", report.version, runs_with.c_str()));
   print_text(plural_text(report.mapped_tensors, "storage", "storages") + " can be mapped, " + std::to_string(report.filled_tensors) +
              format(" have to be copied (%" PRIu64 " compressed, %" PRIu64 " misaligned, %" PRIu64 " of the other byte order)\n",
@@ -147,35 +114,22 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
   }
 }
 
-void print_warnings(const ArchiveFacts& facts) {
-  for (const std::string& warning : facts.warnings) {
-    print_text(paint(Colour::kYellow, "warning: "));
-    print_wrapped(safe_text(warning), 9);
-  }
-}
-
 Json sizes_json(const std::vector<int64_t>& numbers) { return Json(numbers); }
 
+const Status& wrong_of(const ArchiveFacts& facts) { return facts.why_no_module.is_ok() ? facts.why_not_taken : facts.why_no_module; }
+
 Json container_json(const std::string& path, const ArchiveFacts& facts) {
-  Json json = {{"kind", facts.is_checkpoint   ? "checkpoint"
-                        : facts.is_flatbuffer ? "flatbuffer"
-                                              : "archive"},
+  Json json = {{"kind", !facts.module_name.empty() ? "module"
+                        : facts.is_checkpoint      ? "checkpoint"
+                        : facts.is_flatbuffer      ? "flatbuffer"
+                                                   : "archive"},
                {"path", path},
-               {"name", std::string(facts.container->prefix())},
-               {"nbytes", facts.container->source()->nbytes()}};
-  Json records = Json::array();
-  for (const archive::ZipRecord& record : facts.container->records()) {
-    records.push_back({{"name", std::string(record.name)},
-                       {"offset", record.data_offset},
-                       {"nbytes", record.nbytes},
-                       {"nbytes_in_file", record.deflated ? record.stored_nbytes : record.nbytes},
-                       {"deflated", record.deflated},
-                       {"crc32", record.has_crc() ? Json(format("%08x", record.crc)) : Json(nullptr)}});
-  }
-  json["records"] = std::move(records);
+               {"name", std::string(facts.container->prefix())}};
+  if (!facts.module_name.empty()) json["module"] = facts.module_name;
+  json["nbytes"] = facts.container->source()->nbytes();
+  if (facts.module_name.empty()) json["records"] = records_json(*facts.container);
   json["warnings"] = facts.warnings;
-  const Status& wrong = facts.why_no_module.is_ok() ? facts.why_not_taken : facts.why_no_module;
-  json["error"] = wrong.is_ok() ? Json(nullptr) : status_json(wrong);
+  json["error"] = error_json(wrong_of(facts));
   return json;
 }
 
@@ -185,7 +139,7 @@ void add_tensors_json(const ArchiveFacts& facts, Json* json) {
     const bool is_strided = tensor.storage != SIZE_MAX;
     tensors.push_back({{"path", tensor.path},
                        {"kind", tensor.kind},
-                       {"dtype", tensor.dtype.empty() ? Json(nullptr) : Json(tensor.dtype)},
+                       {"dtype", text_json(tensor.dtype)},
                        {"sizes", sizes_json(tensor.sizes)},
                        {"nbytes", tensor.nbytes},
                        {"strides", is_strided ? sizes_json(tensor.strides) : Json(nullptr)},
@@ -210,7 +164,7 @@ Json bytecode_json(const module::KeptBytecode* bytecode) {
 void add_module_json(const ArchiveFacts& facts, Json* json) {
   const module::ImportReport& report = facts.root->package().report;
   (*json)["version"] = report.version;
-  (*json)["oldest_pytorch"] = facts.oldest_pytorch.empty() ? Json(nullptr) : Json(facts.oldest_pytorch);
+  (*json)["oldest_pytorch"] = text_json(facts.oldest_pytorch);
   (*json)["mapped_storages"] = report.mapped_tensors;
   (*json)["filled_storages"] = report.filled_tensors;
   (*json)["bytecode"] = bytecode_json(facts.root->package().bytecode.get());
@@ -229,24 +183,16 @@ void add_module_json(const ArchiveFacts& facts, Json* json) {
   Json methods = Json::array();
   for (const MethodFact& method : facts.methods) methods.push_back({{"path", method.path}, {"head", method.head}});
   (*json)["methods"] = std::move(methods);
-  Json code = Json::array();
-  for (const CodeFact& file : facts.code) code.push_back({{"name", file.name}, {"text", file.text}});
-  (*json)["code"] = std::move(code);
+  (*json)["code"] = code_json(facts.code);
 }
 
 }  // namespace
 
-int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
-  Result<ArchiveFacts> gathered = gather_archive(input, archive::Check::kStructure);
-  if (!gathered.is_ok()) {
-    print_error(gathered.status());
-    return kExitProblem;
-  }
-  const ArchiveFacts& facts = gathered.value();
+int show_archive(const std::string& path, const ArchiveFacts& facts, const InspectOptions& options) {
   const bool is_module = !facts.is_checkpoint && facts.why_no_module.is_ok();
-  const Status& wrong = facts.why_no_module.is_ok() ? facts.why_not_taken : facts.why_no_module;
-  if (json) {
-    Json all = container_json(input.shown, facts);
+  const Status& wrong = wrong_of(facts);
+  if (options.json) {
+    Json all = container_json(path, facts);
     if (is_module) add_module_json(facts, &all);
     if (facts.is_checkpoint) {
       add_tensors_json(facts, &all);
@@ -256,91 +202,32 @@ int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
     print_json(all);
     return wrong.is_ok() ? kExitOk : kExitProblem;
   }
-  print_head(input.shown, facts);
-  print_warnings(facts);
+  print_head(path, facts);
+  print_warnings(facts.warnings);
   if (is_module) {
     print_tree(facts);
     print_tensors(facts);
     print_members(facts);
-    print_code(facts, with_code);
+    print_code(facts.code, options.code);
   }
   if (facts.is_checkpoint) {
     print_tensors(facts);
     print_others(facts);
   }
-  print_records(facts);
+  // The records of a package are not this module's alone.
+  if (facts.module_name.empty()) print_records(*facts.container, facts.is_flatbuffer ? "storages in the file" : "records");
   if (wrong.is_ok()) return kExitOk;
   print_error(wrong);
   return kExitProblem;
 }
 
-int inspect_operators(const std::string& path, const std::string& methods, bool json) {
-  const auto list = [&]() -> Result<std::vector<std::string>> {
-    TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(path));
-    TENON_ASSIGN(const Ref<module::Module> module, import_archive(input, {}));
-    Result<std::vector<std::string>> names = module->operator_names(split_methods(methods));
-    if (!names.is_ok()) return of_file(input, names.status());
-    return names;
-  };
-  Result<std::vector<std::string>> found = list();
-  const int code = found.is_ok() ? kExitOk : kExitProblem;
-  if (json) {
-    Json all = {{"path", path}, {"operators", found.is_ok() ? Json(found.value()) : Json(nullptr)}};
-    all["error"] = found.is_ok() ? Json(nullptr) : status_json(found.status());
-    print_json(all);
-    return code;
-  }
-  if (!found.is_ok()) {
-    print_error(found.status());
-    return code;
-  }
-  for (const std::string& name : found.value()) print_text(safe_text(name) + "\n");
-  return code;
-}
-
-namespace {
-
-// What is wrong with it, or nothing. `all`, if it is not null, gets the report.
-int verify(const std::string& path, Json* all) {
-  const auto gather = [&path]() -> Result<ArchiveFacts> {
-    TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(path));
-    return gather_archive(input, archive::Check::kAll);
-  };
-  Result<ArchiveFacts> gathered = gather();
-  Status status = gathered.is_ok() ? gathered.value().why_no_module : gathered.status();
-  if (status.is_ok()) status = gathered.value().why_not_taken;
-  if (status.is_ok()) status = gathered.value().why_no_bytecode;
-  const int code = status.is_ok() ? kExitOk : kExitProblem;
-  if (all != nullptr) {
-    *all = {{"path", path}, {"ok", status.is_ok()}};
-    (*all)["error"] = status.is_ok() ? Json(nullptr) : status_json(status);
-    (*all)["warnings"] = gathered.is_ok() ? Json(gathered.value().warnings) : Json::array();
-    return code;
-  }
-  if (gathered.is_ok()) print_warnings(gathered.value());
-  if (!status.is_ok()) {
-    print_error(status);
-    return code;
-  }
-  const ArchiveFacts& facts = gathered.value();
-  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " + part_count_text(facts) +
-             ", " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
-  return code;
-}
-
-}  // namespace
-
-// With --json one object for one file, and a list for several.
-int run_verify(const VerifyOptions& options) {
-  int code = kExitOk;
-  Json list = Json::array();
-  for (const std::string& path : options.paths) {
-    Json one;
-    code = std::max(code, verify(path, options.json ? &one : nullptr));
-    list.push_back(std::move(one));
-  }
-  if (options.json) print_json(list.size() == 1 ? list[0] : list);
-  return code;
+int inspect_archive(const ArchiveInput& input, const InspectOptions& options) {
+  if (is_package(input)) return inspect_package(input, options);
+  Result<ArchiveFacts> gathered =
+      options.module.empty() ? gather_archive(input, archive::Check::kStructure) : Result<ArchiveFacts>(refuse_module_name(input));
+  if (gathered.is_ok()) return show_archive(input.shown, gathered.value(), options);
+  print_error(gathered.status());
+  return kExitProblem;
 }
 
 }  // namespace tenon::cli

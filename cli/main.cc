@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "output.h"
@@ -50,6 +51,23 @@ std::string check_seconds(const std::string& text, double least) {
 std::string check_methods(const std::string& text) {
   if (!text.empty() && text.front() != ',' && text.back() != ',' && text.find(",,") == std::string::npos) return {};
   return "'" + text + "' has an empty name; write names of methods with commas between them, such as forward,predict";
+}
+
+std::string check_name(const std::string& text) { return text.empty() ? "the name is empty" : std::string(); }
+
+// Takes the last of the files, which is the one to write.
+void take_output(ExportCommandOptions* options) {
+  std::vector<std::string>& files = options->from;
+  if (files.size() < 2) throw CLI::ValidationError("the new file is missing: write tenon export IN OUT");
+  options->to = std::move(files.back());
+  files.pop_back();
+  if (options->to == "-") throw CLI::ValidationError("OUT must be a file, not standard output");
+  if (files.size() > 1 && !options->package) {
+    throw CLI::ValidationError(
+        format("there are %zu files to read and one to write: give --package to write them into one package, or "
+               "export them one by one",
+               files.size()));
+  }
 }
 
 // As messages and handles have it: absolute, without a slash at its end.
@@ -103,36 +121,56 @@ void add_commands(CLI::App* app, Options* options) {
       ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
-  CLI::App* inspect = add_command(app, options, "inspect", "Show what a module, a file of torch.save, a descriptor or a named file holds",
-                                  "tenon inspect model.pt", &options->inspect.json);
+  CLI::App* inspect =
+      add_command(app, options, "inspect", "Show what a module, a package, a file of torch.save, a descriptor or a named file holds",
+                  "tenon inspect model.pt", &options->inspect.json);
   inspect
-      ->add_option("FILE", options->inspect.what,
-                   "A module archive or flatbuffer, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: "
-                   "/leaf in /dev/shm, "
-                   "or a path")
+      ->add_option(
+          "FILE", options->inspect.what,
+          "A module archive, flatbuffer or package, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: "
+          "/leaf in /dev/shm, "
+          "or a path")
       ->required()
       ->option_text(" ");
-  inspect->add_flag("--code", options->inspect.code, "Of a module, print its code, too");
+  inspect->add_flag("--code", options->inspect.code, "Of a module or a package, print its code, too");
   inspect->add_flag("--ops", options->inspect.ops, "Of a module, list only the operators that bytecode of its code calls")
       ->excludes("--code");
   inspect->add_option("--methods", options->inspect.methods, "The methods whose operators are listed; all of them unless told")
       ->needs("--ops")
       ->check(check_methods)
       ->option_text("NAMES");
+  inspect
+      ->add_option("--module", options->inspect.module,
+                   "Of a package, show this module as if it were in an archive: its resource or its id")
+      ->check(check_name)
+      ->option_text("NAME");
 
-  CLI::App* verify = add_command(app, options, "verify", "Check every byte, value and line of code of a module, or a file of torch.save",
-                                 "tenon verify model.pt", &options->verify.json);
-  verify->add_option("FILE", options->verify.paths, "Module archives, flatbuffers and files of torch.save; - is standard input")
+  CLI::App* verify =
+      add_command(app, options, "verify", "Check every byte, value and line of code of modules, packages and files of torch.save",
+                  "tenon verify model.pt", &options->verify.json);
+  verify->add_option("FILE", options->verify.paths, "Module archives, flatbuffers, packages and files of torch.save; - is standard input")
       ->required()
       ->option_text("...");
 
-  CLI::App* exporting = add_command(app, options, "export", "Write a module again, with bytecode or without it",
-                                    "tenon export model.pt model.ptl --bytecode", &options->export_.json);
-  exporting->add_option("IN", options->export_.from, "A module archive or flatbuffer; - is standard input")->required()->option_text(" ");
-  exporting->add_option("OUT", options->export_.to, "The new file. It may be IN, which is replaced when the new file is complete")
+  CLI::App* exporting =
+      add_command(app, options, "export", "Write a module again, with bytecode or without it, or write several into a package",
+                  "tenon export model.pt model.ptl --bytecode", &options->export_.json);
+  exporting
+      ->add_option("FILE", options->export_.from,
+                   "IN: a module archive, flatbuffer or package; - is standard input. OUT: the new file. It may be IN, which is replaced "
+                   "when the new file is complete")
       ->required()
-      ->check([](const std::string& text) { return text == "-" ? std::string("must be a file, not standard output") : std::string(); })
-      ->option_text(" ");
+      ->option_text("IN... OUT");
+  exporting->final_callback([export_ = &options->export_] { take_output(export_); });
+  CLI::Option* const package = exporting->add_flag(
+      "--package", options->export_.package,
+      "Write each IN into one package of torch.package, as models/<its name>.pkl or, for NAME=IN, as NAME. An IN that is a package is "
+      "written again with all that no other IN replaces");
+  exporting
+      ->add_option("--module", options->export_.module, "Of an IN that is a package, the module that is written: its resource or its id")
+      ->excludes(package)
+      ->check(check_name)
+      ->option_text("NAME");
   exporting->add_flag("--bytecode", options->export_.bytecode,
                       "Make bytecode from the code, for PyTorch's lite interpreter. Without this option the bytecode of IN is kept");
   exporting->add_flag("--no-bytecode", options->export_.no_bytecode, "Write no bytecode")->excludes("--bytecode");
@@ -158,6 +196,8 @@ void add_commands(CLI::App* app, Options* options) {
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
                       "Write debug tables, too: those of IN, and with --bytecode also new ones. Tables of IN have paths of the machine "
                       "on which the module was saved");
+
+  for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"}) package->excludes(other);
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);

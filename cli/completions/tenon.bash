@@ -33,7 +33,7 @@ _tenon() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
       return
       ;;
-    --min-age | --interval | --methods | --lower) return ;;
+    --min-age | --interval | --methods | --lower | --module) return ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
@@ -41,9 +41,9 @@ _tenon() {
     ls) options+=" --names --arenas --leases --all --prometheus" ;;
     top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
-    inspect) options+=" --code --ops --methods" ;;
+    inspect) options+=" --code --ops --methods --module" ;;
     verify) ;;
-    export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables" ;;
+    export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

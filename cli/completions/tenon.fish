@@ -16,9 +16,9 @@ complete -c tenon -n __fish_use_subcommand -a doctor -d 'Say what this machine a
 complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of Tenon and PyTorch, arenas and leases'
 complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
-complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a file of torch.save, a descriptor or a named file holds'
-complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of a module or a file of torch.save'
-complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, with bytecode or without it'
+complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a package, a file of torch.save, a descriptor or a named file holds'
+complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages and files of torch.save'
+complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, or write several into a package'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'
@@ -35,6 +35,7 @@ complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -F -a '(__tenon_names)'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l code -d 'Print the code of a module, too'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l ops -d 'List the operators that bytecode calls'
+complete -c tenon -n '__fish_seen_subcommand_from inspect' -l module -x -d 'The module of a package that is shown'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l methods -x -d 'The methods whose operators are listed'
 complete -c tenon -n '__fish_seen_subcommand_from verify' -F
 complete -c tenon -n '__fish_seen_subcommand_from export' -F
@@ -45,4 +46,6 @@ complete -c tenon -n '__fish_seen_subcommand_from export' -l lower -x -a '4 5 6 
 complete -c tenon -n '__fish_seen_subcommand_from export' -l forks-at-once -d 'Run a forked function where fork stands'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l flatbuffer -d 'Write the flatbuffer form'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l package -d 'Write all files into one package'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l module -x -d 'The module of a package that is written'
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

@@ -60,8 +60,15 @@ def test_version() -> None:
         ("inspect", "--ops", "--code", "a.pt"),
         ("inspect", "--methods", "forward", "a.pt"),
         ("inspect", "--ops", "--methods", "a,", "a.pt"),
+        ("inspect", "--module", "", "a.pt"),
+        ("export",),
         ("export", "a.pt"),
         ("export", "a.pt", "-"),
+        ("export", "a.pt", "b.pt", "c.pt"),
+        ("export", "--package", "c.pt"),
+        ("export", "--package", "--bytecode", "a.pt", "c.pt"),
+        ("export", "--package", "--flatbuffer", "a.pt", "c.pt"),
+        ("export", "--package", "--module", "net", "a.pt", "c.pt"),
         ("export", "a.pt", "b.pt", "--bytecode", "--no-bytecode"),
         ("export", "a.pt", "b.pt", "--methods", "forward"),
         ("export", "a.pt", "b.pt", "--forks-at-once"),
@@ -168,6 +175,7 @@ def test_bash_completion_offers_what_help_names() -> None:
     assert complete("tenon gc --min-age ") == []
     assert complete("tenon top --interval ") == []
     assert complete("tenon export --methods ") == []
+    assert complete("tenon export --module ") == complete("tenon inspect --module ") == []
 
 
 def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+// What `tenon inspect` and `tenon verify` print of an archive, whether it holds one module or a
+// package of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "archive/zip_reader.h"
+#include "archive_facts.h"
+#include "output.h"
+
+namespace tenon::cli {
+
+void print_title(const char* text);
+
+void print_records(const archive::ZipReader& container, const char* title);
+Json records_json(const archive::ZipReader& container);
+
+// Prints the names of the files and how many lines they have, and their text if it is wanted.
+void print_code(const std::vector<CodeFact>& code, bool with_text);
+Json code_json(const std::vector<CodeFact>& code);
+
+void print_warnings(const std::vector<std::string>& warnings);
+
+// Gives a text such as "runs with PyTorch 1.6 or newer". An empty release is one that is not known.
+std::string runs_with_text(const std::string& oldest_pytorch);
+
+// Gives null for an empty text.
+Json text_json(const std::string& text);
+// Gives null for OK.
+Json error_json(const Status& status);
+
+}  // namespace tenon::cli

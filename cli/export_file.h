@@ -1,0 +1,65 @@
+// The file that `tenon export` writes. A long write shows its progress on the terminal. An
+// interrupt leaves no part of the file behind.
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "archive/file_output.h"
+#include "archive/sink.h"
+#include "base/counted.h"
+#include "base/status.h"
+#include "module/module.h"
+#include "progress.h"
+
+namespace tenon::cli {
+
+// SIGINT, SIGTERM and SIGHUP wait as long as this lives. Then they do what they do by default. A
+// signal that the process ignores or blocks is left alone.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  bool has_come() const noexcept;
+
+ private:
+  sigset_t held_{};
+  sigset_t before_{};
+};
+
+class ExportFile : public archive::Sink {
+ public:
+  struct Options {
+    uint64_t expected_nbytes = 0;  // about how many will be written
+    bool shows_progress = false;
+  };
+  // The old file of that name stays until commit(). Without commit() there is no new file.
+  static Result<std::unique_ptr<ExportFile>> create(const std::string& path, const Options& options);
+
+  // Returns INTERRUPTED after a signal, which ends the process when this object is destroyed.
+  Status write(std::span<const std::byte> bytes) override;
+  Status write_both(std::span<const std::byte> head, std::span<const std::byte> body) override;
+  Status commit();
+
+ private:
+  ExportFile() = default;
+
+  // The file and the bar go before a signal that has come ends the process.
+  HeldSignals signals_;
+  std::optional<archive::FileOutput> file_;
+  std::optional<Progress> progress_;
+};
+
+// Counts the bytes of the module's storages, each storage once. An export of the module writes
+// about as many.
+uint64_t storage_nbytes(const module::Module& module);
+
+}  // namespace tenon::cli

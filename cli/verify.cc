@@ -1,0 +1,117 @@
+// `tenon verify`: checks module archives, flatbuffers, packages and files of torch.save.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "archive_facts.h"
+#include "archive_input.h"
+#include "archive_print.h"
+#include "commands.h"
+#include "module_input.h"
+#include "output.h"
+#include "package_facts.h"
+
+namespace tenon::cli {
+namespace {
+
+std::string good_text(const std::string& what) { return safe_text(what) + ": " + paint(Colour::kGreen, "good") + ": "; }
+
+std::string size_of(const archive::ZipReader& container) { return size_text(container.source()->nbytes()); }
+
+Json verdict_json(const std::string& path, const Status& status, const std::vector<std::string>& warnings) {
+  return {{"path", path}, {"ok", status.is_ok()}, {"error", error_json(status)}, {"warnings", warnings}};
+}
+
+// Each of the following returns the exit code. `all`, if it is not null, gets the report, and then
+// nothing is printed.
+
+int report_failure(const std::string& path, const Status& status, Json* all) {
+  if (all != nullptr)
+    *all = verdict_json(path, status, {});
+  else
+    print_error(status);
+  return kExitProblem;
+}
+
+int verify_archive(const std::string& path, const ArchiveInput& input, Json* all) {
+  Result<ArchiveFacts> gathered = gather_archive(input, archive::Check::kAll);
+  if (!gathered.is_ok()) return report_failure(path, gathered.status(), all);
+  const ArchiveFacts& facts = gathered.value();
+  Status status = facts.why_no_module;
+  if (status.is_ok()) status = facts.why_not_taken;
+  if (status.is_ok()) status = facts.why_no_bytecode;
+  const int code = status.is_ok() ? kExitOk : kExitProblem;
+  if (all != nullptr) {
+    *all = verdict_json(path, status, facts.warnings);
+    return code;
+  }
+  print_warnings(facts.warnings);
+  if (status.is_ok()) {
+    print_text(good_text(input.shown) + part_count_text(facts) + ", " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
+               size_of(*facts.container) + "\n");
+  } else {
+    print_error(status);
+  }
+  return code;
+}
+
+Json package_verdict_json(const std::string& path, const PackageFacts& facts) {
+  Json json = verdict_json(path, facts.wrong(), facts.warnings);
+  json["modules"] = Json::array();
+  for (const PackagedModule& each : facts.modules) {
+    json["modules"].push_back({{"name", each.name()}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
+  }
+  json["records"] = Json::array();
+  for (const Status& each : facts.wrong_records) json["records"].push_back(status_json(each));
+  return json;
+}
+
+// A module that is damaged harms no other, so each has a line of its own.
+int verify_package(const std::string& path, const ArchiveInput& input, Json* all) {
+  Result<PackageFacts> gathered = gather_package(input, archive::Check::kAll);
+  if (!gathered.is_ok()) return report_failure(path, gathered.status(), all);
+  const PackageFacts& facts = gathered.value();
+  const bool is_good = facts.wrong().is_ok();
+  if (all != nullptr) {
+    *all = package_verdict_json(path, facts);
+    return is_good ? kExitOk : kExitProblem;
+  }
+  print_warnings(facts.warnings);
+  for (const PackagedModule& each : facts.modules) {
+    if (each.wrong.is_ok())
+      print_text(good_text(input.shown + ": " + each.name()) + plural_text(each.tensors, "tensor", "tensors") + "\n");
+    else
+      print_error(each.wrong);
+  }
+  for (const Status& each : facts.wrong_records) print_error(each);
+  if (is_good) {
+    print_text(good_text(input.shown) + plural_text(facts.container->records().size(), "record", "records") + ", " +
+               plural_text(facts.modules.size(), "script module", "script modules") + ", " + size_of(*facts.container) + "\n");
+  }
+  return is_good ? kExitOk : kExitProblem;
+}
+
+int verify(const std::string& path, Json* all) {
+  Result<ArchiveInput> opened = ArchiveInput::open(path);
+  if (!opened.is_ok()) return report_failure(path, opened.status(), all);
+  const ArchiveInput& input = opened.value();
+  return is_package(input) ? verify_package(path, input, all) : verify_archive(path, input, all);
+}
+
+}  // namespace
+
+// With --json one object for one file, and a list for several.
+int run_verify(const VerifyOptions& options) {
+  int code = kExitOk;
+  Json list = Json::array();
+  for (const std::string& path : options.paths) {
+    Json one;
+    code = std::max(code, verify(path, options.json ? &one : nullptr));
+    list.push_back(std::move(one));
+  }
+  if (options.json) print_json(list.size() == 1 ? list[0] : list);
+  return code;
+}
+
+}  // namespace tenon::cli
