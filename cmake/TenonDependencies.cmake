@@ -87,8 +87,9 @@ else()
   message(STATUS "CUDA's header: TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', so this build goes without CUDA")
 endif()
 
-# Headers alone, for the flatbuffer form of modules. impl/flatbuffer/module_generated.h is of version 2.0.8, which Debian 12 has. The headers
-# of another version need what their own flatc makes. Without either, an export to that form is refused.
+# Headers alone, for the flatbuffer form of modules and for .ptd files. The generated headers in
+# impl/flatbuffer are of version 2.0.8, which Debian 12 has. The headers of another version need what
+# their own flatc makes. Without either, both kinds of file are refused.
 find_path(TENON_FLATBUFFERS_INCLUDE_DIR NAMES flatbuffers/flatbuffers.h)
 find_program(TENON_FLATC NAMES flatc)
 mark_as_advanced(TENON_FLATBUFFERS_INCLUDE_DIR TENON_FLATC)
@@ -102,6 +103,7 @@ if(TENON_FLATBUFFERS_INCLUDE_DIR)
   elseif(TENON_FLATC)
     execute_process(COMMAND "${TENON_FLATC}" --cpp --scoped-enums --cpp-std c++17
         -o "${PROJECT_BINARY_DIR}/flatbuffer" "${PROJECT_SOURCE_DIR}/impl/flatbuffer/module.fbs"
+        "${PROJECT_SOURCE_DIR}/impl/flatbuffer/flat_tensor.fbs"
       RESULT_VARIABLE _tenon_failed)
     if(NOT _tenon_failed)
       set(TENON_FLATBUFFERS ON)
@@ -111,4 +113,12 @@ if(TENON_FLATBUFFERS_INCLUDE_DIR)
 endif()
 if(NOT TENON_FLATBUFFERS)
   message(STATUS "Tenon: no flatbuffers, because the headers of FlatBuffers 2.0.8, or of another version with its flatc, are missing")
+endif()
+
+# Headers alone, for the lists of weights in .pt2 archives. Without them an archive with such lists is
+# refused, and the form of PyTorch 2.6, which has none, is read.
+find_path(TENON_JSON_INCLUDE_DIR NAMES nlohmann/json.hpp)
+mark_as_advanced(TENON_JSON_INCLUDE_DIR)
+if(NOT TENON_JSON_INCLUDE_DIR)
+  message(STATUS "Tenon: no JSON, so .pt2 archives of the newest PyTorch are not read: nlohmann/json.hpp is missing (nlohmann-json3-dev)")
 endif()

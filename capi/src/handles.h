@@ -23,6 +23,7 @@
 #include "tensor/portable.h"
 #include "tensor/tensor.h"
 #include "value/value.h"
+#include "weights/weights.h"
 
 namespace tenon::capi {
 
@@ -67,6 +68,10 @@ struct ObjectOf<tenon_module> {
 template <>
 struct ObjectOf<tenon_package> {
   using Type = module::PackageArchive;
+};
+template <>
+struct ObjectOf<tenon_weights> {
+  using Type = weights::Weights;
 };
 template <>
 struct ObjectOf<tenon_member_list> {

@@ -39,7 +39,8 @@ bool is_extra_file(std::string_view name) noexcept {
 
 class DirectoryReader {
  public:
-  DirectoryReader(const ZipSource& source, const ZipLimits& limits) noexcept : source_(source), limits_(limits) {}
+  DirectoryReader(const ZipSource& source, const ZipLimits& limits, Prefix prefix) noexcept
+      : source_(source), limits_(limits), prefix_(prefix) {}
 
   Result<ZipDirectory> run() {
     TENON_ASSIGN(const ZipEnd end, find_zip_end(source_));
@@ -78,6 +79,7 @@ class DirectoryReader {
     if (nbytes > room) return corrupt_at(source_, here(), "has a directory entry that is longer than the directory");
     ZipEntry entry;
     entry.name = std::string_view(reinterpret_cast<const char*>(head + kCentralNbytes), name_nbytes);
+    entry.central_offset = here();
     entry.flags = get16(head + 8);
     entry.method = get16(head + 10);
     entry.crc = get32(head + 16);
@@ -129,9 +131,11 @@ class DirectoryReader {
 
   Status take_prefix() {
     const std::string_view first = entries_.front().name;
-    if (first.find('/') == std::string_view::npos)
+    if (first.find('/') == std::string_view::npos) {
+      if (prefix_ == Prefix::kOptional) return Status::ok();
       return wrong_entry(source_, first, directory_offset_, Code::kCorrupt,
                          "is not in a directory, as every record of an archive is. Give a file that torch.jit.save or Tenon wrote");
+    }
     result_.prefix = top_of(first);
     return Status::ok();
   }
@@ -139,9 +143,12 @@ class DirectoryReader {
   // In the archive's own directory: without its name. Names that are equal are so both ways.
   bool is_inside(std::string_view name) const noexcept {
     const size_t nbytes = result_.prefix.size();
+    if (nbytes == 0) return true;
     return name.size() > nbytes && name[nbytes] == '/' && name.starts_with(result_.prefix);
   }
-  std::string_view inner(std::string_view name) const noexcept { return is_inside(name) ? name.substr(result_.prefix.size() + 1) : name; }
+  std::string_view inner(std::string_view name) const noexcept {
+    return is_inside(name) && !result_.prefix.empty() ? name.substr(result_.prefix.size() + 1) : name;
+  }
 
   // All entries by name: what is there twice lies side by side.
   Status sort_names() {
@@ -195,6 +202,7 @@ class DirectoryReader {
     }
     ZipRecord record;
     record.name = inner(entry.name);
+    record.central_offset = entry.central_offset;
     record.header_offset = entry.header_offset;
     record.data_offset = entry.data_offset;
     record.nbytes = entry.nbytes;
@@ -207,6 +215,7 @@ class DirectoryReader {
 
   const ZipSource& source_;
   const ZipLimits& limits_;
+  const Prefix prefix_;
   ZipDirectory result_;
   std::vector<ZipEntry> entries_;
   uint64_t directory_offset_ = 0;
@@ -224,6 +233,8 @@ Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offs
       .with("offset", offset);
 }
 
-Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits) { return DirectoryReader(source, limits).run(); }
+Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits, Prefix prefix) {
+  return DirectoryReader(source, limits, prefix).run();
+}
 
 }  // namespace tenon::archive

@@ -24,8 +24,14 @@ struct ZipLimits {
   uint64_t max_kept_nbytes = uint64_t{1} << 30;      // an import's code and extra files, which stay in memory
 };
 
+// Whether all records lie in one directory. torch.export of PyTorch 2.6 writes an archive without
+// one. With kOptional, if the first entry is in no directory, every file is a record, and the prefix
+// is empty.
+enum class Prefix { kRequired, kOptional };
+
 struct ZipRecord {
-  std::string_view name;  // without the prefix
+  std::string_view name;        // without the prefix
+  uint64_t central_offset = 0;  // of its entry in the directory; 0 in a reader of ranges
   uint64_t header_offset = 0;
   uint64_t data_offset = 0;
   uint64_t nbytes = 0;
@@ -63,6 +69,6 @@ struct ZipDirectory {
 
 // Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there is one, "record"; UNSUPPORTED, the same
 // for encryption and for methods other than deflate; INCOMPATIBLE, by name, for another kind of file (file_kind.h).
-Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits);
+Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits, Prefix prefix = Prefix::kRequired);
 
 }  // namespace tenon::archive

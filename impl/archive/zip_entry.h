@@ -13,6 +13,7 @@ namespace tenon::archive {
 
 struct ZipEntry {
   std::string_view name;  // whole, as in the directory
+  uint64_t central_offset = 0;
   uint64_t header_offset = 0;
   uint64_t data_offset = 0;  // known from the local header only
   uint64_t nbytes = 0;

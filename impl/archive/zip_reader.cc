@@ -23,8 +23,8 @@ struct FreeDecompressor {
 
 }  // namespace
 
-Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const ZipLimits& limits) {
-  TENON_ASSIGN(ZipDirectory directory, read_zip_directory(*source, limits));
+Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const ZipLimits& limits, Prefix prefix) {
+  TENON_ASSIGN(ZipDirectory directory, read_zip_directory(*source, limits, prefix));
   Ref<ZipReader> reader = Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), limits.max_read_nbytes));
   if (check == Check::kAll) TENON_TRY(reader->verify_all());
   return reader;

@@ -26,7 +26,8 @@ enum class Check {
 class ZipReader : public Counted {
  public:
   // The source stays as long as the reader.
-  static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure, const ZipLimits& limits = {});
+  static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure, const ZipLimits& limits = {},
+                                     Prefix prefix = Prefix::kRequired);
 
   // Reads ranges of a file that is no zip archive as if each were a record without a checksum. Range i
   // has the name `name_prefix` + "i". The caller has checked that the ranges lie in the source.

@@ -98,9 +98,9 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
   return make(*record, wanted.type, wanted.numel, wanted.device);
 }
 
-Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type) {
+Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type, std::string_view device) {
   const ZipRecord& found = reader_->records()[record];
-  return make(found, type, found.nbytes / value::scalar_type_info(type).nbytes, "cpu");
+  return make(found, type, found.nbytes / value::scalar_type_info(type).nbytes, device);
 }
 
 Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, value::ScalarType type, uint64_t numel, std::string_view device) {

@@ -30,8 +30,8 @@ class ArchiveStorages {
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
   // The storage in the record at that place: as many elements of the type as the record has room for.
-  // Flatbuffers say no more of a storage than its bytes.
-  Result<value::StorageValueRef> whole(size_t record, value::ScalarType type);
+  // Flatbuffers say no more of a storage than its bytes. `device` is where the elements were saved.
+  Result<value::StorageValueRef> whole(size_t record, value::ScalarType type, std::string_view device = "cpu");
   // Of the mapping of the file that views are in; null: there is none.
   const std::byte* mapped_base() const noexcept;
   // By storage: the key in that directory, if the finder was to keep them.

@@ -1,7 +1,6 @@
 #include "module/state_check.h"
 
 #include <string>
-#include <utility>
 
 #include "compile/classes.h"
 #include "compile/types.h"
@@ -40,8 +39,8 @@ class StateChecker {
   }
 
  private:
-  Status error(const Function& function, std::string text) const {
-    return info_.source->error(Code::kInvalidArgument, function.name_range, std::move(text));
+  Status error(const Function& function, const std::string& text) const {
+    return info_.source->error(Code::kInvalidArgument, function.name_range, text);
   }
 
   // PyTorch refuses an object that has an attribute without a value, unless None is one.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: header.sh
 #
-# impl/flatbuffer/module_generated.h is what flatc makes of module.fbs.
+# Each generated header in impl/flatbuffer is what flatc makes of its schema.
 set -euo pipefail
 : "${TENON_SOURCE_DIR:?}"
 
@@ -9,10 +9,13 @@ if ! flatc --version 2>/dev/null | grep -qF 2.0.8; then
   echo "skipped: there is no flatc 2.0.8, of which the header is"
   exit 77
 fi
-made="$(mktemp)"
-trap 'rm -f "$made"' EXIT
+made="$(mktemp -d)"
+trap 'rm -rf "$made"' EXIT
 "$TENON_SOURCE_DIR/tools/make_flatbuffer_header.sh" "$made"
-if ! diff "$TENON_SOURCE_DIR/impl/flatbuffer/module_generated.h" "$made"; then
-  echo "impl/flatbuffer/module_generated.h is not of module.fbs: run tools/make_flatbuffer_header.sh" >&2
-  exit 1
-fi
+for header in "$made"/*_generated.h; do
+  committed="$TENON_SOURCE_DIR/impl/flatbuffer/$(basename "$header")"
+  if ! diff "$committed" "$header"; then
+    echo "$committed is not of its schema: run tools/make_flatbuffer_header.sh" >&2
+    exit 1
+  fi
+done

@@ -5,6 +5,8 @@ state_peer.py check NEW MADE...     compares the archives in each folder MADE wi
                                     torch.jit.load and, for .ptl, in the lite interpreter
 """
 
+# ruff: noqa: UP006, UP035, UP045 (TorchScript reads the annotations)
+
 import sys
 import warnings
 from pathlib import Path
@@ -101,7 +103,8 @@ def linear():
 
 def models():
     flat, image = torch.linspace(-1, 1, 6).reshape(2, 3), torch.linspace(-1, 1, 25).reshape(1, 1, 5, 5)
-    dynamic = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)), {nn.Linear}, dtype=torch.qint8)
+    dynamic = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+    dynamic = torch.ao.quantization.quantize_dynamic(dynamic, {nn.Linear}, dtype=torch.qint8)
     scripted = {
         "kept": (Kept(), flat),
         "below": (nn.Sequential(nn.Linear(3, 3), Kept()), flat),

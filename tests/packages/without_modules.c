@@ -30,6 +30,7 @@ static void modules_are_refused(void) {
   REFUSED(tenon_export_module(NULL, "model.pt", NULL, &report, ERR));
   REFUSED(tenon_module_warnings(NULL, &names, ERR));
   REFUSED(tenon_export_opnames(NULL, NULL, &names, ERR));
+  REFUSED(tenon_weights_names(NULL, &names, ERR));
   CHECK(names == PATTERN && report.nbytes == 0);
 }
 
@@ -47,6 +48,8 @@ static void null_is_allowed(void) {
   CHECK(strcmp(tenon_value_class_name(NULL), "") == 0);
   CHECK(tenon_module_retain(NULL) == NULL);
   tenon_module_release(NULL);
+  CHECK(tenon_weights_retain(NULL) == NULL);
+  tenon_weights_release(NULL);
   CHECK_EQ(tenon_member_list_count(NULL), 0);
   CHECK_EQ(tenon_file_list_count(NULL), 0);
   CHECK_EQ(tenon_name_list_count(NULL), 0);

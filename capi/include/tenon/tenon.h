@@ -99,5 +99,6 @@
 #include <tenon/version.h>
 #include <tenon/wait.h>
 #include <tenon/weak.h>
+#include <tenon/weights.h>
 
 #endif

@@ -1109,6 +1109,8 @@ pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_20 = 2;
 pub const TENON_MEMBER_CONSTANT: _bindgen_ty_20 = 3;
 pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_20 = 4;
 pub const TENON_MEMBER_METHOD: _bindgen_ty_20 = 5;
+///The state of an object, or a part of that state.
+pub const TENON_MEMBER_STATE: _bindgen_ty_20 = 6;
 ///What the name of a member stands for.
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 ///Parameters and buffers for which no tensor is given keep the tensors that they have.
@@ -1127,7 +1129,8 @@ pub struct tenon_member {
     pub struct_size: usize,
     ///TENON_MEMBER_*.
     pub kind: i32,
-    ///The member's name. In the list of tenon_module_tensors it is the tensor's path.
+    /**The member's name. For a state it is the path from "state" on. In the list of
+ tenon_module_tensors it is the tensor's path.*/
     pub name: *const ::core::ffi::c_char,
     ///The declared type. For a submodule it is the name of its class, for a method it is "".
     pub type_: *const ::core::ffi::c_char,
@@ -2789,6 +2792,40 @@ const _: () = {
 pub struct tenon_weak {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_weights {
+    _unused: [u8; 0],
+}
+///How to write weights. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_weights_rewrite_options {
+    ///sizeof(tenon_weights_rewrite_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_DURABILITY_*.
+    pub durability: i32,
+    ///Must be 0.
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_weights_rewrite_options",
+    ][::core::mem::size_of::<tenon_weights_rewrite_options>() - 16usize];
+    [
+        "Alignment of tenon_weights_rewrite_options",
+    ][::core::mem::align_of::<tenon_weights_rewrite_options>() - 8usize];
+    [
+        "Offset of field: tenon_weights_rewrite_options::struct_size",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_weights_rewrite_options::durability",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, durability) - 8usize];
+    [
+        "Offset of field: tenon_weights_rewrite_options::flags",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, flags) - 12usize];
+};
 extern "C" {
     /**Returns the name of a status code, such as "RESOURCE_EXHAUSTED".
  @param[in] status  any number.
@@ -4350,8 +4387,8 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
                      "excerpt" name the place in the source.
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
-         (the source is Python that TorchScript lacks; the module has a state instead of
-         attributes), TENON_PERMISSION (an export runs), TENON_RESOURCE_EXHAUSTED.
+         (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
+ TENON_RESOURCE_EXHAUSTED.
  @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_define(
         module: *mut tenon_module,
@@ -4442,9 +4479,10 @@ extern "C" {
         name: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replaces the value of a parameter, a buffer or an attribute. The new tensor may have another
- shape and another element type. Every other place below `module` that holds the same tensor gets
- the new tensor too.
+    /**Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. The
+ new tensor may have another shape and another element type, but in the state of a C++ class it
+ has the same element type. Every other place below `module` that holds the same tensor gets the
+ new tensor too.
 
  If the old parameter requires a gradient, the new tensor will require one too, unless elements of
  its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
@@ -4463,6 +4501,29 @@ extern "C" {
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
         value: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives an object a state. An object that has one gets the new state in its place. A module that
+ has attributes loses their values, and its class keeps their types: PyTorch calls __setstate__,
+ which assigns values to them. tenon_module_set replaces a part of a state.
+
+ An export and tenon_module_check refuse a class whose __getstate__ returns another type than
+ __setstate__ takes, or whose __setstate__ does not assign all attributes however it runs.
+ @param[in]  module  borrowed.
+ @param[in]  path    borrowed, the path of the object. "" means the module itself.
+ @param[in]  state   borrowed. The object takes a reference of its own. NULL means None.
+ @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+                     "found".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the state is not of the type that __setstate__ takes;
+         the module's class lacks one of the two methods; the path leads to something else),
+         TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
+         which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
+         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
+    pub fn tenon_module_set_state(
+        module: *mut tenon_module,
+        path: *const ::core::ffi::c_char,
+        state: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Replaces a submodule. The new submodule may be of another class. If the submodule is declared by
@@ -4492,9 +4553,9 @@ extern "C" {
         path: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replaces parameters and buffers, which are named by their paths. The call replaces all of them
- or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
- tenon_module_set.
+    /**Replaces parameters, buffers and tensors of states, which are named by their paths. The call
+ replaces all of them or, on failure, none. A parameter that requires a gradient still requires
+ one afterwards, as in tenon_module_set.
  @param[in]  module      borrowed.
  @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
  @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
@@ -4503,8 +4564,9 @@ extern "C" {
  @param[in]  flags       TENON_LOAD_*.
  @param[out] missing     new reference to the list of the module's paths for which no tensor was
                          given; release it with tenon_name_list_release. A path is not missing if
-                         the module has None there, or if a tensor was given for another path of
-                         the same parameter or buffer. May be NULL. Untouched on failure.
+                         the module has None there, if a tensor was given for another path of the
+                         same parameter or buffer, or if it leads into a state. May be NULL.
+                         Untouched on failure.
  @param[out] unexpected  new reference to the list of the given paths that the module does not
                          have, as for `missing`. May be NULL. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
@@ -4533,7 +4595,8 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
                      "excerpt" name the place in the code.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (an object has attributes although
-         its class has __setstate__, detail "class"), TENON_CORRUPT (the code of an archive cannot
+         its class has __getstate__ and __setstate__, or a state although its class lacks one of
+         them; detail "class"), TENON_CORRUPT (the code of an archive cannot
          be parsed), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_check(
@@ -4570,9 +4633,9 @@ extern "C" {
         out: *mut *mut tenon_member_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists every parameter and every buffer below a module, in the order of the tree. The name of each
- entry is its path. A shared tensor has an entry for each of its paths. Parameters and buffers
- that are None are left out.
+    /**Lists every parameter, every buffer and every tensor of a state below a module, in the order of
+ the tree. The name of each entry is its path. A shared tensor has an entry for each of its paths.
+ Parameters and buffers that are None are left out.
  @param[in]  module  borrowed.
  @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
                      on failure.
@@ -4584,6 +4647,19 @@ extern "C" {
     pub fn tenon_module_tensors(
         module: *const tenon_module,
         out: *mut *mut tenon_member_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists the states below a module: those of modules, of objects that are attributes of modules, and
+ of objects in such states.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a list of paths, such as "conv.state"; release it with
+                     tenon_name_list_release. Untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return the same codes as tenon_module_tensors.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
+    pub fn tenon_module_states(
+        module: *const tenon_module,
+        out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Returns how many members a list has.
@@ -4710,9 +4786,10 @@ extern "C" {
  @return TENON_OK, or the code that the hook returned, or
  - TENON_INVALID_ARGUMENT: also for code that PyTorch would refuse, and for code of versions that
    cannot be in one archive (details "operator", "module" and "other_module").
- - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object with
-   attributes of a class with __setstate__ (detail "class"); code that bytecode cannot express, or
-   that options.bytecode_version cannot (details "file", "line" and "column").
+ - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object that has
+   attributes although PyTorch reads a state of its class, or the other way round (detail
+   "class"); code that bytecode cannot express, or that options.bytecode_version cannot (details
+   "file", "line" and "column").
  - TENON_PERMISSION: this process may not write there.
  - TENON_NOT_FOUND: the directory does not exist.
  - TENON_CORRUPT: code of an archive cannot be parsed, or a mapped file was cut short.
@@ -6276,4 +6353,100 @@ extern "C" {
  @param[in] weak  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_release(weak: *mut tenon_weak);
+    /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
+ in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
+ @param[in]  path     borrowed. A .pt2 or a .ptd file. Its contents and not its name decide.
+ @param[in]  options  borrowed. They say where the tensors go, as for a module. max_depth and
+                      TENON_IMPORT_DEBUG_TABLES have no effect. NULL means the defaults: read-only
+                      views of the file.
+ @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
+         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
+         built without JSON and the file is of PyTorch's newest form; it was built without
+         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_open_weights(
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes another reference to weights.
+ @param[in] weights  borrowed. NULL is allowed.
+ @return `weights`.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_retain(weights: *mut tenon_weights) -> *mut tenon_weights;
+    /**Gives back a reference to weights. Tensors of them stay usable.
+ @param[in] weights  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_release(weights: *mut tenon_weights);
+    /**Lists the names of all weights in the order of the file.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_names(
+        weights: *const tenon_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a weight as a value. Weights that share a storage in the file share it in memory. Data of a
+ .ptd file that are no tensor are a tensor of bytes. After tenon_weights_replace the value has the
+ new elements, and values that were given before keep the old ones.
+ @param[in]  weights  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
+         plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_tensor(
+        weights: *const tenon_weights,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Replaces the elements of a weight. The element type and the shape must be those of the weight,
+ because the program depends on them. The layout may be another one. Weights that share a storage
+ with this one change with it. The file does not change.
+
+ The tensor's elements may be used where they lie, without a copy, so they must not change before
+ the last tenon_weights_rewrite.
+ @param[in] weights  borrowed.
+ @param[in] name     borrowed.
+ @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
+ TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of a
+ big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a device),
+         TENON_CORRUPT (the file was cut short), TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED,
+         TENON_IO.
+ @since 0.1. Any thread may call this function while no other call uses the weights.*/
+    pub fn tenon_weights_replace(
+        weights: *mut tenon_weights,
+        name: *const ::core::ffi::c_char,
+        tensor: *const tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Writes the file that was opened with the replaced weights in it. The new file has the same size,
+ and the same bytes except those of the replaced weights and their checksums. It is written whole
+ or not at all: an old file of that name stays until the new one is complete. It may be the file
+ that was opened.
+ @param[in]  weights  borrowed.
+ @param[in]  path     borrowed. Its directory must exist.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
+         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
+         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_rewrite(
+        weights: *const tenon_weights,
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_weights_rewrite_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
 }

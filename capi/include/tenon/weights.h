@@ -1,0 +1,147 @@
+#ifndef TENON_WEIGHTS_H
+#define TENON_WEIGHTS_H
+
+/**
+ * @file
+ * Files of weights: the tensors in a program that torch.export saved (.pt2), and in a file of
+ * ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/archive.h>
+#include <tenon/error.h>
+#include <tenon/module.h>
+#include <tenon/value.h>
+
+TENON_BEGIN_DECLS
+
+/**
+ * An opened file of weights (docs/format/exported_program.md). Each weight is a tensor with a name:
+ * a parameter, a buffer or a constant of a program. The name is the one of PyTorch, such as
+ * "encoder.0.weight". If a file has several programs, the program's name and a slash come first.
+ *
+ * A program can be written again with other weights (tenon_weights_rewrite). Everything else in its
+ * file stays as it is.
+ *
+ * Threads: functions that take a pointer to const weights may run concurrently. While a call
+ * replaces a weight, no other call may use the weights.
+ *
+ * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
+ * this header. Those that can fail return TENON_UNSUPPORTED.
+ */
+typedef struct tenon_weights tenon_weights;
+
+/** How to write weights. A NULL pointer to these options means that all fields are zero. */
+typedef struct tenon_weights_rewrite_options {
+  /** sizeof(tenon_weights_rewrite_options), set by the caller. */
+  size_t struct_size;
+  /** TENON_DURABILITY_*. */
+  int32_t durability;
+  /** Must be 0. */
+  uint32_t flags;
+} tenon_weights_rewrite_options;
+
+/**
+ * Opens a file of weights and reads its tensors. The file must not be changed while views of it are
+ * in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
+ * @param[in]  path     borrowed. A .pt2 or a .ptd file. Its contents and not its name decide.
+ * @param[in]  options  borrowed. They say where the tensors go, as for a module.
+ *                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
+ *                      views of the file.
+ * @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
+ *         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
+ *         built without JSON and the file is of PyTorch's newest form; it was built without
+ *         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_open_weights(const char *path, const tenon_import_options *options,
+                                          tenon_weights **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Takes another reference to weights.
+ * @param[in] weights  borrowed. NULL is allowed.
+ * @return `weights`.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_weights *tenon_weights_retain(tenon_weights *weights) TENON_NOEXCEPT;
+
+/**
+ * Gives back a reference to weights. Tensors of them stay usable.
+ * @param[in] weights  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API void tenon_weights_release(tenon_weights *weights) TENON_NOEXCEPT;
+
+/**
+ * Lists the names of all weights in the order of the file.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+ *                      on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call replaces a weight.
+ */
+TENON_API tenon_status tenon_weights_names(const tenon_weights *weights, tenon_name_list **out,
+                                           tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives a weight as a value. Weights that share a storage in the file share it in memory. Data of a
+ * .ptd file that are no tensor are a tensor of bytes. After tenon_weights_replace the value has the
+ * new elements, and values that were given before keep the old ones.
+ * @param[in]  weights  borrowed.
+ * @param[in]  name     borrowed.
+ * @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
+ *         plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call replaces a weight.
+ */
+TENON_API tenon_status tenon_weights_tensor(const tenon_weights *weights, const char *name,
+                                            tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Replaces the elements of a weight. The element type and the shape must be those of the weight,
+ * because the program depends on them. The layout may be another one. Weights that share a storage
+ * with this one change with it. The file does not change.
+ *
+ * The tensor's elements may be used where they lie, without a copy, so they must not change before
+ * the last tenon_weights_rewrite.
+ * @param[in] weights  borrowed.
+ * @param[in] name     borrowed.
+ * @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
+ * TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of a
+ * big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a device),
+ *         TENON_CORRUPT (the file was cut short), TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED,
+ *         TENON_IO.
+ * @since 0.1. Any thread may call this function while no other call uses the weights.
+ */
+TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char *name,
+                                             const tenon_value *tensor,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Writes the file that was opened with the replaced weights in it. The new file has the same size,
+ * and the same bytes except those of the replaced weights and their checksums. It is written whole
+ * or not at all: an old file of that name stays until the new one is complete. It may be the file
+ * that was opened.
+ * @param[in]  weights  borrowed.
+ * @param[in]  path     borrowed. Its directory must exist.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
+ *         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
+ *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ * @since 0.1. Any thread may call this function while no call replaces a weight.
+ */
+TENON_API tenon_status tenon_weights_rewrite(const tenon_weights *weights, const char *path,
+                                             const tenon_weights_rewrite_options *options,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+TENON_END_DECLS
+
+#endif

@@ -1,0 +1,18 @@
+// Finds the checksum of a record in a zip file, so that a changed record can be written in place.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "archive/zip_directory.h"
+#include "archive/zip_source.h"
+#include "base/status.h"
+
+namespace tenon::archive {
+
+// The offsets in the file of every copy of the record's checksum: in its entry of the directory,
+// and in its local header, in its data descriptor, or in both. `record` is of a reader of that
+// source. The list is empty for a record without a checksum.
+Result<std::vector<uint64_t>> find_crc_places(const ZipSource& source, const ZipRecord& record);
+
+}  // namespace tenon::archive
