@@ -148,6 +148,24 @@ TEST_F(Modules, ChangeWhatIsThere) {
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_submodule("itself", module); });
 }
 
+TEST_F(Modules, HaveAState) {
+  Module module = Module::make("Net"), kept = Module::make("Kept");
+  kept.add_attribute("w", {}, tensor({1, 2}));
+  module.add_submodule("kept", kept);
+  kept.define(
+      "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n"
+      "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n");
+  EXPECT_TRUE(module.states().empty());
+  kit::thrown_by<tenon::InvalidArgument>([&] { module.set_state("kept", 3); });
+  module.set_state("kept", Value::tuple({tensor({5, 6}), 3}));
+  EXPECT_EQ(module.states(), Texts{"kept.state"});
+  EXPECT_EQ(module.find("kept.state[0]").kind, MemberKind::kState);
+  EXPECT_EQ(tenon::name_of(MemberKind::kState), "state");
+  module.load({{"kept.state[0]", tensor({7})}});
+  EXPECT_EQ(first(kept, "state[0]"), 7);
+  module.check();
+}
+
 TEST_F(Modules, TheSameObjectIsEqual) {
   const Module one = scale({1});
   const Module other = scale({1});

@@ -22,7 +22,7 @@ from built_steps import MODELS, steps_of
 
 # What makes nothing that later steps count on: a program that forgot it would go on.
 DROPPED = ["parameter", "buffer", "attribute", "constant", "submodule", "define", "types"]
-DROPPED += ["before", "after", "extra", "set", "replace", "remove", "load"]
+DROPPED += ["before", "after", "extra", "set", "state", "replace", "remove", "load"]
 # Fields that are what they say here without being said, or of which PyTorch shows nothing.
 SAME = {("axis", "0"), ("coalesced", "0"), ("coalesced", "1")}
 

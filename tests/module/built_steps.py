@@ -145,6 +145,9 @@ class Steps:
     def set(self, module: int, path: str, value: int | None) -> None:
         self._add("set", module, path, "-" if value is None else value)
 
+    def state(self, module: int, path: str, value: int | None) -> None:
+        self._add("state", module, path, "-" if value is None else value)
+
     def load(self, module: int, tensors: Mapping[str, int]) -> None:
         self._add("load", module, *(word for entry in tensors.items() for word in entry))
 

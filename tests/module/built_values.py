@@ -130,6 +130,36 @@ def forward(self, x: Tensor) -> Tuple[Tensor, List[float], str]:
     return root
 
 
+@model
+def kept(s: Steps) -> int:
+    """Modules that have a state, of which a part is replaced."""
+    root, child = s.module("Root"), s.module("Kept")
+    s.attribute(child, "w", "Tensor", s.floats([0.0], [1]))
+    s.attribute(child, "b", "Optional[Tensor]", s.of(None))
+    s.attribute(child, "k", "int", s.of(0))
+    s.define(
+        child,
+        """
+def __getstate__(self) -> Tuple[Tensor, Optional[Tensor], Dict[str, int]]:
+  return (self.w, self.b, {"k": self.k})
+def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], Dict[str, int]]) -> NoneType:
+  w, b, numbers = state
+  self.w = w
+  self.b = b
+  self.k = numbers["k"]
+  self.training = False
+def forward(self, x: Tensor) -> Tensor:
+  return x * self.w + self.k
+""",
+    )
+    s.submodule(root, "kept", child)
+    s.state(root, "kept", s.tuple(s.floats([2.0, 4.0], [2]), s.of(None), s.dict("", (s.of("k"), s.of(3)))))
+    s.set(root, "kept.state[2]['k']", s.of(5))
+    s.load(root, {"kept.state[0]": s.floats([2.0, -4.0], [2])})
+    s.define(root, "def forward(self, x: Tensor) -> Tensor:\n  return self.kept.forward(x)\n")
+    return root
+
+
 def tensors_of(s: Steps, name: str) -> int:
     """A module whose tensors no method reads: check_built.py compares them themselves."""
     root = s.module(name)

@@ -40,6 +40,11 @@ def states() -> Expected:
     return Expected([((x,), (y, [0.5, 0.25], "table!"))])
 
 
+@expected()
+def kept() -> Expected:
+    return Expected([((torch.tensor([1.0, 2.0]),), torch.tensor([7.0, -3.0]))])
+
+
 def buffers(tensors: dict[str, Tensor]) -> Expected:
     return Expected([((), 1)], {f"buffer {name}": tensor for name, tensor in tensors.items()})
 

@@ -27,11 +27,12 @@ const (
 	kindFetched
 	kindComposite
 	kindPackage
+	kindWeights
 )
 
 var kindNames = [...]string{
 	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module",
-	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package",
+	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
 }
 
 // reference is one counted reference of the C library's, to be given back once.
@@ -72,6 +73,8 @@ func (r reference) giveBack() {
 		C.tenon_composite_release((*C.tenon_composite)(r.pointer))
 	case kindPackage:
 		C.tenon_package_release((*C.tenon_package)(r.pointer))
+	case kindWeights:
+		C.tenon_weights_release((*C.tenon_weights)(r.pointer))
 	}
 }
 

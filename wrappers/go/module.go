@@ -20,6 +20,7 @@ const (
 	MemberConstant  MemberKind = C.TENON_MEMBER_CONSTANT
 	MemberSubmodule MemberKind = C.TENON_MEMBER_SUBMODULE
 	MemberMethod    MemberKind = C.TENON_MEMBER_METHOD
+	MemberState     MemberKind = C.TENON_MEMBER_STATE
 )
 
 // String is the kind's name, as in "parameter".
@@ -37,6 +38,8 @@ func (k MemberKind) String() string {
 		return "submodule"
 	case MemberMethod:
 		return "method"
+	case MemberState:
+		return "state"
 	}
 	return "unknown"
 }
@@ -179,12 +182,28 @@ func (m *Module) Members() (Members, error) {
 	})
 }
 
-// Tensors are every parameter and buffer below the module, named by its path, in the order of the tree; a shared one under each of its paths.
-// Those that are None are left out. The caller's to close.
+// Tensors are every parameter, buffer and tensor of a state below the module, named by its path, in the order of the tree; a shared one
+// under each of its paths. Those that are None are left out. The caller's to close.
 func (m *Module) Tensors() (Members, error) {
 	return m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_tensors(pointer, out, failure)
 	})
+}
+
+// States are the paths of all states below the module, such as "conv.state". A class that has both __getstate__ and __setstate__ has a
+// state in an archive and no attributes. Find gives a state, or a part of it: "conv.state[0]".
+func (m *Module) States() ([]string, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	var list *C.tenon_name_list
+	var failure *C.tenon_error
+	if status := C.tenon_module_states(pointer, &list, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return takeNames(list), nil
 }
 
 // Find is the member of a path, the caller's to close. The error names the part of the path that is not there.

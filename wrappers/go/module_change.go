@@ -186,6 +186,14 @@ func (m *Module) Set(path string, value *Value) error {
 	})
 }
 
+// SetState gives the object at a path a state, in place of the one that it has or of a module's attributes; nil: None. "" is the module
+// itself. Set("conv.state[0]", …) replaces a part of a state.
+func (m *Module) SetState(path string, state *Value) error {
+	return m.withValue(path, state, func(pointer *C.tenon_module, text *C.char, state *C.tenon_value, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_set_state(pointer, text, state, failure)
+	})
+}
+
 // SetSubmodule replaces a submodule. Another class is fine unless an interface is declared that it has not.
 func (m *Module) SetSubmodule(path string, child *Module) error {
 	given, err := child.begin()

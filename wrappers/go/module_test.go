@@ -227,6 +227,31 @@ func TestChangeAModule(t *testing.T) {
 	}
 }
 
+func TestAModuleHasAState(t *testing.T) {
+	nothingLeft(t)
+	module, kept := newModule(t, "Net"), newModule(t, "Kept")
+	check(t, kept.AddAttribute("w", "", tensorValue(t, 1, 2)))
+	check(t, kept.Define("def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n"+
+		"def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n"))
+	check(t, module.AddSubmodule("kept", kept, ""))
+	if err := module.SetState("kept", integer(t, 3)); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	state := must(tenon.NewTuple("", tensorValue(t, 5), integer(t, 3)))
+	defer state.Close()
+	check(t, module.SetState("kept", state))
+	if paths, err := module.States(); err != nil || len(paths) != 1 || paths[0] != "kept.state" {
+		t.Error(paths, err)
+	}
+	if found := tensorsOf(t, module); found != "state kept.state[0] Tensor" {
+		t.Error(found)
+	}
+	if first := elements(t, module, "kept.state[0]")[0]; first != 5 {
+		t.Error(first)
+	}
+	check(t, module.Check())
+}
+
 func TestLoad(t *testing.T) {
 	nothingLeft(t)
 	module := scale(t)

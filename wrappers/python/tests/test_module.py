@@ -431,11 +431,48 @@ def test_a_parameter_that_is_added_from_an_array_requires_a_gradient() -> None:
     assert not module["told"].requires_grad
 
 
-def test_a_module_with_a_state_is_refused() -> None:
+def test_a_module_has_a_state() -> None:
     module = tenon.Module("St")
     module.add_attribute("k", "int", 3)
     module.define("def __getstate__(self) -> int:\n  return self.k\ndef __setstate__(self, s: int) -> None:\n  self.k = s\n")
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.k\n")
     for refused in (module.check, lambda: tenon.export_module(module, io.BytesIO())):
-        with pytest.raises(tenon.Unsupported, match="Remove __getstate__ and __setstate__"):
+        with pytest.raises(tenon.Unsupported, match="Give it a state"):
             refused()
+    assert dict(module.state) == {} and len(module.state) == 0
+    with pytest.raises(tenon.InvalidArgument, match="state: int wanted"):
+        module.state[""] = "3"
+    module.state[""] = 3
+    # PyTorch would find no value for the attribute that every module has.
+    with pytest.raises(tenon.InvalidArgument, match=r"__setstate__ does not assign self\.training"):
+        module.check()
+    module.define("def __setstate__(self, s: int) -> None:\n  self.k = s\n  self.training = False\n")
+    sink = io.BytesIO()
+    tenon.export_module(module, sink)
+    assert tenon.import_module(sink.getvalue()).state[""] == 3
+
+
+def test_parts_of_a_state() -> None:
+    root, kept = tenon.Module("Net"), tenon.Module("Kept")
+    kept.add_attribute("w", None, np.ones(2, "float32"))
+    kept.define(
+        "def __getstate__(self) -> Tuple[Tensor, Dict[str, int]]:\n  return (self.w, {})\n"
+        "def __setstate__(self, s: Tuple[Tensor, Dict[str, int]]) -> None:\n  self.w, d = s\n  self.training = False\n"
+    )
+    root.add_submodule("kept", kept)
+    root.state["kept"] = (np.zeros(2, "float32"), {"k": 1})
+    assert list(root.state) == ["kept"] and "kept" in root.state and repr(root.state) == "<tenon.States ['kept']>"
+    assert np.asarray(root.state["kept"][0]).tolist() == [0, 0] and root.state["kept"][1] == {"k": 1}
+    assert list(root.tensors()) == ["kept.state[0]"] and root.find("kept.state[0]").kind == "state"
+    root["kept.state[0]"] = np.full(3, 7, "float32")
+    root["kept.state[1]['k']"] = 5
+    assert np.asarray(kept["state[0]"]).tolist() == [7, 7, 7] and kept.state[""][1] == {"k": 5}
+    root.load({"kept.state[0]": np.full(1, 9, "float32")})
+    assert np.asarray(root["kept.state[0]"]).tolist() == [9]
+    for path in ("", "other"):
+        with pytest.raises(KeyError):
+            root.state[path]
+    with pytest.raises(KeyError):
+        root.state["other"] = 1
+    with pytest.raises(KeyError):
+        root["kept.state[2]"]

@@ -220,6 +220,8 @@ static void change_module(void) {
     ok(tenon_module_set_extra_file(module, text_at(2), data, n, &err));
   } else if (is(0, "set")) {
     ok(tenon_module_set(module, text_at(2), value_or_null(3), &err));
+  } else if (is(0, "state")) {
+    ok(tenon_module_set_state(module, text_at(2), value_or_null(3), &err));
   } else if (is(0, "replace")) {
     ok(tenon_module_set_submodule(module, text_at(2), module_at(3), &err));
   } else if (is(0, "remove")) {

@@ -180,6 +180,8 @@ class Builder {
       module.set_extra_file(name, words.bytes(3));
     } else if (step == "set") {
       module.set(name, value_or_none(words, 3));
+    } else if (step == "state") {
+      module.set_state(name, value_or_none(words, 3));
     } else if (step == "replace") {
       module.set_submodule(name, words.of(modules_, 3));
     } else if (step == "remove") {

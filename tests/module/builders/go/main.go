@@ -194,6 +194,8 @@ func (b *builder) change(w words) {
 		give(m.SetExtraFile(w.text(2), w.bytes(3)))
 	case "set":
 		give(m.Set(w.text(2), b.valueOrNil(w, 3)))
+	case "state":
+		give(m.SetState(w.text(2), b.valueOrNil(w, 3)))
 	case "replace":
 		give(m.SetSubmodule(w.text(2), b.module(w, 3)))
 	case "remove":

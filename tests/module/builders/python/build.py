@@ -165,6 +165,9 @@ class Builder:
     def step_set(self, module: str, path: str, value: str) -> None:
         self._module(module)[path] = self._value_or_none(value)
 
+    def step_state(self, module: str, path: str, value: str) -> None:
+        self._module(module).state[path] = self._value_or_none(value)
+
     def step_replace(self, module: str, path: str, child: str) -> None:
         self._module(module)[path] = self._module(child)
 

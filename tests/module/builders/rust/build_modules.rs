@@ -174,6 +174,7 @@ impl Builder {
             "traced" => module.set_traced_inputs(words.text(2)?, self.values(words, 3, 1)?)?,
             "extra" => module.set_extra_file(words.text(2)?, words.bytes(3)?)?,
             "set" => module.set(words.text(2)?, self.value_or_none(words, 3)?)?,
+            "state" => module.set_state(words.text(2)?, self.value_or_none(words, 3)?)?,
             "replace" => module.set_submodule(words.text(2)?, &self.module(words, 3)?)?,
             "remove" => module.remove(words.text(2)?)?,
             "load" => {

@@ -1,14 +1,15 @@
 /// @file
 /// Tenon for C++20: it lends tensors between processes without copying them, and reads and writes
-/// PyTorch's module archives and packages. These headers are a header-only layer over the C
-/// headers; link with libtenon. These rules hold for all of them:
+/// PyTorch's module archives, packages and files of weights. These headers are a header-only layer
+/// over the C headers; link with libtenon. These rules hold for all of them:
 ///
 /// 1.  Objects. Each object owns one reference and releases it in its destructor. Storage, Tensor,
-///     Composite, Arena, Value, Module, Package, CudaArena and CudaEvent are counted: a copy is
-///     another reference to the same object. The other types can only be moved. A default-made or
-///     moved-from object is empty: calls on it that can fail give Code::kInvalidArgument, and other
-///     calls give 0 or an empty result. close() releases the reference early. A second close() does
-///     nothing. An Object is plain data of C++: it owns no C object.
+///     Composite, Arena, Value, Module, Package, Weights, CudaArena and CudaEvent are counted: a
+///     copy is another reference to the same object. The other types can only be moved. A
+///     default-made or moved-from object is empty: calls on it that can fail give
+///     Code::kInvalidArgument, and other calls give 0 or an empty result. close() releases the
+///     reference early. A second close() does nothing. An Object is plain data of C++: it owns no C
+///     object.
 /// 2.  Errors. A call that can fail has two forms. `x` throws tenon::Error; classes such as
 ///     tenon::Timeout derive from it, one for each code. `try_x` returns a tenon::Result. Without
 ///     exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined) there is only the second form.
@@ -66,5 +67,6 @@
 #include <tenon/cpp/value.hpp>
 #include <tenon/cpp/wait.hpp>
 #include <tenon/cpp/weak.hpp>
+#include <tenon/cpp/weights.hpp>
 
 #endif

@@ -53,7 +53,7 @@ from tenon.error import (
 )
 from tenon.lease import LeaseHolder, lease_fd, lease_holders, lease_poll, lease_use_no_thread
 from tenon.message import Message
-from tenon.module import ExtraFiles, LoadResult, Member, Module
+from tenon.module import ExtraFiles, LoadResult, Member, Module, States
 from tenon.package import Package, export_package
 from tenon.scalar_type import ScalarType
 from tenon.stats import Stats, stats
@@ -63,6 +63,7 @@ from tenon.tensor_spec import TensorSpec
 from tenon.value import Device, Enum, NamedTuple, Object, Value, type_text
 from tenon.wait import Cancel
 from tenon.weak import WeakRef
+from tenon.weights import Weights, open_weights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ __all__ = [
     "ResourceExhausted",
     "ScalarType",
     "SparseTensor",
+    "States",
     "Stats",
     "Storage",
     "Sweep",
@@ -129,6 +131,7 @@ __all__ = [
     "Unsupported",
     "Value",
     "WeakRef",
+    "Weights",
     "WouldBlock",
     "__version__",
     "cuda_available",
@@ -151,6 +154,7 @@ __all__ = [
     "open_descriptor",
     "open_fd",
     "open_filename",
+    "open_weights",
     "pair",
     "release_cuda_counter",
     "require_cuda",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import MutableMapping
+from _collections_abc import Mapping, MutableMapping
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
@@ -14,7 +14,7 @@ from tenon.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any, NoReturn, Self
 
     from typing_extensions import Buffer
@@ -28,14 +28,15 @@ _KIND_NAMES: dict[int, str] = {
     lib.TENON_MEMBER_CONSTANT: "constant",
     lib.TENON_MEMBER_SUBMODULE: "submodule",
     lib.TENON_MEMBER_METHOD: "method",
+    lib.TENON_MEMBER_STATE: "state",
 }
 
 
 class Member(Frozen):
     """What a name of a module stands for, as it was when it was looked up.
 
-    kind: "parameter", "buffer", "attribute", "constant", "submodule" or "method". type: declared; "" of methods. source: of methods, and
-    of constants, as it stands in the class; else "". handle: the value, None where there is none. module: of submodules.
+    kind: "parameter", "buffer", "attribute", "constant", "submodule", "method" or "state". type: declared; "" of methods. source: of
+    methods, and of constants, as it stands in the class; else "". handle: the value, None where there is none. module: of submodules.
     """
 
     __slots__ = ("kind", "name", "type", "source", "handle", "module")  # noqa: RUF023 (the order of __init__)
@@ -104,6 +105,52 @@ class ExtraFiles(MutableMapping[str, bytes]):
 
     def _all(self) -> Iterator[tuple[str, Any]]:
         return files_of(lib.tenon_module_extra_files, self._module._own())
+
+
+class States(Mapping[str, "Any"]):
+    """The states below a module, by the paths of their objects; "" is the module itself.
+
+    A class that has both __getstate__ and __setstate__ has a state in an archive and no attributes. states["conv"] is the state of the
+    object at "conv", and states["conv"] = replaces it, or gives a module a state in place of its attributes. module["conv.state[0]"]
+    is a part of it, and can be replaced too.
+    """
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def __getitem__(self, path: str) -> Any:
+        found = self._module.find(_state_path(path)) if path in self._paths() else None
+        if found is None:
+            raise KeyError(f"{path!r} has no state")
+        return found.value
+
+    def __setitem__(self, path: str, state: Any) -> None:
+        source = _optional(state)
+        try:
+            call(
+                lib.tenon_module_set_state,
+                self._module._own(),
+                encoded(path, "the path"),
+                ffi.NULL if source is None else source._cdata,
+            )
+        except NotFound as error:
+            raise KeyError(error.strerror) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths())
+
+    def __len__(self) -> int:
+        return len(self._paths())
+
+    def __repr__(self) -> str:
+        return f"<tenon.States {list(self)}>"
+
+    def _paths(self) -> list[str]:
+        out = ffi.new("tenon_name_list **")
+        call(lib.tenon_module_states, self._module._own(), out)
+        return [path.removesuffix("state").removesuffix(".") for path in names_of(out[0])]
 
 
 class Module(Managed):
@@ -223,6 +270,12 @@ class Module(Managed):
         self._own()
         return ExtraFiles(self)
 
+    @property
+    def state(self) -> States:
+        """The states of objects below the module, and of the module itself: a mapping from their paths."""
+        self._own()
+        return States(self)
+
     def __getitem__(self, path: str) -> Any:
         try:
             member = self.find(path)
@@ -233,8 +286,9 @@ class Module(Managed):
         return member.source if member.handle is None else member.value
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Replace a parameter, buffer, attribute or submodule. A tensor may have another shape and element type; whatever else below this
-        module held the same tensor has the new one too. A parameter that requires a gradient goes on to require one."""
+        """Replace a parameter, buffer, attribute, submodule or a part of a state. A tensor may have another shape and element type;
+        whatever else below this module held the same tensor has the new one too. A parameter that requires a gradient goes on to
+        require one."""
         own, name = self._own(), encoded(path, "the path")
         try:
             if isinstance(value, Module):
@@ -278,9 +332,9 @@ class Module(Managed):
         return _members(lib.tenon_module_members, self._own())
 
     def tensors(self) -> dict[str, Any]:
-        """Every parameter and buffer below, by its path, in the order of the tree; a shared one is the same object under each of its
-        paths. Each is a tenon.Tensor, a tenon.TensorSpec, or None."""
-        return self._tensors(("parameter", "buffer"))
+        """Every parameter, buffer and tensor of a state below, by its path, in the order of the tree; a shared one is the same object
+        under each of its paths. Each is a tenon.Tensor, a tenon.TensorSpec, or None."""
+        return self._tensors(("parameter", "buffer", "state"))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters among tensors."""
@@ -406,6 +460,10 @@ def methods_text(methods: Sequence[str] | str | None) -> bytes | None:
     if methods is None:
         return None
     return encoded(methods if isinstance(methods, str) else ",".join(methods), "methods")
+
+
+def _state_path(path: str) -> str:
+    return f"{path}.state" if path else "state"
 
 
 def _optional(value: Any) -> Value | None:

@@ -46,6 +46,7 @@ mod value_tensor;
 mod view;
 mod wait;
 mod weak;
+mod weights;
 
 pub use tenon_sys as sys;
 
@@ -85,3 +86,4 @@ pub use value_tensor::ValueTensorSpec;
 pub use view::TensorView;
 pub use wait::{Cancel, Wait};
 pub use weak::WeakStorage;
+pub use weights::Weights;

@@ -25,6 +25,8 @@ pub enum MemberKind {
     Submodule,
     /// A method.
     Method,
+    /// The state of an object, or a part of it.
+    State,
 }
 
 impl MemberKind {
@@ -35,6 +37,7 @@ impl MemberKind {
             sys::TENON_MEMBER_CONSTANT => MemberKind::Constant,
             sys::TENON_MEMBER_SUBMODULE => MemberKind::Submodule,
             sys::TENON_MEMBER_METHOD => MemberKind::Method,
+            sys::TENON_MEMBER_STATE => MemberKind::State,
             _ => MemberKind::Attribute,
         }
     }
@@ -48,6 +51,7 @@ impl MemberKind {
             MemberKind::Constant => "constant",
             MemberKind::Submodule => "submodule",
             MemberKind::Method => "method",
+            MemberKind::State => "state",
         }
     }
 }

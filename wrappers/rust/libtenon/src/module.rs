@@ -209,6 +209,17 @@ impl Module {
         self.change(|raw, err| unsafe { sys::tenon_module_set(raw, path.as_ptr(), value.as_raw(), err) })
     }
 
+    /// Give the object at a path a state, in place of the one that it has or of a module's attributes. `""` is the module itself.
+    /// `set("conv.state[0]", …)` replaces a part of a state.
+    pub fn set_state<V: TryInto<Value>>(&mut self, path: &str, state: V) -> Result<()>
+    where
+        Error: From<V::Error>,
+    {
+        let (path, state) = (c_text(path, "the path")?, state.try_into()?);
+        // SAFETY: as above.
+        self.change(|raw, err| unsafe { sys::tenon_module_set_state(raw, path.as_ptr(), state.as_raw(), err) })
+    }
+
     /// Replace a submodule. Another class is fine unless an interface is declared that it has not.
     pub fn set_submodule(&mut self, path: &str, child: &Module) -> Result<()> {
         let path = c_text(path, "the path")?;
@@ -278,8 +289,15 @@ impl Module {
         self.find(path)?.value.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{path} has no value")))
     }
 
-    /// Every parameter and buffer below, named by its path, in the order of the tree; a shared one under each of its paths. Those that are
-    /// None are left out.
+    /// The paths of all states below, such as `"conv.state"`. A class that has both `__getstate__` and `__setstate__` has a state in an
+    /// archive and no attributes; [`value`](Module::value) gives a state, or a part of it: `"conv.state[0]"`.
+    pub fn states(&self) -> Result<Vec<String>> {
+        // SAFETY: as above.
+        tree::look(|| Ok(names(make(|out, err| unsafe { sys::tenon_module_states(self.as_raw(), out, err) })?)))
+    }
+
+    /// Every parameter, buffer and tensor of a state below, named by its path, in the order of the tree; a shared one under each of its
+    /// paths. Those that are None are left out.
     pub fn tensors(&self) -> Result<Vec<Member>> {
         // SAFETY: as above.
         tree::look(|| members(make(|out, err| unsafe { sys::tenon_module_tensors(self.as_raw(), out, err) })?))

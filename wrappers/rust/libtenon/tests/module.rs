@@ -126,6 +126,29 @@ fn change_what_is_there() {
 }
 
 #[test]
+fn a_module_has_a_state() {
+    let mut module = Module::new("Net").unwrap();
+    let mut kept = Module::new("Kept").unwrap();
+    kept.add_attribute("w", None, &tensor(&[1.0, 2.0])).unwrap();
+    kept.define(concat!(
+        "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n",
+        "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n",
+    ))
+    .unwrap();
+    module.add_submodule("kept", &kept).unwrap();
+    assert!(module.states().unwrap().is_empty());
+    assert_eq!(module.set_state("kept", 3).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let weight = Value::try_from(&tensor(&[5.0])).unwrap();
+    module.set_state("kept", Value::tuple([weight.clone(), Value::from(3)]).unwrap()).unwrap();
+    assert_eq!(module.states().unwrap(), ["kept.state"]);
+    let found = module.find("kept.state[0]").unwrap();
+    assert_eq!((found.kind, found.kind.name()), (tenon::MemberKind::State, "state"));
+    assert!(found.value.unwrap().is_same(&weight));
+    assert_eq!(names(&module.tensors().unwrap()), ["kept.state[0]"]);
+    module.check().unwrap();
+}
+
+#[test]
 fn the_same_object_is_equal() {
     let (one, other) = (scale(&[1.0]), scale(&[1.0]));
     let mut parent = Module::new("Net").unwrap();

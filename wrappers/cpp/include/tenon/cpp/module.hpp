@@ -172,6 +172,11 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<void> try_set(const std::string& path, const Value& value) {
     return put(path, value, [&](tenon_error** err) { return tenon_module_set(get(), path.c_str(), value.get(), err); });
   }
+  /// Gives the object at a path a state, in place of the one that it has or of a module's attributes.
+  /// "" is this module. try_set("conv.state[0]", …) replaces a part of a state.
+  Result<void> try_set_state(const std::string& path, const Value& state) {
+    return put(path, state, [&](tenon_error** err) { return tenon_module_set_state(get(), path.c_str(), state.get(), err); });
+  }
   /// Replaces a submodule. The new one may have another class, unless an interface is declared that
   /// it does not have.
   Result<void> try_set_submodule(const std::string& path, const Module& child) {
@@ -184,7 +189,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
     return detail::call([&](tenon_error** err) { return tenon_module_remove(get(), path.c_str(), err); });
   }
 
-  /// Replaces parameters and buffers by their paths: try_load({{"fc.weight", w}, {"fc.bias", b}}).
+  /// Replaces parameters, buffers and tensors of states by their paths: try_load({{"fc.weight", w}, {"fc.bias", b}}).
   /// The call replaces all of them or, on failure, none. The error names the missing and the
   /// unexpected paths, and its details "missing" and "unexpected" have their numbers.
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
@@ -205,9 +210,12 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// Gives the value of a path: of a parameter, a buffer, an attribute, or a constant that is a
   /// literal.
   Result<Value> try_value(const std::string& path) const;
-  /// Gives every parameter and buffer below this module, named by its path, in the order of the
-  /// tree. A shared tensor appears under each of its paths. Members that are None are left out.
+  /// Gives every parameter, buffer and tensor of a state below this module, named by its path, in
+  /// the order of the tree. A shared tensor appears under each of its paths. Members that are None
+  /// are left out.
   Result<std::vector<Member>> try_tensors() const;
+  /// Gives the paths of all states below this module, such as "conv.state".
+  Result<std::vector<std::string>> try_states() const;
   /// Gives only the parameters among them.
   Result<std::vector<Member>> try_parameters() const;
   /// Gives only the buffers among them.
@@ -285,6 +293,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   void set_extra_file(const std::string& name, std::string_view data) { try_set_extra_file(name, data).value(); }
   void remove_extra_file(const std::string& name) { try_remove_extra_file(name).value(); }
   void set(const std::string& path, const Value& value) { try_set(path, value).value(); }
+  void set_state(const std::string& path, const Value& state) { try_set_state(path, state).value(); }
   void set_submodule(const std::string& path, const Module& child) { try_set_submodule(path, child).value(); }
   void remove(const std::string& path) { try_remove(path).value(); }
   LoadReport load(const NamedValues& tensors, const LoadOptions& options = {}) { return try_load(tensors, options).value(); }
@@ -294,6 +303,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Module submodule(const std::string& path) const { return try_submodule(path).value(); }
   Value value(const std::string& path) const { return try_value(path).value(); }
   std::vector<Member> tensors() const;
+  std::vector<std::string> states() const { return try_states().value(); }
   std::vector<Member> parameters() const;
   std::vector<Member> buffers() const;
   std::vector<File> extra_files() const { return try_extra_files().value(); }

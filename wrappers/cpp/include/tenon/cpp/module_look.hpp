@@ -23,13 +23,14 @@ enum class MemberKind : std::int32_t {
   kAttribute = TENON_MEMBER_ATTRIBUTE,
   kConstant = TENON_MEMBER_CONSTANT,
   kSubmodule = TENON_MEMBER_SUBMODULE,
-  kMethod = TENON_MEMBER_METHOD
+  kMethod = TENON_MEMBER_METHOD,
+  kState = TENON_MEMBER_STATE
 };
 
 /// Returns the name of a kind, such as "parameter", in static storage. It is "" for a kind of a
 /// newer library.
 inline std::string_view name_of(MemberKind kind) noexcept {
-  constexpr std::array<std::string_view, 6> kNames{"parameter", "buffer", "attribute", "constant", "submodule", "method"};
+  constexpr std::array<std::string_view, 7> kNames{"parameter", "buffer", "attribute", "constant", "submodule", "method", "state"};
   const auto index = static_cast<std::size_t>(static_cast<std::int32_t>(kind));
   return index < kNames.size() ? kNames[index] : std::string_view();
 }
@@ -135,6 +136,13 @@ inline Result<Module> Module::try_submodule(const std::string& path) const {
   if (!found) return found.error();
   if (!found->module) return detail::wrong("'" + path + "' is no submodule");
   return std::move(found->module);
+}
+
+inline Result<std::vector<std::string>> Module::try_states() const {
+  const Result<detail::NameList> list =
+      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) { return tenon_module_states(get(), out, err); });
+  if (!list) return list.error();
+  return detail::names(*list);
 }
 
 inline Result<Value> Module::try_value(const std::string& path) const {

@@ -1,0 +1,52 @@
+// Weights of torch.export's programs: read, replaced and written again.
+#include <filesystem>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kit.h"
+
+namespace {
+
+using WeightsFile = kit::Leaves;
+using tenon::Value;
+using tenon::Weights;
+
+static_assert(std::is_nothrow_copy_constructible_v<Weights> && std::is_nothrow_move_constructible_v<Weights>);
+
+std::string golden_weights(const std::string& file) { return std::string(CPP_TEST_GOLDEN) + "/../weights/" + file; }
+
+float first_element(const Weights& weights, const std::string& name) {
+  const tenon::Tensor tensor = weights.tensor(name).as<tenon::Tensor>();
+  return tensor.view<float>()[0];
+}
+
+TEST_F(WeightsFile, AreReplacedAndWrittenAgain) {
+  const std::string path = std::filesystem::temp_directory_path() / ("tenon-weights-" + std::to_string(getpid()) + ".pt2");
+  for (const char* const file : {"torch-2.15.0.pt2", "torch-2.6.0.pt2"}) {
+    Weights weights = Weights::open(golden_weights(file));
+    EXPECT_EQ(weights.names(), (std::vector<std::string>{"weight", "tied", "columns", "shift"}));
+    EXPECT_EQ(first_element(weights, "shift"), 0.5F);
+    tenon::Tensor sevens = tenon::zeros<float>({2, 3});
+    sevens.view_mut<float>()[0] = 7;
+    weights.replace("tied", sevens);
+    weights.rewrite(path, tenon::Durability::kFile);
+    const Weights again = Weights::open(path);
+    EXPECT_EQ(first_element(again, "weight"), 7);
+    EXPECT_EQ(first_element(again, "shift"), 0.5F);
+    EXPECT_EQ(std::filesystem::file_size(path), std::filesystem::file_size(golden_weights(file)));
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_F(WeightsFile, AreRefusedByName) {
+  Weights weights = Weights::open(golden_weights("executorch-1.5.1.ptd"));
+  EXPECT_EQ(first_element(weights, "linear.weight"), 0);
+  EXPECT_EQ(weights.try_tensor("linear.wait").error().code(), tenon::Code::kNotFound);
+  EXPECT_EQ(weights.try_replace("table", Value(1)).error().code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(weights.try_rewrite("/nowhere/x.ptd").error().code(), tenon::Code::kUnsupported);
+  EXPECT_EQ(Weights::try_open("/nowhere/x.pt2").error().code(), tenon::Code::kNotFound);
+  EXPECT_EQ(Weights::try_open(std::string("a\0b", 3)).error().code(), tenon::Code::kInvalidArgument);
+}
+
+}  // namespace

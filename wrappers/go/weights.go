@@ -1,0 +1,133 @@
+package tenon
+
+/*
+#include "tenon_go.h"
+*/
+import "C"
+
+import "unsafe"
+
+// Weights are the tensors of a file by their names, such as "encoder.0.weight": the parameters, the
+// buffers and the constants of a program of torch.export (.pt2), or the data of a file of
+// ExecuTorch (.ptd). Nothing in a file is executed, and no PyTorch is needed.
+//
+// Any number of goroutines may call the methods of one Weights while none of them calls Replace.
+// Values stay usable after the Weights were closed.
+type Weights struct{ handle }
+
+func (w *Weights) begin() (*C.tenon_weights, error) {
+	if w == nil {
+		return nil, nil
+	}
+	pointer, err := w.acquire()
+	return (*C.tenon_weights)(pointer), err
+}
+
+func (w *Weights) end() {
+	if w != nil {
+		w.release()
+	}
+}
+
+// OpenWeights opens a file of weights. The options say where the tensors go, and
+// ImportOptions.DebugTables has no effect. The file must not be changed while views of it are in
+// use, but it may be replaced by a rename. ErrUnsupported means that the file is of another kind.
+func OpenWeights(path string, options *ImportOptions) (*Weights, error) {
+	text, err := cText("the path", path)
+	if err != nil {
+		return nil, err
+	}
+	var opened *C.tenon_weights
+	err = withImportOptions(options, func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_open_weights(text, given, &opened, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := new(Weights)
+	w.own(kindWeights, unsafe.Pointer(opened))
+	return w, nil
+}
+
+// Names lists the names of all weights in the order of the file.
+func (w *Weights) Names() ([]string, error) {
+	pointer, err := w.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer w.end()
+	var list *C.tenon_name_list
+	var failure *C.tenon_error
+	if status := C.tenon_weights_names(pointer, &list, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return takeNames(list), nil
+}
+
+// Tensor gives a weight, and the caller closes the Value. Weights that share a storage in the file
+// share it in memory. After Replace the Value has the new elements, and Values that were given
+// before keep the old ones.
+func (w *Weights) Tensor(name string) (*Value, error) {
+	text, err := cText("the name", name)
+	if err != nil {
+		return nil, err
+	}
+	pointer, err := w.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer w.end()
+	var out *C.tenon_value
+	var failure *C.tenon_error
+	if status := C.tenon_weights_tensor(pointer, text, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newValue(out), nil
+}
+
+// Replace replaces the elements of a weight. The element type and the shape must be those of the
+// weight. The strides may be others. Weights that share a storage with this one change with it. The
+// tensor's elements must not change before the last Rewrite.
+func (w *Weights) Replace(name string, tensor *Value) error {
+	text, err := cText("the name", name)
+	if err != nil {
+		return err
+	}
+	given, err := tensor.begin()
+	if err != nil {
+		return err
+	}
+	defer tensor.end()
+	pointer, err := w.begin()
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	var failure *C.tenon_error
+	if status := C.tenon_weights_replace(pointer, text, given, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+// Rewrite writes the file that was opened with the replaced weights in it. All other bytes stay as
+// they are, except for checksums. The file is written whole or not at all. The path may be the file
+// that was opened.
+func (w *Weights) Rewrite(path string, durability Durability) error {
+	text, err := cText("the path", path)
+	if err != nil {
+		return err
+	}
+	pointer, err := w.begin()
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	options := C.tenon_weights_rewrite_options{struct_size: C.sizeof_tenon_weights_rewrite_options}
+	options.durability = C.int32_t(durability)
+	var failure *C.tenon_error
+	if status := C.tenon_weights_rewrite(pointer, text, &options, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+"""Files of weights: programs of torch.export (.pt2) and files of ExecuTorch (.ptd), without PyTorch."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import number_of
+from tenon._text import encoded
+from tenon.archive import DURABILITIES, ImportOptions, path_of
+from tenon.error import NotFound, call
+from tenon.module import names_of
+from tenon.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, SupportsIndex
+
+    from tenon._options import Mode
+    from tenon.archive import Check, Durability, Path, Tensors
+    from tenon.arena import Arena
+
+
+class Weights(Managed):
+    """The weights of a file that open_weights opened, by their names. Nothing in the file is executed.
+
+    with tenon.open_weights("net.pt2") as weights:
+        print(weights.names())
+        weights.replace("fc.weight", weight)
+        weights.rewrite("new.pt2")  # torch.export.load runs it
+
+    Tensors stay usable after close().
+    """
+
+    __slots__ = ()
+
+    def __init__(self, pointer: Any) -> None:
+        self._cdata = ffi.gc(pointer, lib.tenon_weights_release)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all weights in the order of the file."""
+        out = ffi.new("tenon_name_list **")
+        call(lib.tenon_weights_names, self._own(), out)
+        return names_of(out[0])
+
+    def __getitem__(self, name: str) -> Any:
+        """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it. Weights that share a storage in the
+        file share it in memory. After replace a weight has its new elements; tensors from before keep the old ones."""
+        from tenon._from_value import Reader
+
+        out = ffi.new("tenon_value **")
+        try:
+            call(lib.tenon_weights_tensor, self._own(), encoded(name, "the name"), out)
+        except NotFound as error:
+            raise KeyError(error.strerror) from error
+        return Reader().read(ffi.gc(out[0], lib.tenon_value_release))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def replace(self, name: str, tensor: Any) -> None:
+        """Replace the elements of a weight. The element type and the shape must be those of the weight. The strides may be others.
+        Weights that share a storage with this one change with it. The tensor's elements must not change before the last rewrite."""
+        try:
+            call(lib.tenon_weights_replace, self._own(), encoded(name, "the name"), Value(tensor)._cdata)
+        except NotFound as error:
+            raise KeyError(error.strerror) from error
+
+    def rewrite(self, path: Path, *, durability: Durability = "none") -> None:
+        """Write the file that was opened with the replaced weights in it. All other bytes stay as they are, except for checksums.
+
+        path: the whole new file is there then, or what was there before still is. It may be the file that was opened.
+        """
+        options = ffi.new("tenon_weights_rewrite_options *")
+        options.struct_size = ffi.sizeof("tenon_weights_rewrite_options")
+        options.durability = number_of(DURABILITIES, durability, "durability")
+        call(lib.tenon_weights_rewrite, self._own(), path_of(path), options)
+
+    def __repr__(self) -> str:
+        return "<tenon.Weights, closed>" if self.closed else f"<tenon.Weights {list(self.names())}>"
+
+
+def open_weights(
+    path: Path,
+    *,
+    tensors: Tensors = "map",
+    check: Check = "structure",
+    arena: Arena | None = None,
+    mode: Mode = "shared",
+    device: SupportsIndex = 0,
+    device_map: Mapping[str, str] | None = None,
+    max_inflated_nbytes: int = 0,
+    max_records: int = 0,
+    max_depth: int = 0,
+) -> Weights:
+    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd), which is read and not written.
+
+    The options are those of import_module. With tensors="map" the tensors are read-only views of the file, which must not be changed
+    while they are in use. The file may be replaced by a rename.
+    """
+    options = ImportOptions(
+        tensors=tensors,
+        check=check,
+        arena=arena,
+        mode=mode,
+        device=device,
+        device_map=device_map,
+        max_inflated_nbytes=max_inflated_nbytes,
+        max_records=max_records,
+        max_depth=max_depth,
+    )
+    out = ffi.new("tenon_weights **")
+    call(lib.tenon_open_weights, path_of(path), options.struct, out)
+    return Weights(out[0])
