@@ -199,6 +199,16 @@ std::string part_count_text(const ArchiveFacts& facts) {
   return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
 }
 
+void add_oddities(const archive::ZipReader& container, std::vector<std::string>* warnings) {
+  const archive::ZipOddities& odd = container.oddities();
+  if (odd.without_crc > 0)
+    warnings->push_back(
+        format("%" PRIu64 " records have no checksum, the first is \"%s\"", odd.without_crc, odd.first_without_crc.c_str()));
+  if (odd.outside_prefix > 0)
+    warnings->push_back(format("%" PRIu64 " files are not in the archive's folder and are passed over, the first is \"%s\"",
+                               odd.outside_prefix, odd.first_outside_prefix.c_str()));
+}
+
 void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
 
 void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
@@ -230,13 +240,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   facts.why_no_bytecode = of_file(input, facts.why_no_bytecode);
   // An import has told of these already.
   if (facts.root) return facts;
-  const archive::ZipOddities& odd = facts.container->oddities();
-  if (odd.without_crc > 0)
-    facts.warnings.push_back(
-        format("%" PRIu64 " records have no checksum, the first is \"%s\"", odd.without_crc, odd.first_without_crc.c_str()));
-  if (odd.outside_prefix > 0)
-    facts.warnings.push_back(format("%" PRIu64 " files are not in the archive's folder and are passed over, the first is \"%s\"",
-                                    odd.outside_prefix, odd.first_outside_prefix.c_str()));
+  add_oddities(*facts.container, &facts.warnings);
   return facts;
 }
 

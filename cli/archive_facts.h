@@ -84,6 +84,9 @@ struct ArchiveFacts {
 // "12 records", or "3 storages" of a flatbuffer.
 std::string part_count_text(const ArchiveFacts& facts);
 
+// Adds what is odd about the container and no error.
+void add_oddities(const archive::ZipReader& container, std::vector<std::string>* warnings);
+
 // Adds a word to TensorFact::details.
 void add_detail(const std::string& word, std::string* details);
 // Fills in all but the path, the kind and the storage.

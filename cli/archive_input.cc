@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "archive/file_kind.h"
+#include "flatbuffer/flat_tensor_reader.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 
@@ -73,9 +74,19 @@ std::vector<std::string> split_methods(std::string_view text) {
   return names;
 }
 
+std::string detail_of(const Status& status, std::string_view key) {
+  if (status.is_ok()) return {};
+  for (const Detail& detail : status.info()->details) {
+    if (detail.key == key) return detail.value;
+  }
+  return {};
+}
+
 std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd.get()); }
 
 bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }
+
+bool ArchiveInput::is_flat_tensors() const noexcept { return flatbuffer::is_flat_tensor(std::as_bytes(std::span(head))); }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;

@@ -22,12 +22,17 @@ struct ArchiveInput {
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
   bool is_flatbuffer() const noexcept;
+  // Whether the file begins as a file of ExecuTorch's weights (.ptd) does.
+  bool is_flat_tensors() const noexcept;
   // Gives a path to the open file, for functions that open paths alone.
   std::string fd_path() const;
 };
 
 // The names in a list with commas between them.
 std::vector<std::string> split_methods(std::string_view text);
+
+// The detail of an error, or an empty text if the error has none of that name.
+std::string detail_of(const Status& status, std::string_view key);
 
 // Puts the file's name into an error's message, in place of the fd's number.
 Status with_shown_name(const ArchiveInput& input, const Status& status);

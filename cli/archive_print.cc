@@ -41,6 +41,30 @@ Json records_json(const archive::ZipReader& container) {
   return records;
 }
 
+std::string numbers_text(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+std::string storages_text(const std::vector<StorageFact>& storages, const char* sharers) {
+  uint64_t nbytes = 0;
+  uint64_t shared = 0;
+  for (const StorageFact& storage : storages) {
+    nbytes += storage.nbytes;
+    shared += storage.tensors > 1 ? 1 : 0;
+  }
+  return plural_text(storages.size(), "storage", "storages") + ", " + size_text(nbytes) + ", " + count_text(shared) +
+         " of them shared by several " + sharers;
+}
+
+Json storages_json(const std::vector<StorageFact>& storages) {
+  Json list = Json::array();
+  for (const StorageFact& storage : storages)
+    list.push_back({{"dtype", storage.dtype}, {"numel", storage.numel}, {"nbytes", storage.nbytes}, {"tensors", storage.tensors}});
+  return list;
+}
+
 void print_code(const std::vector<CodeFact>& code, bool with_text) {
   if (code.empty()) return;
   print_title("code");

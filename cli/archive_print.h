@@ -2,6 +2,7 @@
 // package of them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ void print_title(const char* text);
 
 void print_records(const archive::ZipReader& container, const char* title);
 Json records_json(const archive::ZipReader& container);
+
+// "[2, 3]".
+std::string numbers_text(const std::vector<int64_t>& numbers);
+
+// "2 storages, 40 B, 1 of them shared by several tensors". `sharers`: what shares them, in the plural.
+std::string storages_text(const std::vector<StorageFact>& storages, const char* sharers);
+Json storages_json(const std::vector<StorageFact>& storages);
 
 // Prints the names of the files and how many lines they have, and their text if it is wanted.
 void print_code(const std::vector<CodeFact>& code, bool with_text);

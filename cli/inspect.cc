@@ -207,7 +207,7 @@ int run_inspect(const InspectOptions& options) {
     return kExitProblem;
   }
   const ArchiveInput& input = opened.value();
-  if (input.is_zip() || input.is_flatbuffer()) return inspect_archive(input, options);
+  if (input.is_zip() || input.is_flatbuffer() || input.is_flat_tensors()) return inspect_archive(input, options);
   if (!options.module.empty()) {
     print_error(input.shown + " is no package of torch.package, which --module is for. Leave out --module");
     return kExitProblem;

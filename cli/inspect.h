@@ -18,6 +18,7 @@ int inspect_descriptor(std::span<const std::byte> bytes, const std::string& sour
 int inspect_name(const share::Filename& filename, bool json);
 int inspect_archive(const ArchiveInput& input, const InspectOptions& options);
 int inspect_package(const ArchiveInput& input, const InspectOptions& options);
+int inspect_weights(const ArchiveInput& input, const InspectOptions& options);
 // Shows the facts of an archive, or of one module of a package.
 int show_archive(const std::string& path, const ArchiveFacts& facts, const InspectOptions& options);
 // Compiles the code of modules, and prints the operators that its bytecode calls.

@@ -1,6 +1,5 @@
 // `tenon inspect` of a module archive, a flatbuffer and a file of torch.save, and of one module of a
 // package.
-#include <algorithm>
 #include <cinttypes>
 #include <string>
 #include <utility>
@@ -12,16 +11,10 @@
 #include "module/kept_bytecode.h"
 #include "module_input.h"
 #include "output.h"
+#include "weights_facts.h"
 
 namespace tenon::cli {
 namespace {
-
-template <typename Numbers>
-std::string list_text(const Numbers& numbers) {
-  std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return "[" + text + "]";
-}
 
 std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : safe_text(path); }
 
@@ -48,19 +41,15 @@ void print_tensors(const ArchiveFacts& facts) {
     table.add({{shown_path(tensor.path)},
                {tensor.kind},
                {is_none ? "None" : tensor.dtype},
-               {is_none ? "" : list_text(tensor.sizes)},
+               {is_none ? "" : numbers_text(tensor.sizes)},
                {is_none ? "" : std::to_string(tensor.nbytes)},
-               {is_strided ? list_text(tensor.strides) : ""},
+               {is_strided ? numbers_text(tensor.strides) : ""},
                {is_strided ? std::to_string(tensor.offset) : ""},
                {is_strided ? std::to_string(tensor.storage) : ""},
                {safe_text(tensor.details)}});
   }
   table.print();
-  const auto shared = std::count_if(facts.storages.begin(), facts.storages.end(), [](const StorageFact& each) { return each.tensors > 1; });
-  uint64_t nbytes = 0;
-  for (const StorageFact& storage : facts.storages) nbytes += storage.nbytes;
-  print_text(plural_text(facts.storages.size(), "storage", "storages") + ", " + size_text(nbytes) + ", " +
-             plural_text(static_cast<uint64_t>(shared), "of them shared by several tensors", "of them shared by several tensors") + "\n");
+  print_text(storages_text(facts.storages, "tensors") + "\n");
 }
 
 void print_members(const ArchiveFacts& facts) {
@@ -148,10 +137,7 @@ void add_tensors_json(const ArchiveFacts& facts, Json* json) {
                        {"details", tensor.details}});
   }
   (*json)["tensors"] = std::move(tensors);
-  Json storages = Json::array();
-  for (const StorageFact& storage : facts.storages)
-    storages.push_back({{"dtype", storage.dtype}, {"numel", storage.numel}, {"nbytes", storage.nbytes}, {"tensors", storage.tensors}});
-  (*json)["storages"] = std::move(storages);
+  (*json)["storages"] = storages_json(facts.storages);
 }
 
 // Null: the archive has no bytecode, or none that can be run, of which a warning tells.
@@ -223,6 +209,7 @@ int show_archive(const std::string& path, const ArchiveFacts& facts, const Inspe
 
 int inspect_archive(const ArchiveInput& input, const InspectOptions& options) {
   if (is_package(input)) return inspect_package(input, options);
+  if (is_weights_file(input)) return inspect_weights(input, options);
   Result<ArchiveFacts> gathered =
       options.module.empty() ? gather_archive(input, archive::Check::kStructure) : Result<ArchiveFacts>(refuse_module_name(input));
   if (gathered.is_ok()) return show_archive(input.shown, gathered.value(), options);

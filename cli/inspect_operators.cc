@@ -9,6 +9,7 @@
 #include "inspect.h"
 #include "module_input.h"
 #include "output.h"
+#include "weights_facts.h"
 
 namespace tenon::cli {
 namespace {
@@ -32,6 +33,7 @@ Result<Names> operators_of_package(const ArchiveInput& input) {
 }
 
 Result<Names> operators_of(const ArchiveInput& input, const InspectOptions& options) {
+  if (is_weights_file(input)) return refuse_weights_option(input, "--ops");
   // Methods are those of one module, which has to be named.
   if (options.module.empty() && options.methods.empty() && is_package(input)) return operators_of_package(input);
   TENON_ASSIGN(const Ref<module::Module> module, import_input(input, options.module, {}));

@@ -122,14 +122,15 @@ void add_commands(CLI::App* app, Options* options) {
       ->option_text("SECONDS");
 
   CLI::App* inspect =
-      add_command(app, options, "inspect", "Show what a module, a package, a file of torch.save, a descriptor or a named file holds",
+      add_command(app, options, "inspect",
+                  "Show what a module, a package, a file of torch.save, an exported program, a descriptor or a named file holds",
                   "tenon inspect model.pt", &options->inspect.json);
   inspect
-      ->add_option(
-          "FILE", options->inspect.what,
-          "A module archive, flatbuffer or package, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: "
-          "/leaf in /dev/shm, "
-          "or a path")
+      ->add_option("FILE", options->inspect.what,
+                   "A module archive, flatbuffer or package, a file of torch.save, an exported program (.pt2), a file of ExecuTorch's "
+                   "weights (.ptd), a file of a descriptor's bytes, - for standard input, or a name: "
+                   "/leaf in /dev/shm, "
+                   "or a path")
       ->required()
       ->option_text(" ");
   inspect->add_flag("--code", options->inspect.code, "Of a module or a package, print its code, too");
@@ -145,10 +146,13 @@ void add_commands(CLI::App* app, Options* options) {
       ->check(check_name)
       ->option_text("NAME");
 
-  CLI::App* verify =
-      add_command(app, options, "verify", "Check every byte, value and line of code of modules, packages and files of torch.save",
-                  "tenon verify model.pt", &options->verify.json);
-  verify->add_option("FILE", options->verify.paths, "Module archives, flatbuffers, packages and files of torch.save; - is standard input")
+  CLI::App* verify = add_command(app, options, "verify",
+                                 "Check every byte, value and line of code of modules, packages, files of torch.save and exported programs",
+                                 "tenon verify model.pt", &options->verify.json);
+  verify
+      ->add_option("FILE", options->verify.paths,
+                   "Module archives, flatbuffers, packages, files of torch.save, exported programs (.pt2) and files of ExecuTorch's "
+                   "weights (.ptd); - is standard input")
       ->required()
       ->option_text("...");
 

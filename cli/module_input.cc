@@ -7,6 +7,7 @@
 #include "archive/file_mapping.h"
 #include "archive/zip_reader.h"
 #include "output.h"
+#include "weights_facts.h"
 
 namespace tenon::cli {
 
@@ -87,6 +88,7 @@ Result<Ref<Module>> import_input(const ArchiveInput& input, const std::string& n
     if (!read.is_ok()) return of_file(input, read.status());
     return read;
   }
+  if (is_weights_file(input)) return refuse_weights_as_module(input);
   if (!name.empty()) return refuse_module_name(input);
   Result<Ref<Module>> imported = module::import_module(input.fd.get(), options);
   if (!imported.is_ok()) return of_file(input, imported.status());

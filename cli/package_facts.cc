@@ -31,13 +31,6 @@ Damage find_damage(const ZipReader& container) {
   return damage;
 }
 
-std::string find_detail(const Status& status, std::string_view key) {
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == key) return detail.value;
-  }
-  return {};
-}
-
 class PackageGatherer {
  public:
   PackageGatherer(const ArchiveInput& input, PackageFacts* facts, Damage damage) noexcept
@@ -66,7 +59,7 @@ class PackageGatherer {
     Status status = read(entry, &found);
     if (status.is_ok()) status = found.why_not_taken;
     if (status.is_ok()) status = damage_of(entry);
-    if (!status.is_ok()) told_.insert(find_detail(status, "record"));
+    if (!status.is_ok()) told_.insert(detail_of(status, "record"));
     fact.wrong = of_module(input_, entry, status);
     if (found.root) describe(found, &fact);
     for (const std::string& warning : found.warnings) {

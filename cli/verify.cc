@@ -1,6 +1,8 @@
-// `tenon verify`: checks module archives, flatbuffers, packages and files of torch.save.
+// `tenon verify`: checks module archives, flatbuffers, packages, files of torch.save and files of
+// weights.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "module_input.h"
 #include "output.h"
 #include "package_facts.h"
+#include "weights_facts.h"
 
 namespace tenon::cli {
 namespace {
@@ -92,11 +95,53 @@ int verify_package(const std::string& path, const ArchiveInput& input, Json* all
   return is_good ? kExitOk : kExitProblem;
 }
 
+Json weights_verdict_json(const std::string& path, const WeightsFacts& facts) {
+  Json json = verdict_json(path, facts.wrong(), facts.warnings);
+  json["weights"] = Json::array();
+  for (const WeightFact& each : facts.weights) {
+    json["weights"].push_back({{"name", each.tensor.path}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
+  }
+  json["records"] = Json::array();
+  for (const Status& each : facts.wrong_records) json["records"].push_back(status_json(each));
+  return json;
+}
+
+void print_weights_verdict(const std::string& shown, const WeightsFacts& facts) {
+  print_warnings(facts.warnings);
+  if (!facts.why_no_weights.is_ok()) print_error(facts.why_no_weights);
+  uint64_t good = 0;
+  for (const WeightFact& each : facts.weights) {
+    good += each.wrong.is_ok() ? 1 : 0;
+    if (!each.wrong.is_ok()) print_error(each.wrong);
+  }
+  for (const Status& each : facts.wrong_records) print_error(each);
+  if (!facts.wrong().is_ok()) {
+    if (good > 0) print_text(good_text(shown) + plural_text(good, "weight", "weights") + format(" of %zu", facts.weights.size()) + "\n");
+    return;
+  }
+  const std::string unchecked = facts.form == WeightsForm::kFlatTensors ? " without checksums" : "";
+  print_text(good_text(shown) + weights_part_text(facts) + unchecked + ", " + plural_text(good, "weight", "weights") + ", " +
+             size_of(*facts.container) + "\n");
+}
+
+// The good weights of a damaged file are counted and not listed, because there may be many.
+int verify_weights(const std::string& path, const ArchiveInput& input, Json* all) {
+  Result<WeightsFacts> gathered = gather_weights(input, archive::Check::kAll);
+  if (!gathered.is_ok()) return report_failure(path, gathered.status(), all);
+  const WeightsFacts& facts = gathered.value();
+  if (all != nullptr)
+    *all = weights_verdict_json(path, facts);
+  else
+    print_weights_verdict(input.shown, facts);
+  return facts.wrong().is_ok() ? kExitOk : kExitProblem;
+}
+
 int verify(const std::string& path, Json* all) {
   Result<ArchiveInput> opened = ArchiveInput::open(path);
   if (!opened.is_ok()) return report_failure(path, opened.status(), all);
   const ArchiveInput& input = opened.value();
-  return is_package(input) ? verify_package(path, input, all) : verify_archive(path, input, all);
+  if (is_package(input)) return verify_package(path, input, all);
+  return is_weights_file(input) ? verify_weights(path, input, all) : verify_archive(path, input, all);
 }
 
 }  // namespace

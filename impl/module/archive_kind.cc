@@ -31,7 +31,8 @@ Status check_is_module(const ZipReader& reader, const std::string& label) {
   } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
     what = "a torch.package archive, which has any number of modules. Open it with tenon_package_open";
   } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
-    what = "a program of torch.export, and no module archive. Save the module by torch.jit.save";
+    what =
+        "a program of torch.export, and no module archive. Open its weights with tenon_open_weights, or save the module by torch.jit.save";
   } else {
     return Status(
         Code::kUnsupported,

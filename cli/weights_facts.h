@@ -1,0 +1,66 @@
+// Gathers what `tenon inspect` and `tenon verify` tell of a file of weights, before anything is
+// printed. Such a file is an exported program (.pt2) or has ExecuTorch's flat tensors (.ptd).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "archive/zip_reader.h"
+#include "archive_facts.h"
+#include "archive_input.h"
+#include "base/status.h"
+
+namespace tenon::cli {
+
+// The containers of docs/format/exported_program.md.
+enum class WeightsForm {
+  kPt2Archive,    // of today's PyTorch
+  kFirstArchive,  // of PyTorch 2.6
+  kFlatTensors,   // of ExecuTorch
+};
+
+struct WeightFact {
+  // The path is the name of the weight. The dtype is empty if the weight cannot be read.
+  TensorFact tensor;
+  Status wrong;  // ok: the weight can be read, and no damage was found
+};
+
+// An archive of torch.save that is a record of the file and has weights.
+struct NestedArchive {
+  std::string record;
+  Ref<archive::ZipReader> reader;
+};
+
+struct WeightsFacts {
+  WeightsForm form = WeightsForm::kPt2Archive;
+  std::string version;                // of the form, as the file has it; empty: it has none
+  Ref<archive::ZipReader> container;  // of a .ptd file: its segments
+  Status why_no_weights;              // ok: the lists of weights can be read
+  std::vector<std::string> programs;
+  std::vector<WeightFact> weights;
+  std::vector<StorageFact> storages;  // each of them once
+  std::vector<NestedArchive> nested;
+  std::vector<Status> wrong_records;  // damaged records of which no other error here tells
+  std::vector<std::string> warnings;
+
+  // The first error of all.
+  const Status& wrong() const noexcept;
+};
+
+// "12 records", or "3 segments" of a .ptd file.
+std::string weights_part_text(const WeightsFacts& facts);
+
+// Tells whether the file is a file of weights.
+bool is_weights_file(const ArchiveInput& input);
+
+// Fails only if the file has no container that can be read. `check` kAll reads every record, which
+// finds those that are damaged. Every message names the file.
+Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check);
+
+// Gives the error for an option of `tenon inspect` that is for modules.
+Status refuse_weights_option(const ArchiveInput& input, const char* option);
+// Gives the error of a command that reads a module.
+Status refuse_weights_as_module(const ArchiveInput& input);
+
+}  // namespace tenon::cli
