@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import SOURCE, read_json, run
 
-PACKAGES = sorted((SOURCE / "tests/golden/package").glob("*/nets.pt"))
+PACKAGES = sorted((SOURCE / "tests/golden/package").glob("*.pt"))
 NEWEST = PACKAGES[-1]
 LITE = SOURCE / "tests/golden/lite/mlp-1.13.1.ptl"
 NET = SOURCE / "tests/golden/module/1.12.1/net.pt"
@@ -41,7 +41,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.stem)
 def test_a_package_is_shown(path: Path) -> None:
     report = read_json("inspect", path)
     inside = records(path)
@@ -113,7 +113,7 @@ def test_a_name_that_fits_nothing_is_told_what_does(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.stem)
 def test_a_good_package(path: Path) -> None:
     done = run("verify", path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -6356,8 +6356,8 @@ extern "C" {
     /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
  in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
  @param[in]  path     borrowed. A .pt2 or a .ptd file. Its contents and not its name decide.
- @param[in]  options  borrowed. They say where the tensors go, as for a module. max_depth and
-                      TENON_IMPORT_DEBUG_TABLES have no effect. NULL means the defaults: read-only
+ @param[in]  options  borrowed. They say where the tensors go, as for a module.
+                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
                       views of the file.
  @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
