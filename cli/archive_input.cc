@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "archive/file_kind.h"
-#include "flatbuffer/flat_tensor_reader.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 
@@ -86,7 +85,7 @@ std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd
 
 bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }
 
-bool ArchiveInput::is_flat_tensors() const noexcept { return flatbuffer::is_flat_tensor(std::as_bytes(std::span(head))); }
+bool ArchiveInput::is_flat_tensors() const noexcept { return archive::is_flat_tensor(std::as_bytes(std::span(head))); }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;

@@ -19,6 +19,7 @@ using namespace std::string_view_literals;
 
 constexpr size_t kFlatbufferAt = 4;
 constexpr std::string_view kFlatbuffer = "PTMF";
+constexpr std::string_view kFlatTensor = "FT01";
 
 constexpr Start kStarts[] = {
     {0, "PYTORCH1"sv, "an archive of a preview of PyTorch 1.0, which no PyTorch since reads"},
@@ -63,6 +64,11 @@ bool is_pickle(std::string_view head) { return head.size() >= 2 && head[0] == '\
 bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   return text.size() >= kFlatbufferAt && text.substr(kFlatbufferAt).starts_with(kFlatbuffer);
+}
+
+bool is_flat_tensor(std::span<const std::byte> head) noexcept {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  return text.size() >= kFlatbufferAt && text.substr(kFlatbufferAt).starts_with(kFlatTensor);
 }
 
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {

@@ -18,5 +18,7 @@ std::string file_kind(std::span<const std::byte> head, uint64_t nbytes);
 
 // Whether a file begins as PyTorch's flatbuffer form does. Eight bytes are enough.
 bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
+// The same of ExecuTorch's file of weights, which has the extension .ptd.
+bool is_flat_tensor(std::span<const std::byte> head) noexcept;
 
 }  // namespace tenon::archive

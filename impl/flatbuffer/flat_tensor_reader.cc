@@ -18,8 +18,6 @@
 
 namespace tenon::flatbuffer {
 
-bool is_flat_tensor(std::span<const std::byte> head) noexcept { return head.size() >= 8 && std::memcmp(head.data() + 4, "FT01", 4) == 0; }
-
 #ifdef TENON_HAS_FLATBUFFERS
 
 namespace {

@@ -33,9 +33,6 @@ struct FlatTensorFile {
   std::vector<FlatTensorEntry> entries;             // no two of one key
 };
 
-// Whether a file begins as a .ptd file does. Eight bytes are enough.
-bool is_flat_tensor(std::span<const std::byte> head) noexcept;
-
 // CORRUPT for a header, a table, a segment or a layout that is broken. UNSUPPORTED for a newer
 // version, and in a build without FlatBuffers. RESOURCE_EXHAUSTED for a table of more than
 // `max_nbytes`.

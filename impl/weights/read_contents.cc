@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "archive/file_kind.h"
-#include "flatbuffer/flat_tensor_reader.h"
 #include "tensor/name.h"
 #include "weights/contents_builder.h"
 
@@ -101,7 +100,7 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
   contents.source = std::move(source);
   std::array<std::byte, 8> head{};
   if (contents.source->nbytes() >= head.size()) TENON_TRY(contents.source->read(0, head.data(), head.size()));
-  Status status = flatbuffer::is_flat_tensor(head) ? read_flat_tensors(options, &contents) : read_archive(options, &contents);
+  Status status = archive::is_flat_tensor(head) ? read_flat_tensors(options, &contents) : read_archive(options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) return contents;
   // Messages of the zip reader name the file already.
