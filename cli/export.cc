@@ -1,6 +1,5 @@
 // `tenon export`: reads a module and writes it again, as an archive with bytecode or without it, or
 // in the flatbuffer form. export_package.cc writes packages.
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,10 +46,7 @@ std::vector<std::string> warnings_of(const module::Package& package, const modul
   return warnings;
 }
 
-bool has_place(const Status& status) {
-  const std::vector<Detail>& details = status.info()->details;
-  return std::any_of(details.begin(), details.end(), [](const Detail& detail) { return detail.key == "file"; });
-}
+bool has_place(const Status& status) { return !detail_of(status, "file").empty(); }
 
 Status write_module(const module::Module& module, const ExportCommandOptions& options, const module::ExportOptions& writing,
                     const ExportFile::Options& filing, module::ExportReport* report) {

@@ -50,7 +50,7 @@ class PackageBuilder {
     if (known != modules_.end()) return add_entry(given, known->second);
     TENON_ASSIGN(ArchiveInput input, ArchiveInput::open(given.path));
     read_nbytes_ += input.nbytes;
-    if (is_package(input)) return add_base(given, std::move(input));
+    if (container_kind(input) == ContainerKind::kPackage) return add_base(given, std::move(input));
     TENON_ASSIGN(const Ref<Module> module, import_input(input, {}, reading_));
     modules_.emplace(given.path, module);
     add_warnings(input.shown, *module);

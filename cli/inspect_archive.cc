@@ -11,7 +11,6 @@
 #include "module/kept_bytecode.h"
 #include "module_input.h"
 #include "output.h"
-#include "weights_facts.h"
 
 namespace tenon::cli {
 namespace {
@@ -208,8 +207,9 @@ int show_archive(const std::string& path, const ArchiveFacts& facts, const Inspe
 }
 
 int inspect_archive(const ArchiveInput& input, const InspectOptions& options) {
-  if (is_package(input)) return inspect_package(input, options);
-  if (is_weights_file(input)) return inspect_weights(input, options);
+  const ContainerKind kind = container_kind(input);
+  if (kind == ContainerKind::kPackage) return inspect_package(input, options);
+  if (kind == ContainerKind::kWeights) return inspect_weights(input, options);
   Result<ArchiveFacts> gathered =
       options.module.empty() ? gather_archive(input, archive::Check::kStructure) : Result<ArchiveFacts>(refuse_module_name(input));
   if (gathered.is_ok()) return show_archive(input.shown, gathered.value(), options);

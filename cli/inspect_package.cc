@@ -44,7 +44,7 @@ void print_modules(const PackageFacts& facts) {
   }
   table.print();
   print_text(plural_text(facts.storages, "storage", "storages") + ", " + size_text(facts.storage_nbytes) + ", " +
-             plural_text(facts.shared_storages, "of them shared by several modules", "of them shared by several modules") + "\n");
+             count_text(facts.shared_storages) + " of them shared by several modules\n");
 }
 
 Json modules_json(const PackageFacts& facts) {

@@ -6,6 +6,7 @@
 
 #include "archive/file_mapping.h"
 #include "archive/zip_reader.h"
+#include "module/archive_kind.h"
 #include "output.h"
 #include "weights_facts.h"
 
@@ -63,13 +64,19 @@ std::set<std::string> storage_records(const PackageArchive& package, const std::
   return names;
 }
 
-bool is_package(const ArchiveInput& input) {
-  if (!input.is_zip()) return false;
+ContainerKind container_kind(const ArchiveInput& input) {
+  if (input.is_flat_tensors()) return ContainerKind::kWeights;
+  if (!input.is_zip()) return ContainerKind::kOther;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
-  if (!source.is_ok()) return false;
-  Result<Ref<archive::ZipReader>> reader = archive::ZipReader::open(std::move(source).value());
-  if (!reader.is_ok()) return false;
-  return reader.value()->has(std::string(module::kPackageExterns)) || reader.value()->has(".data/python_version");
+  if (!source.is_ok()) return ContainerKind::kOther;
+  Result<Ref<archive::ZipReader>> opened =
+      archive::ZipReader::open(std::move(source).value(), archive::Check::kStructure, {}, archive::Prefix::kOptional);
+  if (!opened.is_ok()) return ContainerKind::kOther;
+  const archive::ZipReader& reader = *opened.value();
+  // Only programs can be without a folder around their records.
+  if (!reader.prefix().empty() && module::is_package(reader)) return ContainerKind::kPackage;
+  const bool is_program = module::is_exported_program(reader) && !reader.has("data.pkl");
+  return is_program ? ContainerKind::kWeights : ContainerKind::kOther;
 }
 
 Result<Ref<PackageArchive>> open_package(const ArchiveInput& input, const module::ImportOptions& options) {
@@ -83,12 +90,13 @@ Status refuse_module_name(const ArchiveInput& input) {
 }
 
 Result<Ref<Module>> import_input(const ArchiveInput& input, const std::string& name, const module::ImportOptions& options) {
-  if (is_package(input)) {
+  const ContainerKind kind = container_kind(input);
+  if (kind == ContainerKind::kPackage) {
     Result<Ref<Module>> read = import_packaged(input, name, options);
     if (!read.is_ok()) return of_file(input, read.status());
     return read;
   }
-  if (is_weights_file(input)) return refuse_weights_as_module(input);
+  if (kind == ContainerKind::kWeights) return refuse_weights_as_module(input);
   if (!name.empty()) return refuse_module_name(input);
   Result<Ref<Module>> imported = module::import_module(input.fd.get(), options);
   if (!imported.is_ok()) return of_file(input, imported.status());

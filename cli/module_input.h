@@ -16,8 +16,13 @@ namespace tenon::cli {
 
 // Every message names the file.
 
-// Tells whether the file has the records of a torch.package archive.
-bool is_package(const ArchiveInput& input);
+// What a file with tensors is, as far as its records tell.
+enum class ContainerKind {
+  kOther,
+  kPackage,  // an archive of torch.package
+  kWeights,  // an exported program (.pt2), or ExecuTorch's flat tensors (.ptd)
+};
+ContainerKind container_kind(const ArchiveInput& input);
 Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input, const module::ImportOptions& options);
 
 // `name` is the resource or the id of a module in a package. It is empty for a file that has one

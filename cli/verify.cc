@@ -140,8 +140,9 @@ int verify(const std::string& path, Json* all) {
   Result<ArchiveInput> opened = ArchiveInput::open(path);
   if (!opened.is_ok()) return report_failure(path, opened.status(), all);
   const ArchiveInput& input = opened.value();
-  if (is_package(input)) return verify_package(path, input, all);
-  return is_weights_file(input) ? verify_weights(path, input, all) : verify_archive(path, input, all);
+  const ContainerKind kind = container_kind(input);
+  if (kind == ContainerKind::kPackage) return verify_package(path, input, all);
+  return kind == ContainerKind::kWeights ? verify_weights(path, input, all) : verify_archive(path, input, all);
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ using weights::Weight;
 
 constexpr const char* kFirstProgram = "serialized_exported_program.json";
 constexpr const char* kFirstVersion = "version";
-constexpr const char* kPt2Format = "archive_format";
 constexpr const char* kPt2Version = "archive_version";
 
 Result<Ref<ZipReader>> open_zip(Ref<archive::ZipSource> source) {
@@ -277,16 +276,6 @@ const Status& WeightsFacts::wrong() const noexcept {
 std::string weights_part_text(const WeightsFacts& facts) {
   const uint64_t count = facts.container->records().size();
   return facts.form == WeightsForm::kFlatTensors ? plural_text(count, "segment", "segments") : plural_text(count, "record", "records");
-}
-
-bool is_weights_file(const ArchiveInput& input) {
-  if (input.is_flat_tensors()) return true;
-  if (!input.is_zip()) return false;
-  Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
-  if (!source.is_ok()) return false;
-  Result<Ref<ZipReader>> reader = open_zip(std::move(source).value());
-  if (!reader.is_ok() || reader.value()->has("data.pkl")) return false;
-  return reader.value()->has(kPt2Format) || reader.value()->has(kFirstProgram);
 }
 
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check) {

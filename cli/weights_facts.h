@@ -51,9 +51,6 @@ struct WeightsFacts {
 // "12 records", or "3 segments" of a .ptd file.
 std::string weights_part_text(const WeightsFacts& facts);
 
-// Tells whether the file is a file of weights.
-bool is_weights_file(const ArchiveInput& input);
-
 // Fails only if the file has no container that can be read. `check` kAll reads every record, which
 // finds those that are damaged. Every message names the file.
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check);

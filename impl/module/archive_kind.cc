@@ -28,9 +28,9 @@ Status check_is_module(const ZipReader& reader, const std::string& label) {
     what = "an archive for the lite interpreter alone: it has bytecode and no code. Save the module by torch.jit.save";
   } else if (reader.has("data.pkl")) {
     what = "a torch.save file: tensors without a module. Script or trace the module, and save it by torch.jit.save";
-  } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
+  } else if (is_package(reader)) {
     what = "a torch.package archive, which has any number of modules. Open it with tenon_package_open";
-  } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
+  } else if (is_exported_program(reader)) {
     what =
         "a program of torch.export, and no module archive. Open its weights with tenon_open_weights, or save the module by torch.jit.save";
   } else {
@@ -40,6 +40,10 @@ Status check_is_module(const ZipReader& reader, const std::string& label) {
   }
   return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
 }
+
+bool is_package(const ZipReader& reader) { return reader.has(".data/extern_modules") || reader.has(".data/python_version"); }
+
+bool is_exported_program(const ZipReader& reader) { return reader.has("archive_format") || reader.has("serialized_exported_program.json"); }
 
 Result<int> read_version(const ZipReader& reader) {
   const std::string name = reader.has(".data/version") ? ".data/version" : "version";

@@ -16,6 +16,10 @@ Result<Ref<archive::ZipReader>> open_archive(Ref<archive::ZipSource> source, con
 // message calls the file.
 Status check_is_module(const archive::ZipReader& reader, const std::string& label);
 
+// Whether the records are those of an archive of torch.package, and of torch.export's.
+bool is_package(const archive::ZipReader& reader);
+bool is_exported_program(const archive::ZipReader& reader);
+
 // The number in the record `version`. CORRUPT or UNSUPPORTED names the record.
 Result<int> read_version(const archive::ZipReader& reader);
 
