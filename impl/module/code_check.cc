@@ -77,7 +77,7 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   return found;
 }
 
-// What PyTorch looks at before it gives what stands in the archive to __setstate__.
+// Tells whether PyTorch reads a state of such objects, which it gives to __setstate__.
 bool reads_state(const script::ClassDeclaration& declared) {
   return declared.methods.contains(std::string_view("__getstate__")) && declared.methods.contains(std::string_view("__setstate__"));
 }

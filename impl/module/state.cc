@@ -13,7 +13,7 @@ using value::ValueKind;
 
 namespace {
 
-// What PyTorch looks for before it reads a state.
+// Checks that the class has both methods, for which PyTorch looks before it reads a state.
 Status check_has_state(const ClassBody& body, const std::string& class_name) {
   for (const char* const method : {"__getstate__", "__setstate__"}) {
     if (body.find_method(method) != SIZE_MAX) continue;

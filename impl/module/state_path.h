@@ -23,17 +23,18 @@ struct StatePlace {
   TypeRef type;  // declared; null: nobody declares it
 };
 
-// Where a path below `root` leads in a state; nullopt: it leads into none. NOT_FOUND if that state has no
-// such place.
+// Finds the place in a state to which a path below `root` leads. Gives nullopt if the path leads into
+// no state. NOT_FOUND if that state has no such place.
 Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around, std::string_view path);
 
-// `value` as it can take that place, or INVALID_ARGUMENT. Without a declared type it has the type of what
-// is there; and what a C++ class of PyTorch reads keeps its element type.
+// Gives `value` in the form in which it can take that place. INVALID_ARGUMENT if it cannot: it must fit
+// the declared type, or else the type of the value that is there. A tensor that one of PyTorch's C++
+// classes reads keeps its element type.
 Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path, const ValueRef& value);
-// Of tensors in the state of `object`.
+// Checks the element type of a tensor that takes the place of `held` in the state of `object`.
 Status check_state_tensor(const value::Value& object, const value::Value& held, const value::Value& given, std::string_view path);
 
-// The whole state, with `value` in that place.
+// Gives a copy of the whole state with `value` in that place.
 Result<ValueRef> state_with(const StatePlace& place, ValueRef value);
 
 }  // namespace tenon::module

@@ -21,11 +21,11 @@ struct TensorPlace {
   ValueRef held;
   bool in_state() const noexcept { return index == SIZE_MAX; }
 };
-// In the order of the tree; a shared one is there under each of its paths. A parameter or buffer may be
-// None. RESOURCE_EXHAUSTED beyond a million paths.
+// Lists these places in the order of the tree. A tensor that is shared has a place under each of its
+// paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths.
 Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
 
-// The paths of all states of modules, of objects that are attributes of modules, and of objects in such
+// Lists the paths of all states of modules, of objects that are attributes of modules, and of objects in such
 // states.
 Result<std::vector<std::string>> state_paths(const ValueRef& root, CodeSet* around);
 
