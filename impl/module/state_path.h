@@ -1,6 +1,6 @@
-// Paths to the states of objects and into them: "conv.state", "conv.state[0]", "fc.packed.state[1]['w']".
-// What stands behind "state" is what messages say of a value (value/path.h). Below an object that has a
-// state, "state" always means that.
+// Paths to the states of objects and into them: "conv.state", "conv.state[0]",
+// "fc.packed.state[1]['w']". What stands behind "state" is what messages say of a value
+// (value/path.h). Below an object that has a state, "state" always means that.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ struct StatePlace {
   TypeRef type;  // declared; null: nobody declares it
 };
 
-// Finds the place in a state to which a path below `root` leads. Gives nullopt if the path leads into
-// no state. NOT_FOUND if that state has no such place.
+// Finds the place in a state to which a path below `root` leads. Gives nullopt if the path leads
+// into no state. NOT_FOUND if that state has no such place.
 Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around, std::string_view path);
 
-// Gives `value` in the form in which it can take that place. INVALID_ARGUMENT if it cannot: it must fit
-// the declared type, or else the type of the value that is there. A tensor that one of PyTorch's C++
-// classes reads keeps its element type.
+// Gives `value` in the form in which it can take that place. INVALID_ARGUMENT if it cannot: it must
+// fit the declared type, or else the type of the value that is there. A tensor that one of
+// PyTorch's C++ classes reads keeps its element type.
 Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path, const ValueRef& value);
 // Checks the element type of a tensor that takes the place of `held` in the state of `object`.
 Status check_state_tensor(const value::Value& object, const value::Value& held, const value::Value& given, std::string_view path);

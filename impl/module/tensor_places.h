@@ -21,12 +21,12 @@ struct TensorPlace {
   ValueRef held;
   bool in_state() const noexcept { return index == SIZE_MAX; }
 };
-// Lists these places in the order of the tree. A tensor that is shared has a place under each of its
-// paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths.
+// Lists these places in the order of the tree. A tensor that is shared has a place under each of
+// its paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths.
 Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
 
-// Lists the paths of all states of modules, of objects that are attributes of modules, and of objects in such
-// states.
+// Lists the paths of all states of modules, of objects that are attributes of modules, and of
+// objects in such states.
 Result<std::vector<std::string>> state_paths(const ValueRef& root, CodeSet* around);
 
 }  // namespace tenon::module
