@@ -18,7 +18,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 TENON_CPP_BEGIN
@@ -162,42 +161,7 @@ using Internal = ErrorOf<Code::kInternal>;
 /// A value, or the error that says why there is none. Using the value of a Result that has none
 /// raises its error.
 template <class T>
-class [[nodiscard]] Result {
- public:
-  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
-  Result(const Error& error) : content_(std::in_place_index<1>, error) {}
-
-  bool has_value() const noexcept { return content_.index() == 0; }
-  explicit operator bool() const noexcept { return has_value(); }
-  Code code() const noexcept { return has_value() ? Code::kOk : std::get_if<1>(&content_)->code(); }
-  /// The error. If the call succeeded, this function raises an Error that says so.
-  const Error& error() const& {
-    if (has_value()) raise(Error(Code::kInternal, "there is no error: the call succeeded"));
-    return *std::get_if<1>(&content_);
-  }
-  Error error() && { return std::as_const(*this).error(); }
-
-  T& value() & {
-    if (!has_value()) raise(error());
-    return *std::get_if<0>(&content_);
-  }
-  const T& value() const& {
-    if (!has_value()) raise(error());
-    return *std::get_if<0>(&content_);
-  }
-  T value() && {
-    if (!has_value()) raise(error());
-    return std::move(*std::get_if<0>(&content_));
-  }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
-
- private:
-  std::variant<T, Error> content_;
-};
+class Result;
 
 template <>
 class [[nodiscard]] Result<void> {
@@ -220,6 +184,44 @@ class [[nodiscard]] Result<void> {
 
  private:
   std::optional<Error> error_;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(const Error& error) : outcome_(error) {}
+
+  bool has_value() const noexcept { return value_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  Code code() const noexcept { return outcome_.code(); }
+  /// The error. If the call succeeded, this function raises an Error that says so.
+  const Error& error() const& { return outcome_.error(); }
+  Error error() && { return outcome_.error(); }
+
+  T& value() & {
+    outcome_.value();
+    return *value_;
+  }
+  const T& value() const& {
+    outcome_.value();
+    return *value_;
+  }
+  T value() && {
+    outcome_.value();
+    return std::move(*value_);
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  // There is a value or an error. With a std::variant of both, a compiler would need a second more
+  // for each source file that includes these headers.
+  std::optional<T> value_;
+  Result<void> outcome_;
 };
 
 namespace detail {
