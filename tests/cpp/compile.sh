@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER headers|refused
 #
-# headers: each header of the wrapper alone, by the last compiler, and all together by each compiler, in
-# C++20 with exceptions and without, and in C++23.
+# headers: each header of the wrapper alone, by the last compiler, which has the standard library's
+# headers precompiled, and all together by each compiler, in C++20 with exceptions and without, and in
+# C++23. std_includes.py says which header lacks an include of the standard library.
 # refused: what must not compile does not, for the reason that it should.
 set -euo pipefail
+here="$(dirname "$0")"
 
 cxx=() flags=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -fsyntax-only -x c++)
 wrapper='' what=''
@@ -25,6 +27,8 @@ while (($# > 0)); do
   shift
 done
 [[ -n $wrapper && ${#cxx[@]} -gt 0 ]] || { echo "no compiler, or no wrapper" >&2; exit 2; }
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
 runs=0
 
 compile() { # COMPILER FLAG...: standard input
@@ -34,8 +38,11 @@ compile() { # COMPILER FLAG...: standard input
 
 headers() {
   local compiler header standard mode modes
+  "${TENON_PYTHON:-python3}" -B "$here/std_includes.py" "$wrapper"
+  grep -rhoE '^#include <[a-z_]+>' "$wrapper" | sort -u | grep -v stdfloat >"$scratch/std.hpp"
+  "${cxx[-1]}" -std=c++20 -x c++-header "$scratch/std.hpp" -o "$scratch/std.hpp.gch"
   while IFS= read -r header; do
-    compile "${cxx[-1]}" -std=c++20 <<<"#include <$header>
+    compile "${cxx[-1]}" -std=c++20 -include "$scratch/std.hpp" <<<"#include <$header>
 #include <$header>"
   done < <(cd "$wrapper" && find . -name '*.hpp' -printf '%P\n' | sort)
   ((runs >= 26)) || { echo "only $runs headers found" >&2; exit 1; }
@@ -58,6 +65,8 @@ tenon::Result<tenon::Tensor> through(const tenon::Tensor& tensor) {
 template tenon::Result<tenon::Tensor> through<DLManagedTensor>(const tenon::Tensor&);
 template tenon::Result<tenon::Tensor> through<DLManagedTensorVersioned>(const tenon::Tensor&);
 template class tenon::Result<tenon::Storage>;
+tenon::Code use(tenon::Tensor& tensor);
+tenon::Code use(tenon::Tensor& tensor) { return tensor.try_view_mut<float>().code(); }
 template tenon::Result<std::map<std::string, std::vector<double>>> tenon::Value::try_as<std::map<std::string, std::vector<double>>>() const&;
 tenon::Result<tenon::ExportReport> write(const tenon::Module& module);
 tenon::Result<tenon::ExportReport> write(const tenon::Module& module) {
@@ -70,6 +79,11 @@ tenon::Result<tenon::ExportReport> write(const tenon::Module& module) {
   echo "$runs compilations by ${cxx[*]}"
 }
 
+# What the snippets use. tenon/tenon.hpp would take twice as long.
+snippet_headers='#include <tenon/cpp/connection.hpp>
+#include <tenon/cpp/object.hpp>
+#include <tenon/cpp/descriptor.hpp>
+#include <tenon/cpp/value.hpp>'
 frame_arguments="tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage,"
 frame_arguments+=" tenon::Message& message, tenon::Connection& connection"
 
@@ -102,7 +116,7 @@ check_refused() {
     # Clang stops after 20 errors if it is not told otherwise. Colours would be between the words.
     every_word=(-fno-diagnostics-color)
     if compile "$compiler" -ferror-limit=0 <<<'' 2>/dev/null; then every_word+=(-ferror-limit=0); fi
-    if said=$(compile "$compiler" -std=c++20 "${every_word[@]}" "$@" 2>&1 <<<"#include <tenon/tenon.hpp>
+    if said=$(compile "$compiler" -std=c++20 "${every_word[@]}" "$@" 2>&1 <<<"$snippet_headers
 $bodies"); then
       echo "$compiler takes all of: ${names[*]}" >&2
       exit 1
@@ -129,7 +143,7 @@ all_refused() {
   local compiler said checked=0
   # First that the frame itself compiles: else every refusal below would be worth nothing.
   for compiler in "${cxx[@]}"; do
-    compile "$compiler" -std=c++20 <<<"#include <tenon/tenon.hpp>
+    compile "$compiler" -std=c++20 <<<"$snippet_headers
 $(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || { echo "the frame does not compile" >&2; exit 1; }
   done
   local readonly_words='read-only|cannot assign|cannot be assigned|const-qualified'
@@ -161,15 +175,11 @@ $(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || { echo "the frame does
   check_refused -fno-exceptions
   for compiler in "${cxx[@]}"; do
     # The header itself says so, before anything of a snippet.
-    if said=$(compile "$compiler" -std=c++17 <<<'#include <tenon/tenon.hpp>' 2>&1); then
+    if said=$(compile "$compiler" -std=c++17 -Wfatal-errors <<<'#include <tenon/tenon.hpp>' 2>&1); then
       echo "C++17: $compiler takes it" >&2
       exit 1
     fi
-    runs=$((runs + 1))
     grep -q 'needs C++20' <<<"$said" || { echo "C++17: $compiler refuses it for another reason: $said" >&2; exit 1; }
-    compile "$compiler" -std=c++20 -fno-exceptions -fno-rtti <<<'#include <tenon/tenon.hpp>
-tenon::Code use(tenon::Tensor& tensor);
-tenon::Code use(tenon::Tensor& tensor) { return tensor.try_view_mut<float>().code(); }'
   done
   echo "$checked snippets refused, $runs compilations by ${cxx[*]}"
 }

@@ -7,6 +7,7 @@
 #include <tenon/cpp/value.hpp>
 
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -9,7 +9,9 @@
 #include <tenon/cpp/handle.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 TENON_CPP_BEGIN
 

@@ -6,6 +6,8 @@
 #include <tenon/weak.h>
 #include <tenon/cpp/storage.hpp>
 
+#include <cstdint>
+
 TENON_CPP_BEGIN
 
 /// A weak reference to a storage. It does not keep the storage's bytes alive. A copy refers to the
