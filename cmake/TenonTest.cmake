@@ -56,9 +56,9 @@ function(tenon_compile_test_options target)
   endif()
 endfunction()
 
-# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the compiler's options of the tests and nothing
-# of Tenon's. clang-tidy reads the compile commands and takes no other compiler's precompiled header, so only gcc gets one.
-function(_tenon_precompile_gtest target)
+# _tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): clang-tidy reads the compile
+# commands and takes no other compiler's precompiled header, so only gcc gets one.
+function(_tenon_precompile target)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
   endif()
@@ -70,12 +70,14 @@ function(_tenon_precompile_gtest target)
       CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
   endif()
 endfunction()
+# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the options of
+# the tests.
 file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
 add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
 tenon_compile_test_options(tenon_gtest_headers)
 target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else)
 target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
-_tenon_precompile_gtest(tenon_gtest_headers PRIVATE
+_tenon_precompile(tenon_gtest_headers PRIVATE
   <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem> <fstream> <functional> <map> <memory>
   <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector>)
 
@@ -164,7 +166,26 @@ function(tenon_use_gtest target)
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
   target_link_libraries(${target} PRIVATE GTest::gtest)
-  _tenon_precompile_gtest(${target} REUSE_FROM tenon_gtest_headers)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS" "")
+  if(NOT arg_HEADERS)
+    set(arg_HEADERS tenon_gtest_headers)
+  endif()
+  _tenon_precompile(${target} REUSE_FROM ${arg_HEADERS})
+endfunction()
+
+# The C++ wrapper's headers take seconds to read. A program that uses them gets them precompiled.
+add_library(tenon_wrapper_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
+tenon_link_test(tenon_wrapper_headers "")
+target_link_libraries(tenon_wrapper_headers PRIVATE GTest::gtest)
+target_compile_options(tenon_wrapper_headers PRIVATE -Wno-dangling-else)
+_tenon_precompile(tenon_wrapper_headers PRIVATE <gtest/gtest.h> <tenon/tenon.hpp>)
+
+# tenon_use_wrapper(<target>): for a test that includes tenon/tenon.hpp and not GoogleTest.
+function(tenon_use_wrapper target)
+  tenon_link_test(${target} "")
+  # gcc takes a precompiled header only if the options are the same.
+  target_link_libraries(${target} PRIVATE GTest::gtest)
+  _tenon_precompile(${target} REUSE_FROM tenon_wrapper_headers)
 endfunction()
 
 add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
