@@ -5,9 +5,10 @@
 # -O2. -O3 would make the library a seventh larger and no quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
-# The checks of a sanitizer make optimised code large. These folders would take longer to compile than
-# their tests take to run.
-set(TENON_SANITIZED_O0_FOLDERS cuda value archive bytecode flatbuffer script compile module)
+# The checks of a sanitizer make optimised code large: the compiler would take longer than the tests
+# gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of these
+# folders.
+set(TENON_SANITIZED_O0_FOLDERS cuda value archive object bytecode flatbuffer script compile module weights)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for each
@@ -176,9 +177,11 @@ function(tenon_add_folders)
     if(folder IN_LIST TENON_QUICK_FOLDERS)
       set(small "${TENON_QUICK}")
     endif()
-    if(TENON_SANITIZE AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS)
+    if(TENON_SANITIZE)
       set(small -O0)
-      set(quick -O0)
+      if(folder IN_LIST TENON_SANITIZED_O0_FOLDERS)
+        set(quick -O0)
+      endif()
     endif()
     tenon_take_quick(${folder} sources quick_sources)
 
@@ -240,6 +243,7 @@ function(tenon_add_folders)
   target_compile_options(tenon_capi_quick PRIVATE "${TENON_QUICK}")
   target_compile_options(tenon_capi_modules PRIVATE "${TENON_SMALL}")
   if(TENON_SANITIZE)
+    target_compile_options(tenon_capi PRIVATE -O0)
     target_compile_options(tenon_capi_modules PRIVATE -O0)
   endif()
   foreach(target IN ITEMS tenon_capi tenon_capi_quick tenon_capi_modules)
