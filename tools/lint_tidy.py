@@ -36,11 +36,11 @@ class Unit:
     entry: dict[str, str] | None
 
     def options(self) -> str:
-        """The command, as far as it is the same for all files of a target."""
+        """The command, as far as it is the same for all files of a target and of its quick half."""
         if self.entry is None:
             return ""
         command, _, made = self.entry["command"].partition(" -o ")
-        return command + made.partition(".dir/")[0]
+        return command + made.partition(".dir/")[0].removesuffix("_quick")
 
 
 def included(unity: Path) -> list[Path]:
