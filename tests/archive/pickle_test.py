@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_script_torches
+from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 AGENT = os.environ.get("TENON_TEST_PICKLE_AGENT", "")
@@ -56,7 +56,8 @@ class Case(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.folder = tempfile.TemporaryDirectory(prefix="tenon-pickle-")
         cls.addClassCleanup(cls.folder.cleanup)
-        subprocess.run([TORCHES[cls.torch], "-B", str(HERE / "pickle_maker.py"), cls.folder.name], check=True, cwd=cls.folder.name)
+        done = run_torch(TORCHES[cls.torch], HERE / "pickle_maker.py", cls.folder.name, cwd=cls.folder.name)
+        assert done.returncode == 0, done.stderr
         cls.expected = json.loads((Path(cls.folder.name) / "expected.json").read_text(encoding="utf-8"))
 
     def test_archives_are_written_again_byte_for_byte(self) -> None:

@@ -22,6 +22,7 @@ the page.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import shutil
@@ -36,8 +37,8 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import debug_tables  # noqa: E402 (found by the path above)
 import lowered  # noqa: E402
 import page  # noqa: E402
-from tables import Archive, compare_archives  # noqa: E402
-from torches import SKIPPED, find_script_torch  # noqa: E402
+from tables import Archive, compare_normals, read_normals  # noqa: E402
+from torches import SKIPPED, find_script_torch, run_torch  # noqa: E402
 
 AGENT = os.environ["TENON_COMPILE_AGENT"]
 # PyTorch 1.13 runs these and cannot give their results to Python in these forms, whoever wrote them.
@@ -55,8 +56,7 @@ PROOFS = ["models", "runs", "debug_tables", "switches", "lowered"]
 
 
 def run(python: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [python, "-W", "ignore", "-B", *map(str, arguments)]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return run_torch(python, *arguments, is_merged=True)
 
 
 def ask(tasks: list[list[str | Path]]) -> list[list[str]]:
@@ -181,6 +181,7 @@ def prove_switches(python: str, torch_name: str, folder: Path, names: list[str])
     written = run(python, HERE / "write_switched.py", theirs, *names)
     if written.returncode != 0:
         return [f"PyTorch could not write the models with its switches flipped\n{written.stdout}"]
+    without = {name: read_normals(folder / "plain" / f"{name}.ptl") for name in names}
     wrong = []
     for switch in sorted(entry.name for entry in theirs.iterdir() if entry.is_dir()):
         ours = folder / switch
@@ -190,11 +191,12 @@ def prove_switches(python: str, torch_name: str, folder: Path, names: list[str])
             continue
         n_other = 0
         for name in names:
-            found = compare_archives(ours / f"{name}.ptl", theirs / switch / f"{name}.ptl")
+            mine = read_normals(ours / f"{name}.ptl")
+            found = compare_normals(mine, read_normals(theirs / switch / f"{name}.ptl"))
             if switch == "plain_operators" and name in LOADS_TOO_MUCH[torch_name]:
                 found = [] if found else ["PyTorch's tables are right now"]
             wrong += [f"{name} with {switch}: {text}" for text in found]
-            n_other += bool(compare_archives(ours / f"{name}.ptl", folder / "plain" / f"{name}.ptl"))
+            n_other += bool(compare_normals(mine, without[name]))
         print(f"{switch}: other tables than without it in {n_other} of {len(names)} models")
         if n_other == 0:
             wrong.append(f"{switch} changes nothing")
@@ -214,6 +216,8 @@ def main() -> int:
     python = find_script_torch(torch_name)
     if python is None:
         return SKIPPED
+    # The tables of all models are millions of tuples without cycles.
+    gc.disable()
     with tempfile.TemporaryDirectory(prefix="tenon-compile-") as folder:
         wrong = prove(python, torch_name, given.proofs or PROOFS, given.folder or Path(folder), given.update)
     for line in wrong:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(HERE.parent / "support")]
 
 import make_schema_table  # noqa: E402 (found by the path above)
 from tables import Function, compare, read_functions  # noqa: E402
+from torches import run_torch  # noqa: E402
 
 TARGETS = {"4": "1.8", "5": "1.9", "6": "1.10", "7": "1.10"}
 # The columns of the schema table.
@@ -75,8 +75,7 @@ class Corpus:
 
 def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
     """What run_lowered.py says is wrong, by version and model."""
-    command = [python, "-W", "ignore", "-B", str(HERE / "run_lowered.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_torch(python, HERE / "run_lowered.py", *arguments)
     if done.returncode != 0:
         raise RuntimeError(f"run_lowered.py failed under {python}\n{done.stderr}")
     said = json.loads(done.stdout.splitlines()[-1])
@@ -168,8 +167,7 @@ def prove_unflatten(corpus: Corpus, ask: Ask) -> list[str]:
     folder = corpus.folder / "unflatten"
     theirs = folder / "theirs"
     theirs.mkdir(parents=True, exist_ok=True)
-    command = [corpus.python, "-W", "ignore", "-B", "-c", UNFLATTEN, str(theirs)]
-    done = subprocess.run(command, cwd=HERE, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True, check=False)
+    done = run_torch(corpus.python, "-c", UNFLATTEN, theirs, cwd=HERE, path=[HERE])
     if done.stdout.strip() != "ok":
         return [f"PyTorch could not write unflatten: {done.stdout}{done.stderr}"]
     wrong = []

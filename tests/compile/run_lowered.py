@@ -52,13 +52,18 @@ def judge(ours: Path, expected: Path, tolerance: float) -> str:
 
 
 def backport(theirs: Path, folder: Path, versions: list[str], names: list[str]) -> None:
-    """Lower by PyTorch's own code."""
+    """Lower by PyTorch's own code. PyTorch goes down by one version at a time.
+
+    Each version is made of the one above it, which is what PyTorch does in memory.
+    """
     from torch.jit.mobile import _backport_for_mobile  # an old PyTorch has none
 
-    for version in versions:
-        (folder / version).mkdir(parents=True, exist_ok=True)
-        for name in names:
-            _backport_for_mobile(str(theirs / f"{name}.lite.ptl"), str(folder / version / f"{name}.ptl"), int(version))
+    for name in names:
+        above = theirs / f"{name}.lite.ptl"
+        for version in sorted(versions, key=int, reverse=True):
+            (folder / version).mkdir(parents=True, exist_ok=True)
+            _backport_for_mobile(str(above), str(folder / version / f"{name}.ptl"), int(version))
+            above = folder / version / f"{name}.ptl"
 
 
 def main() -> None:

@@ -308,7 +308,11 @@ def compare_function(ours: Normal, theirs: Normal) -> list[str]:
 
 def compare(ours: list[Function], theirs: list[Function]) -> list[str]:
     """What differs between the tables, each difference as text for a reader; empty if they are equal."""
-    left, right = normalise(ours), normalise(theirs)
+    return compare_normals(normalise(ours), normalise(theirs))
+
+
+def compare_normals(left: dict[str, Normal], right: dict[str, Normal]) -> list[str]:
+    """What compare() says of functions that are normalised already, ours left."""
     differences = [f"{name}: the function is only in ours" for name in left if name not in right]
     differences += [f"{name}: the function is only in theirs" for name in right if name not in left]
     for name in left:
@@ -317,6 +321,11 @@ def compare(ours: list[Function], theirs: list[Function]) -> list[str]:
     if not differences and list(left) != list(right):
         differences.append(f"the functions stand in another order: {list(left)} and {list(right)}")
     return differences
+
+
+def read_normals(path: Path) -> dict[str, Normal]:
+    """The normalised functions of an archive."""
+    return normalise(read_functions(path))
 
 
 def compare_archives(ours: Path, theirs: Path) -> list[str]:

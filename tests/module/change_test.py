@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import zipfile
 
 import kit
@@ -13,34 +11,16 @@ CHECK = kit.HERE / "check_changed.py"
 
 
 class Change(kit.TorchCase):
-    checkers: dict[str, subprocess.Popen[str]]
-
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        # One PyTorch of each version for all questions: to start takes it longer than to answer.
-        cls.checkers = {
-            name: subprocess.Popen([python, "-B", "-W", "ignore", CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for name, python in kit.TORCHES.items()
-        }
         for name, python in kit.TORCHES.items():
             for net in ("a", "b"):
                 kit.run_python(python, kit.HERE / "write_changed.py", cls.folder / name, net)
             kit.run_python(python, "version_archives.py", cls.folder / name / "versions")
 
-    @classmethod
-    def tearDownClass(cls) -> None:
-        for checker in cls.checkers.values():
-            checker.communicate()
-        super().tearDownClass()
-
     def check(self, name: str, *arguments: object) -> None:
-        checker = self.checkers[name]
-        assert checker.stdin is not None and checker.stdout is not None
-        checker.stdin.write("\t".join(map(str, arguments)) + "\n")
-        checker.stdin.flush()
-        answer = next((line for line in checker.stdout if line.startswith("answer: ")), 'answer: "the checker ended"')
-        self.assertEqual(json.loads(answer.removeprefix("answer: ")), "good")
+        kit.run_python(kit.TORCHES[name], CHECK, *map(str, arguments))
 
     def test_weights(self) -> None:
         for name in kit.TORCHES:

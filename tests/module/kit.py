@@ -18,7 +18,7 @@ import page
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_script_torches
+from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -59,14 +59,8 @@ def refusal(*task: str | Path) -> str:
 
 
 def run_python(python: str, *arguments: str | Path) -> str:
-    done = subprocess.run(
-        [python, "-B", "-W", "ignore", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=MODELS,
-        env=os.environ | {"PYTHONPATH": str(MODELS)},
-    )
+    """Runs a program of tests/models, or one that imports from there. What it printed."""
+    done = run_torch(python, *arguments, cwd=MODELS, path=[MODELS])
     assert done.returncode == 0, f"{arguments}:\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -32,7 +32,7 @@ import check_types
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_script_torches
+from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -102,14 +102,15 @@ def ask_agent(cases: list[bytes]) -> list[list[str]]:
 
 def ask_torch(python: str, cases: list[dict]) -> list["str | None"]:
     lines = "".join(json.dumps(case) + "\n" for case in cases)
-    done = subprocess.run([python, "-B", str(HERE / "check_peer.py")], input=lines, capture_output=True, text=True, check=False)
+    done = run_torch(python, HERE / "check_peer.py", given=lines)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(cases), f"PyTorch answered {len(answers)} of {len(cases)}: {done.stderr[-2000:]}"
     return answers
 
 
 def write_archives(python: str, folder: Path) -> list[Path]:
-    subprocess.run([python, "-B", str(MODELS / "write_archives.py"), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    done = run_torch(python, MODELS / "write_archives.py", folder)
+    assert done.returncode == 0, done.stderr
     return sorted(folder.glob("*.pt"))
 
 

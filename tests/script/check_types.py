@@ -5,10 +5,14 @@ The operators and what they take are those of the PyTorch that is asked: schema_
 
 import random
 import re
-import subprocess
+import sys
 from pathlib import Path
 
 import check_cases
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import run_torch
 
 HERE = Path(__file__).resolve().parent
 
@@ -102,7 +106,8 @@ def split(text: str) -> list[str]:
 
 
 def schemas(python: str) -> list[tuple[str, list[str]]]:
-    peer = subprocess.run([python, "-B", str(HERE / "schema_peer.py")], capture_output=True, text=True, check=True)
+    peer = run_torch(python, HERE / "schema_peer.py")
+    peer.check_returncode()
     found = []
     for line in peer.stdout.split("\n")[1:]:
         match = NAME.fullmatch(line)

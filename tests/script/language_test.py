@@ -28,7 +28,7 @@ import language_cases as cases
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_script_torches
+from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 WRITE_MODELS = HERE.parent / "models" / "write_archives.py"
@@ -79,10 +79,10 @@ class Peer:
         On some sources PyTorch crashes, as it reads memory that it never wrote. After thousands of others that memory may happen to let it
         go on.
         """
-        other = Peer(self.python)
-        answer = other.ask(source)
-        other.end()
-        return answer
+        question = json.dumps({"source": source, "arguments": None}) + "\n"
+        done = run_torch(self.python, HERE / "language_peer.py", given=question)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     def end(self) -> None:
         assert self.process.stdin
@@ -254,7 +254,8 @@ def test(name: str, python: str, folder: Path, options: argparse.Namespace) -> i
     report.compare("classes", "classes", class_sources(), agent, peer, GOAL)
     report.compare_values(agent, peer)
     peer.end()
-    subprocess.run([python, "-B", str(WRITE_MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    written = run_torch(python, WRITE_MODELS, folder)
+    assert written.returncode == 0, written.stderr
     report.parse_archives(agent, sorted(folder.glob("*.pt")) + silero_archives())
     agent.end()
     return len(report.faults)

@@ -5,26 +5,23 @@ TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST name them.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import json
 import os
 import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 SKIPPED = 77
+Run = subprocess.CompletedProcess[str]
 # An import would take a second or two each time. If a PyTorch is broken, the test has to fail.
 _LOOK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-# The exit status says that torch.jit refuses. Any other failure means that PyTorch is broken.
+# torch_server.py exits with it if torch.jit refuses.
 _NO_SCRIPT = 3
-_TRY_SCRIPT = f"""
-import io, sys, torch
-try:
-    archive = io.BytesIO()
-    torch.jit.save(torch.jit.script(torch.nn.ReLU()), archive)
-    archive.seek(0)
-    torch.jit.load(archive)
-except Exception as error:
-    print(f"{{type(error).__name__}}: {{error}}")
-    sys.exit({_NO_SCRIPT})
-"""
+_SERVER = Path(__file__).resolve().with_name("torch_server.py")
 
 
 def has_torch(python: str) -> bool:
@@ -42,10 +39,68 @@ def find_torches() -> dict[str, str]:
     return {name: python for name, python in pythons.items() if python and has_torch(python)}
 
 
+class _Server:
+    """A process with one PyTorch, whose children run programs (torch_server.py)."""
+
+    def __init__(self, python: str) -> None:
+        # The thread pools of a BLAS would wait in loops, and the models of the tests are small.
+        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        command = [python, "-W", "ignore", "-B", str(_SERVER)]
+        self.python = python
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | one
+        )
+        # The server ends when its input does. Its CPU time counts only if somebody waits for it.
+        atexit.register(self.process.communicate)
+
+    def run(self, request: dict[str, Any], given: str, is_merged: bool) -> Run:
+        """Runs one program to its end."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with tempfile.TemporaryDirectory(prefix="tenon-torch-") as folder:
+            files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+            for file, text in zip(files, (given, "", ""), strict=True):
+                file.write_text(text, encoding="utf-8")
+            request["files"] = [*map(str, [*files[:2], files[1 if is_merged else 2]])]
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(json.dumps(request).encode() + b"\n")
+                self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"{self.python}: the process with PyTorch ended, see its error")
+            texts = [file.read_text(encoding="utf-8", errors="replace") for file in files[1:]]
+            return subprocess.CompletedProcess(request["arguments"], int(answer), *texts)
+
+
+_servers: dict[str, _Server] = {}
+
+
+def run_torch(
+    python: str,
+    *arguments: str | Path,
+    cwd: str | Path | None = None,
+    path: Sequence[str | Path] = (),
+    given: str = "",
+    is_merged: bool = False,
+) -> Run:
+    """Runs a program in the PyTorch of this Python: a file with arguments, or "-c" and its text.
+
+    The first call imports PyTorch, and each call runs its program in a process that has it already.
+    `path` has folders of modules, and `given` is the text of standard input. With `is_merged`,
+    standard error goes to standard output.
+    """
+    if python not in _servers:
+        _servers[python] = _Server(python)
+    request = {
+        "arguments": [*map(str, arguments)],
+        "cwd": os.getcwd() if cwd is None else str(cwd),
+        "path": [*map(str, path)],
+    }
+    return _servers[python].run(request, given, is_merged)
+
+
 def has_script(python: str) -> bool:
     """Tells whether this PyTorch has TorchScript. If not, it prints why the test is skipped."""
-    command = [python, "-W", "ignore", "-B", "-c", _TRY_SCRIPT]
-    done = subprocess.run(command, check=False, cwd="/", stdout=subprocess.PIPE, text=True)
+    done = run_torch(python, "try_script", cwd="/")
     if done.returncode != _NO_SCRIPT:
         return True
     print(f"{python}: {done.stdout.strip()}\nskipped: this PyTorch has no TorchScript", flush=True)
