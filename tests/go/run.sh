@@ -26,8 +26,11 @@ vet() {
   for folder in "${modules[@]}"; do
     (cd "$folder" && go vet ./...)
   done
-  (cd "$wrapper" && go vet -tags tenon_debug ./...)
 }
+
+# A build with other tags runs cgo again. So vet with tags runs just before the tests with these
+# tags, which use the same output of cgo.
+vet_debug() { (cd "$wrapper" && go vet -tags tenon_debug ./...); }
 
 # For the build tags that vet() has seen already.
 vetted_tests() { tests -vet=off "$@"; }
@@ -51,12 +54,12 @@ case_minimum() {
   export PATH="$root/bin:$PATH"
   [[ "$(go env GOVERSION)" == "$least" ]] || fail "the Go in $root says that it is $(go env GOVERSION), not $least"
   vet
+  vet_debug
   vetted_tests
   echo "ok: $least"
 }
 
-# With the strictest check of what Go memory C gets to see.
-case_test() { GOEXPERIMENT=cgocheck2 vetted_tests; }
+case_test() { vetted_tests; }
 
 # On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it: with the wrapper's tests of it, those that
 # need C's memory.
@@ -64,15 +67,26 @@ case_cuda() {
   export LD_LIBRARY_PATH="$LD_LIBRARY_PATH${go_library_path:+:$go_library_path}"
   cd "$wrapper"
   go test -count=1 -timeout 400s -run CUDA .
+  # The driver of tests/fake_cuda lies in the build folder. On it, these tests use the standard
+  # library that go.race compiled. No one has tried the race detector beside a real driver.
+  local race=()
+  if [[ "$go_library_path" == "$TENON_BUILD_DIR"/* ]]; then race=(-race); fi
   cd "$TENON_SOURCE_DIR/tests/cuda/go"
-  GOEXPERIMENT=cgocheck2 go test -count=1 -timeout 400s ./...
+  GOEXPERIMENT=cgocheck2 go test "${race[@]}" -count=1 -timeout 400s ./...
 }
 
-case_race() { vetted_tests -race; }
+# With the strictest check of what Go memory C gets to see, too. That check and the race detector
+# each compile the whole standard library again, and both are active in one program.
+case_race() { GOEXPERIMENT=cgocheck2 vetted_tests -race; }
 
 case_gogc() { GOGC=1 vetted_tests; }
 
-case_debug() { vetted_tests -short -tags tenon_debug; }
+# These tests have one processor. With two, runtime.GC often loops until a sweeper that the kernel has
+# paused goes on, and that loop took nine tenths of the CPU time here.
+case_debug() {
+  vet_debug
+  GOMAXPROCS=1 vetted_tests -short -tags tenon_debug
+}
 
 # Only the archive can be found, and then no libtenon.so is needed.
 case_static() {

@@ -32,10 +32,12 @@ export CC="$zig cc -target $target ${link[*]}" CXX="$zig c++ -target $target ${l
 # Debian's libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no other of /usr/include is found.
 cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
 # Not optimised, for the compiler is most of this test: to Release the library adds -O2 by itself.
-# Without -O, Zig adds a sanitizer, which is left out.
+# Without -O, Zig adds a sanitizer, which is left out. C has these options too: CMake links a
+# program in C to learn the compiler's name, and Zig would compile the sanitizer's runtime for it.
 quick=(-O0 -fno-sanitize=undefined)
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=None \
-  -DCMAKE_CXX_FLAGS="${quick[*]}" -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
+  -DCMAKE_C_FLAGS="${quick[*]}" -DCMAKE_CXX_FLAGS="${quick[*]}" \
+  -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
   -DTENON_CUDA_INCLUDE_DIR=OFF -DTENON_FLATBUFFERS_INCLUDE_DIR=OFF -DTENON_JSON_INCLUDE_DIR=OFF -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
   -DTENON_UNITY_BATCH=0 \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR" \
