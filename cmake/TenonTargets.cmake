@@ -7,7 +7,7 @@ set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # The checks of a sanitizer make optimised code large: the compiler would take longer than the tests
 # gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of these
-# folders.
+# folders. A fuzzer runs for long, so its build optimises everything.
 set(TENON_SANITIZED_O0_FOLDERS cuda value archive object bytecode flatbuffer script compile module weights)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
@@ -48,7 +48,11 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
-# In a build without either option, as for tests, the quick sources are compiled with the others of
+set(TENON_IS_LITTLE_OPTIMISED OFF)
+if(TENON_SANITIZE AND NOT TENON_SANITIZE MATCHES "fuzzer")
+  set(TENON_IS_LITTLE_OPTIMISED ON)
+endif()
+# In a build without -Os and -O2, as for tests, the quick sources are compiled with the others of
 # their folder.
 set(TENON_HAS_QUICK OFF)
 if(TENON_SANITIZE OR CMAKE_CONFIGURATION_TYPES OR CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
@@ -143,7 +147,7 @@ function(tenon_take_quick folder sources_variable quick_variable)
     if(NOT found)
       message(FATAL_ERROR "TENON_QUICK_${folder}: there is no source ${name}.cc")
     endif()
-    if(TENON_HAS_QUICK AND NOT (TENON_SANITIZE AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS))
+    if(TENON_HAS_QUICK AND NOT (TENON_IS_LITTLE_OPTIMISED AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS))
       list(REMOVE_ITEM rest ${found})
       list(APPEND taken ${found})
     endif()
@@ -184,7 +188,7 @@ function(tenon_add_folders)
     if(folder IN_LIST TENON_QUICK_FOLDERS)
       set(small "${TENON_QUICK}")
     endif()
-    if(TENON_SANITIZE)
+    if(TENON_IS_LITTLE_OPTIMISED)
       set(small -O0)
     endif()
     tenon_take_quick(${folder} sources quick_sources)
@@ -251,7 +255,7 @@ function(tenon_add_folders)
   target_include_directories(tenon_capi_modules PRIVATE capi/src)
   target_compile_options(tenon_capi PRIVATE "${TENON_SMALL}")
   target_compile_options(tenon_capi_modules PRIVATE "${TENON_SMALL}")
-  if(TENON_SANITIZE)
+  if(TENON_IS_LITTLE_OPTIMISED)
     target_compile_options(tenon_capi PRIVATE -O0)
     target_compile_options(tenon_capi_modules PRIVATE -O0)
   endif()
