@@ -24,6 +24,7 @@ constexpr std::string_view kFlatTensor = "FT01";
 constexpr Start kStarts[] = {
     {0, "PYTORCH1"sv, "an archive of a preview of PyTorch 1.0, which no PyTorch since reads"},
     {kFlatbufferAt, kFlatbuffer, "a module in PyTorch's flatbuffer form, and no zip archive: import it as a module"},
+    {kFlatbufferAt, kFlatTensor, "an ExecuTorch file of weights (.ptd): tensors without a module. Open it as weights (tenon_open_weights)"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46"sv,
      "a torch.save file of PyTorch before 1.6: tensors without a module. Save the module by torch.jit.save"},
     {0, "\x1f\x8b"sv, "compressed by gzip: decompress it with gunzip"},

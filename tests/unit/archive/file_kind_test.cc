@@ -22,6 +22,9 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
   const std::string safetensors = std::string("\x40\0\0\0\0\0\0\0", 8) + "{\"w\":{}}";
   const std::vector<Row> rows = {
       {"\x14\x01\x02\x03PTMF", {"flatbuffer", "as a module"}},
+      {"\x14\x01\x02\x03"
+       "FT01",
+       {"ExecuTorch", "tenon_open_weights"}},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", {"Git LFS pointer", "git lfs pull"}},
       {"<!DOCTYPE html><html></html>", {"web page", "download"}},
       {"\xef\xbb\xbf \n<HTML lang=en>", {"web page"}},
