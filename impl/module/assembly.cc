@@ -5,7 +5,6 @@
 
 #include "archive/zip_names.h"
 #include "module/conform.h"
-#include "module/kept_bytecode.h"
 #include "value/walk.h"
 
 namespace tenon::module {
@@ -125,12 +124,24 @@ Status Assembly::set_root(ValueRef root, const char* place) {
   });
 }
 
-Status Assembly::keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder) {
+KeptBytecode::Options Assembly::keeping_options() const {
   KeptBytecode::Options keeping;
-  keeping.finder = finder;
   keeping.check_class = [this](std::string_view name) { return check_class(name); };
   keeping.classes = code_.get();
   keeping.limits = options_.pickle_limits;
+  return keeping;
+}
+
+Status Assembly::keep_program(const bytecode::Program& program, std::string pickle, const std::string& directory,
+                              std::map<std::string, value::StorageValueRef> storages) {
+  TENON_ASSIGN(package_->bytecode,
+               KeptBytecode::of_program(program, std::move(pickle), directory, std::move(storages), root_, keeping_options()));
+  return Status::ok();
+}
+
+Status Assembly::keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder) {
+  KeptBytecode::Options keeping = keeping_options();
+  keeping.finder = finder;
   TENON_ASSIGN(package_->bytecode, KeptBytecode::create(std::move(pickle), directory, root_, keeping));
   return Status::ok();
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,8 +15,10 @@
 
 #include "archive/pickle_to_values.h"
 #include "base/status.h"
+#include "bytecode/program.h"
 #include "module/import.h"
 #include "module/import_storages.h"
+#include "module/kept_bytecode.h"
 #include "module/module.h"
 #include "value/check.h"
 
@@ -56,6 +59,9 @@ class Assembly {
   // `directory`.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
+  // The same for a program of the flatbuffer form. `storages` are those that its record names.
+  Status keep_program(const bytecode::Program& program, std::string pickle, const std::string& directory,
+                      std::map<std::string, value::StorageValueRef> storages);
   // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without
   // it.
   void leave_bytecode(const Status& why);
@@ -65,6 +71,7 @@ class Assembly {
 
  private:
   value::CheckOptions check_options();
+  KeptBytecode::Options keeping_options() const;
 
   std::string label_;
   const ImportOptions& options_;

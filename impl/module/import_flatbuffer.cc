@@ -13,6 +13,7 @@
 #include "module/assembly.h"
 #include "module/code.h"
 #include "module/import_storages.h"
+#include "module/kept_bytecode.h"
 
 namespace tenon::module {
 
@@ -116,7 +117,7 @@ class FlatbufferImporter {
     }
     TENON_ASSIGN(const bytecode::Program program, reader_.program());
     TENON_ASSIGN(const ValueRef record, bytecode::program_value(program));
-    std::map<std::string, StorageValueRef, std::less<>> by_key;
+    KeptBytecode::Storages by_key;
     archive::FromValuesOptions writing;
     writing.record = "bytecode.pkl";
     writing.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
@@ -126,10 +127,8 @@ class FlatbufferImporter {
     };
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(record, writing));
     TENON_TRY(assembly_.keep("the bytecode", pickle.size()));
-    const auto finder = [&by_key](const archive::PickleTree&) -> archive::FindStorage {
-      return [&by_key](const archive::PickledStorage& wanted) -> Result<StorageValueRef> { return by_key.find(wanted.key)->second; };
-    };
-    return assembly_.keep_bytecode({reinterpret_cast<const char*>(pickle.data()), pickle.size()}, kConstantsFolder, finder);
+    return assembly_.keep_program(program, {reinterpret_cast<const char*>(pickle.data()), pickle.size()}, kConstantsFolder,
+                                  std::move(by_key));
   }
 
   ModuleReader reader_;

@@ -81,10 +81,7 @@ Status SlotOrder::check(const ValueRef& root) const {
 
 Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pickle, std::string directory, const ValueRef& root,
                                                                  const Options& options) {
-  std::shared_ptr<KeptBytecode> made(new KeptBytecode());
-  made->pickle_ = std::move(pickle);
-  made->directory_ = std::move(directory);
-  made->limits_ = options.limits;
+  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(pickle), std::move(directory), options.limits));
   Options noting = options;
   noting.finder = [&](const archive::PickleTree& tree) -> archive::FindStorage {
     return [&made = *made, find = options.finder(tree)](const archive::PickledStorage& wanted) -> Result<StorageValueRef> {
@@ -105,14 +102,28 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   bytecode::ReadLimits limits;
   limits.max_nbytes = std::min(limits.max_nbytes, kLeastProgramNbytes + kProgramNbytesPerByte * made->pickle_.size());
   TENON_ASSIGN(const bytecode::Program program, bytecode::read_program(values.root, limits));
+  TENON_TRY(made->take(program, root, options));
+  return std::shared_ptr<const KeptBytecode>(std::move(made));
+}
+
+Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(const bytecode::Program& program, std::string pickle,
+                                                                     std::string directory, Storages storages, const ValueRef& root,
+                                                                     const Options& options) {
+  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(pickle), std::move(directory), options.limits));
+  made->storages_ = std::move(storages);
+  TENON_TRY(made->take(program, root, options));
+  return std::shared_ptr<const KeptBytecode>(std::move(made));
+}
+
+Status KeptBytecode::take(const bytecode::Program& program, const ValueRef& root, const Options& options) {
   bytecode::VerifyOptions verifying;
   verifying.find_arity = compile::find_operator_arity;
   verifying.module = root;
   verifying.classes = options.classes;
   TENON_TRY(bytecode::verify(program, verifying));
-  TENON_ASSIGN(made->slots_, SlotOrder::of(root));
-  made->facts_ = facts_of(program);
-  return std::shared_ptr<const KeptBytecode>(std::move(made));
+  TENON_ASSIGN(slots_, SlotOrder::of(root));
+  facts_ = facts_of(program);
+  return Status::ok();
 }
 
 Result<archive::UnpickledValue> KeptBytecode::values(const Options& options) const {

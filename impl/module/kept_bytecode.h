@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "archive/pickle_reader.h"
@@ -60,11 +61,16 @@ class KeptBytecode {
   // or "bytecode/" in old archives. `root` is the archive's module.
   static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle, std::string directory, const ValueRef& root,
                                                             const Options& options);
+  using Storages = std::map<std::string, value::StorageValueRef>;
+  // Verifies a program whose record `pickle` is, and keeps the record. A program that comes from
+  // another form than the record need not be read from it again. Every storage was saved on the CPU.
+  static Result<std::shared_ptr<const KeptBytecode>> of_program(const bytecode::Program& program, std::string pickle, std::string directory,
+                                                                Storages storages, const ValueRef& root, const Options& options);
 
   const BytecodeFacts& facts() const noexcept { return facts_; }
   const std::string& directory() const noexcept { return directory_; }
   // The storages of the constants by their keys.
-  const std::map<std::string, value::StorageValueRef>& storages() const noexcept { return storages_; }
+  const Storages& storages() const noexcept { return storages_; }
 
   // INVALID_ARGUMENT, with the reason, if it does not fit what an export of the module writes.
   // `version` is that of the archive from which the bytecode came.
@@ -76,7 +82,9 @@ class KeptBytecode {
   Result<bytecode::Program> program() const;
 
  private:
-  KeptBytecode() = default;
+  KeptBytecode(std::string pickle, std::string directory, const archive::PickleLimits& limits)
+      : pickle_(std::move(pickle)), directory_(std::move(directory)), limits_(limits) {}
+  Status take(const bytecode::Program& program, const ValueRef& root, const Options& options);
   Result<archive::UnpickledValue> values(const Options& options) const;
   // The values once more, with the storages that are here.
   Result<archive::UnpickledValue> values_again() const;
@@ -84,7 +92,7 @@ class KeptBytecode {
   std::string pickle_;
   std::string directory_;
   archive::PickleLimits limits_;
-  std::map<std::string, value::StorageValueRef> storages_;
+  Storages storages_;
   bool is_of_cpu_ = true;  // every storage was saved on the CPU
   SlotOrder slots_;
   BytecodeFacts facts_;
