@@ -59,7 +59,8 @@ class Assembly {
   // `directory`.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // The same for a program of the flatbuffer form. `storages` are those that its record names.
+  // Verifies a program of the flatbuffer form and keeps its record. `storages` are those that the
+  // record names.
   Status keep_program(const bytecode::Program& program, std::string pickle, const std::string& directory,
                       std::map<std::string, value::StorageValueRef> storages);
   // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without

@@ -295,8 +295,8 @@ TEST(CudaTorch, ItIsNoMemoryOfTheCpu) {
     EXPECT_EQ(tenon_share_filename(storage, nullptr, nullptr, &name, nullptr), TENON_UNSUPPORTED);
     char byte = 0;
     EXPECT_EQ(tenon_storage_read(storage, 0, &byte, 1, nullptr), TENON_UNSUPPORTED);
-    // It can be a value, which is written to archives through the host. A build without modules has no
-    // values.
+    // The tensor can be a value, which is written to archives through the host. A build without
+    // modules has no values.
     tenon_value* value = nullptr;
     EXPECT_EQ(tenon_value_new_tensor(tensor, &value, nullptr), CUDA_TEST_HAS_MODULES ? TENON_OK : TENON_UNSUPPORTED);
     tenon_value_release(value);

@@ -31,7 +31,7 @@ void insist(bool holds, const char* what, const std::string& more = "") {
   std::abort();
 }
 
-// False for records that no archive can have, such as two of one name.
+// The result is false for records that no archive can have, such as two of one name.
 bool make_archive(std::string_view input, archive::MemorySink* sink) {
   Result<archive::ZipWriter> writer = archive::ZipWriter::create(sink);
   insist(writer.is_ok(), "no archive can be written");
