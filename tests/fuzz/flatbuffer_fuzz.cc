@@ -3,14 +3,13 @@
 // takes the new file, and the module has the same class and the same tensors.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "archive/file_kind.h"
 #include "archive/sink.h"
+#include "fuzz/module_kit.h"
 #include "module/export.h"
 #include "module/import.h"
 #include "module/module.h"
@@ -18,14 +17,9 @@
 namespace {
 
 using namespace tenon;
+using namespace tenon::fuzz;
 using module::Module;
 using module::NamedTensor;
-
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "flatbuffer_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 Result<Ref<Module>> imported(std::span<const std::byte> bytes) {
   module::ImportOptions options;
@@ -35,29 +29,11 @@ Result<Ref<Module>> imported(std::span<const std::byte> bytes) {
   return module::import_module(bytes, nullptr, nullptr, options);
 }
 
-// What the options ask for is good, so only the file can be at fault.
-void check_refused(const Status& status) {
-  const Code code = status.code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code", status.message());
-  require(!status.message().empty(), "a refusal without a message");
-}
-
-// The import takes more modules than the flatbuffer form or the compiler of bytecode can hold.
-void check_not_written(const Status& status) {
-  const Code code = status.code();
-  require(code == Code::kInvalidArgument || code == Code::kUnsupported || code == Code::kCorrupt || code == Code::kResourceExhausted,
-          "an export fails with an unexpected code", status.message());
-  require(!status.message().empty(), "a failed export without a message");
-}
-
-// Reads every byte. The sum only shows that two modules have the same bytes.
 uint64_t read_tensors(const std::vector<NamedTensor>& tensors) {
   uint64_t sum = 0;
   for (const NamedTensor& named : tensors) {
     if (!named.value->is(value::ValueKind::kTensor)) continue;
-    const value::TensorValue& tensor = *named.value->as_tensor();
-    const value::StorageValue& storage = *tensor.storage();
-    for (uint64_t i = 0; i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+    sum += sum_of_bytes(*named.value->as_tensor()->storage());
   }
   return sum;
 }
@@ -67,16 +43,16 @@ void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
   options.form = module::Form::kFlatbuffer;
   archive::MemorySink sink;
   const Status written = module::export_module(module, &sink, options, nullptr);
-  if (!written.is_ok()) return check_not_written(written);
+  if (!written.is_ok()) return demand_refusal(written, true);
   Result<Ref<Module>> again = imported(sink.bytes());
   // A part that many places share is written once for each place, so the new file can be beyond the
   // limits.
   if (again.status().code() == Code::kResourceExhausted) return;
-  require(again.is_ok(), "what was written is refused", again.status().message());
-  require(again.value()->class_name() == module.class_name(), "the class is another one");
+  demand(again.is_ok(), "what was written is refused", again.status().message());
+  demand(again.value()->class_name() == module.class_name(), "the class is another one");
   Result<std::vector<NamedTensor>> found = again.value()->tensors();
-  require(found.is_ok() && found.value().size() == tensors, "there are other tensors");
-  require(read_tensors(found.value()) == sum, "the tensors have other bytes");
+  demand(found.is_ok() && found.value().size() == tensors, "there are other tensors");
+  demand(read_tensors(found.value()) == sum, "the tensors have other bytes");
 }
 
 }  // namespace
@@ -86,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!archive::is_flatbuffer_module(bytes)) return 0;
   Result<Ref<Module>> module = imported(bytes);
   if (!module.is_ok()) {
-    check_refused(module.status());
+    demand_refusal(module.status(), false);
     return 0;
   }
   Result<std::vector<NamedTensor>> tensors = module.value()->tensors();

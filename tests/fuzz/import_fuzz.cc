@@ -7,8 +7,6 @@
 // import_corpus.py makes such an input from an archive.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 
 #include "archive/sink.h"
 #include "archive/zip_writer.h"
+#include "fuzz/module_kit.h"
 #include "module/export.h"
 #include "module/import.h"
 #include "module/module.h"
@@ -23,18 +22,13 @@
 namespace {
 
 using namespace tenon;
+using namespace tenon::fuzz;
 using module::Module;
-
-void insist(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "import_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 // The result is false for records that no archive can have, such as two of one name.
 bool make_archive(std::string_view input, archive::MemorySink* sink) {
   Result<archive::ZipWriter> writer = archive::ZipWriter::create(sink);
-  insist(writer.is_ok(), "no archive can be written");
+  demand(writer.is_ok(), "no archive can be written");
   while (!input.empty()) {
     if (!input.starts_with("@@")) return false;
     const size_t line = std::min(input.find('\n'), input.size());
@@ -59,13 +53,6 @@ Result<Ref<Module>> read_archive(const archive::MemorySink& sink) {
   return module::import_module(sink.bytes(), nullptr, nullptr, options);
 }
 
-void check_typed(const Status& status, bool is_of_export) {
-  const Code code = status.code();
-  const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted ||
-                        (is_of_export && code == Code::kInvalidArgument);
-  insist(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
-}
-
 struct Sum {
   size_t tensors = 0;
   uint64_t bytes = 0;
@@ -78,8 +65,7 @@ Result<Sum> sum_of(const Module& module) {
   sum.tensors = tensors.size();
   for (const module::NamedTensor& named : tensors) {
     if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage()) continue;
-    const value::StorageValue& storage = *named.value->as_tensor()->storage();
-    for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i) sum.bytes += static_cast<uint64_t>(storage.data()[i]);
+    sum.bytes += sum_of_bytes(*named.value->as_tensor()->storage());
   }
   return sum;
 }
@@ -96,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!make_archive(input, &made)) return 0;
   Result<Ref<Module>> module = read_archive(made);
   if (!module.is_ok()) {
-    check_typed(module.status(), false);
+    demand_refusal(module.status(), false);
     return 0;
   }
   Result<Sum> sum = sum_of(*module.value());
@@ -107,14 +93,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   archive::MemorySink sink;
   const Status written = module::export_module(*module.value(), &sink, options, nullptr);
   if (!written.is_ok()) {
-    check_typed(written, true);
+    demand_refusal(written, true);
     return 0;
   }
   Result<Ref<Module>> again = read_archive(sink);
   if (again.status().code() == Code::kResourceExhausted) return 0;
-  insist(again.is_ok(), "what was written is refused", again.status().message());
-  insist(again.value()->class_name() == module.value()->class_name(), "the class is another one");
+  demand(again.is_ok(), "what was written is refused", again.status().message());
+  demand(again.value()->class_name() == module.value()->class_name(), "the class is another one");
   Result<Sum> sum_again = sum_of(*again.value());
-  insist(sum_again.is_ok() && sum_again.value() == sum.value(), "the tensors have other bytes");
+  demand(sum_again.is_ok() && sum_again.value() == sum.value(), "the tensors have other bytes");
   return 0;
 }

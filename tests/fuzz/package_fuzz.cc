@@ -1,58 +1,29 @@
 // libFuzzer target: whatever a package says, opening it, each of its modules and each of its
 // records ends in a typed error or in what can be read to the last byte. A package that can be
 // written again has the same modules.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "archive/sink.h"
+#include "fuzz/module_kit.h"
 #include "module/export_package.h"
 #include "module/package_archive.h"
 
 namespace {
 
 using namespace tenon;
+using namespace tenon::fuzz;
 using module::PackageArchive;
 
-void demand(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "package_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
-
-// A memory file with the bytes. A package is opened by its path.
-class MemoryFile {
- public:
-  MemoryFile(const void* data, size_t nbytes) : fd_(memfd_create("package_fuzz", MFD_CLOEXEC)) {
-    demand(fd_ >= 0 && write(fd_, data, nbytes) == static_cast<ssize_t>(nbytes), "no memory file");
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { close(fd_); }
-  Result<Ref<PackageArchive>> open() const {
-    module::ImportOptions options;
-    options.pickle_limits.max_nbytes = uint64_t{1} << 20;
-    options.pickle_limits.max_depth = 100;  // so that small files reach it
-    options.zip_limits.max_kept_nbytes = uint64_t{1} << 20;
-    options.zip_limits.max_inflated_nbytes = uint64_t{1} << 22;
-    return PackageArchive::open("/proc/self/fd/" + std::to_string(fd_), options);
-  }
-
- private:
-  int fd_;
-};
-
-void demand_refusal(const Status& status) {
-  const Code code = status.code();
-  const bool is_typed =
-      code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted || code == Code::kInvalidArgument;
-  demand(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
+Result<Ref<PackageArchive>> open(const MemoryFile& file) {
+  module::ImportOptions options;
+  options.pickle_limits.max_nbytes = uint64_t{1} << 20;
+  options.pickle_limits.max_depth = 100;  // so that small files reach it
+  options.zip_limits.max_kept_nbytes = uint64_t{1} << 20;
+  options.zip_limits.max_inflated_nbytes = uint64_t{1} << 22;
+  return PackageArchive::open(file.path(), options);
 }
 
 uint64_t read_all(const module::Module& module) {
@@ -61,8 +32,7 @@ uint64_t read_all(const module::Module& module) {
   if (!tensors.is_ok()) return sum;
   for (const module::NamedTensor& named : tensors.value()) {
     if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage()) continue;
-    const value::StorageValue& storage = *named.value->as_tensor()->storage();
-    for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+    sum += sum_of_bytes(*named.value->as_tensor()->storage());
   }
   return sum;
 }
@@ -75,7 +45,7 @@ bool read_modules(PackageArchive& package, uint64_t* sum) {
     if (module.is_ok()) {
       *sum += read_all(*module.value());
     } else {
-      demand_refusal(module.status());
+      demand_refusal(module.status(), true);
       are_good = false;
     }
   }
@@ -86,14 +56,14 @@ bool read_modules(PackageArchive& package, uint64_t* sum) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryFile file(data, size);
-  auto package = file.open();
+  auto package = open(file);
   if (!package.is_ok()) {
-    demand_refusal(package.status());
+    demand_refusal(package.status(), true);
     return 0;
   }
   for (const archive::ZipRecord& record : package.value()->reader().records()) {
     const auto text = package.value()->read_text(record.name);
-    if (!text.is_ok()) demand_refusal(text.status());
+    if (!text.is_ok()) demand_refusal(text.status(), true);
   }
   uint64_t sum = 0;
   const bool are_good = read_modules(*package.value(), &sum);
@@ -102,11 +72,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   archive::MemorySink sink;
   const Status written = module::export_package({}, &sink, options, nullptr);
   if (!written.is_ok()) {
-    demand_refusal(written);
+    demand_refusal(written, true);
     return 0;
   }
   const MemoryFile again(sink.bytes().data(), sink.bytes().size());
-  auto second = again.open();
+  auto second = open(again);
   if (second.status().code() == Code::kResourceExhausted) return 0;
   demand(second.is_ok(), "what was written is refused", second.status().message());
   demand(second.value()->entries().size() <= package.value()->entries().size(), "there are more modules");

@@ -74,7 +74,7 @@ def exit_status(arguments: list[str], path: list[str]) -> int:
 
 
 def serve(request: dict) -> None:
-    """Runs the program of a request in this process, a child of the server, and ends the process."""
+    """Runs the program of a request in this process, a child of the server, and ends it."""
     for descriptor, file in enumerate(request["files"]):
         opened = os.open(file, os.O_WRONLY | os.O_APPEND if descriptor else os.O_RDONLY)
         os.dup2(opened, descriptor)

@@ -1,0 +1,55 @@
+// What the fuzz targets of modules, packages and weights share.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/status.h"
+#include "value/tensor_value.h"
+
+namespace tenon::fuzz {
+
+// Ends the process unless the condition holds. The fuzzer then keeps the input.
+inline void demand(bool holds, const char* what, const std::string& more = "") {
+  if (holds) return;
+  std::fprintf(stderr, "fuzz target: %s: %s\n", what, more.c_str());
+  std::abort();
+}
+
+// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is one of
+// these only where the call has arguments that came from the file.
+inline void demand_refusal(const Status& status, bool may_be_invalid_argument) {
+  const Code code = status.code();
+  const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted ||
+                        (may_be_invalid_argument && code == Code::kInvalidArgument);
+  demand(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
+}
+
+// Reads every byte. The sum only shows that two storages have the same bytes.
+inline uint64_t sum_of_bytes(const value::StorageValue& storage) {
+  uint64_t sum = 0;
+  for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+  return sum;
+}
+
+// A memory file with the bytes, for what is opened by a path.
+class MemoryFile {
+ public:
+  MemoryFile(const void* data, size_t nbytes) : fd_(memfd_create("tenon_fuzz", MFD_CLOEXEC)) {
+    demand(fd_ >= 0 && write(fd_, data, nbytes) == static_cast<ssize_t>(nbytes), "no memory file");
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { close(fd_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+}  // namespace tenon::fuzz
