@@ -180,17 +180,49 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
 
 struct check_held {
   long fds;
+  long guests;
   long mappings;
   size_t heap;
+  char list[2048]; /* of the fds, for the message */
 };
 
-CHECK_UNUSED static long check_count_fds(void) {
+/* Other processes look now and then whether the depot of a name in /dev/shm still has its process, and they ask it for what lies there.
+   Their connections come and go as they like. */
+CHECK_UNUSED static int check_is_guest(int fd) {
+  struct sockaddr_un name;
+  socklen_t length = sizeof(name);
+  int listens = 0;
+  memset(&name, 0, sizeof(name));
+  if (getsockname(fd, (struct sockaddr *)&name, &length) != 0 || name.sun_family != AF_UNIX) return 0;
+  if (strncmp(name.sun_path, "/dev/shm/", 9) != 0) return 0;
+  length = sizeof(listens);
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && !listens;
+}
+
+/* Counts the fds. The guests among them are counted in *guests only. */
+CHECK_UNUSED static long check_list_fds(long *guests, char *list, size_t room) {
   DIR *dir = opendir("/proc/self/fd");
+  struct dirent *entry;
+  size_t used = 0;
   long n = 0;
   CHECK(dir != NULL);
-  while (readdir(dir) != NULL) n++;
+  *guests = 0;
+  if (room > 0) list[0] = '\0';
+  while ((entry = readdir(dir)) != NULL) {
+    const int fd = atoi(entry->d_name);
+    char target[128];
+    const ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target));
+    if (entry->d_name[0] == '.' || fd == dirfd(dir) || length < 0) continue;
+    *(check_is_guest(fd) ? guests : &n) += 1;
+    if (used < room) used += (size_t)snprintf(list + used, room - used, "  %d %.*s\n", fd, (int)length, target);
+  }
   closedir(dir);
-  return n - 3; /* ., .. and the directory itself */
+  return n;
+}
+
+CHECK_UNUSED static long check_count_fds(void) {
+  long guests;
+  return check_list_fds(&guests, NULL, 0);
 }
 
 /* Mappings of memfds. */
@@ -249,7 +281,7 @@ CHECK_UNUSED static struct check_held check_hold(void) {
   library_thread_settle();
   (void)tenon_storage_trim();
   library_thread_settle();
-  held.fds = check_count_fds();
+  held.fds = check_list_fds(&held.guests, held.list, sizeof(held.list));
   held.mappings = check_count_mappings();
 #if CHECK_SANITIZED
   held.heap = 0; /* the sanitizer's own leak check is the better one */
@@ -260,7 +292,8 @@ CHECK_UNUSED static struct check_held check_hold(void) {
 }
 
 CHECK_UNUSED static int check_is_same_held(struct check_held before, struct check_held after, int with_heap) {
-  return before.fds == after.fds && before.mappings == after.mappings && (!with_heap || after.heap <= before.heap);
+  return before.fds == after.fds && after.guests <= before.guests && before.mappings == after.mappings &&
+         (!with_heap || after.heap <= before.heap);
 }
 
 /* Returns what is held in the end. Others may let go a moment after the case is through, so it is looked at again, for five seconds. */
@@ -274,6 +307,7 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
   if (!check_is_same_held(before, after, with_heap)) {
     fprintf(stderr, "%s:%d: %s leaks: fds %ld -> %ld, memfd mappings %ld -> %ld, heap %zu -> %zu\n", file, line, name, before.fds,
             after.fds, before.mappings, after.mappings, before.heap, after.heap);
+    if (before.fds != after.fds || before.guests < after.guests) fprintf(stderr, "fds before:\n%sfds after:\n%s", before.list, after.list);
     fflush(NULL);
     _exit(1);
   }
