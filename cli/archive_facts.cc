@@ -186,9 +186,12 @@ Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
   // What an export would write, of which nothing is written: the files of the code, and what they need.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
   for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
-  Result<std::string> oldest = module::check_resolved(resolved, true);
-  facts->why_not_taken = oldest.status();
-  if (oldest.is_ok()) facts->oldest_pytorch = std::move(oldest).value();
+  Result<module::CodeNeeds> needs = module::check_resolved(resolved, true);
+  facts->why_not_taken = needs.status();
+  if (needs.is_ok()) {
+    facts->oldest_pytorch = std::move(needs.value().oldest_pytorch);
+    facts->partly_refused = std::move(needs.value().partly_refused);
+  }
   facts->why_no_bytecode = facts->root->package().why_no_bytecode;
   facts->warnings = facts->root->package().report.warnings;
   return Status::ok();

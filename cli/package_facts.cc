@@ -62,11 +62,15 @@ class PackageGatherer {
     if (!status.is_ok()) told_.insert(detail_of(status, "record"));
     fact.wrong = of_module(input_, entry, status);
     if (found.root) describe(found, &fact);
-    for (const std::string& warning : found.warnings) {
-      std::vector<std::string>& all = facts_->warnings;
-      if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
-    }
+    add_new(found.warnings, &facts_->warnings);
+    add_new(found.partly_refused, &facts_->partly_refused);
     facts_->modules.push_back(std::move(fact));
+  }
+
+  static void add_new(const std::vector<std::string>& lines, std::vector<std::string>* all) {
+    for (const std::string& line : lines) {
+      if (std::find(all->begin(), all->end(), line) == all->end()) all->push_back(line);
+    }
   }
 
   Status read(const PackageArchive::Entry& entry, ArchiveFacts* found) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "archive_facts.h"
 #include "archive_input.h"
@@ -24,6 +25,14 @@ std::string size_of(const archive::ZipReader& container) { return size_text(cont
 
 Json verdict_json(const std::string& path, const Status& status, const std::vector<std::string>& warnings) {
   return {{"path", path}, {"ok", status.is_ok()}, {"error", error_json(status)}, {"warnings", warnings}};
+}
+
+// Those of `tenon inspect`, which prints the oldest PyTorch, and which calls ask for it.
+template <typename Facts>
+std::vector<std::string> all_warnings(const Facts& facts) {
+  std::vector<std::string> all = facts.warnings;
+  all.insert(all.end(), facts.partly_refused.begin(), facts.partly_refused.end());
+  return all;
 }
 
 // Each of the following returns the exit code. `all`, if it is not null, gets the report, and then
@@ -46,10 +55,10 @@ int verify_archive(const std::string& path, const ArchiveInput& input, Json* all
   if (status.is_ok()) status = facts.why_no_bytecode;
   const int code = status.is_ok() ? kExitOk : kExitProblem;
   if (all != nullptr) {
-    *all = verdict_json(path, status, facts.warnings);
+    *all = verdict_json(path, status, all_warnings(facts));
     return code;
   }
-  print_warnings(facts.warnings);
+  print_warnings(all_warnings(facts));
   if (status.is_ok()) {
     print_text(good_text(input.shown) + part_count_text(facts) + ", " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
                size_of(*facts.container) + "\n");
@@ -60,7 +69,7 @@ int verify_archive(const std::string& path, const ArchiveInput& input, Json* all
 }
 
 Json package_verdict_json(const std::string& path, const PackageFacts& facts) {
-  Json json = verdict_json(path, facts.wrong(), facts.warnings);
+  Json json = verdict_json(path, facts.wrong(), all_warnings(facts));
   json["modules"] = Json::array();
   for (const PackagedModule& each : facts.modules) {
     json["modules"].push_back({{"name", each.name()}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
@@ -80,7 +89,7 @@ int verify_package(const std::string& path, const ArchiveInput& input, Json* all
     *all = package_verdict_json(path, facts);
     return is_good ? kExitOk : kExitProblem;
   }
-  print_warnings(facts.warnings);
+  print_warnings(all_warnings(facts));
   for (const PackagedModule& each : facts.modules) {
     if (each.wrong.is_ok())
       print_text(good_text(input.shown + ": " + each.name()) + plural_text(each.tensors, "tensor", "tensors") + "\n");

@@ -144,7 +144,7 @@ tenon_status tenon_module_warnings(const tenon_module* module, tenon_name_list**
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<NameList>();
-    list->names = tenon::module::import_warnings(*object(module));
+    list->names = tenon::module::module_warnings(*object(module));
     *out = handle<tenon_name_list>(list.release());
     return Status::ok();
   });

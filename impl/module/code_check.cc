@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "module/state_check.h"
@@ -123,15 +124,15 @@ Result<script::Declarations> declarations_of(const Resolved& resolved) {
   return declarations;
 }
 
-Result<std::string> check_resolved(const Resolved& resolved, bool check) {
+Result<CodeNeeds> check_resolved(const Resolved& resolved, bool check) {
   Result<script::Declarations> code = declarations_of(resolved);
   return check_resolved(resolved, &code, check);
 }
 
-Result<std::string> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check) {
+Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check) {
   std::string oldest(reader_of(resolved.version));
   const ClassesFound classes = classes_of(resolved, &oldest);
-  if (!code->is_ok() && !check) return std::string();
+  if (!code->is_ok() && !check) return CodeNeeds{};
   TENON_TRY(code->status());
   const script::Declarations& declarations = code->value();
   TENON_TRY(check_states(declarations, classes));
@@ -146,11 +147,11 @@ Result<std::string> check_resolved(const Resolved& resolved, Result<script::Decl
     // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
     // to nobody here.
     if (check) return status;
-    return std::string();
+    return CodeNeeds{};
   }
   const std::vector<std::string_view>& versions = script::SchemaTable::get().versions();
   for (const auto& [name, span] : uses.operators) at_least(versions[span.first], &oldest);
-  return oldest;
+  return CodeNeeds{std::move(oldest), script::partly_refused_lines(uses)};
 }
 
 }  // namespace tenon::module

@@ -269,7 +269,8 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   TENON_ASSIGN(const std::vector<ExtraFile> extra_files, all_extra_files(module, options, &found));
   TENON_ASSIGN(Resolved resolved, resolve(module, options.file_version));
   Result<script::Declarations> code = declarations_of(resolved);
-  TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
+  TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
+  found.oldest_pytorch = std::move(needs.oldest_pytorch);
 
   if (options.form == Form::kFlatbuffer) {
     found.version = resolved.version;

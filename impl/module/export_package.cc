@@ -335,7 +335,8 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
     TENON_ASSIGN(resolved, resolve_newest(modules));
     const auto is_changed = [](const Ref<CodeSet>& code) { return code->is_changed(); };
     const bool check = options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
-    TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, check));
+    TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, check));
+    found.oldest_pytorch = std::move(needs.oldest_pytorch);
   }
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;

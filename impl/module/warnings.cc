@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "module/code_check.h"
+#include "module/resolve.h"
 #include "module/version.h"
 #include "script/ast_walk.h"
 #include "value/tensor_value.h"
@@ -102,18 +104,27 @@ class Search {
   std::map<std::string, Found> devices_;
 };
 
-}  // namespace
-
-std::vector<std::string> import_warnings(const Module& module) {
+void add_import_warnings(const Module& module, std::vector<std::string>* warnings) {
   const ImportReport& report = module.package().report;
-  if (report.version == 0) return {};
-  std::vector<std::string> warnings = report.warnings;
-  add_dropped(report.dropped, &warnings);
+  warnings->insert(warnings->end(), report.warnings.begin(), report.warnings.end());
+  add_dropped(report.dropped, warnings);
   Search search(*module.object_class().code, report.version);
   for (const std::unique_ptr<CodeFile>& file : module.object_class().code->files()) {
-    if (const Status status = search.look_at(*file); !status.is_ok()) warnings.push_back(status.message());
+    if (const Status status = search.look_at(*file); !status.is_ok()) warnings->push_back(status.message());
   }
-  search.add_found(&warnings);
+  search.add_found(warnings);
+}
+
+}  // namespace
+
+std::vector<std::string> module_warnings(const Module& module) {
+  std::vector<std::string> warnings;
+  if (module.package().report.version != 0) add_import_warnings(module, &warnings);
+  // Module::check() tells what is wrong with a module that cannot be written or whose code no PyTorch takes.
+  Result<Resolved> resolved = resolve(module, 0);
+  if (!resolved.is_ok()) return warnings;
+  Result<CodeNeeds> needs = check_resolved(resolved.value(), false);
+  if (needs.is_ok()) warnings.insert(warnings.end(), needs.value().partly_refused.begin(), needs.value().partly_refused.end());
   return warnings;
 }
 

@@ -94,12 +94,26 @@ Status check_reachable(const Declarations& declarations, std::span<const std::st
   return {};
 }
 
+std::vector<std::string> partly_refused_lines(const Uses& uses) {
+  std::vector<std::string> lines;
+  for (const auto& [sentence, places] : uses.partly_refused) {
+    std::string line = sentence + ", in " + places.first;
+    if (places.count > 1) line += format(" and %zu more", places.count - 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 void add_uses(const Uses& more, Uses* uses) {
   for (const auto& [name, span] : more.operators) {
     const auto [found, is_new] = uses->operators.try_emplace(name, span);
     if (is_new) continue;
     found->second.first = std::max(found->second.first, span.first);
     found->second.last = std::min(found->second.last, span.last);
+  }
+  for (const auto& [sentence, places] : more.partly_refused) {
+    CallPlaces& all = uses->partly_refused.try_emplace(sentence, CallPlaces{places.first, 0}).first->second;
+    all.count += places.count;
   }
   uses->versioned_operators.insert(more.versioned_operators.begin(), more.versioned_operators.end());
   uses->foreign_namespaces.insert(more.foreign_namespaces.begin(), more.foreign_namespaces.end());

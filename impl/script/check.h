@@ -1,7 +1,8 @@
 // Would PyTorch take this code? The check looks at names, attributes, methods and operators, and at the
 // number, the keywords and the types of an operator's arguments (operand_types.h).
 //
-// What is refused here PyTorch refuses too; what is taken here PyTorch may still refuse, mostly for a type. Where PyTorch decides while it
+// What is refused here both PyTorch 1.13 and the newest refuse. What is taken here PyTorch may still refuse, mostly for a type. Calls that
+// one of the two refuses and the other takes are taken and listed (Uses::partly_refused). Where PyTorch decides while it
 // compiles (`if x is None` for an x that is never None), the code that it would leave out is not looked at.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "script/ast.h"
@@ -26,6 +28,11 @@ struct CheckOptions {
   int64_t archive_version = 10;
 };
 
+struct CallPlaces {
+  std::string first;  // "code/__torch__.py:3:12"
+  size_t count = 0;
+};
+
 // What the checked code uses from outside of itself.
 struct Uses {
   // By qualified name ("aten::relu"): the index in SchemaTable::versions() of the oldest and the newest PyTorch that take every call of it.
@@ -35,10 +42,15 @@ struct Uses {
   // Calls among them that compute something else, or are refused, at another version of the archive:
   // "aten::div" of what can be a Tensor. What PyTorch may leave out while it compiles counts too.
   std::set<std::string, std::less<>> versioned_operators;
+  // Calls that PyTorch 1.13 refuses and the newest takes, or the other way round: for each sentence about such calls, where they are.
+  std::map<std::string, CallPlaces, std::less<>> partly_refused;
   // Of the archive, by qualified name.
   std::set<std::string, std::less<>> classes;
   std::set<std::string, std::less<>> functions;
 };
+
+// The same with their places, a line each: "PyTorch 1.13 refuses torch.foo, and PyTorch 2.2 has it, in code/__torch__.py:3:12 and 2 more".
+std::vector<std::string> partly_refused_lines(const Uses& uses);
 
 void add_uses(const Uses& more, Uses* uses);
 

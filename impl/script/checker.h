@@ -135,6 +135,8 @@ class Checker {
   Status types_of_isinstance(const Expr& expr);
   Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
   void used_operator(std::string_view name, VersionSpan versions);
+  void note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span);
+  void note_partly_refused(const Expr& call, std::string sentence);
 
   // checker_operands.cc
   struct Receiver {

@@ -75,6 +75,17 @@ std::string takes_of(Overloads overloads) {
   return text;
 }
 
+// Says that PyTorch `version` refuses a call that `other` takes.
+std::string refusal_of(uint8_t version, const std::string& shown, Overloads listed, uint8_t other) {
+  bool has_operator = false;
+  for (Overload overload; listed.next(&overload);)
+    has_operator = has_operator || (overload.versions.first <= version && version <= overload.versions.last);
+  const std::vector<std::string_view>& versions = SchemaTable::get().versions();
+  const std::string refused = "PyTorch " + std::string(versions[version]) + " refuses " + shown;
+  const std::string taking = ", and PyTorch " + std::string(versions[other]);
+  return has_operator ? refused + " with such arguments" + taking + " takes them" : refused + taking + " has it";
+}
+
 }  // namespace
 
 Status Checker::call(const Expr& expr, Meaning* out) {
@@ -178,6 +189,7 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
     note_versioned_call(name, callee, given);
     // Another version of the archive may mean another operator.
     if (options_.archive_version < 10 && depends_on_archive_version(name)) return {};
+    note_versions(call, shown, listed, span);
     const Expr& written = call.child(0);
     const Receiver self{callee.type, written.kind == ExprKind::kAttribute ? written.child(0).range : call.range};
     return check_operands(call, {&name, 1}, shown, callee.has_self ? &self : nullptr, given, shape, out);
@@ -196,6 +208,23 @@ void Checker::used_operator(std::string_view name, VersionSpan versions) {
   if (is_new) return;
   found->second.first = std::max(found->second.first, versions.first);
   found->second.last = std::min(found->second.last, versions.last);
+}
+
+// `span`: the versions with an overload for such a number and such keywords of arguments.
+void Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span) {
+  const SchemaTable& table = SchemaTable::get();
+  const uint8_t oldest = table.version_of(Torch::kOldest);
+  const uint8_t newest = table.version_of(Torch::kNewest);
+  if (span.first > oldest) note_partly_refused(call, refusal_of(oldest, shown, listed, span.first));
+  if (span.last < newest) note_partly_refused(call, refusal_of(newest, shown, listed, span.last));
+}
+
+void Checker::note_partly_refused(const Expr& call, std::string sentence) {
+  if (uses_ == nullptr || is_quiet()) return;
+  CallPlaces& places = uses_->partly_refused[std::move(sentence)];
+  if (places.count++ > 0) return;
+  const Position at = source_.position(call.range.begin);
+  places.first = format("%s:%u:%u", source_.name().c_str(), at.line, at.column);
 }
 
 Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {

@@ -1,6 +1,7 @@
 // Checks the types of an operator's operands. A call is refused if no overload of PyTorch 1.13 or of
-// the newest PyTorch takes them.
+// the newest PyTorch takes them, and listed (Uses::partly_refused) if only one of the two does.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "script/checker.h"
@@ -12,23 +13,46 @@ namespace {
 using value::Type;
 using value::TypeKind;
 
-// The overloads that take a call of this shape. Those of the newest PyTorch come first.
-std::vector<const Schema*> candidates_of(std::span<const std::string> names, const CallShape& shape) {
-  std::vector<const Schema*> found;
-  const auto consider = [&](std::string_view name, std::span<const Schema* const> schemas) {
+// An overload that takes a call of some shape, and which of the two PyTorch versions have it.
+struct Candidate {
+  const Schema* schema = nullptr;
+  std::array<bool, kTorchCount> is_in{};
+};
+
+// Those of the newest PyTorch come first.
+std::vector<Candidate> candidates_of(std::span<const std::string> names, const CallShape& shape) {
+  std::vector<Candidate> found;
+  const auto consider = [&](std::string_view name, std::span<const Schema* const> schemas, std::array<bool, kTorchCount> is_in) {
     const bool is_aten = name.starts_with("aten::");
     for (const Schema* schema : schemas) {
-      if (std::find(found.begin(), found.end(), schema) == found.end() && accepts(formals_of(*schema, is_aten), shape))
-        found.push_back(schema);
+      const auto same = std::find_if(found.begin(), found.end(), [&](const Candidate& each) { return each.schema == schema; });
+      if (same != found.end()) {
+        for (size_t i = 0; i < kTorchCount; ++i) same->is_in[i] = same->is_in[i] || is_in[i];
+      } else if (accepts(formals_of(*schema, is_aten), shape)) {
+        found.push_back({schema, is_in});
+      }
     }
   };
   const SchemaTable& table = SchemaTable::get();
   for (const std::string& name : names) {
-    consider(name, table.schemas(name, Torch::kNewest));
-    consider(name, source_schemas(name));
-    consider(name, table.schemas(name, Torch::kOldest));
+    consider(name, table.schemas(name, Torch::kNewest), {false, true});
+    consider(name, source_schemas(name), {true, true});
+    consider(name, table.schemas(name, Torch::kOldest), {true, false});
   }
   return found;
+}
+
+std::vector<const Schema*> schemas_of(std::span<const Candidate> candidates) {
+  std::vector<const Schema*> schemas;
+  for (const Candidate& candidate : candidates) schemas.push_back(candidate.schema);
+  return schemas;
+}
+
+std::string refusal_of_types(Torch refusing, const std::string& shown) {
+  const SchemaTable& table = SchemaTable::get();
+  const auto name_of = [&](Torch torch) { return "PyTorch " + std::string(table.versions()[table.version_of(torch)]); };
+  const Torch taking = refusing == Torch::kOldest ? Torch::kNewest : Torch::kOldest;
+  return name_of(refusing) + " refuses " + shown + " with operands of such types, and " + name_of(taking) + " takes them";
 }
 
 std::string with_article(const std::string& type) {
@@ -61,26 +85,38 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   types.reserve(given.size());
   for (const Operand& operand : given) types.push_back({operand.keyword, operand.sure});
   const OperandType receiver{"self", self != nullptr ? self->sure : nullptr};
-  const std::vector<const Schema*> candidates = candidates_of(names, shape);
+  const std::vector<Candidate> candidates = candidates_of(names, shape);
   const bool is_aten = names.front().starts_with("aten::");
   TypeMatch best;
+  std::array<bool, kTorchCount> has_overload{};
+  std::array<bool, kTorchCount> fits{};
   bool any_fits = false;
   bool may_be_several = false;  // results
   value::TypeRef returned;
-  for (const Schema* candidate : candidates) {
-    const TypeMatch match = match_types(*candidate, self != nullptr ? &receiver : nullptr, types, is_aten);
+  for (const Candidate& candidate : candidates) {
+    const Schema& schema = *candidate.schema;
+    const TypeMatch match = match_types(schema, self != nullptr ? &receiver : nullptr, types, is_aten);
+    for (size_t i = 0; i < kTorchCount; ++i) {
+      has_overload[i] = has_overload[i] || candidate.is_in[i];
+      fits[i] = fits[i] || (candidate.is_in[i] && match.mismatches == 0);
+    }
     if (match.mismatches == 0) {
       // The type of the result is known if every overload that PyTorch may take has the same.
-      value::TypeRef type = result_type(*candidate);
+      value::TypeRef type = result_type(schema);
       const bool is_same = type && (!any_fits || (returned && type->equals(*returned)));
       returned = is_same ? std::move(type) : value::TypeRef();
       any_fits = true;
-      may_be_several = may_be_several || candidate->returns.size() > 1;
+      may_be_several = may_be_several || schema.returns.size() > 1;
     } else if (best.mismatches == 0 || match.mismatches < best.mismatches) {
       best = match;
     }
   }
-  if (!any_fits && !candidates.empty()) return wrong_operand(call, shown, self, given, candidates, best);
+  if (!any_fits && !candidates.empty()) return wrong_operand(call, shown, self, given, schemas_of(candidates), best);
+  // A version that has no overload for so many arguments is listed where the number is checked.
+  for (const Torch torch : {Torch::kOldest, Torch::kNewest}) {
+    const auto index = static_cast<size_t>(torch);
+    if (any_fits && has_overload[index] && !fits[index]) note_partly_refused(call, refusal_of_types(torch, shown));
+  }
   // `torch.max(x)` returns one Tensor, and `torch.max(x, 1)` two by name.
   if (any_fits && !may_be_several) out->result_names = {};
   if (returned) {

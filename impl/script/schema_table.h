@@ -58,6 +58,9 @@ class SchemaTable {
   // The place of "1.9" in versions(). Nothing: the table does not know it.
   std::optional<uint8_t> find_version(std::string_view version) const noexcept;
 
+  // The place of one of the two in versions().
+  uint8_t version_of(Torch torch) const noexcept { return columns_[static_cast<size_t>(torch)]; }
+
   VersionSpan all_versions() const noexcept { return {0, static_cast<uint8_t>(versions_.size() - 1)}; }
 
   // Of "aten::relu". Empty: there is none.

@@ -68,6 +68,13 @@ static void from_a_file(void) {
   OK(tenon_module_warnings(built, &warnings, ERR));
   names_are(warnings, NULL, 0);
   tenon_name_list_release(warnings);
+  OK(tenon_module_define(built, "def attend(self, x: Tensor) -> Tensor:\n  return torch.scaled_dot_product_attention(x, x, x)\n", ERR));
+  OK(tenon_module_check(built, ERR)); /* the newest PyTorch takes it */
+  OK(tenon_module_warnings(built, &warnings, ERR));
+  CHECK_EQ(tenon_name_list_count(warnings), 1);
+  CHECK(strstr(tenon_name_list_get(warnings, 0), "PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in ") !=
+        NULL);
+  tenon_name_list_release(warnings);
   tenon_module_release(built);
 
   OK(tenon_import_module(path, NULL, &module, ERR));

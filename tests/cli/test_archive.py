@@ -201,3 +201,19 @@ def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
     words = " ".join(done.stdout.split())
     assert words.startswith("warning: PyTorch does not take this code, which is as it was: code/")
     assert "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in words
+
+
+def test_verify_tells_what_only_some_versions_take(tmp_path: Path) -> None:
+    path = tmp_path / "new.pt"
+    with zipfile.ZipFile(GOOD[-1]) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.namelist():
+            data = old.read(entry)
+            if entry.endswith(".py"):
+                data = re.sub(rb"(def forward\(.*?-> .*?:\n)", rb"\1    _s = torch.symeig(torch.zeros([2, 2]))\n", data, flags=re.S)
+            new.writestr(entry, data)
+    done = run("verify", path)
+    assert done.returncode == 0 and ": good: " in done.stdout
+    (warning,) = read_json("verify", path)["warnings"]
+    assert re.match(r"PyTorch 2\.\d+ refuses torch\.symeig, and PyTorch 1\.13 has it, in code/__torch__.*:\d+:\d+", warning)
+    assert "warning: " + warning in " ".join(done.stdout.split()), done
+    assert read_json("inspect", path)["warnings"] == []

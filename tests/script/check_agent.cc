@@ -4,7 +4,8 @@
 //   its name
 //
 // Answers, with tabs between: "taken <oldest> <newest or -> <because of, or -> <versioned operators> <foreign namespaces>", lists joined by
-// commas, or "refused <one-line message>" and "excerpt" lines that begin with "|".
+// commas, and for each sentence about calls that one PyTorch of two refuses a line that begins with "~"; or "refused <one-line message>"
+// and "excerpt" lines that begin with "|".
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -82,6 +83,7 @@ int main() {
     const Requirements needs = requirements(uses);
     std::cout << "taken\t" << or_dash(needs.oldest_torch) << '\t' << or_dash(needs.newest_torch) << '\t' << or_dash(needs.because_of)
               << '\t' << joined(needs.versioned_operators) << '\t' << joined(needs.foreign_namespaces) << '\n';
+    for (const std::string& line : partly_refused_lines(uses)) std::cout << '~' << line << '\n';
   }
   return 0;
 }

@@ -87,12 +87,12 @@ def agent_case(files: dict[str, str], roots: list[str], version: int = 10, const
 
 
 def ask_agent(cases: list[bytes]) -> list[list[str]]:
-    """For each case its answer's fields; a refusal has the excerpt as the last."""
+    """For each case its answer's fields. A refusal ends with the excerpt, and "taken" with what one of two PyTorch versions refuses."""
     done = subprocess.run([os.environ["TENON_SCRIPT_CHECK_AGENT"]], input=b"".join(cases), capture_output=True, check=False)
     assert done.returncode == 0, f"the agent ended with {done.returncode}: {done.stderr.decode()[-2000:]}"
     answers: list[list[str]] = []
     for line in done.stdout.decode().split("\n"):
-        if line.startswith("|"):
+        if line.startswith(("|", "~")):
             answers[-1].append(line[1:])
         elif line:
             answers.append(line.split("\t"))
@@ -122,25 +122,34 @@ def silero() -> list[Path]:
 
 
 class Report:
-    def __init__(self) -> None:
+    def __init__(self, release: str) -> None:
         self.problems: list[str] = []
         self.refused_by_both: Counter = Counter()
         self.refused_by_torch: Counter = Counter()
+        self.refused_by_this_alone: Counter = Counter()
         self.missed: list[str] = []
         self.taken = 0
+        self.release = release
 
     def compare(self, kind: str, what: str, torch: "str | None", agent: list[str]) -> None:
         refused = agent[0] == "refused"
+        refused_here = self.refused_here(agent)
         if torch is None:
             self.taken += 1
-            if refused:
-                self.problems.append(f"{what}: PyTorch takes it, and the checker says: " + "\n  ".join(agent[1:]))
+            if refused or refused_here:
+                self.problems.append(f"{what}: PyTorch takes it, and the checker says: " + "\n  ".join(refused_here or agent[1:]))
             return
         self.refused_by_torch[kind] += 1
         if refused:
             self.refused_by_both[kind] += 1
+        elif refused_here:
+            self.refused_by_this_alone[kind] += 1
         else:
             self.missed.append(f"{what}: {torch.splitlines()[0]}")
+
+    def refused_here(self, agent: list[str]) -> list[str]:
+        """What the checker takes, and lists as refused by this PyTorch."""
+        return [line for line in agent if line.startswith(f"PyTorch {self.release} refuses ")]
 
     def share(self) -> float:
         return self.refused_by_both.total() / max(self.refused_by_torch.total(), 1)
@@ -148,7 +157,7 @@ class Report:
 
 def check_models(programs: list[Program], report: Report) -> None:
     for program, answer in zip(programs, ask_agent([program.case() for program in programs]), strict=True):
-        if answer[0] != "taken":
+        if answer[0] != "taken" or report.refused_here(answer):
             report.problems.append(f"{program.path.name}: refused, and PyTorch wrote it: " + "\n  ".join(answer[1:]))
 
 
@@ -189,22 +198,31 @@ def main() -> int:
     if not found:
         return status
     problems = []
+    operators = {name: check_types.schemas(python) for name, python in found.items()}
     for name, python in found.items():
-        report = Report()
+        release, listed = operators[name]
+        report = Report(release)
         with tempfile.TemporaryDirectory(prefix="tenon-check-") as folder:
             paths = write_archives(python, Path(folder)) + silero()
             programs = [Program(path) for path in paths]
             check_models(programs, report)
             check_methods(python, "by hand", check_cases.methods(), report)
             check_methods(python, "names on paths", check_random.methods(arguments.mutants, random.Random(arguments.seed)), report)
-            calls = check_types.methods(python, arguments.calls, random.Random(arguments.seed))
+            calls = check_types.methods(listed, arguments.calls, random.Random(arguments.seed))
             check_methods(python, "operands' types", calls, report)
+            for other, (_, foreign) in operators.items():
+                if other != name:
+                    calls = check_types.methods(foreign, arguments.calls // 4, random.Random(arguments.seed))
+                    check_methods(python, "another PyTorch's operators", calls, report)
             check_mutants(python, programs, arguments.mutants, random.Random(arguments.seed), report)
         refused = report.refused_by_torch.total()
         print(f"{name}: {len(programs)} programs; of {refused} that PyTorch refuses the checker refuses {report.share():.1%}")
         print(f"  taken by PyTorch: {report.taken}")
         for kind, number in sorted(report.refused_by_torch.items()):
-            print(f"  {kind}: {report.refused_by_both[kind]} of {number}")
+            alone = report.refused_by_this_alone[kind]
+            print(f"  {kind}: {report.refused_by_both[kind]} of {number}, and {alone} that are listed as refused by this PyTorch alone")
+        if len(found) > 1 and not report.refused_by_this_alone.total():
+            report.problems.append("no call is listed as refused by this PyTorch alone")
         if arguments.verbose:
             print("\n".join(f"  missed: {text}" for text in report.missed))
         if refused < 300:

@@ -105,7 +105,8 @@ def split(text: str) -> list[str]:
     return [*words, word.strip()] if word.strip() else words
 
 
-def schemas(python: str) -> list[tuple[str, list[str]]]:
+def schemas(python: str) -> tuple[str, list[tuple[str, list[str]]]]:
+    """Gives the release ("1.13") and its operators, each with what it takes."""
     peer = run_torch(python, HERE / "schema_peer.py")
     peer.check_returncode()
     found = []
@@ -113,7 +114,8 @@ def schemas(python: str) -> list[tuple[str, list[str]]]:
         match = NAME.fullmatch(line)
         if match and match["name"].startswith(("aten::", "prim::")) and "..." not in line and "__torch__" not in line:
             found.append((match["name"], split(match["arguments"])))
-    return found
+    release = ".".join(peer.stdout.split("\n")[0].split(".")[:2])
+    return release, found
 
 
 def operand(kind: str, rng: random.Random) -> str:
@@ -152,9 +154,8 @@ def call(name: str, arguments: list[str], rng: random.Random) -> str:
     return f"{callee}({', '.join(positional + keywords)})"
 
 
-def methods(python: str, count: int, rng: random.Random) -> list[str]:
+def methods(listed: list[tuple[str, list[str]]], count: int, rng: random.Random) -> list[str]:
     parameters = ", ".join(f"v{i}: {kind}" for i, kind in enumerate(TYPES))
-    listed = schemas(python)
     made = []
     for _ in range(count):
         name, arguments = rng.choice(listed)

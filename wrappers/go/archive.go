@@ -519,7 +519,8 @@ func (m *Module) ImportReport() (ImportReport, error) {
 	}, err
 }
 
-// Warnings are what the import that gave this root found remarkable, one line each.
+// Warnings lists what is remarkable about a module, one line each: calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other
+// way round, and what an import found, such as operators that have another meaning in the archive's version than today.
 func (m *Module) Warnings() ([]string, error) {
 	var list *C.tenon_name_list
 	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {

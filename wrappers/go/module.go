@@ -167,8 +167,8 @@ func (m *Module) Same(other *Module) bool {
 	return own.Same(others)
 }
 
-// Check checks the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. The error
-// of bad code has the details "file", "line", "column" and "excerpt".
+// Check checks the code as an export does: names, operators, and the numbers, keywords and types of arguments. The error of bad code has the
+// details "file", "line", "column" and "excerpt". A call that only some versions of PyTorch take is no error: Warnings lists it.
 func (m *Module) Check() error {
 	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_check(pointer, failure)

@@ -476,10 +476,14 @@ TENON_API tenon_status tenon_module_import_report(const tenon_module *module,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists what an import found remarkable, in one line each. Examples are records that an export does
- * not write again, code that cannot be parsed, tensors that were saved on another device, and
- * operators that have another meaning in the archive's version than today.
- * @param[in]  module  borrowed, a module that an import function returned.
+ * Lists what is remarkable about a module, in one line each. For every module these are the calls
+ * that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way round: "PyTorch 1.13
+ * refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:3:12".
+ * A module that an import function returned also has the lines of its import. Examples are
+ * records that an export does not write again, code that cannot be parsed, tensors that were saved
+ * on another device, and operators that have another meaning in the archive's version than today.
+ * A module with code that tenon_module_check refuses has no lines about calls.
+ * @param[in]  module  borrowed.
  * @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
  *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.

@@ -116,6 +116,32 @@ TEST(CheckCalls, WhatAProgramNeeds) {
   EXPECT_EQ(requirements(of_gone).newest_torch, "1.13");
 }
 
+TEST(CheckCalls, WhatOneVersionRefusesIsListed) {
+  const auto lines_of = [](const std::string& body, int64_t version = 10) {
+    Uses uses;
+    CheckOptions options;
+    options.archive_version = version;
+    EXPECT_TRUE(check_code(method(body + "\nreturn x"), 0, &uses, options).is_ok()) << body;
+    return partly_refused_lines(uses);
+  };
+  using Lines = std::vector<std::string>;
+  const std::string newest(SchemaTable::get().versions().back());
+  EXPECT_EQ(lines_of("y = torch.relu(x)"), Lines());
+  EXPECT_EQ(lines_of("y = torch.scaled_dot_product_attention(x, x, x)\nz = torch.scaled_dot_product_attention(x, x, x)"),
+            Lines{"PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:26:9 and 1 more"});
+  EXPECT_EQ(lines_of("y = torch.symeig(x)"),
+            Lines{"PyTorch " + newest + " refuses torch.symeig, and PyTorch 1.13 has it, in code/__torch__.py:26:9"});
+  EXPECT_EQ(lines_of("y = torch.mean(x, dtype=6)"), Lines());
+  EXPECT_EQ(lines_of("y = torch.squeeze(x, [0, 1])"), Lines{"PyTorch 1.13 refuses torch.squeeze with operands of such types, and PyTorch " +
+                                                            newest + " takes them, in code/__torch__.py:26:9"});
+  EXPECT_EQ(lines_of("y = torch._sparse_mm(x, x, \"sum\")"),
+            Lines{"PyTorch 1.13 refuses torch._sparse_mm with such arguments, and PyTorch 2.2 takes them, in code/__torch__.py:26:9"});
+  // An operator of an old archive is upgraded.
+  EXPECT_EQ(lines_of("y = torch.linspace(0., 1.)", 3), Lines());
+  // PyTorch leaves this out.
+  EXPECT_EQ(lines_of("if False:\n  y = torch.symeig(x)"), Lines());
+}
+
 TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
   for (const char* name : {"ConstantMKLDNNTensor()", "FusionGroup(x)", "TensorExprGroup(x)", "MKLDNNHardTanh(x)", "ConstantChunk(x)",
                            "BroadcastMKLDNNTensors(x, x)", "profile(x)", "PythonOp(x)", "DifferentiableGraph(x)"}) {

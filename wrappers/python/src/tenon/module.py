@@ -380,7 +380,10 @@ class Module(Managed):
         return LoadResult(names_of(missing[0]), names_of(unexpected[0]))
 
     def check(self) -> None:
-        """Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked."""
+        """Check the code as an export does: names, operators, and the numbers, keywords and types of arguments.
+
+        A call that only some versions of PyTorch take is no error: see `warnings`.
+        """
         call(lib.tenon_module_check, self._own())
 
     def opnames(self, methods: Sequence[str] | str | None = None) -> list[str]:
@@ -423,7 +426,11 @@ class Module(Managed):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the import found remarkable, one line each: operators that mean something else at this version than today."""
+        """What is remarkable about this module, one line each.
+
+        These are calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way round, and what an import found,
+        such as operators that have another meaning in the archive's version than today.
+        """
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_module_warnings, self._own(), out)
         return names_of(out[0])

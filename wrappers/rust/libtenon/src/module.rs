@@ -259,7 +259,8 @@ impl Module {
         Ok(LoadReport { missing: list(missing), unexpected: list(unexpected) })
     }
 
-    /// Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked.
+    /// Check the code as an export does: names, operators, and the numbers, keywords and types of arguments. A call that only some
+    /// versions of PyTorch take is no error, see [`Module::warnings`].
     pub fn check(&self) -> Result<()> {
         // SAFETY: self keeps it; the lock keeps changes away.
         tree::look(|| check(|err| unsafe { sys::tenon_module_check(self.as_raw(), err) }))
@@ -332,7 +333,8 @@ impl Module {
         tree::look(|| Value::new(|out, err| unsafe { sys::tenon_module_constants(self.as_raw(), out, err) }))?.items()
     }
 
-    /// What the import found remarkable, one line each; of a module that no import gave, nothing.
+    /// What is remarkable about this module, one line each: calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other
+    /// way round, and what an import found, such as operators that have another meaning in the archive's version than today.
     pub fn warnings(&self) -> Result<Vec<String>> {
         // SAFETY: as above.
         tree::look(|| Ok(names(make(|out, err| unsafe { sys::tenon_module_warnings(self.as_raw(), out, err) })?)))

@@ -195,7 +195,8 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
   /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
-  /// arguments. The error has the same details as that of define.
+  /// arguments. The error has the same details as that of define. A call that only some versions of
+  /// PyTorch take is no error: try_warnings lists it.
   Result<void> try_check() const {
     return detail::call([&](tenon_error** err) { return tenon_module_check(get(), err); });
   }
@@ -250,7 +251,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<ImportReport> try_import_report() const {
     return detail::fill<ImportReport>([&](ImportReport* out, tenon_error** err) { return tenon_module_import_report(get(), out, err); });
   }
-  /// Gives the warnings of that import, one line each.
+  /// Lists what is remarkable about the module, one line each: calls that PyTorch 1.13 refuses and
+  /// the newest PyTorch takes, or the other way round, and what an import found, such as operators
+  /// that have another meaning in the archive's version than today.
   Result<std::vector<std::string>> try_warnings() const;
 
   /// Gives the qualified name of its class.
