@@ -128,7 +128,9 @@ Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
     }
     return builder_.refuse("how many items " + with_article(*base->type) + " has is not known here, and a tuple has a fixed number");
   }
-  return builder_.unsupported("Tenon does not compile this call of " + std::string(name) + "() yet");
+  std::string text = std::string(name) + format("() takes one argument, and gets %zu", given.size());
+  if (name == "dict") text += ". PyTorch runs this call, and makes a dict of the first alone";
+  return builder_.unsupported(text);
 }
 
 }  // namespace tenon::compile

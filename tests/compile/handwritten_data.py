@@ -877,3 +877,28 @@ program(
     "Tuple[Tensor, Tensor, Tensor, Tensor]",
     "return (torch.max(x, 0).values, torch.sort(x).indices, torch.complex(x, x).real, torch.complex(x, x + 1).imag)",
 )
+program(
+    "tensors_shifted_in_place",
+    "List[Tensor]",
+    """
+    y = torch.add(x, 8).to(3)
+    z = y
+    y <<= 1
+    y >>= torch.ones([1], dtype=3)
+    w = (y << 2) + (y >> 1)
+    y ^= z
+    y |= w
+    y &= 7
+    return [y, z, w]
+    """,
+)
+program("dict_of_two_dicts", "Dict[str, int]", "return dict(d, {'q': n})", refused="dict() takes one argument, and gets 2")
+program(
+    "dicts_of_pairs_that_change",
+    "Dict[str, int]",
+    """
+    e = dict([("k", n), ("m", 2)])
+    e["new"] = n
+    return dict(e)
+    """,
+)
