@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
 
 #include "module/class_graph.h"
 #include "script/class_parts.h"
@@ -10,7 +13,20 @@ namespace tenon::module {
 
 namespace {
 
+constexpr std::string_view kConstantTable = "CONSTANTS";
 constexpr std::string_view kConstant = "CONSTANTS.c";
+
+// The first parts of all names that mean a definition or a constant. Empty: any name may.
+std::vector<std::string_view> first_parts_of(const CodeSet& code) {
+  std::vector<std::string_view> parts = {kConstantTable};
+  for (const std::unique_ptr<CodeFile>& file : code.files()) {
+    const std::string_view qualifier = file->qualifier();
+    if (qualifier.empty()) return {};
+    const std::string_view part = qualifier.substr(0, qualifier.find('.'));
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  return parts;
+}
 
 // Which statements of a class declare its submodules, by class: those the objects below know better.
 Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body, Mentions* mentions,
@@ -52,9 +68,10 @@ Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition) 
   } else {
     ranges.push_back(text.item->range);
   }
+  const std::vector<std::string_view> first_parts = first_parts_of(code);
   std::map<std::string_view, Definition*> outer;
   for (const script::Range range : ranges) {
-    for (const std::string& used : script::used_names(*text.file, range)) {
+    for (const std::string& used : script::used_names(*text.file, range, first_parts)) {
       if (used.starts_with(kConstant)) {
         size_t index = 0;
         const std::string_view digits = std::string_view(used).substr(kConstant.size());

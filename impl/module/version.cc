@@ -55,14 +55,16 @@ using Used = std::array<bool, kVersioned.size()>;
 // By their names alone, which costs little. `x.div(y)` may be a method of the archive, and counts.
 Used named_operators(const script::Function& function) {
   Used used{};
-  const auto note = [&](std::string_view name) {
-    for (size_t i = 0; i < kVersioned.size(); ++i) used[i] = used[i] || kVersioned[i].name == name;
+  const auto find = [](std::string_view name) {
+    return std::find_if(kVersioned.begin(), kVersioned.end(), [&](const VersionedOperator& each) { return each.name == name; });
   };
+  const auto note = [&](std::string_view name) { used[static_cast<size_t>(find(name) - kVersioned.begin())] = true; };
   script::AstVisitor visitor;
   visitor.expression = [&](const Expr& expr) {
     if (expr.kind == ExprKind::kBinary && expr.op == script::Operator::kDiv) note("div");
     if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kAttribute) return;
-    if (!script::dotted_name(expr.child(0)).starts_with("__torch__.")) note(expr.child(0).text);
+    const std::string_view name = expr.child(0).text;
+    if (find(name) != kVersioned.end() && !script::dotted_name(expr.child(0)).starts_with("__torch__.")) note(name);
   };
   visitor.statement = [&](const Stmt& statement) {
     if (statement.kind != StmtKind::kAugAssign || statement.op != script::Operator::kDiv) return;

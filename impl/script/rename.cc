@@ -11,7 +11,7 @@ namespace {
 // Every dotted name of a piece of code that is no local variable's.
 class DottedNames {
  public:
-  explicit DottedNames(Range range) : range_(range) {}
+  DottedNames(Range range, std::span<const std::string_view> first_parts) : range_(range), first_parts_(first_parts) {}
 
   void item(const Item& item) {
     if (item.class_def != nullptr) {
@@ -29,36 +29,47 @@ class DottedNames {
   }
 
  private:
-  // The sorted variables of each function and comprehension around the current expression.
-  using Names = std::vector<std::vector<std::string_view>>;
+  // A function or comprehension around the current expression. Its variables are collected and sorted when somebody first asks for one.
+  struct Scope {
+    const Function* function = nullptr;  // null: a comprehension, whose variables are in `bound` from the start
+    std::vector<std::string_view> bound;
+    bool is_sorted = false;
 
-  void enter(std::vector<std::string_view> bound) {
-    std::sort(bound.begin(), bound.end());
-    locals_.push_back(std::move(bound));
+    bool has(std::string_view name) {
+      if (!is_sorted) {
+        if (function != nullptr) {
+          for (const Param& param : function->params) bound.push_back(param.name);
+          for (const Stmt* stmt : function->body) collect(*stmt, bound);
+        }
+        std::sort(bound.begin(), bound.end());
+        is_sorted = true;
+      }
+      return std::binary_search(bound.begin(), bound.end(), name);
+    }
+  };
+
+  bool is_local(std::string_view name) {
+    return std::any_of(scopes_.begin(), scopes_.end(), [&](Scope& scope) { return scope.has(name); });
   }
-  void leave() { locals_.pop_back(); }
-  bool is_local(std::string_view name) const {
-    return std::any_of(locals_.begin(), locals_.end(),
-                       [&](const auto& bound) { return std::binary_search(bound.begin(), bound.end(), name); });
+
+  bool is_wanted(std::string_view first_part) const {
+    return first_parts_.empty() || std::find(first_parts_.begin(), first_parts_.end(), first_part) != first_parts_.end();
   }
 
   // A function's variables are its own everywhere in it, before they are set too.
   void function(const Function& function) {
-    std::vector<std::string_view> bound;
     for (const Param& param : function.params) {
       if (param.annotation != nullptr) type(*param.annotation);
       if (param.default_value != nullptr) expr(*param.default_value);
-      bound.push_back(param.name);
     }
     if (function.returns != nullptr) type(*function.returns);
     if (function.type_comment != nullptr) {
       for (const Expr* param : function.type_comment->params) type(*param);
       if (function.type_comment->returns != nullptr) type(*function.type_comment->returns);
     }
-    for (const Stmt* stmt : function.body) collect(*stmt, bound);
-    enter(std::move(bound));
+    scopes_.push_back({&function, {}, false});
     for (const Stmt* stmt : function.body) this->stmt(*stmt);
-    leave();
+    scopes_.pop_back();
   }
 
   static void collect_target(const Expr& target, std::vector<std::string_view>& bound) {
@@ -96,10 +107,10 @@ class DottedNames {
 
   // No variable is ever meant in a type.
   void type(const Expr& expr) {
-    Names none;
-    std::swap(locals_, none);
+    std::vector<Scope> none;
+    std::swap(scopes_, none);
     this->expr(expr);
-    std::swap(locals_, none);
+    std::swap(scopes_, none);
   }
 
   void expr(const Expr& expr) {
@@ -107,7 +118,7 @@ class DottedNames {
     while (root->kind == ExprKind::kAttribute) root = root->children[0];
     if (root->kind == ExprKind::kName) {
       const bool within = expr.range.begin >= range_.begin && expr.range.end <= range_.end;
-      if (within && !is_local(root->text)) found_.push_back(&expr);
+      if (within && is_wanted(root->text) && !is_local(root->text)) found_.push_back(&expr);
       return;
     }
     if (expr.kind == ExprKind::kAttribute) return this->expr(*root);
@@ -123,9 +134,9 @@ class DottedNames {
     const size_t target = expr.children.size() - 2;
     collect_target(expr.child(target), bound);
     this->expr(expr.child(target + 1));
-    enter(std::move(bound));
+    scopes_.push_back({nullptr, std::move(bound), false});
     for (size_t i = 0; i <= target; ++i) this->expr(expr.child(i));
-    leave();
+    scopes_.pop_back();
   }
 
   void call(const Expr& expr) {
@@ -139,12 +150,13 @@ class DottedNames {
   }
 
   Range range_;
-  Names locals_;
+  std::span<const std::string_view> first_parts_;
+  std::vector<Scope> scopes_;
   std::vector<const Expr*> found_;
 };
 
-std::vector<const Expr*> names_in(const File& file, Range range) {
-  DottedNames names(range);
+std::vector<const Expr*> names_in(const File& file, Range range, std::span<const std::string_view> first_parts = {}) {
+  DottedNames names(range, first_parts);
   const std::span<const Item> items = file.items();
   auto item = std::partition_point(items.begin(), items.end(), [&](const Item& each) { return each.range.end <= range.begin; });
   for (; item != items.end() && item->range.begin < range.end; ++item) names.item(*item);
@@ -175,9 +187,9 @@ std::string renamed(const File& file, Range range, const NewNames& names) {
   return made;
 }
 
-std::vector<std::string> used_names(const File& file, Range range) {
+std::vector<std::string> used_names(const File& file, Range range, std::span<const std::string_view> first_parts) {
   std::vector<std::string> names;
-  for (const Expr* use : names_in(file, range)) names.push_back(dotted_name(*use));
+  for (const Expr* use : names_in(file, range, first_parts)) names.push_back(dotted_name(*use));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

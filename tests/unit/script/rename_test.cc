@@ -93,6 +93,9 @@ TEST(Rename, UsedNames) {
   EXPECT_EQ(used_names(*file, file->items()[0].extent),
             (std::vector<std::string>{"CONSTANTS.c0", "Tensor", "__torch__.A", "int", "torch.add"}));
   EXPECT_EQ(used_names(*file, file->items()[1].extent), (std::vector<std::string>{"ops.my.op"}));
+  const std::vector<std::string_view> first_parts = {"CONSTANTS", "__torch__"};
+  EXPECT_EQ(used_names(*file, file->items()[0].extent, first_parts), (std::vector<std::string>{"CONSTANTS.c0", "__torch__.A"}));
+  EXPECT_EQ(used_names(*file, file->items()[1].extent, first_parts), std::vector<std::string>());
 }
 
 }  // namespace
