@@ -139,13 +139,21 @@ class FlatbufferImporter {
   std::map<value::StorageKey, uint32_t> keys_;  // the place of each storage in the file
 };
 
-}  // namespace
-
-Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
+Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
   TENON_ASSIGN(ModuleReader reader, ModuleReader::open(*source, options.pickle_limits));
   // DeviceFiller knows the storages of a file by this prefix.
   Ref<ZipReader> storages = ZipReader::of_ranges(std::move(source), reader.storages(), "data/");
   return FlatbufferImporter(std::move(reader), std::move(storages), label, options).run();
+}
+
+}  // namespace
+
+Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
+  const std::string name = source->name();
+  Result<Ref<Module>> module = read_flatbuffer_module(std::move(source), label, options);
+  if (module.is_ok() || !module.status().message().starts_with("the flatbuffer")) return module;
+  // ModuleReader does not say which file it reads.
+  return Status(module.status().code(), name + ": " + module.status().message()).with_details_of(module.status());
 }
 
 }  // namespace tenon::module

@@ -87,7 +87,9 @@ static void flatbuffers(void) {
   tenon_module_release(read);
   /* One more byte of the root's offset, and the root is beyond the file. */
   bytes.data[2] = 1;
-  FAILS(TENON_CORRUPT, tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  FAILS_RAW(TENON_CORRUPT, TENON_CORRUPT, tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  CHECK(strncmp(tenon_error_message(check_error), "archive in memory: the flatbuffer is broken", 43) == 0);
+  tenon_error_release(check_error);
   free(bytes.data);
   report = report_of(module, &options);
   CHECK_EQ(report.bytecode_functions, 2);
