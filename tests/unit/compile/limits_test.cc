@@ -104,20 +104,21 @@ TEST(CompileLimits, ALongMethodNeedsNoStack) {
 }
 
 double seconds_of(const std::string& code) {
-  double best = 1e9;
-  for (int i = 0; i < 3; ++i) {
-    const double begin = cpu_seconds();
-    Result<bytecode::Program> program = compiled(code);
-    best = std::min(best, cpu_seconds() - begin);
-    EXPECT_TRUE(program.is_ok()) << program.status().message();
-  }
-  return best;
+  const double begin = cpu_seconds();
+  Result<bytecode::Program> program = compiled(code);
+  EXPECT_TRUE(program.is_ok()) << program.status().message();
+  return cpu_seconds() - begin;
 }
 
-// Four times as much code takes at most eight times as long.
+// Four times as much code takes at most eight times as long. Other work on the machine disturbs a measurement, so the best of three pairs
+// counts, and the first pair is enough if it is good.
 void expect_linear(const std::string& small_code, const std::string& large_code) {
-  const double small = seconds_of(small_code);
-  const double large = seconds_of(large_code);
+  double small = 0;
+  double large = 0;
+  for (int tries = 0; tries < 3 && (tries == 0 || large > 8 * small); ++tries) {
+    small = seconds_of(small_code);
+    large = seconds_of(large_code);
+  }
   EXPECT_LE(large, 8 * small) << small << " s, and " << large << " s for four times as much code";
 }
 
