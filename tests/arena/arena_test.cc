@@ -277,7 +277,7 @@ TEST(Arena, FiguresAddUp) {
     std::vector<std::pair<tenon_storage*, uint64_t>> live;
     std::vector<std::pair<tenon_message*, uint64_t>> lent;  // opened anew here, for their storages are gone
     uint64_t peak = 0;
-    for (int step = 0; step < (kSanitized ? 1500 : 4000) && fault::g_failures == 0; ++step) {
+    for (int step = 0; step < (kSanitized ? 800 : 4000) && fault::g_failures == 0; ++step) {
       const uint64_t what = random() % 8;
       if (what < 4) {
         tenon_storage_options options = born_in(arena);
@@ -334,7 +334,7 @@ TEST(Arena, ThreadsAtOnce) {
     for (uint64_t id = 0; id < 4; ++id) {
       threads.emplace_back([arena, id] {
         std::mt19937_64 random(id);
-        for (int round = 0; round < 500; ++round) {
+        for (int round = 0; round < (kSanitized ? 150 : 500); ++round) {
           tenon_storage* storage = new_in(arena, 1 + random() % 100'000, id, kPatienceNs);
           std::this_thread::yield();
           CHECK(names::shows_pattern(storage, id));

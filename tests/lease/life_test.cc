@@ -355,7 +355,7 @@ TEST(Life, SentOftenAndToMany) {
 
 TEST(Life, ManyLeasesOfAKilledBorrower) {
   IN_CHILD([] {
-    constexpr size_t kMany = 100'000;
+    constexpr size_t kMany = kSanitized ? 20'000 : 100'000;
     tenon_arena* arena = new_arena(16 * kMiB);
     Agent borrower;
     const Link link(&borrower);

@@ -96,10 +96,12 @@ TEST_F(Flood, OneClientsFloodIsServedInTurnWithTheOthers) {
   });
   ASSERT_TRUE(started.wait());
   const Client good(socket());
-  const double slowest = slowest_answer(good, 500);
+  // The flood takes a processor of its own until the last answer.
+  constexpr int kAnswers = MANAGER_TEST_SLOW ? 100 : 500;
+  const double slowest = slowest_answer(good, kAnswers);
   EXPECT_GE(slowest, 0);
   EXPECT_LT(slowest, static_cast<double>(kAtOnce.count()) * 1000);
-  std::printf("beside a flood the slowest of 500 answers took %.1f ms\n", slowest / 1000);
+  std::printf("beside a flood the slowest of %d answers took %.1f ms\n", kAnswers, slowest / 1000);
   EXPECT_EQ(flood.end(SIGKILL), 1000 + SIGKILL);
 }
 
