@@ -31,6 +31,11 @@ set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads pickles
 # with it, and the linker drops what only modules call.
 set(TENON_MODULE_FOLDERS bytecode flatbuffer script compile module weights)
+# What a build with TENON_PRECOMPILE compiles once for many sources.
+set(TENON_STANDARD_HEADERS
+  <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring> <functional>
+  <limits> <map> <memory> <mutex> <new> <optional> <set> <span> <string> <string_view> <unordered_map> <unordered_set> <utility>
+  <variant> <vector>)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -129,6 +134,52 @@ function(tenon_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE ${TENON_UNITY_BATCH})
 endfunction()
 
+# tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): clang-tidy reads the
+# compile commands and takes no other compiler's precompiled header, so only gcc gets one.
+function(tenon_precompile target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  target_precompile_headers(${target} ${ARGN})
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
+  if(TENON_CCACHE)
+    # ccache asks for this before it caches what includes a precompiled header.
+    set_target_properties(${target} PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
+  endif()
+endfunction()
+
+# tenon_precompile_standard(<target>): in a build with TENON_PRECOMPILE, the target reads the
+# standard library's headers from a file that all targets with the same options share. Call it when
+# the target has all its options, because gcc refuses a precompiled header of other ones.
+function(tenon_precompile_standard target)
+  if(NOT TENON_PRECOMPILE)
+    return()
+  endif()
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
+  get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    # These options are empty in this build, and so they make no difference between two targets.
+    string(REGEX REPLACE ";?\\$<\\$<CONFIG:Release[^>]*>:[^>]*>" "" options "${options}")
+  endif()
+  string(MD5 key "${options} ${independent} ${visibility}")
+  set(holder tenon_standard_headers_${key})
+  if(NOT TARGET ${holder})
+    file(WRITE "${PROJECT_BINARY_DIR}/standard_headers.cc" "")
+    add_library(${holder} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/standard_headers.cc")
+    if(visibility)
+      tenon_compile_library_options(${holder})
+    else()
+      tenon_compile_options(${holder})
+      target_link_libraries(${holder} PRIVATE Threads::Threads)
+    endif()
+    set_target_properties(${holder} PROPERTIES COMPILE_OPTIONS "${options}")
+    tenon_precompile(${holder} PRIVATE ${TENON_STANDARD_HEADERS})
+  endif()
+  tenon_precompile(${target} REUSE_FROM ${holder})
+endfunction()
+
 # tenon_add_objects(<target> <source>...): a part of the library, compiled with its options.
 function(tenon_add_objects target)
   add_library(${target} OBJECT ${ARGN})
@@ -221,6 +272,7 @@ function(tenon_add_folders)
         target_include_directories(${target} SYSTEM PRIVATE "${TENON_JSON_INCLUDE_DIR}")
       endif()
       target_link_libraries(${target} PUBLIC ${allowed})
+      tenon_precompile_standard(${target})
       list(APPEND folder_objects "$<TARGET_OBJECTS:${target}>")
     endforeach()
     list(APPEND allowed tenon_${folder})
@@ -266,6 +318,7 @@ function(tenon_add_folders)
     endif()
     target_include_directories(${target} PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(${target} PUBLIC ${allowed})
+    tenon_precompile_standard(${target})
   endforeach()
   list(APPEND objects "$<TARGET_OBJECTS:tenon_capi>" "$<TARGET_OBJECTS:tenon_capi_modules>")
   set(TENON_OBJECTS "${quick_objects};${objects}" PARENT_SCOPE)

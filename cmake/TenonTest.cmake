@@ -56,20 +56,6 @@ function(tenon_compile_test_options target)
   endif()
 endfunction()
 
-# _tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): clang-tidy reads the compile
-# commands and takes no other compiler's precompiled header, so only gcc gets one.
-function(_tenon_precompile target)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    return()
-  endif()
-  target_precompile_headers(${target} ${ARGN})
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
-  if(TENON_CCACHE)
-    # ccache asks for this before it caches what includes a precompiled header.
-    set_target_properties(${target} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
-  endif()
-endfunction()
 # GoogleTest's headers take longer to read than most tests, so they are compiled once, with the options of
 # the tests.
 file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
@@ -77,7 +63,7 @@ add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/g
 tenon_compile_test_options(tenon_gtest_headers)
 target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else)
 target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
-_tenon_precompile(tenon_gtest_headers PRIVATE
+tenon_precompile(tenon_gtest_headers PRIVATE
   <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem> <fstream> <functional> <map> <memory>
   <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector>)
 
@@ -96,6 +82,17 @@ function(tenon_link_test target archive)
   target_link_libraries(${target} PRIVATE tenon_dlpack Threads::Threads)
   # An object of the library holds ten of its files, and a test uses few of their functions.
   target_link_options(${target} PRIVATE LINKER:--gc-sections)
+endfunction()
+
+# tenon_leave_out(<variable> <test> <program>): sets the variable to ON if tests/CMakeLists.txt has
+# the test among those without threads and this build has ThreadSanitizer. Only a build of that
+# program by its name then compiles it.
+function(tenon_leave_out variable test program)
+  set(${variable} OFF PARENT_SCOPE)
+  if(TENON_TESTS_WITHOUT_THREADS AND test MATCHES "^(${TENON_TESTS_WITHOUT_THREADS})$")
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    set(${variable} ON PARENT_SCOPE)
+  endif()
 endfunction()
 
 function(tenon_add_test name)
@@ -170,7 +167,7 @@ function(tenon_use_gtest target)
   if(NOT arg_HEADERS)
     set(arg_HEADERS tenon_gtest_headers)
   endif()
-  _tenon_precompile(${target} REUSE_FROM ${arg_HEADERS})
+  tenon_precompile(${target} REUSE_FROM ${arg_HEADERS})
 endfunction()
 
 # The C++ wrapper's headers take seconds to read. A program that uses them gets them precompiled.
@@ -178,14 +175,14 @@ add_library(tenon_wrapper_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}
 tenon_link_test(tenon_wrapper_headers "")
 target_link_libraries(tenon_wrapper_headers PRIVATE GTest::gtest)
 target_compile_options(tenon_wrapper_headers PRIVATE -Wno-dangling-else)
-_tenon_precompile(tenon_wrapper_headers PRIVATE <gtest/gtest.h> <tenon/tenon.hpp>)
+tenon_precompile(tenon_wrapper_headers PRIVATE <gtest/gtest.h> <tenon/tenon.hpp>)
 
 # tenon_use_wrapper(<target>): for a test that includes tenon/tenon.hpp and not GoogleTest.
 function(tenon_use_wrapper target)
   tenon_link_test(${target} "")
   # gcc takes a precompiled header only if the options are the same.
   target_link_libraries(${target} PRIVATE GTest::gtest)
-  _tenon_precompile(${target} REUSE_FROM tenon_wrapper_headers)
+  tenon_precompile(${target} REUSE_FROM tenon_wrapper_headers)
 endfunction()
 
 add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
@@ -260,6 +257,10 @@ function(tenon_add_gtest name)
     set(links FOLDER ${arg_FOLDER})
   endif()
   tenon_add_gtest_program(${name} SOURCES ${arg_SOURCES} ${links} MAIN "${arg_MAIN}" LIBRARIES ${arg_LIBRARIES})
+  tenon_leave_out(is_left_out ${name} ${name})
+  if(is_left_out)
+    return()
+  endif()
   _tenon_pass_on(pass)
   tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${name}>" ${pass})
   _tenon_belongs(${arg_LABEL} ${name})
