@@ -3,10 +3,10 @@
 usage: lint_tidy.py --tool CLANG_TIDY --build FOLDER --name NAME [ARGUMENT of clang-tidy ...]
 
 tools/lint calls this for `tidy` and `analyze`. clang-tidy spends most of its time on the headers, so
-the sources of one folder that are compiled with the same options are looked at together. The compile
-commands of FOLDER say which options these are. Most of them are for a file that only includes
-sources, one of CMake's unity files. FOLDER/NAME holds a stamp for each unit that was clean, and the
-commands that clang-tidy is given.
+sources that are compiled with the same options are looked at together, also those of several
+folders. The compile commands of FOLDER say which options these are. Most of them are for a file that
+only includes sources, one of CMake's unity files. FOLDER/NAME holds a stamp for each unit that was
+clean, and the commands that clang-tidy is given.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from pathlib import Path
 FOLDERS = ("impl", "capi/src", "manager", "cli")
 HEADERS = ("impl", "capi", "manager", "cli")
 INCLUDE = re.compile(r'^#include "(/[^"]+)"$', re.M)
+# The most bytes of sources that are looked at together. More would need more memory, and a change
+# of one file would cost more.
+LARGEST = 450_000
+# gcc's options for a precompiled header, which clang cannot read.
+PRECOMPILED = re.compile(r" -fpch-preprocess\b| -Winvalid-pch\b| -include \S*/cmake_pch\.hxx\b")
 
 
 @dataclass
@@ -36,11 +41,18 @@ class Unit:
     entry: dict[str, str] | None
 
     def options(self) -> str:
-        """The command, as far as it is the same for all files of a target and of its quick half."""
+        """The command, as far as it is the same for all files that have the same options.
+
+        A source that is compiled by itself may define what another target's source defines too, such
+        as impl/cuda/absent.cc. Its target's name is one of its options.
+        """
         if self.entry is None:
             return ""
         command, _, made = self.entry["command"].partition(" -o ")
-        return command + made.partition(".dir/")[0].removesuffix("_quick")
+        return command + (made.partition(".dir/")[0] if self.sources == [self.file] else "")
+
+    def nbytes(self) -> int:
+        return sum(file.stat().st_size for file in self.sources)
 
 
 def included(unity: Path) -> list[Path]:
@@ -63,6 +75,8 @@ def find_units(root: Path, build: Path) -> list[Unit]:
     missing = {file for folder in FOLDERS for file in (root / folder).rglob("*.cc")}
     own = frozenset(missing)
     entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = PRECOMPILED.sub("", entry["command"])
     units = []
     for entry in entries:
         file = Path(entry["directory"], entry["file"])
@@ -83,19 +97,18 @@ def find_units(root: Path, build: Path) -> list[Unit]:
 
 
 def merge(units: list[Unit]) -> list[Unit]:
-    """One unit for those that have the same options and whose sources are in one folder."""
-    merged: dict[object, Unit] = {}
+    """One unit for those that have the same options, unless it would be larger than LARGEST."""
+    merged = []
+    open_units: dict[str, Unit] = {}
     for unit in units:
-        folders = {file.parent for file in unit.sources}
-        if unit.entry is None or len(folders) > 1:
-            key: object = unit.file
-        else:
-            key = (unit.options(), folders.pop())
-        if first := merged.get(key):
-            first.sources.extend(unit.sources)
-        else:
-            merged[key] = unit
-    return list(merged.values())
+        found = open_units.get(unit.options())
+        if unit.entry is not None and found and found.nbytes() + unit.nbytes() <= LARGEST:
+            found.sources.extend(unit.sources)
+            continue
+        merged.append(unit)
+        if unit.entry is not None:
+            open_units[unit.options()] = unit
+    return merged
 
 
 def digest(*parts: bytes) -> str:
@@ -185,7 +198,7 @@ def main() -> int:
         return False
 
     # The largest unit first: none of them should begin when all others have ended.
-    todo.sort(key=lambda job: -sum(file.stat().st_size for file in job[0].sources))
+    todo.sort(key=lambda job: -job[0].nbytes())
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return 0 if all(list(pool.map(look, todo))) else 1
 
