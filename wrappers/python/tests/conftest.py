@@ -37,6 +37,17 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """Called when all modules of the tests are imported, and before the first test.
+
+    held() collects twice for each test. A collection of the objects of pytest, Hypothesis and NumPy
+    takes 0.05 seconds of CPU time, so the collector no longer looks at them. It looks at all that
+    tests make.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def count_fds() -> int:
     """Open fds of this process that are not those of segments which the arena keeps warm, nor of directories in which it had names."""
     count = -tenon.stats().segment_fds

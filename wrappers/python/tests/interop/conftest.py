@@ -121,7 +121,9 @@ def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]
     python = find("TENON_TORCH_DEBIAN", "/usr/bin/python3") if request.param == "debian" else find("TENON_TORCH_NEWEST", None)
     with tempfile.TemporaryDirectory() as folder:
         # Our own package as it is installed here, whatever the other interpreter has: that one wheel serves both is part of the test.
-        shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"), ignore=shutil.ignore_patterns("__pycache__"))
+        # With its compiled modules, which save 0.1 seconds in each process of the same version of Python.
+        shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"))
+        shutil.copy(Path(__file__).with_name("freeze_torch.py"), Path(folder, "sitecustomize.py"))
         version = "import sys; print(sys.version_info[:2])"
         theirs = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True)
         backend = importlib.util.find_spec("_cffi_backend")
@@ -134,16 +136,37 @@ def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]
             started.stop()
 
 
+COUNT = """
+import gc, os, sys, time
+kept.clear(); gc.collect()
+def count():
+    found = len(os.listdir('/proc/self/fd'))
+    return found - sys.modules['tenon'].stats().segment_fds if 'tenon' in sys.modules else found
+"""
+
+# The library's thread closes fds a moment after their last object went.
+COUNT_BEFORE = f"""{COUNT}
+value, n_same = count(), 0
+while n_same < 10:
+    time.sleep(0.01)
+    found = count()
+    n_same = n_same + 1 if found == value else 0
+    value = found
+"""
+
+COUNT_AFTER = f"""{COUNT}
+value, deadline = count(), time.monotonic() + 5
+while value != BEFORE and time.monotonic() < deadline:
+    time.sleep(0.01)
+    value = count()
+"""
+
+
 @pytest.fixture(autouse=True)
 def forget(peer: Peer) -> Iterator[None]:
     """The peer's objects go with the test, and with them its fds."""
-    count = """
-import gc, os, sys
-kept.clear(); gc.collect(); value = len(os.listdir('/proc/self/fd'))
-if 'tenon' in sys.modules: value -= sys.modules['tenon'].stats().segment_fds
-"""
-    before = peer.run(count)
+    before = peer.run(COUNT_BEFORE)
     yield
     peer.end_started()
     if peer.process.poll() is None:
-        assert peer.run(count) == before
+        assert peer.run(f"BEFORE = {before}\n{COUNT_AFTER}") == before
