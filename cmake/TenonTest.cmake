@@ -6,10 +6,10 @@
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [UNPRIVILEGED]
 #                   [TIMEOUT <s>] [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
 #   tenon_add_gtest_program(<program> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [LIBRARIES <target>...])
-#   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label> [UNPRIVILEGED] [TIMEOUT <s>]
+#   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label> [UNPRIVILEGED | AS_USER] [TIMEOUT <s>]
 #                        [ENVIRONMENT <NAME=value>...])
 #   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
-#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [INPUTS <pathspec>...]
+#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED | AS_USER] [TIMEOUT <s>] [INPUTS <pathspec>...]
 #                  [ENVIRONMENT <NAME=value>...])
 #
 # A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once; each of its files is a test that runs
@@ -17,8 +17,10 @@
 # MAIN is a source with a main function of its own.
 #
 # INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
-# user has it. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. TIMEOUT is 600 unless
-# told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay on in every build type.
+# user has it. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. AS_USER is for long tests
+# that ask for no right of root's: when the caller is root, <name> itself runs as another uid, and only the builds with sanitizers run it as
+# root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay on in every
+# build type.
 #
 # INPUTS is for what is slow and whose result follows from files alone: packages, other compilers, lints, the
 # model checker, texts that are compared with PyTorch's, tests of tests. It names all files that the test
@@ -96,7 +98,7 @@ function(tenon_leave_out variable test program)
 endfunction()
 
 function(tenon_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "LABEL;TIMEOUT" "COMMAND;INPUTS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "LABEL;TIMEOUT" "COMMAND;INPUTS;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -120,6 +122,9 @@ function(tenon_add_test name)
   if(arg_INPUTS)
     list(PREPEND arg_COMMAND "${TENON_PYTHON}" -B "${PROJECT_SOURCE_DIR}/tests/support/unchanged.py"
       --name ${name} --build-dir "${PROJECT_BINARY_DIR}" --inputs ${arg_INPUTS} --)
+  endif()
+  if(arg_AS_USER AND NOT TENON_SANITIZE)
+    list(PREPEND arg_COMMAND "${TENON_UNPRIVILEGED}" --or-as-root)
   endif()
   math(EXPR ctest_timeout "${arg_TIMEOUT} + ${TENON_RECORD_SECONDS}")
   add_test(NAME ${name} COMMAND ${record} --name ${name} -- ${arg_COMMAND})
@@ -214,9 +219,11 @@ endfunction()
 # _tenon_pass_on(<variable>): those of a caller's arguments that tenon_add_test takes too.
 macro(_tenon_pass_on variable)
   set(${variable})
-  if(arg_UNPRIVILEGED)
-    list(APPEND ${variable} UNPRIVILEGED)
-  endif()
+  foreach(option IN ITEMS UNPRIVILEGED AS_USER)
+    if(arg_${option})
+      list(APPEND ${variable} ${option})
+    endif()
+  endforeach()
   if(arg_TIMEOUT)
     list(APPEND ${variable} TIMEOUT ${arg_TIMEOUT})
   endif()
@@ -236,7 +243,7 @@ function(_tenon_belongs label program)
 endfunction()
 
 function(tenon_add_gtest_file name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "PROGRAM;FILE;LABEL;TIMEOUT" "ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "PROGRAM;FILE;LABEL;TIMEOUT" "ENVIRONMENT")
   if(NOT arg_PROGRAM OR NOT arg_FILE OR NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_gtest_file(${name}): needs PROGRAM, FILE and LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -267,21 +274,22 @@ function(tenon_add_gtest name)
 endfunction()
 
 # tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [INTERNAL] [UNPRIVILEGED <topic>...] [ENVIRONMENT <NAME=value>...]
-#                        [ALONE <topic>...])
+#                        [AS_USER <topic>...] [ALONE <topic>...])
 #
 # Every *_test.cc of the caller's folder: one program, <prefix>_tests, and a test <prefix>_<topic> for each, with that main function.
-# UNPRIVILEGED: the topics that run as another uid too. ALONE: those that need a program for themselves.
+# UNPRIVILEGED: the topics that run as another uid too. AS_USER: those that run as another uid. ALONE: those that need a program for
+# themselves.
 function(tenon_add_gtest_folder prefix)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "LABEL;MAIN" "ENVIRONMENT;ALONE;UNPRIVILEGED")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "LABEL;MAIN" "ENVIRONMENT;ALONE;UNPRIVILEGED;AS_USER")
   if(NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_gtest_folder(${prefix}): needs LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   file(GLOB topics CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "*_test.cc")
   list(TRANSFORM topics REPLACE "_test\\.cc$" "")
   list(REMOVE_ITEM topics ${arg_ALONE})
-  foreach(topic IN LISTS arg_UNPRIVILEGED)
+  foreach(topic IN LISTS arg_UNPRIVILEGED arg_AS_USER)
     if(NOT topic IN_LIST topics)
-      message(FATAL_ERROR "tenon_add_gtest_folder(${prefix}): UNPRIVILEGED names ${topic}, and there is no ${topic}_test.cc")
+      message(FATAL_ERROR "tenon_add_gtest_folder(${prefix}): there is no ${topic}_test.cc")
     endif()
   endforeach()
   list(TRANSFORM topics APPEND _test.cc OUTPUT_VARIABLE sources)
@@ -294,6 +302,8 @@ function(tenon_add_gtest_folder prefix)
     set(pass ENVIRONMENT ${arg_ENVIRONMENT})
     if(topic IN_LIST arg_UNPRIVILEGED)
       list(APPEND pass UNPRIVILEGED)
+    elseif(topic IN_LIST arg_AS_USER)
+      list(APPEND pass AS_USER)
     endif()
     tenon_add_gtest_file(${prefix}_${topic} PROGRAM ${prefix}_tests FILE ${topic}_test.cc LABEL ${arg_LABEL} ${pass})
   endforeach()

@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
-# Runs its arguments as uid 65534, with a private TMPDIR and HOME, when the caller is root; else just runs them. Root is not held
-# to the limits that users meet (fds in flight, map files, permissions), so tests that look for limits run this way too.
+# usage: tools/unprivileged.sh [--or-as-root] COMMAND [ARGUMENT...]
+#
+# Runs COMMAND as uid 65534, with a private TMPDIR and HOME, when the caller is root; else just runs
+# it. Root is not held to the limits that users meet (fds in flight, map files, permissions), so
+# tests that look for limits run this way too. Where no other user can reach this checkout, the exit
+# status is 77, and with --or-as-root COMMAND runs as root.
 set -euo pipefail
 
 if [[ "${1:-}" == "--help" || $# -eq 0 ]]; then
-  echo "usage: $0 COMMAND [ARGUMENT...]"
+  sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
   exit 0
+fi
+or_as_root=""
+if [[ "$1" == "--or-as-root" ]]; then
+  or_as_root=yes
+  shift
 fi
 if [[ "$(id -u)" != 0 ]]; then
   exec "$@"
@@ -31,5 +40,11 @@ if "${as_other[@]}" test -r "$here/CMakeLists.txt" && ! "${as_other[@]}" test -r
   exit 77
 fi
 rc=0
+if [[ -n "$or_as_root" ]] && ! "$here/tools/reachable.sh" --or-skip "${as_other[@]}" true; then
+  echo "unprivileged.sh: no other user can reach $here: this runs as root" >&2
+  unset HOME TMPDIR USER LOGNAME XDG_RUNTIME_DIR
+  "$@" || rc=$?
+  exit "$rc"
+fi
 "$here/tools/reachable.sh" --or-skip "${as_other[@]}" "$@" || rc=$?
 exit "$rc"
