@@ -241,7 +241,7 @@ void Objects::look(Entry* entry, int64_t now_ns) {
     case Found::kHeld:
     case Found::kMessage: break;
   }
-  if (closing_ && (found != Found::kHeld || entry->waits >= kClosingTries)) {
+  if (closing_ && (found != Found::kHeld || (entry->waits >= kClosingTries && !waits_for_holders_))) {
     erase(entry);
     return;
   }

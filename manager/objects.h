@@ -58,6 +58,8 @@ class Objects {
 
   // Look at all for the last time: what nobody holds goes, messages or not. `close` false: they are looked at as ever again.
   void close(bool close);
+  // While that is on, the last look waits for a name to be let go of: its holder is about to end.
+  void wait_for_holders(bool wait) noexcept { waits_for_holders_ = wait; }
   // Before an end that somebody asked for: what is dead goes, the rest stays.
   void settle();
 
@@ -113,6 +115,7 @@ class Objects {
   std::set<std::pair<int64_t, Entry*>> timers_;
   size_t messages_ = 0;
   bool closing_ = false;
+  bool waits_for_holders_ = false;
 };
 
 }  // namespace tenon::manager

@@ -42,6 +42,8 @@ constexpr int64_t kNoFdPauseNs = 100 * kMillisecondNs;
 constexpr int64_t kMessageLingerFactor = 4;
 constexpr int64_t kFirstClientNs = 10'000 * kMillisecondNs;
 constexpr int64_t kClosingMostNs = 5'000 * kMillisecondNs;
+// Processes whose end is waited for while the last names are looked at.
+constexpr size_t kLeavingMost = 64;
 
 bool is_readable(int fd) noexcept {
   pollfd polled{fd, POLLIN, 0};
@@ -113,6 +115,8 @@ bool Server::is_over(int64_t now_ns) {
     closing_since_ns_ = now_ns;
     objects_->close(true);
   }
+  std::erase_if(leaving_, [](const auto& each) { return is_readable(each.second.get()); });
+  objects_->wait_for_holders(!leaving_.empty());
   const bool settled = !objects_->has_work() && objects_->next_due_ns() == INT64_MAX;
   if (!settled && now_ns - closing_since_ns_ < kClosingMostNs) return false;
   const bool hidden = place_->hide();
@@ -288,6 +292,7 @@ Server::SenderKey Server::meet(Client* client, pid_t pid) {
   sender.clients.push_back(client->key);
   if (pid <= 0 || sender.pidfd.is_open()) return key;
   errno = 0;
+  leaving_.erase(key);
   sender.pidfd = os::open_pidfd(pid);
   // It was gone before its message was read.
   if (!sender.pidfd.is_open() && errno == ESRCH) ended_.push_back(key);
@@ -324,6 +329,19 @@ void Server::forget(SenderKey key) {
   senders_.erase(place);
 }
 
+void Server::watch_leaving(SenderKey key, Sender* sender) noexcept {
+  if (!sender->pidfd.is_open() || is_readable(sender->pidfd.get())) return;
+  try {
+    if (leaving_.size() >= kLeavingMost) std::erase_if(leaving_, [](const auto& each) { return is_readable(each.second.get()); });
+    if (leaving_.size() >= kLeavingMost) return;
+    os::Fd& kept = leaving_[key];
+    poller_.remove(sender->pidfd.get());
+    kept = std::move(sender->pidfd);
+  } catch (...) {
+    // No memory: the last names are looked at a few times, and no longer.
+  }
+}
+
 void Server::drop(uint64_t key) {
   const auto place = clients_.find(key);
   poller_.remove(place->second.socket.get());
@@ -332,7 +350,9 @@ void Server::drop(uint64_t key) {
   for (const auto& [sender_key, half] : client.halves) {
     Sender& sender = senders_.at(sender_key);
     std::erase(sender.clients, key);
-    if (sender.clients.empty()) forget(sender_key);
+    if (!sender.clients.empty()) continue;
+    watch_leaving(sender_key, &sender);
+    forget(sender_key);
   }
   if (clients_.empty()) quiet_since_ns_ = os::monotonic_ns();
   if (accept_again_ns_ != 0) pause_accepting(false);

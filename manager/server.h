@@ -73,6 +73,7 @@ class Server {
   void sender_ended(SenderKey key);
   void drop(uint64_t key);
   void forget(SenderKey key);
+  void watch_leaving(SenderKey key, Sender* sender) noexcept;
   int64_t timeout_ns(int64_t now_ns) const noexcept;
   bool is_over(int64_t now_ns);
 
@@ -85,6 +86,8 @@ class Server {
   std::unordered_map<uint64_t, Client> clients_;
   std::unordered_map<SenderKey, Sender, KeyedHash> senders_;
   std::vector<SenderKey> ended_;  // found so while something else was done
+  // The pidfds of processes that have hung up and not ended. One that ends closes its connection first and its files later.
+  std::unordered_map<SenderKey, os::Fd, KeyedHash> leaving_;
   uint64_t next_key_;
   SenderId next_sender_ = 1;
   int64_t quiet_since_ns_ = 0;    // no client since; 0: there are some

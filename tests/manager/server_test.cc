@@ -145,6 +145,27 @@ TEST_F(Server, WhatAStrangerHoldsOutlivesTheManager) {
   unlink(file(name).c_str());
 }
 
+// A process that ends closes its connection in order, and the kernel takes its memory apart later.
+TEST_F(Server, WhatAnEndingClientStillHoldsGoesWithIt) {
+  start();
+  const Signal ready;
+  Child child([&] {
+    Client client(socket());
+    const std::string leaf = own_name();
+    if (!client.add("/" + leaf)) return 2;
+    const File made = File::make(objects_.path() + "/" + leaf);
+    client.hang_up();
+    ready.give();
+    std::this_thread::sleep_for(milliseconds(2000));  // the manager lingers for 500
+    return 0;
+  });
+  ASSERT_TRUE(ready.wait());
+  const std::string name = name_of(child);
+  EXPECT_TRUE(manager_->child().ended_in_time());
+  EXPECT_EQ(child.end(), 0);
+  EXPECT_FALSE(is_there(file(name)));
+}
+
 TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   start();
   const Client other(socket());
