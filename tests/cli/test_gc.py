@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -237,7 +238,13 @@ def test_a_holder_of_pytorch_survives(torch_python: str, private_shm: Callable[.
         stopped = stop_managers(space)
         peer.kill()
         peer.wait(60)
+        # On a busy machine the kernel was seen to count the files of an ended process as held for a
+        # moment longer.
+        deadline = time.monotonic() + 10
         report = read_json("gc", "--min-age", "0", prefix=space.enter)
+        while names_of(report) != {maker.name} and time.monotonic() < deadline:
+            time.sleep(0.05)
+            report = read_json("gc", "--min-age", "0", prefix=space.enter)
         assert (names_of(report), report["torch_left"]) == ({maker.name}, 1)
         report = read_json(*everything, prefix=space.enter)
         assert names_of(report) == {maker.name, theirs}
