@@ -115,7 +115,7 @@ bool Server::is_over(int64_t now_ns) {
     closing_since_ns_ = now_ns;
     objects_->close(true);
   }
-  std::erase_if(leaving_, [](const auto& each) { return is_readable(each.second.get()); });
+  forget_ended_leavers();
   objects_->wait_for_holders(!leaving_.empty());
   const bool settled = !objects_->has_work() && objects_->next_due_ns() == INT64_MAX;
   if (!settled && now_ns - closing_since_ns_ < kClosingMostNs) return false;
@@ -182,6 +182,10 @@ void Server::accept_clients() {
 
 // The end of a process that alone speaks on one connection shows there too.
 bool Server::spare_pidfd() noexcept {
+  if (!leaving_.empty()) {
+    leaving_.erase(leaving_.begin());
+    return true;
+  }
   for (auto& [key, sender] : senders_) {
     if (!sender.pidfd.is_open() || sender.clients.size() != 1) continue;
     const auto client = clients_.find(sender.clients.front());
@@ -291,8 +295,8 @@ Server::SenderKey Server::meet(Client* client, pid_t pid) {
   if (sender.id == 0) sender.id = next_sender_++;
   sender.clients.push_back(client->key);
   if (pid <= 0 || sender.pidfd.is_open()) return key;
-  errno = 0;
   leaving_.erase(key);
+  errno = 0;
   sender.pidfd = os::open_pidfd(pid);
   // It was gone before its message was read.
   if (!sender.pidfd.is_open() && errno == ESRCH) ended_.push_back(key);
@@ -329,10 +333,14 @@ void Server::forget(SenderKey key) {
   senders_.erase(place);
 }
 
+void Server::forget_ended_leavers() noexcept {
+  std::erase_if(leaving_, [](const auto& each) { return is_readable(each.second.get()); });
+}
+
 void Server::watch_leaving(SenderKey key, Sender* sender) noexcept {
   if (!sender->pidfd.is_open() || is_readable(sender->pidfd.get())) return;
   try {
-    if (leaving_.size() >= kLeavingMost) std::erase_if(leaving_, [](const auto& each) { return is_readable(each.second.get()); });
+    if (leaving_.size() >= kLeavingMost) forget_ended_leavers();
     if (leaving_.size() >= kLeavingMost) return;
     os::Fd& kept = leaving_[key];
     poller_.remove(sender->pidfd.get());

@@ -74,6 +74,7 @@ class Server {
   void drop(uint64_t key);
   void forget(SenderKey key);
   void watch_leaving(SenderKey key, Sender* sender) noexcept;
+  void forget_ended_leavers() noexcept;
   int64_t timeout_ns(int64_t now_ns) const noexcept;
   bool is_over(int64_t now_ns);
 
