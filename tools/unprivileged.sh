@@ -24,6 +24,24 @@ readonly uid=65534
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 as_other=(setpriv --reuid="$uid" --regid="$uid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs)
 
+wanted="${1}"
+if [[ "$wanted" != */* ]]; then
+  wanted="$here/CMakeLists.txt"
+fi
+why=""
+if "${as_other[@]}" test -r "$here/CMakeLists.txt" && ! "${as_other[@]}" test -r "$wanted"; then
+  why="uid $uid cannot read $wanted"
+elif ! "$here/tools/reachable.sh" --or-skip "${as_other[@]}" true; then
+  why="uid $uid cannot reach $here"
+fi
+if [[ -n "$why" && -n "$or_as_root" ]]; then
+  echo "unprivileged.sh: $why: this runs as root" >&2
+  exec "$@"
+elif [[ -n "$why" ]]; then
+  echo "unprivileged.sh: $why: skipped" >&2
+  exit 77
+fi
+
 private="$(mktemp -d /tmp/tenon-unprivileged.XXXXXX)"
 trap 'rm -rf "$private"' EXIT
 chown "$uid:$uid" "$private"
@@ -31,20 +49,6 @@ chmod 700 "$private"
 export HOME="$private" TMPDIR="$private" USER=nobody LOGNAME=nobody XDG_RUNTIME_DIR="$private"
 unset XDG_CACHE_HOME XDG_CONFIG_HOME
 
-wanted="${1}"
-if [[ "$wanted" != */* ]]; then
-  wanted="$here/CMakeLists.txt"
-fi
-if "${as_other[@]}" test -r "$here/CMakeLists.txt" && ! "${as_other[@]}" test -r "$wanted"; then
-  echo "unprivileged.sh: uid $uid cannot read $wanted: skipped" >&2
-  exit 77
-fi
 rc=0
-if [[ -n "$or_as_root" ]] && ! "$here/tools/reachable.sh" --or-skip "${as_other[@]}" true; then
-  echo "unprivileged.sh: no other user can reach $here: this runs as root" >&2
-  unset HOME TMPDIR USER LOGNAME XDG_RUNTIME_DIR
-  "$@" || rc=$?
-  exit "$rc"
-fi
 "$here/tools/reachable.sh" --or-skip "${as_other[@]}" "$@" || rc=$?
 exit "$rc"
