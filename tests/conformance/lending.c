@@ -491,17 +491,6 @@ static const struct behaviour {
                    {"carries shapes and names", shapes_lender, shapes_borrower, 0},
                    {"outlives the lender", death_lender, death_borrower, 1}};
 
-/* A ledger ends when the other side has let go of what it was lent, and that may be a moment after this side is through. */
-static struct check_held hold_again(struct check_held before) {
-  struct check_held now = check_hold();
-  int tries;
-  for (tries = 0; tries < 1000 && (now.fds != before.fds || now.mappings != before.mappings); tries++) {
-    usleep(5000);
-    now = check_hold();
-  }
-  return now;
-}
-
 /* One side in a process of its own, which counts what it holds before and after. */
 static pid_t start_side(void (*role)(struct side*), int control, int data, int other_control, int other_data) {
   pid_t child;
@@ -521,7 +510,7 @@ static pid_t start_side(void (*role)(struct side*), int control, int data, int o
     role(&side);
     tenon_connection_release(side.connection);
     tenon_descriptor_release(side.held);
-    check_same_held(__FILE__, __LINE__, "one side", before, hold_again(before), 0);
+    check_same_held(__FILE__, __LINE__, "one side", before, check_hold(), 0);
     fflush(NULL);
     _exit(0);
   }
