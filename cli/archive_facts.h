@@ -78,7 +78,7 @@ struct ArchiveFacts {
   Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be read
   Status why_no_bytecode;      // ok: the archive has no bytecode, or the verifier takes it
   std::string oldest_pytorch;  // empty: not known
-  std::vector<std::string> partly_refused;  // module::CodeNeeds
+  std::vector<std::string> partly_refused;  // calls that some PyTorch refuses (module::CodeNeeds)
   std::vector<std::string> warnings;
 };
 

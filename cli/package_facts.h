@@ -40,7 +40,7 @@ struct PackageFacts {
   uint64_t shared_storages = 0;  // by several modules
   uint64_t storage_nbytes = 0;
   std::string oldest_pytorch;               // that runs every module; empty: not known
-  std::vector<std::string> partly_refused;  // module::CodeNeeds, of all modules
+  std::vector<std::string> partly_refused;  // as in ArchiveFacts, of all modules
   std::vector<std::string> warnings;
 
   // The first error of a module or else of a record.

@@ -27,7 +27,8 @@ Json verdict_json(const std::string& path, const Status& status, const std::vect
   return {{"path", path}, {"ok", status.is_ok()}, {"error", error_json(status)}, {"warnings", warnings}};
 }
 
-// Those of `tenon inspect`, which prints the oldest PyTorch, and which calls ask for it.
+// The warnings that `tenon inspect` prints too, and the calls that some versions of PyTorch refuse.
+// In place of these calls `inspect` prints the oldest PyTorch that runs the code.
 template <typename Facts>
 std::vector<std::string> all_warnings(const Facts& facts) {
   std::vector<std::string> all = facts.warnings;

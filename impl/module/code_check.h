@@ -17,7 +17,7 @@ Result<script::Declarations> declarations_of(const Resolved& resolved);
 struct CodeNeeds {
   // The oldest PyTorch that runs the code and reads the tensors. Empty: nobody can tell.
   std::string oldest_pytorch;
-  // script::partly_refused_lines().
+  // The calls that one of two versions of PyTorch refuses: script::partly_refused_lines() makes these lines.
   std::vector<std::string> partly_refused;
 };
 

@@ -57,8 +57,7 @@ bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t 
 // Archives of version 10 are read by PyTorch 1.12 and newer, where some operators are called otherwise than before.
 uint8_t needed_version(const SchemaTable& table, std::string_view name, int64_t archive_version) {
   if (archive_version < 10 || !depends_on_archive_version(name)) return 0;
-  const auto found = std::find(table.versions().begin(), table.versions().end(), "1.13");
-  return static_cast<uint8_t>(found - table.versions().begin());
+  return table.version_of(Torch::kOldest);
 }
 
 std::string takes_of(Overloads overloads) {
