@@ -58,7 +58,7 @@ class Objects {
 
   // Look at all for the last time: what nobody holds goes, messages or not. `close` false: they are looked at as ever again.
   void close(bool close);
-  // While that is on, the last look waits for a name to be let go of: its holder is about to end.
+  // While `wait` is true, the last look waits until a held name is let go of, because its holder is about to end.
   void wait_for_holders(bool wait) noexcept { waits_for_holders_ = wait; }
   // Before an end that somebody asked for: what is dead goes, the rest stays.
   void settle();

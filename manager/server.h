@@ -87,7 +87,7 @@ class Server {
   std::unordered_map<uint64_t, Client> clients_;
   std::unordered_map<SenderKey, Sender, KeyedHash> senders_;
   std::vector<SenderKey> ended_;  // found so while something else was done
-  // The pidfds of processes that have hung up and not ended. One that ends closes its connection first and its files later.
+  // The pidfds of processes that have hung up and not ended. A process that ends closes its connection first and its files later.
   std::unordered_map<SenderKey, os::Fd, KeyedHash> leaving_;
   uint64_t next_key_;
   SenderId next_sender_ = 1;

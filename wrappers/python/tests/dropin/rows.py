@@ -343,7 +343,7 @@ def nested_jagged() -> None:
 
     if not hasattr(torch, "jagged"):
         raise Lacking("it has no jagged tensors")
-    # Before the fork, so that PyTorch imports its compiler once.
+    # This tensor is made before the fork, so that PyTorch imports its compiler once.
     sent = torch.nested.nested_tensor([torch.arange(4.0).view(2, 2), torch.ones(3, 2)], layout=torch.jagged)
     with Peer() as peer:
         peer.ask(double_nested, sent)
