@@ -63,16 +63,6 @@ Status of_file(const ArchiveInput& input, const Status& status) {
   return prefixed;
 }
 
-std::vector<std::string> split_methods(std::string_view text) {
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    names.emplace_back(text.substr(0, comma));
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
-  return names;
-}
-
 std::string detail_of(const Status& status, std::string_view key) {
   if (status.is_ok()) return {};
   for (const Detail& detail : status.info()->details) {

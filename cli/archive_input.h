@@ -28,9 +28,6 @@ struct ArchiveInput {
   std::string fd_path() const;
 };
 
-// The names in a list with commas between them.
-std::vector<std::string> split_methods(std::string_view text);
-
 // The detail of an error, or an empty text if the error has none of that name.
 std::string detail_of(const Status& status, std::string_view key);
 

@@ -12,6 +12,7 @@
 #include "export_file.h"
 #include "module/export.h"
 #include "module/import.h"
+#include "module/method_names.h"
 #include "module_input.h"
 #include "output.h"
 #include "written.h"
@@ -19,11 +20,13 @@
 namespace tenon::cli {
 namespace {
 
-module::ExportOptions export_options(const ExportCommandOptions& options) {
+Result<module::ExportOptions> export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
   if (options.flatbuffer) out.form = module::Form::kFlatbuffer;
   out.bytecode = options.bytecode ? module::Bytecode::kCompile : options.no_bytecode ? module::Bytecode::kDrop : module::Bytecode::kKeep;
-  out.methods = split_methods(options.methods);
+  if (!options.methods.empty()) {
+    TENON_ASSIGN(out.methods, module::split_method_names(options.methods));
+  }
   out.bytecode_version = options.lower;
   out.forks_at_once = options.forks_at_once;
   out.debug_tables = options.debug_tables;
@@ -64,7 +67,7 @@ Result<Written> write_again(const ExportCommandOptions& options) {
   reading.check = archive::Check::kAll;
   reading.debug_tables = options.debug_tables;
   TENON_ASSIGN(const Ref<module::Module> module, import_input(input, options.module, reading));
-  const module::ExportOptions writing = export_options(options);
+  TENON_ASSIGN(const module::ExportOptions writing, export_options(options));
   // A module of a package is a part of its file. Any other is about as large as its file.
   const uint64_t expected_nbytes = options.module.empty() ? input.nbytes : storage_nbytes(*module);
   const ExportFile::Options filing = {.expected_nbytes = expected_nbytes, .shows_progress = !options.json};

@@ -7,6 +7,7 @@
 #include "archive_print.h"
 #include "commands.h"
 #include "inspect.h"
+#include "module/method_names.h"
 #include "module_input.h"
 #include "output.h"
 #include "weights_facts.h"
@@ -38,7 +39,11 @@ Result<Names> operators_of(const ArchiveInput& input, const InspectOptions& opti
   // Methods are those of one module, which has to be named.
   if (options.module.empty() && options.methods.empty() && kind == ContainerKind::kPackage) return operators_of_package(input);
   TENON_ASSIGN(const Ref<module::Module> module, import_input(input, options.module, {}));
-  return module->operator_names(split_methods(options.methods));
+  Names methods;
+  if (!options.methods.empty()) {
+    TENON_ASSIGN(methods, module::split_method_names(options.methods));
+  }
+  return module->operator_names(methods);
 }
 
 Result<Names> list_operators(const InspectOptions& options) {

@@ -17,6 +17,7 @@
 #include "boundary.h"
 #include "handles.h"
 #include "module/export.h"
+#include "module/method_names.h"
 #include "module_lists.h"
 #include "text.h"
 
@@ -45,14 +46,8 @@ namespace {
 
 Status read_methods(const char* text, std::vector<std::string>* out) {
   if (text == nullptr) return Status::ok();
-  TENON_ASSIGN(std::string_view rest, read_text(text, "methods"));
-  for (bool more = true; more;) {
-    const size_t comma = rest.find(',');
-    more = comma != std::string_view::npos;
-    out->emplace_back(rest.substr(0, comma));
-    TENON_TRY(check_argument(!out->back().empty(), "methods has an empty name"));
-    if (more) rest.remove_prefix(comma + 1);
-  }
+  TENON_ASSIGN(const std::string_view list, read_text(text, "methods"));
+  TENON_ASSIGN(*out, tenon::module::split_method_names(list));
   return Status::ok();
 }
 

@@ -7,6 +7,7 @@
 namespace tenon::module {
 
 using value::Value;
+using value::ValueKind;
 
 namespace {
 
