@@ -186,7 +186,7 @@ Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
   // What an export would write, of which nothing is written: the files of the code, and what they need.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
   for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
-  Result<module::CodeNeeds> needs = module::check_resolved(resolved, true);
+  Result<module::CodeNeeds> needs = module::check_resolved(resolved, module::CodeCheck::kRefusedByAll);
   facts->why_not_taken = needs.status();
   if (needs.is_ok()) {
     facts->oldest_pytorch = std::move(needs.value().oldest_pytorch);

@@ -124,29 +124,31 @@ Result<script::Declarations> declarations_of(const Resolved& resolved) {
   return declarations;
 }
 
-Result<CodeNeeds> check_resolved(const Resolved& resolved, bool check) {
+Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check) {
   Result<script::Declarations> code = declarations_of(resolved);
   return check_resolved(resolved, &code, check);
 }
 
-Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check) {
+Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, CodeCheck check) {
+  const bool checks = check != CodeCheck::kNone;
   std::string oldest(reader_of(resolved.version));
   const ClassesFound classes = classes_of(resolved, &oldest);
-  if (!code->is_ok() && !check) return CodeNeeds{};
+  if (!code->is_ok() && !checks) return CodeNeeds{};
   TENON_TRY(code->status());
   const script::Declarations& declarations = code->value();
   TENON_TRY(check_states(declarations, classes));
-  if (check) {
+  if (checks) {
     for (const std::string& name : classes.with_state) TENON_TRY(check_state_methods(declarations, name));
   }
   script::Uses uses;
   script::CheckOptions options;
   options.archive_version = resolved.version;
+  options.newest_decides = check == CodeCheck::kRefusedByNewest;
   const Status status = script::check_reachable(declarations, classes.all, options, &uses);
   if (!status.is_ok()) {
     // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
     // to nobody here.
-    if (check) return status;
+    if (checks) return status;
     return CodeNeeds{};
   }
   const std::vector<std::string_view>& versions = script::SchemaTable::get().versions();

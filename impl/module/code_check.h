@@ -24,10 +24,16 @@ struct CodeNeeds {
 // Makes `oldest` at least `wanted`. Both are releases of PyTorch, such as "1.9"; "" is before all.
 void at_least(std::string_view wanted, std::string* oldest);
 
-// Refuses what PyTorch would refuse (script/check.h), with line and caret, if `check`. Refuses in any case
-// objects with attributes whose class reads a state.
-Result<CodeNeeds> check_resolved(const Resolved& resolved, bool check);
+// Which code is refused.
+enum class CodeCheck {
+  kNone,
+  kRefusedByAll,     // what both PyTorch 1.13 and the newest refuse
+  kRefusedByNewest,  // what the newest refuses
+};
+
+// Refuses code (script/check.h) with line and caret. Refuses in any case objects with attributes whose class reads a state.
+Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check);
 // The same of code that is parsed already.
-Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check);
+Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, CodeCheck check);
 
 }  // namespace tenon::module

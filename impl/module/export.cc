@@ -260,6 +260,13 @@ Status lower_version(const Module& module, const compile::Target& target, int fi
   return Status::ok();
 }
 
+// Bytecode of a lower version is for an old PyTorch, whose calls the newest may refuse.
+CodeCheck check_of(const Resolved& resolved, const ExportOptions& options) {
+  if (!options.check || resolved.is_as_read) return CodeCheck::kNone;
+  const bool is_lowered = options.bytecode_version != 0 && options.bytecode_version < bytecode::Program::kVersion;
+  return is_lowered ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest;
+}
+
 }  // namespace
 
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report) {
@@ -269,7 +276,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   TENON_ASSIGN(const std::vector<ExtraFile> extra_files, all_extra_files(module, options, &found));
   TENON_ASSIGN(Resolved resolved, resolve(module, options.file_version));
   Result<script::Declarations> code = declarations_of(resolved);
-  TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
+  TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, &code, check_of(resolved, options)));
   found.oldest_pytorch = std::move(needs.oldest_pytorch);
 
   if (options.form == Form::kFlatbuffer) {
@@ -328,7 +335,8 @@ Status export_module(const Module& module, const std::string& path, archive::Dur
 
 Status Module::check() const {
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
-  return check_resolved(resolved, true).status();
+  // PyTorch wrote what is as it was read, and the version that wrote it takes it.
+  return check_resolved(resolved, resolved.is_as_read ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest).status();
 }
 
 }  // namespace tenon::module

@@ -334,8 +334,8 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
   if (!modules.empty()) {
     TENON_ASSIGN(resolved, resolve_newest(modules));
     const auto is_changed = [](const Ref<CodeSet>& code) { return code->is_changed(); };
-    const bool check = options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
-    TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, check));
+    const bool checks = options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
+    TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, checks ? CodeCheck::kRefusedByNewest : CodeCheck::kNone));
     found.oldest_pytorch = std::move(needs.oldest_pytorch);
   }
   archive::ZipWriterOptions writer_options;

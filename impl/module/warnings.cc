@@ -123,7 +123,7 @@ std::vector<std::string> module_warnings(const Module& module) {
   // Module::check() tells what is wrong with a module that cannot be written or whose code no PyTorch takes.
   Result<Resolved> resolved = resolve(module, 0);
   if (!resolved.is_ok()) return warnings;
-  Result<CodeNeeds> needs = check_resolved(resolved.value(), false);
+  Result<CodeNeeds> needs = check_resolved(resolved.value(), CodeCheck::kNone);
   if (needs.is_ok()) warnings.insert(warnings.end(), needs.value().partly_refused.begin(), needs.value().partly_refused.end());
   return warnings;
 }

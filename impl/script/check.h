@@ -1,9 +1,11 @@
 // Would PyTorch take this code? The check looks at names, attributes, methods and operators, and at the
 // number, the keywords and the types of an operator's arguments (operand_types.h).
 //
-// What is refused here both PyTorch 1.13 and the newest refuse. What is taken here PyTorch may still refuse, mostly for a type. Calls that
-// one of the two refuses and the other takes are taken and listed (Uses::partly_refused). Where PyTorch decides while it
-// compiles (`if x is None` for an x that is never None), the code that it would leave out is not looked at.
+// What is refused here both PyTorch 1.13 and the newest refuse. What is taken here PyTorch may still
+// refuse, mostly for a type. Calls that one of the two refuses and the other takes are listed
+// (Uses::partly_refused) and taken, unless CheckOptions::newest_decides. Where PyTorch decides while
+// it compiles (`if x is None` for an x that is never None), the code that it would leave out is not
+// looked at.
 #pragma once
 
 #include <map>
@@ -24,6 +26,8 @@ namespace tenon::script {
 struct CheckOptions {
   // Take operators that the schema table does not have, for a PyTorch newer than it.
   bool unknown_operators = false;
+  // Refuse calls that the newest PyTorch refuses, also if PyTorch 1.13 takes them.
+  bool newest_decides = false;
   // What the archive says: older ones may call some operators as they were then.
   int64_t archive_version = 10;
 };

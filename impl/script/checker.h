@@ -135,8 +135,9 @@ class Checker {
   Status types_of_isinstance(const Expr& expr);
   Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
   void used_operator(std::string_view name, VersionSpan versions);
-  void note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span);
-  void note_partly_refused(const Expr& call, std::string sentence);
+  Status note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span);
+  // `sentence` says what the PyTorch `refusing` refuses. An error if that one decides.
+  Status note_partly_refused(const Expr& call, Torch refusing, std::string sentence);
 
   // checker_operands.cc
   struct Receiver {

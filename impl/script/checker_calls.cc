@@ -188,7 +188,7 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
     note_versioned_call(name, callee, given);
     // Another version of the archive may mean another operator.
     if (options_.archive_version < 10 && depends_on_archive_version(name)) return {};
-    note_versions(call, shown, listed, span);
+    TENON_TRY(note_versions(call, shown, listed, span));
     const Expr& written = call.child(0);
     const Receiver self{callee.type, written.kind == ExprKind::kAttribute ? written.child(0).range : call.range};
     return check_operands(call, {&name, 1}, shown, callee.has_self ? &self : nullptr, given, shape, out);
@@ -210,20 +210,25 @@ void Checker::used_operator(std::string_view name, VersionSpan versions) {
 }
 
 // `span`: the versions with an overload for such a number and such keywords of arguments.
-void Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span) {
+Status Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span) {
   const SchemaTable& table = SchemaTable::get();
   const uint8_t oldest = table.version_of(Torch::kOldest);
   const uint8_t newest = table.version_of(Torch::kNewest);
-  if (span.first > oldest) note_partly_refused(call, refusal_of(oldest, shown, listed, span.first));
-  if (span.last < newest) note_partly_refused(call, refusal_of(newest, shown, listed, span.last));
+  if (span.first > oldest) TENON_TRY(note_partly_refused(call, Torch::kOldest, refusal_of(oldest, shown, listed, span.first)));
+  if (span.last < newest) TENON_TRY(note_partly_refused(call, Torch::kNewest, refusal_of(newest, shown, listed, span.last)));
+  return {};
 }
 
-void Checker::note_partly_refused(const Expr& call, std::string sentence) {
-  if (uses_ == nullptr || is_quiet()) return;
+Status Checker::note_partly_refused(const Expr& call, Torch refusing, std::string sentence) {
+  if (is_quiet()) return {};
+  if (refusing == Torch::kNewest && options_.newest_decides)
+    return refuse(call.range, sentence + ". If the module is for the older PyTorch alone, export it without the check");
+  if (uses_ == nullptr) return {};
   CallPlaces& places = uses_->partly_refused[std::move(sentence)];
-  if (places.count++ > 0) return;
+  if (places.count++ > 0) return {};
   const Position at = source_.position(call.range.begin);
   places.first = format("%s:%u:%u", source_.name().c_str(), at.line, at.column);
+  return {};
 }
 
 Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {

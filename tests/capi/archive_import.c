@@ -52,6 +52,36 @@ static int is_read_only(const tenon_module *module) {
   return read_only;
 }
 
+/* A call that PyTorch 1.13 takes and the newest refuses is an error where code is written, unless the bytecode is for an old PyTorch. */
+static void only_the_older_takes(tenon_module *built) {
+  struct bytes bytes = {NULL, 0};
+  tenon_export_options options;
+  tenon_module *read = NULL;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  OK(tenon_module_define(built, "def older(self, x: Tensor) -> Tensor:\n  y, _ = torch.symeig(x)\n  return y\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "torch.symeig(x)", tenon_module_check(built, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "", tenon_export_module_to(built, collect, &bytes, NULL, NULL, ERR));
+  CHECK_EQ(bytes.nbytes, 0);
+  options.bytecode = TENON_BYTECODE_COMPILE;
+  options.methods = "forward";
+  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
+  options.bytecode_version = 7;
+  OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
+  bytes.nbytes = 0;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.flags = TENON_EXPORT_UNCHECKED;
+  OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
+  /* As it would be if PyTorch 1.13 had written it. */
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  OK(tenon_module_check(read, ERR));
+  OK(tenon_module_define(read, "def newer(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n", ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_module_check(read, ERR));
+  tenon_module_release(read);
+  free(bytes.data);
+}
+
 static void from_a_file(void) {
   struct bytes bytes = exported();
   tenon_import_options options = options_of(TENON_IMPORT_MAP_PRIVATE);
@@ -75,6 +105,7 @@ static void from_a_file(void) {
   CHECK(strstr(tenon_name_list_get(warnings, 0), "PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in ") !=
         NULL);
   tenon_name_list_release(warnings);
+  only_the_older_takes(built);
   tenon_module_release(built);
 
   OK(tenon_import_module(path, NULL, &module, ERR));

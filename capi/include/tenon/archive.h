@@ -34,7 +34,9 @@ enum {
 enum {
   /**
    * The code is written as it is, without the check of tenon_module_check. (An archive that was
-   * imported and whose code has not changed is written without this check in any case.)
+   * imported and whose code has not changed is written without this check in any case. With
+   * bytecode of a version below 8, which is for an old PyTorch, the check takes calls that the
+   * newest PyTorch refuses and PyTorch 1.13 takes.)
    */
   TENON_EXPORT_UNCHECKED = 1,
   /**
@@ -482,7 +484,7 @@ TENON_API tenon_status tenon_module_import_report(const tenon_module *module,
  * A module that an import function returned also has the lines of its import. Examples are
  * records that an export does not write again, code that cannot be parsed, tensors that were saved
  * on another device, and operators that have another meaning in the archive's version than today.
- * A module with code that tenon_module_check refuses has no lines about calls.
+ * A module with code that both versions refuse has no lines about calls.
  * @param[in]  module  borrowed.
  * @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
  *                     on failure.

@@ -457,10 +457,10 @@ TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const
 
 /**
  * Checks the code of a module as an export does: names, operators, and the number, the keywords and
- * the types of arguments. An operand is refused if neither PyTorch 1.13 nor the newest PyTorch
- * takes its type. A call that one of the two refuses and the other takes is no error, and
- * tenon_module_warnings lists it. Operands whose type depends on what runs are left to PyTorch.
- * Nothing is written.
+ * the types of arguments. What the newest PyTorch refuses is an error. A call that PyTorch 1.13
+ * alone refuses is none, and tenon_module_warnings lists it. Operands whose type depends on what
+ * runs are left to PyTorch. In a module that was imported and whose code was not changed, a call
+ * that PyTorch 1.13 takes is no error either. Nothing is written.
  * @param[in]  module  borrowed.
  * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
  *                     "excerpt" name the place in the code.

@@ -142,6 +142,22 @@ TEST(CheckCalls, WhatOneVersionRefusesIsListed) {
   EXPECT_EQ(lines_of("if False:\n  y = torch.symeig(x)"), Lines());
 }
 
+TEST(CheckCalls, WhatTheNewestRefusesIsRefusedIfItDecides) {
+  CheckOptions options;
+  options.newest_decides = true;
+  const std::string newest(SchemaTable::get().versions().back());
+  const auto message_of = [&](const std::string& body) { return check_code(method(body + "\nreturn x"), 0, nullptr, options).message(); };
+  EXPECT_EQ(message_of("y = torch.scaled_dot_product_attention(x, x, x)"), "");
+  const std::string refused = message_of("y = torch.symeig(x)");
+  EXPECT_NE(refused.find("PyTorch " + newest +
+                         " refuses torch.symeig, and PyTorch 1.13 has it. If the module is for the older PyTorch alone, export it without "
+                         "the check"),
+            std::string::npos)
+      << refused;
+  // PyTorch leaves this out.
+  EXPECT_EQ(message_of("if False:\n  y = torch.symeig(x)"), "");
+}
+
 TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
   for (const char* name : {"ConstantMKLDNNTensor()", "FusionGroup(x)", "TensorExprGroup(x)", "MKLDNNHardTanh(x)", "ConstantChunk(x)",
                            "BroadcastMKLDNNTensors(x, x)", "profile(x)", "PythonOp(x)", "DifferentiableGraph(x)"}) {

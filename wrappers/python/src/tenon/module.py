@@ -382,7 +382,7 @@ class Module(Managed):
     def check(self) -> None:
         """Check the code as an export does: names, operators, and the numbers, keywords and types of arguments.
 
-        A call that only some versions of PyTorch take is no error: see `warnings`.
+        A call that the newest PyTorch takes and PyTorch 1.13 refuses is no error: see `warnings`.
         """
         call(lib.tenon_module_check, self._own())
 

@@ -1218,7 +1218,9 @@ pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_22 = 2;
 ///How certain it is that the file is on the disk when an export returns.
 pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 /**The code is written as it is, without the check of tenon_module_check. (An archive that was
- imported and whose code has not changed is written without this check in any case.)*/
+ imported and whose code has not changed is written without this check in any case. With
+ bytecode of a version below 8, which is for an old PyTorch, the check takes calls that the
+ newest PyTorch refuses and PyTorch 1.13 takes.)*/
 pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_23 = 1;
 /**Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
  without such a device cannot load them. Without this flag they are written as tensors of the
@@ -4589,10 +4591,10 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Checks the code of a module as an export does: names, operators, and the number, the keywords and
- the types of arguments. An operand is refused if neither PyTorch 1.13 nor the newest PyTorch
- takes its type. A call that one of the two refuses and the other takes is no error, and
- tenon_module_warnings lists it. Operands whose type depends on what runs are left to PyTorch.
- Nothing is written.
+ the types of arguments. What the newest PyTorch refuses is an error. A call that PyTorch 1.13
+ alone refuses is none, and tenon_module_warnings lists it. Operands whose type depends on what
+ runs are left to PyTorch. In a module that was imported and whose code was not changed, a call
+ that PyTorch 1.13 takes is no error either. Nothing is written.
  @param[in]  module  borrowed.
  @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
                      "excerpt" name the place in the code.
@@ -4945,7 +4947,7 @@ extern "C" {
  A module that an import function returned also has the lines of its import. Examples are
  records that an export does not write again, code that cannot be parsed, tensors that were saved
  on another device, and operators that have another meaning in the archive's version than today.
- A module with code that tenon_module_check refuses has no lines about calls.
+ A module with code that both versions refuse has no lines about calls.
  @param[in]  module  borrowed.
  @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
                      on failure.

@@ -259,8 +259,9 @@ impl Module {
         Ok(LoadReport { missing: list(missing), unexpected: list(unexpected) })
     }
 
-    /// Check the code as an export does: names, operators, and the numbers, keywords and types of arguments. A call that only some
-    /// versions of PyTorch take is no error, see [`Module::warnings`].
+    /// Check the code as an export does: names, operators, and the numbers, keywords and types of
+    /// arguments. A call that the newest PyTorch takes and PyTorch 1.13 refuses is no error, see
+    /// [`Module::warnings`].
     pub fn check(&self) -> Result<()> {
         // SAFETY: self keeps it; the lock keeps changes away.
         tree::look(|| check(|err| unsafe { sys::tenon_module_check(self.as_raw(), err) }))

@@ -195,8 +195,8 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
   /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
-  /// arguments. The error has the same details as that of define. A call that only some versions of
-  /// PyTorch take is no error: try_warnings lists it.
+  /// arguments. The error has the same details as that of define. A call that the newest PyTorch
+  /// takes and PyTorch 1.13 refuses is no error: try_warnings lists it.
   Result<void> try_check() const {
     return detail::call([&](tenon_error** err) { return tenon_module_check(get(), err); });
   }
