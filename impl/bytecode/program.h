@@ -54,4 +54,7 @@ struct Program {
   std::vector<Function> functions;
 };
 
+// The memory of its tables, less that of the constants and of the arguments' defaults.
+uint64_t memory_nbytes(const Program& program) noexcept;
+
 }  // namespace tenon::bytecode

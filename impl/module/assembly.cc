@@ -132,10 +132,8 @@ KeptBytecode::Options Assembly::keeping_options() const {
   return keeping;
 }
 
-Status Assembly::keep_program(const bytecode::Program& program, std::string pickle, const std::string& directory,
-                              std::map<std::string, value::StorageValueRef> storages) {
-  TENON_ASSIGN(package_->bytecode,
-               KeptBytecode::of_program(program, std::move(pickle), directory, std::move(storages), root_, keeping_options()));
+Status Assembly::keep_program(bytecode::Program program, const std::string& directory, std::map<value::StorageKey, std::string> names) {
+  TENON_ASSIGN(package_->bytecode, KeptBytecode::of_program(std::move(program), directory, std::move(names), root_, keeping_options()));
   return Status::ok();
 }
 

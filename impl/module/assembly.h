@@ -59,10 +59,9 @@ class Assembly {
   // `directory`.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // Verifies a program of the flatbuffer form and keeps its record. `storages` are those that the
-  // record names.
-  Status keep_program(const bytecode::Program& program, std::string pickle, const std::string& directory,
-                      std::map<std::string, value::StorageValueRef> storages);
+  // Verifies a program of the flatbuffer form and keeps it. `names` are the keys of storages in
+  // `directory`.
+  Status keep_program(bytecode::Program program, const std::string& directory, std::map<value::StorageKey, std::string> names);
   // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without
   // it.
   void leave_bytecode(const Status& why);

@@ -100,13 +100,13 @@ class Exporter {
 
   // After write_constants(), with whose tensors those of the bytecode share their records.
   Status write_bytecode(const KeptBytecode& bytecode) {
-    TENON_ASSIGN(const std::string record, bytecode.record(keep_device_));
-    for (const auto& [key, storage] : bytecode.storages()) {
+    TENON_ASSIGN(const KeptBytecode::Record record, bytecode.record(keep_device_));
+    for (const auto& [key, storage] : record.storages) {
       const std::string name = bytecode.directory() + key;
       if (!writer_->has(name)) TENON_TRY(storages_.write(name, *storage));
     }
     TENON_TRY(storages_.finish());
-    return writer_->add_text("bytecode.pkl", record);
+    return writer_->add_text("bytecode.pkl", record.pickle);
   }
 
   // After write_constants(). Tensors that are constants of the code too share their records, unless the target looks elsewhere for those

@@ -1,14 +1,11 @@
 #include "module/import_flatbuffer.h"
 
-#include <cstddef>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "archive/pickle_from_values.h"
 #include "archive/zip_reader.h"
-#include "bytecode/program_writer.h"
+#include "bytecode/program.h"
 #include "flatbuffer/module_reader.h"
 #include "module/assembly.h"
 #include "module/code.h"
@@ -45,7 +42,7 @@ class FlatbufferImporter {
                                   [this](const std::string& name) { return assembly_.check_class(name); }));
     TENON_ASSIGN(std::vector<ValueRef> constants, reader_.constants());
     CodeSet::ConstantsOrigin origin;
-    for (const auto& [key, index] : keys_) origin.keys.emplace(key, std::to_string(index));
+    origin.keys = storage_names();
     TENON_TRY(assembly_.set_constants(std::move(constants), std::move(origin), "jit_constants"));
     TENON_ASSIGN(ValueRef root, reader_.root());
     TENON_TRY(assembly_.set_root(std::move(root), "state_obj"));
@@ -108,27 +105,20 @@ class FlatbufferImporter {
     return known;
   }
 
-  // Makes the record bytecode.pkl from the functions, because a module keeps its bytecode in that
-  // form.
   Status read_bytecode(int version) {
     if (!is_of_pytorch() && reader_.operator_version() != static_cast<uint32_t>(version)) {
       return {Code::kUnsupported,
               format("its operators are of version %u, and the code is of version %d", reader_.operator_version(), version)};
     }
-    TENON_ASSIGN(const bytecode::Program program, reader_.program());
-    TENON_ASSIGN(const ValueRef record, bytecode::program_value(program));
-    KeptBytecode::Storages by_key;
-    archive::FromValuesOptions writing;
-    writing.record = "bytecode.pkl";
-    writing.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
-      std::string key = std::to_string(keys_.at(storage->key()));
-      by_key.emplace(key, storage);
-      return key;
-    };
-    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(record, writing));
-    TENON_TRY(assembly_.keep("the bytecode", pickle.size()));
-    return assembly_.keep_program(program, {reinterpret_cast<const char*>(pickle.data()), pickle.size()}, kConstantsFolder,
-                                  std::move(by_key));
+    TENON_ASSIGN(bytecode::Program program, reader_.program());
+    TENON_TRY(assembly_.keep("the bytecode", bytecode::memory_nbytes(program)));
+    return assembly_.keep_program(std::move(program), kConstantsFolder, storage_names());
+  }
+
+  std::map<value::StorageKey, std::string> storage_names() const {
+    std::map<value::StorageKey, std::string> names;
+    for (const auto& [key, index] : keys_) names.emplace(key, std::to_string(index));
+    return names;
   }
 
   ModuleReader reader_;

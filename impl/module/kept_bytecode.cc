@@ -8,6 +8,7 @@
 #include "archive/pickle_from_values.h"
 #include "archive/zip_names.h"
 #include "bytecode/program_reader.h"
+#include "bytecode/program_writer.h"
 #include "compile/operator_arity.h"
 #include "value/walk.h"
 
@@ -81,7 +82,8 @@ Status SlotOrder::check(const ValueRef& root) const {
 
 Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pickle, std::string directory, const ValueRef& root,
                                                                  const Options& options) {
-  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(pickle), std::move(directory), options.limits));
+  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(directory), options.limits));
+  made->pickle_ = std::move(pickle);
   Options noting = options;
   noting.finder = [&](const archive::PickleTree& tree) -> archive::FindStorage {
     return [&made = *made, find = options.finder(tree)](const archive::PickledStorage& wanted) -> Result<StorageValueRef> {
@@ -106,12 +108,12 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
-Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(const bytecode::Program& program, std::string pickle,
-                                                                     std::string directory, Storages storages, const ValueRef& root,
-                                                                     const Options& options) {
-  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(pickle), std::move(directory), options.limits));
-  made->storages_ = std::move(storages);
+Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(bytecode::Program program, std::string directory, StorageNames names,
+                                                                     const ValueRef& root, const Options& options) {
+  std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(directory), options.limits));
   TENON_TRY(made->take(program, root, options));
+  made->names_ = std::move(names);
+  made->program_ = std::move(program);
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
@@ -154,22 +156,38 @@ Status KeptBytecode::check_fits(const Resolved& resolved, int version) const {
   return slots_.check(resolved.root);
 }
 
-Result<std::string> KeptBytecode::record(bool keep_device) const {
+Result<KeptBytecode::Record> KeptBytecode::record(bool keep_device) const {
+  if (program_) {
+    TENON_ASSIGN(const ValueRef values, bytecode::program_value(*program_));
+    return pickled(values, nullptr, names_, keep_device);
+  }
   const bool is_moved = std::any_of(storages_.begin(), storages_.end(), [](const auto& entry) { return entry.second->is_on_device(); });
-  if (is_of_cpu_ && !(keep_device && is_moved)) return pickle_;
+  if (is_of_cpu_ && !(keep_device && is_moved)) return Record{pickle_, storages_};
   TENON_ASSIGN(const archive::UnpickledValue values, values_again());
-  std::map<value::StorageKey, std::string> keys;
-  for (const auto& [key, storage] : storages_) keys.emplace(storage->key(), key);
+  StorageNames names;
+  for (const auto& [key, storage] : storages_) names.emplace(storage->key(), key);
+  return pickled(values.root, &values.memoised, names, keep_device);
+}
+
+Result<KeptBytecode::Record> KeptBytecode::pickled(const ValueRef& values, const std::vector<ValueRef>* memoised, const StorageNames& names,
+                                                   bool keep_device) const {
+  Record made;
   archive::FromValuesOptions options;
   options.record = kBytecodeRecord;
-  options.memoised = &values.memoised;
+  options.memoised = memoised;
   options.keep_device = keep_device;
-  options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> { return keys.at(storage->key()); };
-  TENON_ASSIGN(const std::vector<std::byte> bytes, archive::values_to_pickle(values.root, options));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
+    const std::string& name = names.at(storage->key());
+    made.storages.emplace(name, storage);
+    return name;
+  };
+  TENON_ASSIGN(const std::vector<std::byte> bytes, archive::values_to_pickle(values, options));
+  made.pickle.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return made;
 }
 
 Result<bytecode::Program> KeptBytecode::program() const {
+  if (program_) return *program_;
   TENON_ASSIGN(const archive::UnpickledValue values, values_again());
   return bytecode::read_program(values.root);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,8 @@ struct BytecodeFacts {
   std::vector<std::string> operators;  // "aten::add.Tensor", each once, in order
 };
 
-// The record as it stood in the archive, and the storages that it names.
+// The record as it stood in the archive, or the program of a flatbuffer, and the storages that it
+// names.
 class KeptBytecode {
  public:
   struct Options {
@@ -62,37 +64,44 @@ class KeptBytecode {
   static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle, std::string directory, const ValueRef& root,
                                                             const Options& options);
   using Storages = std::map<std::string, value::StorageValueRef>;
-  // Verifies a program whose record `pickle` is, and keeps the record. A program that comes from
-  // another form than the record need not be read from it again. Every storage was saved on the CPU.
-  static Result<std::shared_ptr<const KeptBytecode>> of_program(const bytecode::Program& program, std::string pickle, std::string directory,
-                                                                Storages storages, const ValueRef& root, const Options& options);
+  using StorageNames = std::map<value::StorageKey, std::string>;
+  // Verifies a program that comes from another form than the record, and keeps it. `names` has a key
+  // for each storage of its constants. The record is made when it is asked for, because making it
+  // takes longer than all else that an import does.
+  static Result<std::shared_ptr<const KeptBytecode>> of_program(bytecode::Program program, std::string directory, StorageNames names,
+                                                                const ValueRef& root, const Options& options);
 
   const BytecodeFacts& facts() const noexcept { return facts_; }
   const std::string& directory() const noexcept { return directory_; }
-  // The storages of the constants by their keys.
-  const Storages& storages() const noexcept { return storages_; }
 
   // INVALID_ARGUMENT, with the reason, if it does not fit what an export of the module writes.
   // `version` is that of the archive from which the bytecode came.
   Status check_fits(const Resolved& resolved, int version) const;
-  // What an export writes. The bytes of the archive, unless storages are to be said to be on the
-  // device where they are now, and not where they were.
-  Result<std::string> record(bool keep_device) const;
-  // The program, parsed again: it takes much more memory than the record.
+  struct Record {
+    std::string pickle;
+    Storages storages;  // of the constants, by their keys
+  };
+  // What an export writes. The bytes of the archive if there are any, unless storages are to be
+  // said to be on the device where they are now, and not where they were.
+  Result<Record> record(bool keep_device) const;
+  // The program. It is parsed again if the record is kept, because it takes much more memory than
+  // the record.
   Result<bytecode::Program> program() const;
 
  private:
-  KeptBytecode(std::string pickle, std::string directory, const archive::PickleLimits& limits)
-      : pickle_(std::move(pickle)), directory_(std::move(directory)), limits_(limits) {}
+  KeptBytecode(std::string directory, const archive::PickleLimits& limits) : directory_(std::move(directory)), limits_(limits) {}
   Status take(const bytecode::Program& program, const ValueRef& root, const Options& options);
   Result<archive::UnpickledValue> values(const Options& options) const;
   // The values once more, with the storages that are here.
   Result<archive::UnpickledValue> values_again() const;
+  Result<Record> pickled(const ValueRef& values, const std::vector<ValueRef>* memoised, const StorageNames& names, bool keep_device) const;
 
   std::string pickle_;
+  std::optional<bytecode::Program> program_;  // if it is kept, there is no pickle
+  StorageNames names_;                        // of the program
   std::string directory_;
   archive::PickleLimits limits_;
-  Storages storages_;
+  Storages storages_;      // of the pickle
   bool is_of_cpu_ = true;  // every storage was saved on the CPU
   SlotOrder slots_;
   BytecodeFacts facts_;
