@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -295,10 +298,20 @@ class FunctionVerifier {
 Status verify(const Function& function, const VerifyOptions& options) { return FunctionVerifier(function, options).run(); }
 
 Status verify(const Program& program, const VerifyOptions& options) {
-  for (const Function& function : program.functions) TENON_TRY(verify(function, options));
+  // Functions call the same operators again and again, and the caller's search takes long.
+  std::map<std::pair<std::string_view, std::string_view>, std::optional<OperatorArity>> known;
+  VerifyOptions sharing = options;
+  if (options.find_arity) {
+    sharing.find_arity = [&](const std::string& name, const std::string& overload) {
+      const auto [found, is_new] = known.try_emplace({name, overload});
+      if (is_new) found->second = options.find_arity(name, overload);
+      return found->second;
+    };
+  }
+  for (const Function& function : program.functions) TENON_TRY(verify(function, sharing));
   if (!options.module) return Status::ok();
   TENON_ASSIGN(const ModuleSlots slots, ModuleSlots::create(program, options.module, options.classes));
-  for (const Function& function : program.functions) TENON_TRY(check_slots(function, slots, options.find_arity));
+  for (const Function& function : program.functions) TENON_TRY(check_slots(function, slots, sharing.find_arity));
   return Status::ok();
 }
 
