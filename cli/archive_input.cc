@@ -63,14 +63,6 @@ Status of_file(const ArchiveInput& input, const Status& status) {
   return prefixed;
 }
 
-std::string detail_of(const Status& status, std::string_view key) {
-  if (status.is_ok()) return {};
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == key) return detail.value;
-  }
-  return {};
-}
-
 std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd.get()); }
 
 bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }

@@ -28,9 +28,6 @@ struct ArchiveInput {
   std::string fd_path() const;
 };
 
-// The detail of an error, or an empty text if the error has none of that name.
-std::string detail_of(const Status& status, std::string_view key);
-
 // Puts the file's name into an error's message, in place of the fd's number.
 Status with_shown_name(const ArchiveInput& input, const Status& status);
 // Does the same. A message that does not begin with the file's name gets the name in front.

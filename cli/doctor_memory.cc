@@ -14,13 +14,6 @@ namespace {
 
 constexpr uint64_t kMargin = uint64_t{16} << 20;
 
-const std::string* detail_of(const Status& status, std::string_view key) {
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == key) return &detail.value;
-  }
-  return nullptr;
-}
-
 struct Met {
   std::string limit;
   uint64_t left = 0;
@@ -30,10 +23,10 @@ struct Met {
 std::optional<Met> limit_met(uint64_t wanted) {
   const Status status = os::ask_headroom(wanted);
   if (status.is_ok()) return std::nullopt;
-  const std::string* limit = detail_of(status, "limit");
-  const std::string* left = detail_of(status, "left");
-  if (limit == nullptr || left == nullptr || *limit == "RLIMIT_NOFILE") return std::nullopt;
-  return Met{*limit, parse_count(*left).value_or(0)};
+  const std::string limit(status.detail("limit"));
+  const std::string left(status.detail("left"));
+  if (limit.empty() || left.empty() || limit == "RLIMIT_NOFILE") return std::nullopt;
+  return Met{limit, parse_count(left).value_or(0)};
 }
 
 // The tightest limit: each answer names one, and less than it leaves meets the next one only if that is tighter.

@@ -49,7 +49,7 @@ std::vector<std::string> warnings_of(const module::Package& package, const modul
   return warnings;
 }
 
-bool has_place(const Status& status) { return !detail_of(status, "file").empty(); }
+bool has_place(const Status& status) { return !status.detail("file").empty(); }
 
 Status write_module(const module::Module& module, const ExportCommandOptions& options, const module::ExportOptions& writing,
                     const ExportFile::Options& filing, module::ExportReport* report) {

@@ -301,10 +301,8 @@ int inspect_descriptor(std::span<const std::byte> bytes, const std::string& sour
   Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, kAny, {}, kAny);
   if (!decoded.is_ok()) {
     const Status& status = decoded.status();
-    std::string field;
-    for (const Detail& detail : status.info()->details) {
-      if (detail.key == "field") field = " (field " + detail.value + ")";
-    }
+    std::string field(status.detail("field"));
+    if (!field.empty()) field = " (field " + field + ")";
     print_error(source + ": " + code_name(status.code()) + ": " + status.message() + field);
     if (json) print_json({{"kind", "descriptor"}, {"error", status_json(status)}});
     return kExitProblem;

@@ -59,7 +59,7 @@ class PackageGatherer {
     Status status = read(entry, &found);
     if (status.is_ok()) status = found.why_not_taken;
     if (status.is_ok()) status = damage_of(entry);
-    if (!status.is_ok()) told_.insert(detail_of(status, "record"));
+    if (!status.is_ok()) told_.emplace(status.detail("record"));
     fact.wrong = of_module(input_, entry, status);
     if (found.root) describe(found, &fact);
     add_new(found.warnings, &facts_->warnings);

@@ -78,8 +78,8 @@ std::vector<NestedArchive> nested_in(const Contents& contents) {
 
 // Reads a record that has no checksum. Its bytes may be missing, which no other check finds.
 Status read_unchecked(const ZipReader& reader, const ZipRecord& record) {
-  constexpr uint64_t kPieceNbytes = uint64_t{1} << 20;
-  std::vector<std::byte> piece(std::min(record.nbytes, kPieceNbytes));
+  constexpr uint64_t kMostNbytes = uint64_t{1} << 20;
+  std::vector<std::byte> piece(std::min(record.nbytes, kMostNbytes));
   for (uint64_t done = 0; done < record.nbytes; done += piece.size()) {
     const uint64_t nbytes = std::min<uint64_t>(record.nbytes - done, piece.size());
     TENON_TRY(reader.source()->read(record.data_offset + done, piece.data(), nbytes));
@@ -231,7 +231,7 @@ class WeightsGatherer {
 // Adds the damaged records of which no other error tells. A weight reports each error in `told`.
 void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage, const std::set<const Status*>& told, WeightsFacts* facts) {
   std::set<std::string_view> names;
-  const std::string unread = detail_of(facts->why_no_weights, "record");
+  const std::string unread(facts->why_no_weights.detail("record"));
   if (!unread.empty()) names.insert(unread);
   // Damage in a nested archive is damage in its record, too.
   for (const NestedArchive& nested : facts->nested) {

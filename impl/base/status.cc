@@ -74,6 +74,13 @@ Status&& Status::with(const char* key, uint64_t value) && { return std::move(*th
 
 Status&& Status::with(const char* key, int value) && { return std::move(*this).with(key, std::to_string(value)); }
 
+std::string_view Status::detail(std::string_view key) const noexcept {
+  if (is_ok()) return {};
+  const auto& details = info_->details;
+  const auto found = std::find_if(details.begin(), details.end(), [&](const Detail& one) { return one.key == key; });
+  return found == details.end() ? std::string_view() : std::string_view(found->value);
+}
+
 Status&& Status::with_details_of(const Status& other) && {
   if (info_ && other.info_) {
     std::vector<Detail>& details = info_.info_->details;

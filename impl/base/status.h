@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,8 @@ class [[nodiscard]] Status {
   Code code() const noexcept { return info_ ? info_->code : Code::kOk; }
   const std::string& message() const noexcept;
   const ErrorInfoRef& info() const noexcept { return info_; }
+  // The detail of that name, which this status or a copy of it holds. "": there is none.
+  std::string_view detail(std::string_view key) const noexcept;
 
   // Builders, for use while the status has one owner.
   [[gnu::cold]] Status&& with(const char* key, std::string value) &&;

@@ -77,13 +77,7 @@ Status unsupported_status(const Driver& driver, CUresult result, const std::stri
   return error_status(driver, result, what, {Code::kUnsupported});
 }
 
-CUresult result_of(const Status& status) {
-  if (status.is_ok()) return CUDA_SUCCESS;
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == "cuda_error") return static_cast<CUresult>(std::atoi(detail.value.c_str()));
-  }
-  return CUDA_SUCCESS;
-}
+CUresult result_of(const Status& status) { return static_cast<CUresult>(std::atoi(std::string(status.detail("cuda_error")).c_str())); }
 
 bool ends_work(CUresult result) noexcept {
   switch (result) {

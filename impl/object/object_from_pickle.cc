@@ -45,9 +45,7 @@ class Reader {
   // What Object::create refused, with the place in the pickle.
   Status placed(const Status& refused) const {
     NodeId id = tree_.root();
-    for (const Detail& detail : refused.info()->details) {
-      if (detail.key == "index") id = origins_[std::stoul(detail.value)];
-    }
+    if (const std::string_view index = refused.detail("index"); !index.empty()) id = origins_[std::stoul(std::string(index))];
     const Code code = refused.code() == Code::kInvalidArgument ? Code::kCorrupt : refused.code();
     return tree_.error(code, id, refused.message()).with_details_of(refused).caused_by(refused);
   }

@@ -225,8 +225,7 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, c
   if (opened.is_ok()) return opened;
   // What is wrong about the fd is the lender's doing; what is wrong about the range is the handle's.
   const Status& status = opened.status();
-  bool about_range = false;
-  for (const Detail& detail : status.info()->details) about_range = about_range || detail.key == "field";
+  const bool about_range = !status.detail("field").empty();
   const std::string path = name.path();
   if (status.code() != Code::kInvalidArgument || about_range) return name_error(path, status);
   return refuse_name(path, Code::kCorrupt, "hands out no memory: " + status.message()).caused_by(status);

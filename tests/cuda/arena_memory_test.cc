@@ -54,7 +54,7 @@ TEST(CudaArenaMemory, GoesByFdWhereIpcHandlesAreRefused) {
       EXPECT_EQ(arena->stats().capacity_nbytes, kBlock);
       const Status asked_for = try_arena(kBlock, CudaTransport::kIpc).status();
       EXPECT_EQ(asked_for.code(), Code::kUnsupported) << asked_for.message();
-      EXPECT_EQ(detail(asked_for, "cuda_error"), "801");
+      EXPECT_EQ(asked_for.detail("cuda_error"), "801");
     }
     expect_nothing_left();
   });
@@ -72,8 +72,8 @@ TEST(CudaArenaMemory, WithoutAFabricIsUnsupported) {
     in_child(environment, [] {
       const Status status = try_arena(kBlock, CudaTransport::kFabric).status();
       EXPECT_EQ(status.code(), Code::kUnsupported) << status.message();
-      EXPECT_NE(detail(status, "cuda_error"), "") << status.message();
-      EXPECT_NE(detail(status, "cuda_error_name"), "");
+      EXPECT_NE(status.detail("cuda_error"), "") << status.message();
+      EXPECT_NE(status.detail("cuda_error_name"), "");
       expect_nothing_left();
     });
   };

@@ -195,7 +195,7 @@ void expect_same(const Composite& got, const Composite& wanted) {
 void expect_unfit(CompositeSpec spec, const std::string& part, const std::string& text) {
   const Status status = Composite::create(std::move(spec)).status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(detail(status, "part"), part);
+  EXPECT_EQ(status.detail("part"), part);
   EXPECT_TRUE(says(status, text)) << status.message();
 }
 
@@ -342,8 +342,8 @@ TEST(CudaComposite, ASenderThatMixesDevicesIsRefused) {
   EXPECT_TRUE(unpacked(0).is_ok()) << unpacked(0).message();
   const Status refused = unpacked(1);
   EXPECT_EQ(refused.code(), Code::kCorrupt);
-  EXPECT_EQ(detail(refused, "field"), "composite.parts");
-  EXPECT_EQ(detail(refused, "part"), "indices");
+  EXPECT_EQ(refused.detail("field"), "composite.parts");
+  EXPECT_EQ(refused.detail("part"), "indices");
 }
 
 // The host cannot read indices on a device. The error tells the reader what to do.
@@ -362,7 +362,7 @@ TEST(CudaComposite, IndicesOnADeviceAreNotChecked) {
           continue;
         }
         EXPECT_EQ(checked.status().code(), Code::kUnsupported);
-        EXPECT_EQ(detail(checked.status(), "part"), jagged ? "offsets" : "indices");
+        EXPECT_EQ(checked.status().detail("part"), jagged ? "offsets" : "indices");
         EXPECT_TRUE(says(checked.status(), "copy them to the host, or use the tensor without this check")) << checked.status().message();
       }
     }

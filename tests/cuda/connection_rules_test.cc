@@ -154,8 +154,8 @@ TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
         line.say('o');
         const Status refused = try_receive(connection).status();
         EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.message();
-        EXPECT_EQ(detail(refused, "limit"), "max_segments");
-        EXPECT_EQ(detail(refused, "limit_value"), "1");
+        EXPECT_EQ(refused.detail("limit"), "max_segments");
+        EXPECT_EQ(refused.detail("limit_value"), "1");
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.say('o');
       },

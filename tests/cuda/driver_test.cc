@@ -16,7 +16,6 @@
 namespace tenon::cuda {
 namespace {
 
-using cuda_test::detail;
 using cuda_test::expected_version;
 using cuda_test::in_child;
 using cuda_test::on_the_fake;
@@ -80,10 +79,10 @@ void expect_refused(const std::vector<std::string>& environment, const std::vect
       const Status status = available();
       EXPECT_EQ(status.code(), Code::kUnsupported);
       for (const std::string& part : parts) EXPECT_TRUE(says(status, part)) << status.message();
-      EXPECT_EQ(detail(status, "cuda_error"), error);
-      EXPECT_TRUE(detail(status, "path").ends_with("libcuda.so.1"));
-      EXPECT_NE(detail(status, "driver_version"), "");
-      EXPECT_EQ(detail(status, "limit"), "");
+      EXPECT_EQ(status.detail("cuda_error"), error);
+      EXPECT_TRUE(status.detail("path").ends_with("libcuda.so.1"));
+      EXPECT_NE(status.detail("driver_version"), "");
+      EXPECT_EQ(status.detail("limit"), "");
     }
   });
 }
@@ -136,8 +135,8 @@ TEST(Driver, WhatMpsRefusesForNowIsAskedAgain) {
     in_child({std::string("FAKE_CUDA_FAIL=cuInit:1=") + error}, [&] {
       const Status status = available();
       EXPECT_EQ(status.code(), Code::kUnsupported);
-      EXPECT_EQ(detail(status, "cuda_error"), error);
-      EXPECT_EQ(detail(status, "cuda_error_name"), name);
+      EXPECT_EQ(status.detail("cuda_error"), error);
+      EXPECT_EQ(status.detail("cuda_error_name"), name);
       EXPECT_TRUE(available().is_ok()) << name;
     });
   };

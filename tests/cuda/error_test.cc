@@ -11,7 +11,6 @@
 namespace tenon::cuda {
 namespace {
 
-using cuda_test::detail;
 using cuda_test::in_child;
 using cuda_test::says;
 
@@ -19,9 +18,9 @@ TEST(Error, HasTheDriversWords) {
   in_child({}, [] {
     const Status status = result_status(*driver().value(), CUDA_ERROR_INVALID_HANDLE, "cuIpcOpenMemHandle of /a");
     EXPECT_TRUE(says(status, "cuIpcOpenMemHandle of /a: CUDA_ERROR_INVALID_HANDLE (400: ")) << status.message();
-    EXPECT_EQ(detail(status, "cuda_error"), "400");
-    EXPECT_EQ(detail(status, "cuda_error_name"), "CUDA_ERROR_INVALID_HANDLE");
-    EXPECT_EQ(detail(status, "limit"), "");
+    EXPECT_EQ(status.detail("cuda_error"), "400");
+    EXPECT_EQ(status.detail("cuda_error_name"), "CUDA_ERROR_INVALID_HANDLE");
+    EXPECT_EQ(status.detail("limit"), "");
   });
 }
 
@@ -50,7 +49,7 @@ TEST(Error, HasTheCodeThatSaysWhatToDo) {
     for (const auto& each : cases) {
       const Status status = result_status(*driver().value(), each.result, "a call");
       EXPECT_EQ(status.code(), each.code) << status.message();
-      EXPECT_EQ(detail(status, "limit"), each.limit) << status.message();
+      EXPECT_EQ(status.detail("limit"), each.limit) << status.message();
     }
   });
 }
@@ -60,7 +59,7 @@ TEST(Error, OfANewerDriverHasItsNumber) {
     const Status status = result_status(*driver().value(), static_cast<CUresult>(987), "a call");
     EXPECT_EQ(status.code(), Code::kIo);
     EXPECT_TRUE(says(status, "a call: CUDA_ERROR_? (987: ")) << status.message();
-    EXPECT_EQ(detail(status, "cuda_error"), "987");
+    EXPECT_EQ(status.detail("cuda_error"), "987");
   });
 }
 

@@ -195,7 +195,7 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
         EXPECT_EQ(g_draws_told.exchange(0), 0);
         EXPECT_EQ(refused.code(), Code::kPermission) << refused.message();
         EXPECT_TRUE(says(refused, "is taken") && says(refused, told)) << refused.message();
-        EXPECT_EQ(detail(refused, "errno"), std::to_string(EEXIST));
+        EXPECT_EQ(refused.detail("errno"), std::to_string(EEXIST));
         expect_untouched(kind, taken, target);
         for (const std::string each : {"tenon-cuda-", ".tenon-new-"}) EXPECT_EQ(is_there("/dev/shm/" + (each + told)), each == prefix);
         const CudaHandle handle = share(storage);

@@ -24,8 +24,8 @@ constexpr Loss kLosses[] = {{CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCOR
 
 void expect_lost(const Status& status, const Loss& loss) {
   EXPECT_EQ(status.code(), Code::kIo) << status.message();
-  EXPECT_EQ(detail(status, "cuda_error"), std::to_string(static_cast<int>(loss.result))) << status.message();
-  EXPECT_EQ(detail(status, "cuda_error_name"), loss.name) << status.message();
+  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(loss.result))) << status.message();
+  EXPECT_EQ(status.detail("cuda_error_name"), loss.name) << status.message();
 }
 
 // From then on, or (CUDA_SUCCESS) no more. What only gives back does what it should: the fake would take it for open.

@@ -16,7 +16,8 @@ struct Told {
   std::string message;
 };
 Told told(const Status& status) {
-  return {status.code(), detail(status, "cuda_error"), detail(status, "cuda_error_name"), status.is_ok() ? "" : status.message()};
+  return {status.code(), std::string(status.detail("cuda_error")), std::string(status.detail("cuda_error_name")),
+          status.is_ok() ? "" : status.message()};
 }
 using CCall = std::function<tenon_status(tenon_error**)>;
 Told told_by_c(const CCall& call) {

@@ -10,8 +10,8 @@ namespace {
 
 void expect_error(const Status& status, Code code, CUresult error, const char* name) {
   EXPECT_EQ(status.code(), code) << status.message();
-  EXPECT_EQ(detail(status, "cuda_error"), std::to_string(static_cast<int>(error))) << status.message();
-  EXPECT_EQ(detail(status, "cuda_error_name"), name) << status.message();
+  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(error))) << status.message();
+  EXPECT_EQ(status.detail("cuda_error_name"), name) << status.message();
 }
 
 TEST(CudaPieces, AHoleIsNamedWithTheDriversWord) {
@@ -24,8 +24,8 @@ TEST(CudaPieces, AHoleIsNamedWithTheDriversWord) {
     const Status hole = cuda::find_pieces(mapped.base(), 4 * kPage, 0).status();
     EXPECT_EQ(hole.code(), Code::kUnsupported) << hole.message();
     EXPECT_TRUE(says(hole, "no device memory is mapped at 0x")) << hole.message();
-    EXPECT_NE(detail(hole, "cuda_error"), "");
-    EXPECT_NE(detail(hole, "cuda_error_name"), "");
+    EXPECT_NE(hole.detail("cuda_error"), "");
+    EXPECT_NE(hole.detail("cuda_error_name"), "");
   });
 }
 

@@ -13,7 +13,6 @@
 namespace tenon::cuda {
 namespace {
 
-using cuda_test::detail;
 using cuda_test::says;
 
 struct Wanted {
@@ -74,8 +73,8 @@ TEST(Table, AGapIsThatPartsAlone) {
       if (has.is_ok()) continue;
       EXPECT_EQ(has.code(), Code::kUnsupported);
       EXPECT_TRUE(says(has, "lacks " + gone.name) && says(has, "12.2")) << has.message();
-      EXPECT_EQ(detail(has, "path"), "/a/driver");
-      EXPECT_EQ(detail(has, "driver_version"), "12020");
+      EXPECT_EQ(has.detail("path"), "/a/driver");
+      EXPECT_EQ(has.detail("driver_version"), "12020");
     }
   }
 }

@@ -19,18 +19,11 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-bool has_detail(const Status& status, std::string_view key) {
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == key) return !detail.value.empty();
-  }
-  return false;
-}
-
 void check(std::string_view text, const TypeParseOptions& options) {
   const Result<TypeRef> parsed = Type::parse(text, options);
   if (!parsed.is_ok()) {
     require(parsed.status().code() == Code::kInvalidArgument, "another error than INVALID_ARGUMENT");
-    require(has_detail(parsed.status(), "column"), "an error without a column");
+    require(!parsed.status().detail("column").empty(), "an error without a column");
     require(parsed.status().message().size() < 1000, "an endless error message");
     return;
   }

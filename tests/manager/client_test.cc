@@ -26,14 +26,6 @@ Status add(const std::string& manager, const std::string& name, int64_t timeout_
   return register_with_manager(manager, name, &waiter);
 }
 
-std::string detail(const Status& status, const std::string& key) {
-  if (status.info() == nullptr) return "";
-  for (const tenon::Detail& found : status.info()->details) {
-    if (found.key == key) return found.value;
-  }
-  return "";
-}
-
 // Connections are kept as long as the process lives, and a manager as long as its connections: so each test's client is a child.
 void in_child(const std::function<void()>& body, const char* what = "") {
   Child child([&] {
@@ -118,7 +110,7 @@ TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
     EXPECT_LT(ms_since(start), 5000);
     EXPECT_GE(ms_since(start), 200);
     EXPECT_EQ(status.code(), Code::kTimeout) << status.message();
-    EXPECT_EQ(detail(status, "path"), socket());
+    EXPECT_EQ(status.detail("path"), socket());
     EXPECT_EQ(add(socket(), "/tenon-2", 0).code(), Code::kWouldBlock);
     manager_->child().signal(SIGCONT);
     EXPECT_TRUE(add(socket(), "/tenon-2").is_ok());
@@ -170,11 +162,11 @@ TEST_F(ManagerClient, SaysWhoIsNotThere) {
   in_child([&] {
     Status status = add(socket(), "/tenon-1");
     EXPECT_EQ(status.code(), Code::kNotFound);
-    EXPECT_EQ(detail(status, "path"), socket());
+    EXPECT_EQ(status.detail("path"), socket());
     close(open(file("plain").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     status = add(file("plain"), "/tenon-1");
     EXPECT_EQ(status.code(), Code::kCorrupt);
-    EXPECT_EQ(detail(status, "path"), file("plain"));
+    EXPECT_EQ(status.detail("path"), file("plain"));
     unlink(file("plain").c_str());
     EXPECT_EQ(add(socket(), "tenon-1").code(), Code::kInvalidArgument);
     EXPECT_EQ(add(socket(), "/" + std::string(59, 'x')).code(), Code::kInvalidArgument);
@@ -196,7 +188,7 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
     const Status status = add(socket(), "/tenon-2");
     // What it left is cleaned up by who finds it, so the second try says that there is none.
     EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound) << status.message();
-    EXPECT_EQ(detail(status, "path"), socket());
+    EXPECT_EQ(status.detail("path"), socket());
     connected.give();
     if (!replaced.wait()) return 4;
     EXPECT_TRUE(add(socket(), "/tenon-2").is_ok());
@@ -288,7 +280,7 @@ TEST_F(ManagerClient, HostileManagers) {
           const auto start = Clock::now();
           const Status status = add(socket(), "/tenon-1", lie.code == Code::kTimeout ? 300'000'000 : 20'000'000'000);
           EXPECT_EQ(status.code(), lie.code) << status.message();
-          EXPECT_EQ(detail(status, "path"), socket());
+          EXPECT_EQ(status.detail("path"), socket());
           EXPECT_LT(ms_since(start), 60000);
           EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds; }));
         },
@@ -323,7 +315,7 @@ TEST_F(ManagerClient, AnotherUsersManagerIsRefused) {
   in_child([&] {
     const Status status = add(socket(), "/tenon-1");
     EXPECT_EQ(status.code(), Code::kPermission) << status.message();
-    EXPECT_EQ(detail(status, "path"), socket());
+    EXPECT_EQ(status.detail("path"), socket());
   });
   other.end(SIGKILL);
   unlink(socket().c_str());
@@ -421,7 +413,7 @@ TEST_F(StartManager, InTheMomentInWhichTheLastOneEnds) {
 TEST_F(StartManager, ProgramsThatAreNone) {
   in_child([&] {
     EXPECT_EQ(start_one(place_.file("missing")).status().code(), Code::kNotFound);
-    EXPECT_EQ(detail(start_one(place_.file("missing")).status(), "path"), place_.file("missing"));
+    EXPECT_EQ(start_one(place_.file("missing")).status().detail("path"), place_.file("missing"));
     EXPECT_EQ(start_one("/bin/true").status().code(), Code::kPeerGone);
     EXPECT_EQ(start_one("/bin/echo").status().code(), Code::kCorrupt);
     EXPECT_EQ(start_one("/etc/passwd").status().code(), Code::kPermission);

@@ -189,8 +189,8 @@ TEST_P(Output, FileSizeLimit) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_OK(first);
   EXPECT_EQ(second.code(), Code::kResourceExhausted) << text_of(second);
-  EXPECT_EQ(detail(second, "limit"), "RLIMIT_FSIZE");
-  EXPECT_EQ(detail(second, "limit_value"), "100000");
+  EXPECT_EQ(second.detail("limit"), "RLIMIT_FSIZE");
+  EXPECT_EQ(second.detail("limit_value"), "100000");
   sigset_t pending;
   sigpending(&pending);
   EXPECT_EQ(sigismember(&pending, SIGXFSZ), 0);

@@ -58,8 +58,8 @@ int run(const Folder& folder) {
     if (!output.is_ok()) return fail("create:", output.status());
     const Status written = write_noise_archive(&output.value(), nbytes);
     if (fits != written.is_ok()) return fail("write:", written);
-    if (!fits && (written.code() != Code::kResourceExhausted || detail(written, "limit") != "file system space" ||
-                  detail(written, "errno") != std::to_string(ENOSPC) || detail(written, "path") != path)) {
+    if (!fits && (written.code() != Code::kResourceExhausted || written.detail("limit") != "file system space" ||
+                  written.detail("errno") != std::to_string(ENOSPC) || written.detail("path") != path)) {
       return fail("the wrong error:", written);
     }
     if (fits && !output.value().commit(Durability::kFile).is_ok()) return fail("commit");

@@ -138,7 +138,7 @@ TEST(PickleReader, OnlyWhatPyTorchReadsIsInAModuleArchive) {
     const Bytes content = bytes_of(proto2(body));
     const Status status = read_tree(content).status();
     expect_error(status, Code::kUnsupported, "PyTorch reads no such opcode");
-    EXPECT_FALSE(detail(status, "opcode").empty());
+    EXPECT_FALSE(status.detail("opcode").empty());
   }
   const Bytes short_long = bytes_of(proto2("\x8a\x01\x05"));
   expect_error(read_tree(short_long).status(), Code::kUnsupported, "PyTorch reads 8");
@@ -246,7 +246,7 @@ TEST(PickleReader, Limits) {
   const auto expect_limit = [](const Bytes& content, const PickleReadOptions& options, const char* limit) {
     const Status status = read_tree(content, options).status();
     expect_error(status, Code::kResourceExhausted, limit);
-    EXPECT_EQ(detail(status, "limit"), limit);
+    EXPECT_EQ(status.detail("limit"), limit);
   };
   PickleReadOptions options;
   options.limits.max_nbytes = 8;

@@ -19,7 +19,6 @@
 
 namespace tenon::archive::test {
 
-using tenon::test::detail;
 using Bytes = std::vector<std::byte>;
 
 // The characters of a literal, NULs and all: bytes("\x80\x02N.").
@@ -79,8 +78,8 @@ inline PickleReadOptions general() {
 inline void expect_error(const Status& status, Code code, std::string_view part) {
   EXPECT_EQ(status.code(), code) << status.message();
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
-  EXPECT_EQ(detail(status, "record"), "data.pkl") << status.message();
-  EXPECT_FALSE(detail(status, "offset").empty()) << status.message();
+  EXPECT_EQ(status.detail("record"), "data.pkl") << status.message();
+  EXPECT_FALSE(status.detail("offset").empty()) << status.message();
 }
 
 // A new storage for each call, filled with what its key says.

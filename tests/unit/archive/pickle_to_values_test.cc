@@ -271,7 +271,7 @@ TEST(PickleToValues, Depth) {
   EXPECT_TRUE(unpickle(proto2(nested(9)), nullptr, options).is_ok());
   const Status deep = unpickle(proto2(nested(10)), nullptr, options).status();
   expect_error(deep, Code::kResourceExhausted, "max_depth");
-  EXPECT_EQ(detail(deep, "limit_value"), "10");
+  EXPECT_EQ(deep.detail("limit_value"), "10");
   // Through a value that was read before at less depth.
   std::string shared = "(" + nested(6) + memo_put(0) + memo_get(0) + std::string(6, '\x85') + "t";
   expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted, "max_depth");

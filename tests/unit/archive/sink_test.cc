@@ -123,7 +123,7 @@ TEST(FdSink, AFileFromItsPositionOn) {
   const Status status = sink.write(view_of("more"));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "limit"), "RLIMIT_FSIZE");
+  EXPECT_EQ(status.detail("limit"), "RLIMIT_FSIZE");
   close(fd);
 }
 
@@ -133,7 +133,7 @@ TEST(FdSink, FdsThatCannotBeWritten) {
   ASSERT_GE(full, 0);
   const Status status = FdSink(full).write(view_of("x"));
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "errno"), std::to_string(ENOSPC));
+  EXPECT_EQ(status.detail("errno"), std::to_string(ENOSPC));
   close(full);
 }
 

@@ -24,7 +24,6 @@
 
 namespace tenon::archive::test {
 
-using tenon::test::detail;
 using Bytes = std::vector<std::byte>;
 
 inline std::span<const std::byte> view_of(std::string_view text) { return std::as_bytes(std::span(text)); }

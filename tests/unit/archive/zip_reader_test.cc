@@ -43,8 +43,8 @@ void expect_corrupt(const RawZip& zip, const std::string& record, const char* me
                                reader.verify(*found), reader.verify_all(), open_bytes(bytes, Check::kAll).status()}) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << text_of(status);
     EXPECT_NE(status.message().find(message), std::string::npos) << text_of(status);
-    EXPECT_EQ(detail(status, "record"), record);
-    EXPECT_EQ(detail(status, "offset"), std::to_string(found->data_offset));
+    EXPECT_EQ(status.detail("record"), record);
+    EXPECT_EQ(status.detail("offset"), std::to_string(found->data_offset));
   }
 }
 
@@ -89,12 +89,12 @@ TEST(ZipReader, ABomb) {
   EXPECT_OK(open_bytes(bytes).status());
   const Status status = open_bytes(bytes, Check::kStructure, {.max_inflated_nbytes = uint64_t{32} << 20}).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "limit"), "max_inflated_nbytes");
+  EXPECT_EQ(status.detail("limit"), "max_inflated_nbytes");
   Result<Ref<ZipReader>> opened = open_bytes(bytes, Check::kStructure, {.max_read_nbytes = 1000});
   ASSERT_OK(opened.status());
   const Status refused = opened.value()->read_text(opened.value()->records()[0]).status();
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(refused, "limit"), "max_read_nbytes");
+  EXPECT_EQ(refused.detail("limit"), "max_read_nbytes");
 }
 
 TEST(ZipReader, WithoutAChecksum) {

@@ -148,7 +148,7 @@ TEST(ZipWriter, NamesThatAreRefused) {
         std::string("a\xff"), std::string("\xc0\x80"), std::string(4097, 'a'), std::string(4090, 'a'), std::string("data.pkl")}) {
     const Status status = writer.add_text(name, "2");
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
-    EXPECT_EQ(detail(status, "record"), name);
+    EXPECT_EQ(status.detail("record"), name);
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
     EXPECT_EQ(writer.begin(name, 5).code(), Code::kInvalidArgument) << name;
   }
@@ -307,7 +307,7 @@ TEST(ZipWriter, RecordsOfFourGiB) {
     EXPECT_OK(reader.verify(reader.records()[1]));
     const Result<Bytes> refused = reader.read(reader.records()[0]);
     EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
-    EXPECT_EQ(detail(refused.status(), "limit"), "max_read_nbytes");
+    EXPECT_EQ(refused.status().detail("limit"), "max_read_nbytes");
   }
   munmap(mapped, sink.nbytes_);
   close(fd);

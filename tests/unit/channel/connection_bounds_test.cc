@@ -151,7 +151,7 @@ TEST_F(ConnectionBounds, ThePeersMemoryTakesAQuarterOfTheAddressSpace) {
       }
       ++refused;
       EXPECT_EQ(got.status().code(), Code::kResourceExhausted);
-      EXPECT_EQ(test::detail(got.status(), "limit"), "max_mapped_nbytes") << got.status().message();
+      EXPECT_EQ(got.status().detail("limit"), "max_mapped_nbytes") << got.status().message();
     }
   }
   EXPECT_GT(kept.size(), 0U);
@@ -186,9 +186,9 @@ TEST_F(ConnectionBounds, TheCallerSetsTheAddressSpaceOfAPeer) {
   victim.send(one_byte_of(2, 2 * 4096), {other.get()});
   const Status refused = victim.recv();
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-  EXPECT_EQ(test::detail(refused, "limit"), "max_mapped_nbytes");
-  EXPECT_EQ(test::detail(refused, "limit_value"), "12288");
-  EXPECT_EQ(test::detail(refused, "in_use"), "8192");
+  EXPECT_EQ(refused.detail("limit"), "max_mapped_nbytes");
+  EXPECT_EQ(refused.detail("limit_value"), "12288");
+  EXPECT_EQ(refused.detail("in_use"), "8192");
   // What is refused costs the connection nothing else, and what is forgotten gives room again.
   victim.send(one_byte_of(3, 4096), {one.get()});
   EXPECT_TRUE(victim.recv().is_ok());
@@ -221,7 +221,7 @@ TEST_F(ConnectionBounds, AFrameWithManyFdsLeavesSomeForTheProcess) {
   send_segments(100, 18);
   const Status refused = victim.recv();
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-  EXPECT_EQ(test::detail(refused, "limit"), "RLIMIT_NOFILE") << refused.message();
+  EXPECT_EQ(refused.detail("limit"), "RLIMIT_NOFILE") << refused.message();
   const Fd own(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_TRUE(own.is_open());
 }
@@ -259,7 +259,7 @@ TEST_F(ConnectionBounds, AQueueToAPeerThatDoesNotReadHasAnEnd) {
     if (!status.is_ok() && status.code() != Code::kWouldBlock) break;
   }
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(test::detail(status, "limit"), "send_queue") << status.message();
+  EXPECT_EQ(status.detail("limit"), "send_queue") << status.message();
   EXPECT_LT(kept, 20000U);
   // When the peer reads, there is room again.
   for (size_t i = 0; i < kept; ++i) {

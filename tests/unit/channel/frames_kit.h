@@ -29,7 +29,6 @@ using os::Cancel;
 using os::Fd;
 using os::Wait;
 using os::Waiter;
-using test::detail;
 using test::SignalStorm;
 
 constexpr size_t kHeader = 32;

@@ -36,11 +36,11 @@ TEST_P(FramesAtLimitsOverBoth, DroppedFdsAreReportedAndTheNextFramesAreRight) {
       EXPECT_EQ(frame.fds_announced, announced);
       expect_same_files(frame.fds, files.fds, room);
       EXPECT_EQ(frame.fds_status.code(), Code::kResourceExhausted);
-      EXPECT_EQ(detail(frame.fds_status, "limit"), "RLIMIT_NOFILE");
-      EXPECT_EQ(detail(frame.fds_status, "limit_value"), std::to_string(os::fd_limit()));
-      EXPECT_EQ(detail(frame.fds_status, "wanted"), std::to_string(announced));
+      EXPECT_EQ(frame.fds_status.detail("limit"), "RLIMIT_NOFILE");
+      EXPECT_EQ(frame.fds_status.detail("limit_value"), std::to_string(os::fd_limit()));
+      EXPECT_EQ(frame.fds_status.detail("wanted"), std::to_string(announced));
       if (const auto open = os::open_fd_count()) {
-        EXPECT_EQ(detail(frame.fds_status, "in_use"), std::to_string(*open));
+        EXPECT_EQ(frame.fds_status.detail("in_use"), std::to_string(*open));
       }
     };
     const RoomForFds limit(room);
@@ -93,8 +93,8 @@ TEST_P(FramesAtLimitsOverBoth, TooManyFdsInFlightIsReportedAndGoesOn) {
     for (uint16_t i = 0; i < kFrames;) {
       const Status status = flush_now(*link.left);
       if (!status.is_ok()) {
-        const bool as_it_should = status.code() == Code::kResourceExhausted && detail(status, "limit") == "RLIMIT_NOFILE" &&
-                                  detail(status, "errno") == std::to_string(ETOOMANYREFS) && detail(status, "limit_value") == "300";
+        const bool as_it_should = status.code() == Code::kResourceExhausted && status.detail("limit") == "RLIMIT_NOFILE" &&
+                                  status.detail("errno") == std::to_string(ETOOMANYREFS) && status.detail("limit_value") == "300";
         if (!as_it_should || link.left->idle()) ::_exit(4);
         ++refused;
       }
@@ -115,9 +115,9 @@ TEST_F(FramesAtLimits, PacketThatTheSendBufferCannotHold) {
   link.left->enqueue(make_frame(1, kMaxFramePayload));
   const Status status = flush_all(*link.left);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "limit"), "SO_SNDBUF");
-  EXPECT_EQ(detail(status, "limit_value"), "16384");
-  EXPECT_EQ(detail(status, "wanted"), std::to_string(kHeader + kMaxFramePayload));
+  EXPECT_EQ(status.detail("limit"), "SO_SNDBUF");
+  EXPECT_EQ(status.detail("limit_value"), "16384");
+  EXPECT_EQ(status.detail("wanted"), std::to_string(kHeader + kMaxFramePayload));
   EXPECT_FALSE(link.left->idle());
   link.set_send_buffer(200'000);
   EXPECT_TRUE(flush_all(*link.left).is_ok());

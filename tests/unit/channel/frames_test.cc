@@ -44,7 +44,7 @@ TEST_F(Frames, FitSockets) {
   for (const int fd : {-1, internet.get(), alone.get(), listening.get(), datagram.get(), folder.get(), reader.get()}) {
     const Status status = check_socket(fd).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << fd;
-    EXPECT_EQ(detail(status, "fd"), std::to_string(fd)) << status.message();
+    EXPECT_EQ(status.detail("fd"), std::to_string(fd)) << status.message();
   }
 }
 

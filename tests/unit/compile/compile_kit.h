@@ -20,16 +20,8 @@ namespace tenon::compile::test {
 using value::Value;
 using value::ValueRef;
 
-inline std::string detail(const Status& status, std::string_view key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 // "line:column" of an error; ":" if it has none.
-inline std::string place(const Status& status) { return detail(status, "line") + ":" + detail(status, "column"); }
+inline std::string place(const Status& status) { return std::string(status.detail("line")) + ":" + std::string(status.detail("column")); }
 
 // Compiles the class `root` of code/__torch__.py. All classes of the text are in the module's tree.
 inline Result<bytecode::Program> compiled(const std::string& code, const CompileOptions& options = {},
@@ -131,7 +123,7 @@ inline void expect_sound(const bytecode::Program& program) {
 inline std::vector<bytecode::Function> functions_of(const std::string& code, const CompileOptions& options = {},
                                                     const std::vector<ValueRef>& constants = {}) {
   Result<bytecode::Program> made = compiled(code, options, constants);
-  EXPECT_TRUE(made.is_ok()) << code << "\n" << made.status().message() << "\n" << detail(made.status(), "excerpt");
+  EXPECT_TRUE(made.is_ok()) << code << "\n" << made.status().message() << "\n" << made.status().detail("excerpt");
   if (!made.is_ok()) return {};
   expect_sound(made.value());
   return std::move(made).value().functions;

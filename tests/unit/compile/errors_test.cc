@@ -8,7 +8,7 @@ namespace {
 void expect_refused(const std::string& code, Code wanted, std::string_view where, std::string_view part) {
   const Status status = refusal(code);
   EXPECT_EQ(status.code(), wanted) << status.message();
-  EXPECT_EQ(place(status), where) << status.message() << "\n" << detail(status, "excerpt");
+  EXPECT_EQ(place(status), where) << status.message() << "\n" << status.detail("excerpt");
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   EXPECT_TRUE(status.message().starts_with("code/__torch__.py:" + std::string(where) + ": ")) << status.message();
 }

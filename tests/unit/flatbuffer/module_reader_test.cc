@@ -116,14 +116,6 @@ void refused(const Status& status, Code code, const std::string& words) {
   EXPECT_NE(status.message().find(words), std::string::npos) << words << " in: " << status.message();
 }
 
-std::string detail(const Status& status, const std::string& key) {
-  if (status.info() == nullptr) return {};
-  for (const Detail& one : status.info()->details) {
-    if (one.key == key) return one.value;
-  }
-  return {};
-}
-
 // Checks that a file is refused whose root is the value that `make` adds.
 void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code, const std::string& words) {
   Maker maker;
@@ -251,8 +243,8 @@ TEST(ModuleReader, ValuesWithinValuesAreBounded) {
   maker.root = last;
   const Status status = root_of(maker.file()).status();
   refused(status, Code::kResourceExhausted, "more than the limit max_depth");
-  EXPECT_EQ(detail(status, "limit"), "max_depth");
-  EXPECT_EQ(detail(status, "limit_value"), "512");
+  EXPECT_EQ(status.detail("limit"), "max_depth");
+  EXPECT_EQ(status.detail("limit_value"), "512");
 }
 
 // Without the bound this file of 300 kB would take 800 MB.
@@ -407,7 +399,7 @@ TEST(ModuleReader, StoragesAreBounded) {
   archive::PickleLimits limits;
   const Status status = ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
   refused(status, Code::kResourceExhausted, "has 1048577 storages, and the limit is 1048576");
-  EXPECT_EQ(detail(status, "limit"), "storages");
+  EXPECT_EQ(status.detail("limit"), "storages");
 }
 
 }  // namespace

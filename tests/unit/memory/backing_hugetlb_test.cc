@@ -15,7 +15,6 @@ using memory::BackingRequest;
 using memory::Mode;
 using memory::Pages;
 using test::Backed;
-using test::detail;
 using test::kTiB;
 using test::text_of;
 
@@ -134,11 +133,11 @@ TEST_F(Hugetlb, MoreThanThePoolHasIsAnErrorAndNoSignal) {
   ASSERT_TRUE(memory.make(asking_hugetlb(), kTiB).is_ok());
   const Status grown = memory.grow(0, (before + 1) * page);
   ASSERT_EQ(grown.code(), Code::kResourceExhausted) << text_of(grown);
-  EXPECT_EQ(detail(grown, "limit"), "vm.nr_hugepages") << text_of(grown);
-  EXPECT_EQ(detail(grown, "limit_value"), std::to_string(all.total));
-  EXPECT_EQ(detail(grown, "free"), "0");
-  EXPECT_EQ(detail(grown, "huge_page_nbytes"), std::to_string(page));
-  EXPECT_NE(detail(grown, "wanted"), "");
+  EXPECT_EQ(grown.detail("limit"), "vm.nr_hugepages") << text_of(grown);
+  EXPECT_EQ(grown.detail("limit_value"), std::to_string(all.total));
+  EXPECT_EQ(grown.detail("free"), "0");
+  EXPECT_EQ(grown.detail("huge_page_nbytes"), std::to_string(page));
+  EXPECT_NE(grown.detail("wanted"), "");
   // What was taken before is used by the next try.
   EXPECT_TRUE(memory.grow(0, before * page).is_ok());
   std::memset(memory.base, 1, before * page);
@@ -154,17 +153,17 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
   EXPECT_NE(memory.got.pages, Pages::kHugetlb);
   const Status& why = memory.got.pages_refused;
   EXPECT_EQ(why.code(), Code::kResourceExhausted) << text_of(why);
-  EXPECT_NE(detail(why, "limit").find("nr_hugepages"), std::string::npos) << text_of(why);
+  EXPECT_NE(why.detail("limit").find("nr_hugepages"), std::string::npos) << text_of(why);
   ASSERT_TRUE(memory.grow(0, 4 * test::kMiB).is_ok());
   std::memset(memory.base, 1, 4 * test::kMiB);
   EXPECT_NE(memory.describe().pages, Pages::kHugetlb);
 
   Result<Backing> exact = memory::choose_pages(asking_hugetlb(size), Mode::kShared);
   ASSERT_EQ(exact.status().code(), Code::kResourceExhausted) << text_of(exact.status());
-  EXPECT_EQ(detail(exact.status(), "limit"), os::huge_page_pool(size).limit);
-  if (size == os::default_huge_page_nbytes()) EXPECT_EQ(detail(exact.status(), "limit"), "vm.nr_hugepages");
-  EXPECT_EQ(detail(exact.status(), "limit_value"), "0");
-  EXPECT_EQ(detail(exact.status(), "free"), "0");
+  EXPECT_EQ(exact.status().detail("limit"), os::huge_page_pool(size).limit);
+  if (size == os::default_huge_page_nbytes()) EXPECT_EQ(exact.status().detail("limit"), "vm.nr_hugepages");
+  EXPECT_EQ(exact.status().detail("limit_value"), "0");
+  EXPECT_EQ(exact.status().detail("free"), "0");
 }
 
 TEST_F(Hugetlb, NoSuchSize) {
@@ -172,7 +171,7 @@ TEST_F(Hugetlb, NoSuchSize) {
     for (const bool exact : {true, false}) {
       const Result<Backing> result = memory::choose_pages(asking_hugetlb(size, exact), Mode::kShared);
       EXPECT_EQ(result.status().code(), Code::kInvalidArgument) << text_of(result.status());
-      EXPECT_NE(detail(result.status(), "sizes"), "");
+      EXPECT_NE(result.status().detail("sizes"), "");
     }
   }
 }

@@ -25,7 +25,6 @@ using memory::BackingRequest;
 using memory::Mode;
 using memory::Pages;
 using test::Backed;
-using test::detail;
 using test::kMiB;
 using test::text_of;
 
@@ -77,10 +76,10 @@ TEST_F(Nodes, NoSuchNode) {
     for (const bool exact : {true, false}) {
       const Result<Backing> result = memory::choose_pages(on_node(node, exact), Mode::kShared);
       ASSERT_EQ(result.status().code(), Code::kInvalidArgument) << text_of(result.status());
-      EXPECT_EQ(detail(result.status(), "numa_node"), std::to_string(node));
+      EXPECT_EQ(result.status().detail("numa_node"), std::to_string(node));
       std::string nodes;
       for (const int32_t known : os::numa_nodes()) nodes += (nodes.empty() ? "" : ",") + std::to_string(known);
-      EXPECT_EQ(detail(result.status(), "nodes"), nodes.empty() ? "unknown" : nodes);
+      EXPECT_EQ(result.status().detail("nodes"), nodes.empty() ? "unknown" : nodes);
     }
   }
   Backed memory;
@@ -125,8 +124,8 @@ TEST_F(Nodes, AFullNodeIsAnErrorBeforeItIsAKill) {
   EXPECT_TRUE(os::ask_node_headroom(nodes.front(), kMiB).is_ok());
   const Status refused = os::ask_node_headroom(nodes.front(), uint64_t{1} << 60);
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(refused, "limit"), "memory node " + std::to_string(nodes.front()));
-  EXPECT_GT(std::strtoull(detail(refused, "limit_value").c_str(), nullptr, 10), 0U);
+  EXPECT_EQ(refused.detail("limit"), "memory node " + std::to_string(nodes.front()));
+  EXPECT_GT(std::strtoull(std::string(refused.detail("limit_value")).c_str(), nullptr, 10), 0U);
 }
 
 TEST_F(Nodes, AContainersFilter) {
@@ -197,9 +196,9 @@ TEST_F(Locks, TheLimitIsNamed) {
       ASSERT_TRUE(memory.grow(0, kLimit / 2).is_ok());
       const Status refused = memory.grow(kLimit / 2, kMiB);
       ASSERT_EQ(refused.code(), Code::kResourceExhausted) << text_of(refused);
-      EXPECT_EQ(detail(refused, "limit"), "RLIMIT_MEMLOCK");
-      EXPECT_EQ(detail(refused, "limit_value"), std::to_string(kLimit));
-      EXPECT_EQ(detail(refused, "wanted"), std::to_string(kMiB));
+      EXPECT_EQ(refused.detail("limit"), "RLIMIT_MEMLOCK");
+      EXPECT_EQ(refused.detail("limit_value"), std::to_string(kLimit));
+      EXPECT_EQ(refused.detail("wanted"), std::to_string(kMiB));
       EXPECT_EQ(memory.allocated(), kLimit / 2) << "memory was taken for what is refused";
       EXPECT_TRUE(memory.grow(kLimit / 2, kLimit / 2).is_ok());
       std::memset(memory.base, 1, kLimit);
@@ -211,8 +210,8 @@ TEST_F(Locks, TheLimitIsNamed) {
       Backed memory;
       const Status made = memory.make(locked(exact), kMiB);
       ASSERT_EQ(made.code(), Code::kResourceExhausted) << text_of(made);
-      EXPECT_EQ(detail(made, "limit"), "RLIMIT_MEMLOCK");
-      EXPECT_EQ(detail(made, "limit_value"), "0");
+      EXPECT_EQ(made.detail("limit"), "RLIMIT_MEMLOCK");
+      EXPECT_EQ(made.detail("limit_value"), "0");
     });
   }
 }
@@ -260,11 +259,11 @@ TEST_F(Locks, LockedHugePagesAreStillHuge) {
     request.pages = Pages::kThp;
     Backed memory;
     const Status made = memory.make(request, 64 * kMiB);
-    if (made.code() == Code::kUnsupported || detail(made, "limit") == "RLIMIT_MEMLOCK") test::skip(text_of(made));
+    if (made.code() == Code::kUnsupported || made.detail("limit") == "RLIMIT_MEMLOCK") test::skip(text_of(made));
     ASSERT_TRUE(made.is_ok()) << text_of(made);
     const uint64_t page = memory.got.page_nbytes;
     const Status grown = memory.grow(0, 3 * page);
-    if (detail(grown, "limit") == "RLIMIT_MEMLOCK") test::skip(text_of(grown));
+    if (grown.detail("limit") == "RLIMIT_MEMLOCK") test::skip(text_of(grown));
     ASSERT_TRUE(grown.is_ok()) << text_of(grown);
     test::skip_without_huge_memory(memory, 3 * page);
     ASSERT_NE(memory.base, nullptr);

@@ -134,7 +134,7 @@ TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
     if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) test::skip("no PR_SET_THP_DISABLE");  // for this process, as deny is for all
     Result<Backing> exact = memory::choose_pages(asking(Pages::kThp), Mode::kShared);
     ASSERT_EQ(exact.status().code(), Code::kUnsupported) << text_of(exact.status());
-    EXPECT_EQ(test::detail(exact.status(), "shmem_enabled"), os::shmem_thp_setting()) << text_of(exact.status());
+    EXPECT_EQ(exact.status().detail("shmem_enabled"), os::shmem_thp_setting()) << text_of(exact.status());
     Result<Backing> lower = memory::choose_pages(asking(Pages::kThp, false), Mode::kShared);
     ASSERT_TRUE(lower.is_ok()) << text_of(lower.status());
     EXPECT_EQ(lower.value().pages, Pages::kSmall);
@@ -220,7 +220,7 @@ TEST_F(Backings, AFileSizeLimit) {
       const Result<Backing> exact = memory::choose_pages(asking(pages), Mode::kShared);
       if (exact.status().code() == Code::kUnsupported) continue;
       EXPECT_EQ(exact.status().code(), Code::kResourceExhausted) << text_of(exact.status());
-      EXPECT_EQ(test::detail(exact.status(), "limit"), "RLIMIT_FSIZE") << text_of(exact.status());
+      EXPECT_EQ(exact.status().detail("limit"), "RLIMIT_FSIZE") << text_of(exact.status());
     }
   });
 }

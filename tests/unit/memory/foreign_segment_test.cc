@@ -45,7 +45,7 @@ TEST_F(ForeignSegment, HolesAreFilledUpToAQuarterOfTheMachine) {
   Segment& segment = *opened.value();
   const Status refused = segment.check_pages(0, most + 4096);
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-  EXPECT_EQ(test::detail(refused, "limit"), "filled_nbytes") << refused.message();
+  EXPECT_EQ(refused.detail("limit"), "filled_nbytes") << refused.message();
   EXPECT_EQ(segment_totals().filled_nbytes.load(), 0U);
   EXPECT_TRUE(segment.check_pages(0, 8192).is_ok());
   EXPECT_EQ(segment_totals().filled_nbytes.load(), 8192U);

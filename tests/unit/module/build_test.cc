@@ -69,8 +69,8 @@ TEST(Build, DefinitionsAreParsed) {
   const Ref<Module> module = must(Module::create("Net"));
   const Status status = module->define("def forward(self, x):\n  return x +\n");
   EXPECT_FALSE(status.is_ok());
-  EXPECT_EQ(detail(status, "line"), "2");
-  EXPECT_NE(detail(status, "excerpt").find('^'), std::string::npos);
+  EXPECT_EQ(status.detail("line"), "2");
+  EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos);
   refused(module->define("class A:\n  pass\n"), Code::kInvalidArgument, {"a method is wanted"});
   refused(module->define("def f():\n  pass\n"), Code::kInvalidArgument, {"a method has self"});
   refused(module->define("def f(self):\n  pass\ndef f(self):\n  pass\n"), Code::kInvalidArgument, {"defined twice"});
@@ -88,8 +88,8 @@ TEST(Build, TheCheckerIsAsked) {
   ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return torch.relu(x) + self.v\n"));
   const Status status = module->check();
   refused(status, Code::kInvalidArgument, {"__torch__.Net", "v"});
-  EXPECT_EQ(detail(status, "file"), "code/__torch__.py");
-  EXPECT_NE(detail(status, "excerpt").find("self.v"), std::string::npos);
+  EXPECT_EQ(status.detail("file"), "code/__torch__.py");
+  EXPECT_NE(status.detail("excerpt").find("self.v"), std::string::npos);
   archive::MemorySink sink;
   refused(export_module(*module, &sink, {}, nullptr), Code::kInvalidArgument, {"v"});
   EXPECT_TRUE(sink.bytes().empty());

@@ -26,7 +26,7 @@ TEST(Import, ValuesAreThoseOfTheirTypes) {
 
   const Status status = imported(made_archive(kCode, two("K\x05", "K\x05"))).status();
   refused(status, Code::kCorrupt, {"data.pkl", "w: Tensor wanted, int found"});
-  EXPECT_EQ(detail(status, "record"), "data.pkl");
+  EXPECT_EQ(status.detail("record"), "data.pkl");
   refused(imported(made_archive(kCode, pickled_object("M", pickled_text("n") + "K\x05"))), Code::kCorrupt, {"w"});
   refused(imported(made_archive(kCode, two(pickled_tensor("0", 2, 2), "K\x05"), {})), Code::kCorrupt, {"data/0"});
   refused(imported(made_archive(kCode, pickled_object("M", pickled_text("n") + "K\x05" + pickled_text("n") + "K\x05"))), Code::kCorrupt,
@@ -39,8 +39,8 @@ TEST(Import, ValuesAreThoseOfTheirTypes) {
 TEST(Import, TheNumberOfElementsIsThatOfTheRecord) {
   const Status status = imported(made_archive(kCode, two(pickled_tensor("0", 3, 2), "K\x05"), {{"data/0", kFloats}})).status();
   refused(status, Code::kCorrupt, {"data.pkl", "data/0", "3 elements", "8 bytes"});
-  EXPECT_EQ(detail(status, "record"), "data.pkl");
-  EXPECT_FALSE(detail(status, "offset").empty());
+  EXPECT_EQ(status.detail("record"), "data.pkl");
+  EXPECT_FALSE(status.detail("offset").empty());
   refused(imported(made_archive(kCode, two(pickled_tensor("0", 2, 3), "K\x05"), {{"data/0", kFloats}})), Code::kCorrupt, {"data.pkl"});
 }
 

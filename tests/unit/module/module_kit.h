@@ -43,14 +43,6 @@ void refused(const Result<T>& result, Code code, const std::vector<std::string>&
   refused(result.status(), code, words);
 }
 
-inline std::string detail(const Status& status, const std::string& key) {
-  if (status.info() == nullptr) return {};
-  for (const Detail& one : status.info()->details) {
-    if (one.key == key) return one.value;
-  }
-  return {};
-}
-
 inline TypeRef type(const char* text) { return must(Type::parse(text)); }
 
 inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> sizes = {}) {

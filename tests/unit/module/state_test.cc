@@ -197,7 +197,7 @@ TEST(State, TypesOfTheMethodsAgree) {
     ok(module->define(method));
     const Status status = module->check();
     refused(status, Code::kInvalidArgument, {sentence});
-    EXPECT_NE(detail(status, "excerpt").find('^'), std::string::npos);
+    EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos);
   }
   const Ref<Module> optional = must(Module::create("Kept"));
   ok(

@@ -103,14 +103,6 @@ Ref<Tensor> tensor_of(DType dtype, const Sizes& sizes) {
   return tensor_over(Storage::create({.zeroed = true}, tensor::packed_nbytes(dtype, sizes).value()).value(), dtype, sizes);
 }
 
-std::string detail_of(const Status& status, const std::string& key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
@@ -402,13 +394,13 @@ TEST(Object, DepthIsBounded) {
   expect_round(*deepest.none().make().value());
   const Status refused = deeper.none().make().status();
   EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-  EXPECT_EQ(detail_of(refused, "index"), "200");
+  EXPECT_EQ(refused.detail("index"), "200");
 
   pickle += std::string(kMaxDepth, 'a') + '.';
   const Status unread = read(pickle).status();
   EXPECT_EQ(unread.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail_of(unread, "limit"), "depth");
-  EXPECT_EQ(detail_of(unread, "offset"), "202");
+  EXPECT_EQ(unread.detail("limit"), "depth");
+  EXPECT_EQ(unread.detail("offset"), "202");
 }
 
 TEST(Object, CopiesAreBounded) {
@@ -425,7 +417,7 @@ TEST(Object, CopiesAreBounded) {
   expect_round(*few.value());
   const Status many = read(pickle(80)).status();
   EXPECT_EQ(many.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail_of(many, "limit"), "nodes");
+  EXPECT_EQ(many.detail("limit"), "nodes");
 }
 
 TEST(Object, KeysThatUseOneTextAreBounded) {
@@ -441,14 +433,14 @@ TEST(Object, KeysThatUseOneTextAreBounded) {
   EXPECT_TRUE(read(pickle(4)).is_ok());
   const Status many = read(pickle(1000)).status();
   EXPECT_EQ(many.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail_of(many, "limit"), "keys");
-  EXPECT_NE(detail_of(many, "offset"), "");
+  EXPECT_EQ(many.detail("limit"), "keys");
+  EXPECT_NE(many.detail("offset"), "");
 }
 
 TEST(Object, WhatNoPickleOfAnObjectHasIsRefused) {
   const auto code_of = [](std::string_view pickle) {
     const Status status = read(pickle).status();
-    EXPECT_NE(detail_of(status, "offset"), "") << status.message();
+    EXPECT_NE(status.detail("offset"), "") << status.message();
     return status.code();
   };
   EXPECT_EQ(code_of(""), Code::kCorrupt);
@@ -494,7 +486,7 @@ TEST(Object, EqualKeysAreRefused) {
   for (const auto& [first, second] : pairs) {
     const Status status = set_of(first, second);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << "pair " << &first - &pairs[0].first;
-    EXPECT_NE(detail_of(status, "index"), "");
+    EXPECT_NE(status.detail("index"), "");
   }
 }
 
@@ -524,7 +516,7 @@ TEST(Object, WhatCannotBeHashedIsNoKey) {
   const auto refused_at = [](Builder&& builder) {
     const Status status = builder.make().status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    return detail_of(status, "index");
+    return status.detail("index");
   };
   EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).container(Kind::kList, 0))), "1");
   EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).tensor(tensor_of(kU8, {1})))), "1");
@@ -534,7 +526,7 @@ TEST(Object, WhatCannotBeHashedIsNoKey) {
   // A pickle must keep the same rules. This one is {1: None, True: None}.
   const Status status = read("\x80\x04}(K\x01N\x88Nu."sv).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_EQ(detail_of(status, "index"), "3");
+  EXPECT_EQ(status.detail("index"), "3");
 }
 
 TEST(Object, FindsAValueByItsKey) {

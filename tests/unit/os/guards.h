@@ -87,12 +87,4 @@ class SignalStorm {
   struct sigaction before_{};
 };
 
-inline std::string detail(const Status& status, const std::string& key) {
-  if (status.info() == nullptr) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 }  // namespace tenon::test

@@ -94,8 +94,8 @@ TEST_F(RemoteFd, IsOfOurOwnUserUnlessTheCallerSaysOtherwise) {
   const Status refused = open_remote_fd(file, true).status();
   EXPECT_EQ(refused.code(), Code::kPermission);
   EXPECT_NE(refused.message().find("of user 65534"), std::string::npos) << refused.message();
-  EXPECT_EQ(test::detail(refused, "option"), "OTHER_USER");
-  EXPECT_EQ(test::detail(refused, "uid"), "65534");
+  EXPECT_EQ(refused.detail("option"), "OTHER_USER");
+  EXPECT_EQ(refused.detail("uid"), "65534");
   file.other_user = true;
   EXPECT_TRUE(open_remote_fd(file, true).is_ok());
 

@@ -82,7 +82,7 @@ TEST_F(LimitsTest, ACgroupRefusesByName) {
     world.set_used(48 * kMiB);
     const Status refused = ask_headroom(32 * kMiB);
     EXPECT_EQ(refused.code(), Code::kResourceExhausted);
-    EXPECT_EQ(test::detail(refused, "limit"), "memory cgroup " + world.cgroup());
+    EXPECT_EQ(refused.detail("limit"), "memory cgroup " + world.cgroup());
     std::fflush(nullptr);
     ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   });
@@ -95,7 +95,7 @@ struct AtTheEnd {
   ~AtTheEnd() {
     if (expected.empty()) return;
     const Status refused = ask_headroom(100 * kMiB);
-    const bool good = refused.code() == Code::kResourceExhausted && test::detail(refused, "limit") == expected;
+    const bool good = refused.code() == Code::kResourceExhausted && refused.detail("limit") == expected;
     if (!good) std::fprintf(stderr, "at the end: %s\n", refused.message().c_str());
     std::fflush(nullptr);
     ::_exit(good ? 0 : 1);

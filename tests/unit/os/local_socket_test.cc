@@ -16,8 +16,6 @@
 namespace tenon::os {
 namespace {
 
-using test::detail;
-
 class LocalSocketTest : public test::Guarded {};
 
 constexpr mode_t kMode = 0600;
@@ -79,7 +77,7 @@ TEST_F(LocalSocketTest, PathsOfAnyLength) {
   for (const std::string& path : {deep + "/none", deep + "/short/x"}) {
     const Status status = connect_now(SocketKind::kStream, path).status();
     EXPECT_EQ(status.code(), Code::kNotFound);
-    EXPECT_EQ(detail(status, "path"), path);
+    EXPECT_EQ(status.detail("path"), path);
   }
   EXPECT_EQ(connect_now(SocketKind::kStream, deep + "/short").status().code(), Code::kPeerGone);
   EXPECT_EQ(connect_now(SocketKind::kStream, deep).status().code(), Code::kCorrupt);
@@ -111,8 +109,8 @@ TEST_F(LocalSocketTest, TakenPathsStayAsTheyAre) {
     ASSERT_EQ(::lstat(path.c_str(), &before), 0);
     const Status status = listen_at(SocketKind::kPackets, path).status();
     EXPECT_EQ(status.code(), Code::kPermission);
-    EXPECT_EQ(detail(status, "path"), path);
-    EXPECT_EQ(detail(status, "errno"), std::to_string(EEXIST));
+    EXPECT_EQ(status.detail("path"), path);
+    EXPECT_EQ(status.detail("errno"), std::to_string(EEXIST));
     ASSERT_EQ(::lstat(path.c_str(), &after), 0);
     EXPECT_EQ(before.st_ino, after.st_ino);
     EXPECT_EQ(before.st_mode, after.st_mode);
@@ -125,7 +123,7 @@ TEST_F(LocalSocketTest, RefusedPathsLeaveNothing) {
   const test::ScratchFolder folder;
   const Status missing = listen_at(SocketKind::kStream, folder / "no/socket").status();
   EXPECT_EQ(missing.code(), Code::kNotFound);
-  EXPECT_EQ(detail(missing, "path"), folder / "no/socket");
+  EXPECT_EQ(missing.detail("path"), folder / "no/socket");
   for (const std::string& path : {std::string(), folder.path() + "/", folder / ".", folder / "..", std::string("/")}) {
     EXPECT_EQ(listen_at(SocketKind::kStream, path).status().code(), Code::kInvalidArgument) << path;
   }
@@ -136,8 +134,8 @@ TEST_F(LocalSocketTest, RefusedPathsLeaveNothing) {
     const test::NoFdLeft limit;
     const Status status = listen_at(SocketKind::kStream, folder / "socket").status();
     EXPECT_EQ(status.code(), Code::kResourceExhausted);
-    EXPECT_EQ(detail(status, "limit"), "RLIMIT_NOFILE");
-    EXPECT_EQ(detail(status, "limit_value"), limit.limit());
+    EXPECT_EQ(status.detail("limit"), "RLIMIT_NOFILE");
+    EXPECT_EQ(status.detail("limit_value"), limit.limit());
   }
   EXPECT_EQ(folder.entries(), 0U);
 }
@@ -198,7 +196,7 @@ TEST_F(LocalSocketTest, DeadSocketIsPeerGone) {
     child.end();
     const Status status = connect_now(kind, path).status();
     EXPECT_EQ(status.code(), Code::kPeerGone);
-    EXPECT_EQ(detail(status, "path"), path);
+    EXPECT_EQ(status.detail("path"), path);
     EXPECT_NE(status.message().find("nobody listens"), std::string::npos);
   }
 }
@@ -215,7 +213,7 @@ TEST_F(LocalSocketTest, WhatIsNoSocketIsCorrupt) {
   for (const char* leaf : {"file", "link", "pipe", "."}) {
     const Status status = connect_now(SocketKind::kPackets, folder / leaf).status();
     EXPECT_EQ(status.code(), Code::kCorrupt) << leaf;
-    EXPECT_EQ(detail(status, "path"), folder / leaf);
+    EXPECT_EQ(status.detail("path"), folder / leaf);
   }
   EXPECT_EQ(connect_now(SocketKind::kStream, folder / "socket").status().code(), Code::kCorrupt) << "the other kind";
   EXPECT_EQ(connect_now(SocketKind::kStream, folder / "none").status().code(), Code::kNotFound);
@@ -242,14 +240,14 @@ TEST_P(FullQueue, WaitsAsTheWaiterSays) {
     if (client.is_ok()) clients.push_back(std::move(client).value());
   }
   EXPECT_EQ(full.code(), Code::kWouldBlock);
-  EXPECT_EQ(detail(full, "path"), path);
+  EXPECT_EQ(full.detail("path"), path);
   EXPECT_GE(clients.size(), 1U);
 
   const int64_t start = test::now_ns();
   Waiter brief(Wait{30'000'000, nullptr, false});
   const Status late = connect_local(GetParam(), path, &brief).status();
   EXPECT_EQ(late.code(), Code::kTimeout);
-  EXPECT_EQ(detail(late, "path"), path);
+  EXPECT_EQ(late.detail("path"), path);
   EXPECT_GE(test::now_ns() - start, 30'000'000);
 
   auto cancel = Cancel::create();
@@ -317,8 +315,8 @@ TEST_F(LocalSocketTest, FdLimitIsNamed) {
          {accept_local(listener.value().get()).status(), connect_now(SocketKind::kStream, folder / "socket").status(),
           connect_now(SocketKind::kStream, folder / std::string(200, 'x')).status()}) {
       EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
-      EXPECT_EQ(detail(status, "limit"), "RLIMIT_NOFILE");
-      EXPECT_EQ(detail(status, "limit_value"), limit.limit());
+      EXPECT_EQ(status.detail("limit"), "RLIMIT_NOFILE");
+      EXPECT_EQ(status.detail("limit_value"), limit.limit());
     }
   }
   auto server = accept_local(listener.value().get());

@@ -28,8 +28,6 @@
 namespace tenon::os {
 namespace {
 
-using test::detail;
-
 class PollerTest : public test::Guarded {};
 class DirectoryWatchTest : public test::Guarded {};
 class ThreadTest : public test::Guarded {};
@@ -176,13 +174,13 @@ TEST_F(PollerTest, WhatCannotBeWatchedIsRefused) {
   const Fd file(::open((folder / "file").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   const Status status = poller.add(file.get(), 1, true, false);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(detail(status, "fd"), std::to_string(file.get()));
+  EXPECT_EQ(status.detail("fd"), std::to_string(file.get()));
   EXPECT_EQ(poller.change(a.get(), 1, true, false).code(), Code::kNotFound);
   poller.remove(a.get());
   const test::NoFdLeft limit;
   const Status none = Poller::create().status();
   EXPECT_EQ(none.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(none, "limit_value"), limit.limit());
+  EXPECT_EQ(none.detail("limit_value"), limit.limit());
 }
 
 // The names that a watch tells until one of them is `last`.
@@ -302,13 +300,13 @@ TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   DirectoryWatch watch = DirectoryWatch::create().value();
   const Status missing = watch.add(folder / "none", true).status();
   EXPECT_EQ(missing.code(), Code::kNotFound);
-  EXPECT_EQ(detail(missing, "path"), folder / "none");
+  EXPECT_EQ(missing.detail("path"), folder / "none");
   EXPECT_EQ(watch.add(folder / "file", true).status().code(), Code::kInvalidArgument);
   const test::NoFdLeft limit;
   const Status status = DirectoryWatch::create().status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "limit"), "RLIMIT_NOFILE");
-  EXPECT_EQ(detail(status, "limit_value"), limit.limit());
+  EXPECT_EQ(status.detail("limit"), "RLIMIT_NOFILE");
+  EXPECT_EQ(status.detail("limit_value"), limit.limit());
 }
 
 // The limits of inotify are met in a user namespace of the child's own, so that nobody else feels them.
@@ -325,8 +323,8 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
       if (!file.is_open() || ::write(file.get(), "0", 1) != 1) ::_exit(kNoNamespaces);
       Result<DirectoryWatch> watch = DirectoryWatch::create();
       const Status status = watch.is_ok() ? watch.value().add(path, true).status() : watch.status();
-      const std::string text = std::string(code_name(status.code())) + " " + detail(status, "limit");
-      if (detail(status, "limit_value").empty()) ::_exit(1);
+      const std::string text = std::string(code_name(status.code())) + " " + std::string(status.detail("limit"));
+      if (status.detail("limit_value").empty()) ::_exit(1);
       if (::write(writer.get(), text.data(), text.size()) < 0) ::_exit(1);
     });
     writer.reset();
@@ -402,7 +400,7 @@ TEST_F(ThreadTest, NoMoreThreadsIsAnError) {
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) ::_exit(71);
     const Status status = start_thread("tenon", Stack::kSmall, [](void*) noexcept {}, nullptr);
-    ::_exit(status.code() == Code::kResourceExhausted && detail(status, "limit") == "threads" ? 0 : 1);
+    ::_exit(status.code() == Code::kResourceExhausted && status.detail("limit") == "threads" ? 0 : 1);
   });
   EXPECT_EQ(child.reap(), 0);
 }

@@ -21,8 +21,6 @@
 namespace tenon::os {
 namespace {
 
-using test::detail;
-
 class ProcessTest : public test::Guarded {};
 class HoldersTest : public test::Guarded {};
 class RunForLineTest : public test::Guarded {};
@@ -277,7 +275,7 @@ TEST_F(RunForLineTest, AnEndBeforeTheLineIsPeerGone) {
   const Status ended = run_script("printf half; exit 3").status();
   EXPECT_EQ(ended.code(), Code::kPeerGone);
   EXPECT_NE(ended.message().find("exit status 3"), std::string::npos) << ended.message();
-  EXPECT_EQ(detail(ended, "path"), kShell);
+  EXPECT_EQ(ended.detail("path"), kShell);
   const Status killed = run_script("kill -TERM $$").status();
   EXPECT_EQ(killed.code(), Code::kPeerGone);
   EXPECT_NE(killed.message().find("signal 15"), std::string::npos) << killed.message();
@@ -291,12 +289,12 @@ TEST_F(RunForLineTest, WhatCannotBeStarted) {
     Waiter waiter(Wait{});
     const Status status = run_for_line(program, {}, &waiter).status();
     EXPECT_EQ(status.code(), code) << program;
-    EXPECT_EQ(detail(status, "path"), program);
+    EXPECT_EQ(status.detail("path"), program);
   }
   const test::NoFdLeft limit;
   const Status status = run_script("echo").status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_EQ(detail(status, "limit_value"), limit.limit());
+  EXPECT_EQ(status.detail("limit_value"), limit.limit());
 }
 
 TEST_F(RunForLineTest, TooLongALineIsCorrupt) {
@@ -313,7 +311,7 @@ TEST_F(RunForLineTest, AWaitThatFailsLeavesNoProcess) {
     const int64_t start = test::now_ns();
     const Status late = run_script(script, 50'000'000).status();
     EXPECT_EQ(late.code(), Code::kTimeout);
-    EXPECT_EQ(detail(late, "path"), kShell);
+    EXPECT_EQ(late.detail("path"), kShell);
     EXPECT_GE(test::now_ns() - start, 50'000'000);
     expect_no_process_with(text);
     EXPECT_EQ(run_script(script, 0).status().code(), Code::kWouldBlock);

@@ -330,7 +330,7 @@ TEST_F(ServiceTest, WhatCannotBeServedIsRefusedAndTheRestGoesOn) {
       const test::NoFdLeft limit;
       const Status none = serve_fd(a.get(), &take_byte);
       EXPECT_EQ(none.code(), Code::kResourceExhausted);
-      EXPECT_EQ(test::detail(none, "limit"), "RLIMIT_NOFILE");
+      EXPECT_EQ(none.detail("limit"), "RLIMIT_NOFILE");
       EXPECT_EQ(add_work(&first_work).code(), Code::kResourceExhausted);
       call_later(&say_happened, 0);
     }

@@ -55,7 +55,7 @@ TEST_F(SocketTest, WhatIsNoSocketIsRefused) {
   EXPECT_EQ(socket_facts(-1).status().code(), Code::kInvalidArgument);
   const Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(socket_facts(file.get()).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(test::detail(socket_facts(file.get()).status(), "fd"), std::to_string(file.get()));
+  EXPECT_EQ(socket_facts(file.get()).status().detail("fd"), std::to_string(file.get()));
 }
 
 TEST_F(SocketTest, BytesAndFdsInOneCall) {

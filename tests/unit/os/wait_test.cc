@@ -93,7 +93,7 @@ TEST_F(WaitTest, ClosedFdIsNamed) {
   reader.reset();
   const Status status = Waiter(Wait{}).until_ready(number, POLLIN, "it");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(test::detail(status, "fd"), std::to_string(number));
+  EXPECT_EQ(status.detail("fd"), std::to_string(number));
   EXPECT_EQ(Waiter(Wait{}).until_ready(-1, POLLIN, "it").code(), Code::kInvalidArgument);
 }
 
@@ -116,7 +116,7 @@ TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
   other_reader.reset();
   const Status closed = Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it", number);
   EXPECT_EQ(closed.code(), Code::kInvalidArgument);
-  EXPECT_EQ(test::detail(closed, "fd"), std::to_string(number));
+  EXPECT_EQ(closed.detail("fd"), std::to_string(number));
 }
 
 TEST_F(WaitTest, CancelWinsOverReadiness) {

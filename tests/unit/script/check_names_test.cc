@@ -7,8 +7,6 @@
 namespace tenon::script {
 namespace {
 
-using test::detail;
-
 void expect_body_taken(const std::string& body) {
   const Status status = check_code(method(body));
   EXPECT_TRUE(status.is_ok()) << body << "\n" << status.message();
@@ -23,9 +21,9 @@ void expect_body_refused(const std::string& body, const std::string& says) {
 TEST(CheckNames, AnErrorNamesLineColumnAndExcerpt) {
   const Status status = check_code("class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return torch.reluu(x)\n");
   ASSERT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(detail(status, "line"), "3");
-  EXPECT_EQ(detail(status, "column"), "18");
-  EXPECT_NE(detail(status, "excerpt").find("^^^^^"), std::string::npos) << detail(status, "excerpt");
+  EXPECT_EQ(status.detail("line"), "3");
+  EXPECT_EQ(status.detail("column"), "18");
+  EXPECT_NE(status.detail("excerpt").find("^^^^^"), std::string::npos) << status.detail("excerpt");
   EXPECT_NE(message(status).find("did you mean relu?"), std::string::npos) << message(status);
 }
 

@@ -30,8 +30,8 @@ TEST(CheckOperands, TheErrorStandsAtTheOperand) {
   const std::string text = message(status);
   EXPECT_NE(text.find("torch.add takes a Tensor as self, and gets a str"), std::string::npos) << text;
   EXPECT_NE(text.find("(Tensor self, Tensor other, *, number alpha=1)"), std::string::npos) << text;
-  EXPECT_FALSE(detail(status, "line").empty());
-  EXPECT_NE(detail(status, "excerpt").find("^^^"), std::string::npos);
+  EXPECT_FALSE(status.detail("line").empty());
+  EXPECT_NE(status.detail("excerpt").find("^^^"), std::string::npos);
   expect_operand_refused("y = s.relu()", "torch.relu takes a Tensor as self, and gets a str");
   expect_operand_refused("y = torch.unsqueeze(x, dim=\"a\")", "as dim, and gets a str");
 }

@@ -82,11 +82,11 @@ TEST(ClassParts, RefusalsStandAtTheStatement) {
   for (const char* text : refused) {
     const Status status = sorted(text).status;
     EXPECT_EQ(status.code(), Code::kCorrupt) << text;
-    EXPECT_EQ(detail(status, "line"), "2") << text;
+    EXPECT_EQ(status.detail("line"), "2") << text;
   }
-  EXPECT_EQ(detail(sorted("class A:\n  x : int\n  x : int\n").status, "line"), "3");
-  EXPECT_EQ(detail(sorted("class A(Enum):\n  x = 1\n  y = 'b'\n").status, "line"), "3");
-  EXPECT_EQ(detail(sorted("class A(object):\n  x : int\n").status, "line"), "1");
+  EXPECT_EQ(sorted("class A:\n  x : int\n  x : int\n").status.detail("line"), "3");
+  EXPECT_EQ(sorted("class A(Enum):\n  x = 1\n  y = 'b'\n").status.detail("line"), "3");
+  EXPECT_EQ(sorted("class A(object):\n  x : int\n").status.detail("line"), "1");
   EXPECT_NE(sorted("class A:\n  def f(self): return 1\n  def f(self): return 1\n").status.message().find("'f'"), std::string::npos);
 }
 

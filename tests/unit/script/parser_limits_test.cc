@@ -42,7 +42,7 @@ TEST(ParserLimits, NestingIsRefused) {
     for (const std::string& text : texts) {
       const Status status = refusal(text);
       EXPECT_EQ(status.code(), Code::kResourceExhausted) << text.substr(0, 60) << status.message();
-      EXPECT_FALSE(detail(status, "line").empty());
+      EXPECT_FALSE(status.detail("line").empty());
     }
   });
 }

@@ -198,11 +198,11 @@ TEST(Parser, RefusalsNameThePlaceAndTheConstruct) {
   for (const Refusal& wanted : refusals) {
     const Status status = refusal(wanted.text);
     EXPECT_EQ(status.code(), wanted.code) << wanted.text << status.message();
-    EXPECT_EQ(detail(status, "line"), wanted.line) << wanted.text << status.message();
-    EXPECT_EQ(detail(status, "column"), wanted.column) << wanted.text << status.message();
+    EXPECT_EQ(status.detail("line"), wanted.line) << wanted.text << status.message();
+    EXPECT_EQ(status.detail("column"), wanted.column) << wanted.text << status.message();
     EXPECT_NE(status.message().find(wanted.says), std::string::npos) << wanted.text << status.message();
-    EXPECT_EQ(detail(status, "file"), "code/t.py");
-    EXPECT_NE(detail(status, "excerpt").find('^'), std::string::npos) << wanted.text;
+    EXPECT_EQ(status.detail("file"), "code/t.py");
+    EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos) << wanted.text;
   }
 }
 
@@ -213,8 +213,8 @@ TEST(Parser, WordsThatAreNamesToPyTorch) {
 }
 
 TEST(Parser, AnEarlierMistakeIsReportedFirst) {
-  EXPECT_EQ(detail(refusal("def f():\n  x y\n  $\n"), "line"), "2");
-  EXPECT_EQ(detail(refusal("def f():\n  $\n  x y\n"), "line"), "2");
+  EXPECT_EQ(refusal("def f():\n  x y\n  $\n").detail("line"), "2");
+  EXPECT_EQ(refusal("def f():\n  $\n  x y\n").detail("line"), "2");
 }
 
 TEST(Parser, ExpressionsAlone) {

@@ -12,19 +12,11 @@
 
 namespace tenon::script::test {
 
-inline std::string detail(const Status& status, const std::string& key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 inline std::string in_function(const std::string& line) { return "def f(x):\n  " + line + "\n"; }
 
 inline std::shared_ptr<const File> parsed(const std::string& text) {
   Result<std::shared_ptr<const File>> made = parse_file("code/t.py", text);
-  EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message() << "\n" << detail(made.status(), "excerpt");
+  EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message() << "\n" << made.status().detail("excerpt");
   return made.is_ok() ? made.value() : nullptr;
 }
 

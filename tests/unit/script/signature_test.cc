@@ -43,8 +43,8 @@ TEST(Signature, ABadTypeIsShown) {
     const Result<Signature> made = signature(file->source(), *file->items()[0].function, false);
     ASSERT_FALSE(made.is_ok()) << text;
     EXPECT_EQ(made.status().code(), Code::kCorrupt) << text;
-    EXPECT_EQ(detail(made.status(), "line"), "1");
-    EXPECT_GE(std::stoi(detail(made.status(), "column")), 10) << text;
+    EXPECT_EQ(made.status().detail("line"), "1");
+    EXPECT_GE(std::stoi(std::string(made.status().detail("column"))), 10) << text;
   }
 }
 

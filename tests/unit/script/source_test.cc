@@ -23,7 +23,7 @@ TEST(Source, PositionsCountFromOneInBytes) {
 TEST(Source, FirstLineIsWhatItIsTold) {
   const Source source("f", "a\nb", 40);
   EXPECT_EQ(source.position(2).line, 41U);
-  EXPECT_EQ(detail(source.error(Code::kCorrupt, {2, 3}, "x"), "line"), "41");
+  EXPECT_EQ(source.error(Code::kCorrupt, {2, 3}, "x").detail("line"), "41");
 }
 
 TEST(Source, AnErrorNamesFileLineColumnAndShowsCarets) {
@@ -31,25 +31,25 @@ TEST(Source, AnErrorNamesFileLineColumnAndShowsCarets) {
   const Status status = source.error(Code::kCorrupt, {10, 14}, "no such function");
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_EQ(status.message(), "code/a.py:2:5: no such function");
-  EXPECT_EQ(detail(status, "file"), "code/a.py");
-  EXPECT_EQ(detail(status, "line"), "2");
-  EXPECT_EQ(detail(status, "column"), "5");
-  EXPECT_EQ(detail(status, "excerpt"), "x = f(y)\n    ^^^^");
+  EXPECT_EQ(status.detail("file"), "code/a.py");
+  EXPECT_EQ(status.detail("line"), "2");
+  EXPECT_EQ(status.detail("column"), "5");
+  EXPECT_EQ(status.detail("excerpt"), "x = f(y)\n    ^^^^");
 }
 
 TEST(Source, ExcerptEdges) {
   // A range over several lines ends with the first; one at a line's end is still shown; a tab is one column; a letter has one caret.
-  EXPECT_EQ(detail(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x"), "excerpt"), "abc\n ^^");
-  EXPECT_EQ(detail(Source("f", "abc\n").error(Code::kCorrupt, {3, 3}, "x"), "excerpt"), "abc\n   ^");
-  EXPECT_EQ(detail(Source("f", "abc").error(Code::kCorrupt, {3, 3}, "x"), "excerpt"), "abc\n   ^");
-  EXPECT_EQ(detail(Source("f", "").error(Code::kCorrupt, {0, 0}, "x"), "excerpt"), "\n^");
-  EXPECT_EQ(detail(Source("f", "\tx").error(Code::kCorrupt, {1, 2}, "x"), "excerpt"), " x\n ^");
-  EXPECT_EQ(detail(Source("f", "\xc3\xa9\xc3\xa9 x").error(Code::kCorrupt, {0, 4}, "x"), "excerpt"), "\xc3\xa9\xc3\xa9 x\n^^");
+  EXPECT_EQ(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x").detail("excerpt"), "abc\n ^^");
+  EXPECT_EQ(Source("f", "abc\n").error(Code::kCorrupt, {3, 3}, "x").detail("excerpt"), "abc\n   ^");
+  EXPECT_EQ(Source("f", "abc").error(Code::kCorrupt, {3, 3}, "x").detail("excerpt"), "abc\n   ^");
+  EXPECT_EQ(Source("f", "").error(Code::kCorrupt, {0, 0}, "x").detail("excerpt"), "\n^");
+  EXPECT_EQ(Source("f", "\tx").error(Code::kCorrupt, {1, 2}, "x").detail("excerpt"), " x\n ^");
+  EXPECT_EQ(Source("f", "\xc3\xa9\xc3\xa9 x").error(Code::kCorrupt, {0, 4}, "x").detail("excerpt"), "\xc3\xa9\xc3\xa9 x\n^^");
 }
 
 TEST(Source, ALongLineIsCutAroundTheRange) {
   const std::string line = std::string(500, 'a') + "BAD" + std::string(500, 'c');
-  const std::string excerpt = detail(Source("f", line).error(Code::kCorrupt, {500, 503}, "x"), "excerpt");
+  const std::string excerpt(Source("f", line).error(Code::kCorrupt, {500, 503}, "x").detail("excerpt"));
   const size_t split = excerpt.find('\n');
   ASSERT_NE(split, std::string::npos);
   const std::string text = excerpt.substr(0, split);

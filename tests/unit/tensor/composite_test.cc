@@ -37,18 +37,10 @@ Ref<Tensor> numbers(std::initializer_list<Int> values, Sizes sizes = {}, Mode mo
   return Tensor::create(std::move(storage), {dtype, sizes, contiguous_strides(sizes).value(), 0}, 0).value();
 }
 
-std::string detail_of(const Status& status, const std::string& key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 void expect_invalid(CompositeSpec spec, const std::string& part) {
   const Status status = Composite::create(std::move(spec)).status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(detail_of(status, "part"), part) << status.message();
+  EXPECT_EQ(status.detail("part"), part) << status.message();
 }
 
 void expect_wrong_number(CompositeSpec spec, const std::string& part, const std::string& index) {
@@ -57,8 +49,8 @@ void expect_wrong_number(CompositeSpec spec, const std::string& part, const std:
   Result<Ref<Composite>> own = composite;
   const Status status = check_contents(own.value().get()).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_EQ(detail_of(status, "part"), part) << status.message();
-  EXPECT_EQ(detail_of(status, "index"), index) << status.message();
+  EXPECT_EQ(status.detail("part"), part) << status.message();
+  EXPECT_EQ(status.detail("index"), index) << status.message();
 }
 
 void expect_right(CompositeSpec spec) {

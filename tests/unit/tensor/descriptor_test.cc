@@ -15,17 +15,9 @@ namespace {
 
 using namespace test;
 
-std::string detail(const Status& status, const std::string& key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
 void expect_error(const Status& status, Code code, const std::string& field) {
   EXPECT_EQ(status.code(), code) << status.message();
-  EXPECT_EQ(detail(status, "field"), field) << status.message();
+  EXPECT_EQ(status.detail("field"), field) << status.message();
   EXPECT_FALSE(status.message().empty());
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }
@@ -411,9 +403,9 @@ TEST(DescriptorLimits, AreNamed) {
   const auto limited = [&](DescriptorLimits limits, const char* name, uint64_t value, uint64_t wanted, const char* field) {
     const Status status = decode_descriptor(bytes, 2, limits).status();
     expect_error(status, Code::kResourceExhausted, field);
-    EXPECT_EQ(detail(status, "limit"), name);
-    EXPECT_EQ(detail(status, "limit_value"), std::to_string(value));
-    EXPECT_EQ(detail(status, "wanted"), std::to_string(wanted));
+    EXPECT_EQ(status.detail("limit"), name);
+    EXPECT_EQ(status.detail("limit_value"), std::to_string(value));
+    EXPECT_EQ(status.detail("wanted"), std::to_string(wanted));
   };
   EXPECT_TRUE(decode_descriptor(bytes, 2, {bytes.size(), 11, 4}).is_ok());
   limited({bytes.size() - 1, 11, 4}, "max_message_nbytes", bytes.size() - 1, bytes.size(), "bytes");
