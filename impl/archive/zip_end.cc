@@ -69,7 +69,9 @@ Status read_end64(const ZipSource& source, const std::byte* locator, Numbers* nu
   std::array<std::byte, kEnd64Nbytes> record{};
   TENON_TRY(source.read(offset, record.data(), record.size()));
   if (get32(record.data()) != kEnd64Signature || get64(record.data() + 4) != locator_offset - offset - 12)
-    return corrupt_at(source, offset, "has no zip64 end record where its locator says");
+    return corrupt_at(source, offset,
+                      "has no zip64 end record where its locator says: it is damaged, or cut short behind an archive that is one of its "
+                      "records. Copy or download it again");
   if (get32(record.data() + 16) != 0 || get32(record.data() + 20) != 0 || get64(record.data() + 24) != get64(record.data() + 32))
     return corrupt_at(source, offset, "is one of several disks");
   const Numbers wide{get64(record.data() + 32), get64(record.data() + 40), get64(record.data() + 48)};

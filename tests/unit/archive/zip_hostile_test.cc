@@ -73,7 +73,8 @@ std::vector<HostileCase> hostile_cases() {
       {"a locator that leads nowhere", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = UINT64_MAX}.text(); }, corrupt, "leads nowhere"},
       {"a locator that leads to itself", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22 + 56}.text(); }, corrupt,
        "leads nowhere"},
-      {"no long end where it should be", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = 0}.text(); }, corrupt, "no zip64 end record"},
+      {"no long end where it should be", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = 0}.text(); }, corrupt,
+       "Copy or download it again"},
       {"a long end of another size", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .size = 45}.text(); },
        corrupt, "no zip64 end record"},
       {"ends that disagree", [](RawZip* zip) { zip->end64 = RawEnd64{.entries = 2, .offset = zip->text().size() - 22}.text(); }, corrupt,
@@ -212,8 +213,8 @@ TEST(ZipHostile, EachIsRefused) {
     EXPECT_EQ(status.code(), each.code) << text_of(status);
     EXPECT_NE(status.message().find(each.message), std::string::npos) << text_of(status);
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
-    if (each.record != nullptr) EXPECT_EQ(detail(status, "record"), each.record) << text_of(status);
-    if (status.code() != Code::kResourceExhausted) EXPECT_FALSE(detail(status, "offset").empty()) << text_of(status);
+    if (each.record != nullptr) EXPECT_EQ(status.detail("record"), each.record) << text_of(status);
+    if (status.code() != Code::kResourceExhausted) EXPECT_FALSE(status.detail("offset").empty()) << text_of(status);
   }
 }
 
@@ -329,8 +330,8 @@ TEST(ZipHostile, Limits) {
   for (const auto& each : all) {
     const Status status = open_bytes(zip.bytes(), Check::kStructure, each.limits).status();
     EXPECT_EQ(status.code(), Code::kResourceExhausted);
-    EXPECT_EQ(detail(status, "limit"), each.limit);
-    EXPECT_FALSE(detail(status, "limit_value").empty());
+    EXPECT_EQ(status.detail("limit"), each.limit);
+    EXPECT_FALSE(status.detail("limit_value").empty());
   }
 }
 
