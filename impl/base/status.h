@@ -96,7 +96,8 @@ class [[nodiscard]] Status {
   Code code() const noexcept { return info_ ? info_->code : Code::kOk; }
   const std::string& message() const noexcept;
   const ErrorInfoRef& info() const noexcept { return info_; }
-  // The detail of that name, which this status or a copy of it holds. "": there is none.
+  // The value of a detail, or "" if the status has no such detail. The text stays as long as this
+  // status or a copy of it.
   std::string_view detail(std::string_view key) const noexcept;
 
   // Builders, for use while the status has one owner.
