@@ -516,7 +516,7 @@ TEST(Object, WhatCannotBeHashedIsNoKey) {
   const auto refused_at = [](Builder&& builder) {
     const Status status = builder.make().status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    return status.detail("index");
+    return std::string(status.detail("index"));
   };
   EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).container(Kind::kList, 0))), "1");
   EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).tensor(tensor_of(kU8, {1})))), "1");
