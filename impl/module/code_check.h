@@ -31,7 +31,8 @@ enum class CodeCheck {
   kRefusedByNewest,  // what the newest refuses
 };
 
-// Refuses code (script/check.h) with line and caret. Refuses in any case objects with attributes whose class reads a state.
+// Refuses code with line and caret (script/check.h). Whatever `check` says, objects with attributes
+// are refused if their class reads a state.
 Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check);
 // The same of code that is parsed already.
 Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, CodeCheck check);

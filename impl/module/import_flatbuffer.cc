@@ -42,7 +42,7 @@ class FlatbufferImporter {
                                   [this](const std::string& name) { return assembly_.check_class(name); }));
     TENON_ASSIGN(std::vector<ValueRef> constants, reader_.constants());
     CodeSet::ConstantsOrigin origin;
-    origin.keys = storage_names();
+    origin.keys = names_;
     TENON_TRY(assembly_.set_constants(std::move(constants), std::move(origin), "jit_constants"));
     TENON_ASSIGN(ValueRef root, reader_.root());
     TENON_TRY(assembly_.set_root(std::move(root), "state_obj"));
@@ -100,7 +100,7 @@ class FlatbufferImporter {
     StorageValueRef& known = known_[{index, type}];
     if (!known) {
       TENON_ASSIGN(known, storages_.whole(index, type));
-      keys_.emplace(known->key(), index);
+      names_.emplace(known->key(), std::to_string(index));
     }
     return known;
   }
@@ -112,13 +112,7 @@ class FlatbufferImporter {
     }
     TENON_ASSIGN(bytecode::Program program, reader_.program());
     TENON_TRY(assembly_.keep("the bytecode", bytecode::memory_nbytes(program)));
-    return assembly_.keep_program(std::move(program), kConstantsFolder, storage_names());
-  }
-
-  std::map<value::StorageKey, std::string> storage_names() const {
-    std::map<value::StorageKey, std::string> names;
-    for (const auto& [key, index] : keys_) names.emplace(key, std::to_string(index));
-    return names;
+    return assembly_.keep_program(std::move(program), kConstantsFolder, std::move(names_));
   }
 
   ModuleReader reader_;
@@ -126,7 +120,7 @@ class FlatbufferImporter {
   Assembly assembly_;
   ArchiveStorages storages_;
   std::map<std::pair<uint32_t, value::ScalarType>, StorageValueRef> known_;
-  std::map<value::StorageKey, uint32_t> keys_;  // the place of each storage in the file
+  std::map<value::StorageKey, std::string> names_;  // the place of each storage in the file, as a record's name
 };
 
 Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {

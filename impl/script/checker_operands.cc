@@ -115,8 +115,7 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   // A version that has no overload for so many arguments is listed where the number is checked.
   for (const Torch torch : {Torch::kOldest, Torch::kNewest}) {
     const auto index = static_cast<size_t>(torch);
-    if (!any_fits || !has_overload[index] || fits[index]) continue;
-    TENON_TRY(note_partly_refused(call, torch, refusal_of_types(torch, shown)));
+    if (has_overload[index] && !fits[index]) TENON_TRY(note_partly_refused(call, torch, refusal_of_types(torch, shown)));
   }
   // `torch.max(x)` returns one Tensor, and `torch.max(x, 1)` two by name.
   if (any_fits && !may_be_several) out->result_names = {};

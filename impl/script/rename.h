@@ -22,8 +22,9 @@ using NewNames = std::map<std::string, std::string, std::less<>>;
 std::string renamed(const File& file, Range range, const NewNames& names);
 
 // The qualified names that the code of `range` uses: every dotted name whose first part is no local variable, at its longest
-// ("__torch__.E.RED", "torch.add"). Sorted, each once. If `first_parts` is not empty, only names that begin with one of these parts
-// are looked for: most names of a body are variables and operators, and to look for each of them among the variables takes long.
+// ("__torch__.E.RED", "torch.add"). Sorted, each once. If `first_parts` is not empty, only names
+// that begin with one of these parts are looked for: most names of a body are variables and
+// operators, and to look for each of them among the variables takes long.
 std::vector<std::string> used_names(const File& file, Range range, std::span<const std::string_view> first_parts = {});
 
 }  // namespace tenon::script

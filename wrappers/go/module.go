@@ -167,9 +167,9 @@ func (m *Module) Same(other *Module) bool {
 	return own.Same(others)
 }
 
-// Check checks the code as an export does: names, operators, and the numbers, keywords and types of arguments. The error of bad code has the
-// details "file", "line", "column" and "excerpt". A call that the newest PyTorch
-// takes and PyTorch 1.13 refuses is no error: Warnings lists it.
+// Check checks the code as an export does: names, operators, and the numbers, keywords and types of
+// arguments. The error of bad code has the details "file", "line", "column" and "excerpt". A call
+// that the newest PyTorch takes and PyTorch 1.13 refuses is no error: Warnings lists it.
 func (m *Module) Check() error {
 	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_check(pointer, failure)

@@ -121,7 +121,8 @@ def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]
     python = find("TENON_TORCH_DEBIAN", "/usr/bin/python3") if request.param == "debian" else find("TENON_TORCH_NEWEST", None)
     with tempfile.TemporaryDirectory() as folder:
         # Our own package as it is installed here, whatever the other interpreter has: that one wheel serves both is part of the test.
-        # The copy has the compiled modules, which save 0.1 seconds in each process of the same version of Python.
+        # The copy has the compiled modules, which save 0.1 seconds in each process of the same
+        # version of Python.
         shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"))
         shutil.copy(Path(__file__).with_name("freeze_torch.py"), Path(folder, "sitecustomize.py"))
         version = "import sys; print(sys.version_info[:2])"
