@@ -38,6 +38,7 @@ N_RANDOM = 150
 LEAST_EQUAL = 0.8  # of the random programs; PyTorch refuses the others
 # A random program may assign an Optional where PyTorch knows its type already.
 ALLOWED_OF_RANDOM = {"equal", "each call raises", "PyTorch refuses it", "neither makes bytecode"}
+LINES = 60  # that are shown of what PyTorch printed
 REFUSALS = ("error UNSUPPORTED ", "error INVALID_ARGUMENT ")
 
 
@@ -75,8 +76,8 @@ def chosen(names: list[str], n_random: int, seed: int) -> list[Program]:
     return [*PROGRAMS.values(), *(random_program(seed + index) for index in range(n_random))]
 
 
-def judge_all(python: str, programs: list[Program], folder: Path) -> dict[str, tuple[str, str]]:
-    """The verdict of each program by its name."""
+def judge_all(python: str, programs: list[Program], folder: Path) -> tuple[dict[str, tuple[str, str]], str]:
+    """The verdict of each program by its name, and what the runs in PyTorch printed."""
     for program in programs:
         program.write(folder)
     names = [program.name for program in programs]
@@ -86,7 +87,7 @@ def judge_all(python: str, programs: list[Program], folder: Path) -> dict[str, t
     assert done.returncode == 0, done.stdout
     answers = read_answers(folder / "answers.json")
     last = [lines[-1] for lines in said]
-    return {name: verdict(word, answers[name]) for name, word in zip(names, last, strict=True)}
+    return {name: verdict(word, answers[name]) for name, word in zip(names, last, strict=True)}, done.stdout
 
 
 def main() -> int:
@@ -104,13 +105,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tenon-handwritten-") as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        verdicts = judge_all(python, programs, folder)
+        verdicts, printed = judge_all(python, programs, folder)
     n_wrong = 0
     for program in programs:
         found, words = verdicts[program.name]
         if found not in allowed(program, given.torch):
             n_wrong += 1
             print(f"\n{program.name}: {found}, {words}\n{program.code()}")
+    if n_wrong and printed:
+        print("the runs in PyTorch printed:", *printed.splitlines()[-LINES:], sep="\n")
     of_random = [verdicts[one.name][0] for one in programs if one.name not in PROGRAMS]
     print(f"random programs: {dict(collections.Counter(of_random))}")
     if of_random.count("equal") < LEAST_EQUAL * len(of_random):

@@ -109,6 +109,9 @@ def in_child(work: Callable[[], Any]) -> Any:
     if child == 0:
         try:
             os.close(reader)
+            # PyTorch makes a pool of threads anew after a fork. Two threads of its `fork` that did
+            # this at once would abort with "Invalid thread pool!".
+            torch.set_num_threads(torch.get_num_threads())
             with os.fdopen(writer, "w") as pipe:
                 json.dump(work(), pipe)
         except BaseException:
