@@ -29,7 +29,9 @@ using value::ValueKind;
 constexpr size_t kMostModules = 100'000;
 constexpr size_t kMostText = 80;
 
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+std::string joined(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
 
 std::string value_text(const Value& value) {
   switch (value.kind()) {
@@ -37,7 +39,8 @@ std::string value_text(const Value& value) {
     case ValueKind::kBool: return value.as_bool() ? "True" : "False";
     case ValueKind::kInt: return std::to_string(value.as_int());
     case ValueKind::kFloat: return format("%.17g", value.as_float());
-    case ValueKind::kComplex: return format("%.17g%+.17gj", value.as_complex().real(), value.as_complex().imag());
+    case ValueKind::kComplex:
+      return format("%.17g%+.17gj", value.as_complex().real(), value.as_complex().imag());
     case ValueKind::kStr: return "'" + cut_text(safe_text(value.as_str()), kMostText) + "'";
     case ValueKind::kDevice: return "device '" + safe_text(value.as_device()) + "'";
     case ValueKind::kTensor: return "a tensor";
@@ -46,7 +49,8 @@ std::string value_text(const Value& value) {
     case ValueKind::kDict: return plural_text(value.entries().size(), "entry", "entries");
     case ValueKind::kEnum: return value_text(*value.enum_value());
     case ValueKind::kObject:
-      return value.is_opaque() ? "an object with a state" : plural_text(value.attributes().size(), "attribute", "attributes");
+      return value.is_opaque() ? "an object with a state"
+                               : plural_text(value.attributes().size(), "attribute", "attributes");
   }
   return "?";
 }
@@ -54,19 +58,25 @@ std::string value_text(const Value& value) {
 // requires_grad, the layout, the quantizer and the like.
 void add_tensor_details(const TensorValue& tensor, std::string* details) {
   if (tensor.requires_grad()) add_detail("requires_grad", details);
-  if (tensor.layout() != value::TensorLayout::kStrided) return add_detail(value::tensor_layout_name(tensor.layout()), details);
+  if (tensor.layout() != value::TensorLayout::kStrided)
+    return add_detail(value::tensor_layout_name(tensor.layout()), details);
   if (tensor.is_conj()) add_detail("conj", details);
   if (tensor.is_neg()) add_detail("neg", details);
-  if (tensor.quantizer().has_value()) add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
+  if (tensor.quantizer().has_value())
+    add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
 }
 
 uint64_t nbytes_of(const TensorValue& tensor) {
   if (tensor.layout() == value::TensorLayout::kStrided) {
     uint64_t nbytes = 0;
-    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes, &nbytes) ? nbytes : UINT64_MAX;
+    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes,
+                                 &nbytes)
+               ? nbytes
+               : UINT64_MAX;
   }
   uint64_t sum = 0;
-  for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
+  for (const value::TensorValueRef& part :
+       {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
     if (part && !checked_add(sum, nbytes_of(*part), &sum)) return UINT64_MAX;
   }
   return sum;
@@ -84,7 +94,9 @@ class Gatherer {
       auto [path, module] = std::move(open.back());
       open.pop_back();
       if (facts_->modules.size() == kMostModules) {
-        return Status(Code::kResourceExhausted, format("there are more than %zu modules", kMostModules)).with("limit", "modules");
+        return Status(Code::kResourceExhausted,
+                      format("there are more than %zu modules", kMostModules))
+            .with("limit", "modules");
       }
       ModuleFact fact{path, module->class_name(), {}, false};
       const auto [met, is_new] = seen_.try_emplace(module->object().get(), facts_->modules.size());
@@ -119,8 +131,10 @@ class Gatherer {
       facts_->tensors.push_back(tensor_fact(path, member));
       return;
     }
-    const std::string text = member.value ? value_text(*member.value) : cut_text(safe_text(member.source), kMostText);
-    facts_->members.push_back({path, module::member_kind_name(member.kind), member.type ? member.type->print() : "", text});
+    const std::string text =
+        member.value ? value_text(*member.value) : cut_text(safe_text(member.source), kMostText);
+    facts_->members.push_back({path, module::member_kind_name(member.kind),
+                               member.type ? member.type->print() : "", text});
   }
 
   // From `def` to the colon that ends the line of the head.
@@ -154,7 +168,8 @@ class Gatherer {
     if (storage.is_meta()) add_detail("meta", &fact.details);
     const auto [at, is_new] = storages_.try_emplace(storage.key(), facts_->storages.size());
     if (is_new)
-      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0, storage.key()});
+      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(),
+                                  storage.nbytes(), 0, storage.key()});
     ++facts_->storages[at->second].tensors;
     fact.storage = at->second;
     return fact;
@@ -165,7 +180,8 @@ class Gatherer {
   std::map<value::StorageKey, size_t> storages_;
 };
 
-// The storages are the parts of a flatbuffer that inspect can list as it lists the records of an archive.
+// The storages are the parts of a flatbuffer that inspect can list as it lists the records of an
+// archive.
 Result<Ref<archive::ZipReader>> storages_of_flatbuffer(Ref<archive::ZipSource> source) {
   TENON_ASSIGN(const flatbuffer::ModuleReader reader, flatbuffer::ModuleReader::open(*source, {}));
   return archive::ZipReader::of_ranges(std::move(source), reader.storages(), "storage_data/");
@@ -183,10 +199,13 @@ Status import_and_gather(const ArchiveInput& input, archive::Check check, Archiv
 Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
   facts->root = root;
   TENON_TRY(Gatherer(facts).gather(root));
-  // What an export would write, of which nothing is written: the files of the code, and what they need.
+  // What an export would write, of which nothing is written: the files of the code, and what they
+  // need.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
-  for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
-  Result<module::CodeNeeds> needs = module::check_resolved(resolved, module::CodeCheck::kRefusedByAll);
+  for (const module::ResolvedFile& file : resolved.files)
+    facts->code.push_back({module::code_record_of(file.qualifier), file.text});
+  Result<module::CodeNeeds> needs =
+      module::check_resolved(resolved, module::CodeCheck::kRefusedByAll);
   facts->why_not_taken = needs.status();
   if (needs.is_ok()) {
     facts->oldest_pytorch = std::move(needs.value().oldest_pytorch);
@@ -199,20 +218,25 @@ Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
 
 std::string part_count_text(const ArchiveFacts& facts) {
   const uint64_t count = facts.container->records().size();
-  return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
+  return facts.is_flatbuffer ? plural_text(count, "storage", "storages")
+                             : plural_text(count, "record", "records");
 }
 
 void add_oddities(const archive::ZipReader& container, std::vector<std::string>* warnings) {
   const archive::ZipOddities& odd = container.oddities();
   if (odd.without_crc > 0)
-    warnings->push_back(
-        format("%" PRIu64 " records have no checksum, the first is \"%s\"", odd.without_crc, odd.first_without_crc.c_str()));
+    warnings->push_back(format("%" PRIu64 " records have no checksum, the first is \"%s\"",
+                               odd.without_crc, odd.first_without_crc.c_str()));
   if (odd.outside_prefix > 0)
-    warnings->push_back(format("%" PRIu64 " files are not in the archive's folder and are passed over, the first is \"%s\"",
-                               odd.outside_prefix, odd.first_outside_prefix.c_str()));
+    warnings->push_back(
+        format("%" PRIu64
+               " files are not in the archive's folder and are passed over, the first is \"%s\"",
+               odd.outside_prefix, odd.first_outside_prefix.c_str()));
 }
 
-void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
+void add_detail(const std::string& word, std::string* details) {
+  *details += (details->empty() ? "" : ", ") + word;
+}
 
 void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
   fact->dtype = value::scalar_type_info(tensor.type()).name;
@@ -230,7 +254,8 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   if (!source.is_ok()) return of_file(input, source.status());
   facts.is_flatbuffer = input.is_flatbuffer();
   Result<Ref<archive::ZipReader>> container =
-      facts.is_flatbuffer ? storages_of_flatbuffer(std::move(source).value()) : archive::ZipReader::open(std::move(source).value(), check);
+      facts.is_flatbuffer ? storages_of_flatbuffer(std::move(source).value())
+                          : archive::ZipReader::open(std::move(source).value(), check);
   if (!container.is_ok()) return of_file(input, container.status());
   facts.container = std::move(container).value();
   facts.is_checkpoint = !facts.is_flatbuffer && is_checkpoint(*facts.container);

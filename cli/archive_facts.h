@@ -1,5 +1,5 @@
-// Gathers what `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file of
-// torch.save, before anything is printed.
+// Gathers what `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file
+// of torch.save, before anything is printed.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct TensorFact {
   std::string dtype;  // empty: None
   std::vector<int64_t> sizes;
   // The bytes of all elements, as PyTorch's Tensor.nbytes counts them: an expanded tensor has more
-  // than its storage. A sparse tensor counts its indices and values. UINT64_MAX if the number is larger.
+  // than its storage. A sparse tensor counts its indices and values. UINT64_MAX if the number is
+  // larger.
   uint64_t nbytes = 0;
   std::vector<int64_t> strides;  // none of a sparse one
   int64_t offset = 0;
@@ -64,8 +65,9 @@ struct ArchiveFacts {
   Ref<archive::ZipReader> container;  // of a flatbuffer: its storages
   std::string module_name;            // of a module of a package; else empty
   bool is_flatbuffer = false;
-  bool is_checkpoint = false;  // a file of torch.save, of which only tensors, storages, others and n_others are there
-  Status why_no_module;        // ok: all below is there
+  // A file of torch.save, of which only tensors, storages, others and n_others are there.
+  bool is_checkpoint = false;
+  Status why_no_module;  // ok: all below is there
   Ref<module::Module> root;
   std::vector<ModuleFact> modules;
   std::vector<TensorFact> tensors;
@@ -73,9 +75,12 @@ struct ArchiveFacts {
   std::vector<MemberFact> members;
   std::vector<MethodFact> methods;
   std::vector<CodeFact> code;
-  std::vector<std::string> others;  // names of values that are no tensors, as many as StateDict::kMaxOthers
+  // Names of values that are no tensors, as many as StateDict::kMaxOthers.
+  std::vector<std::string> others;
   uint64_t n_others = 0;
-  Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be read
+  // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be
+  // read.
+  Status why_not_taken;
   Status why_no_bytecode;      // ok: the archive has no bytecode, or the verifier takes it
   std::string oldest_pytorch;  // empty: not known
   std::vector<std::string> partly_refused;  // calls that some PyTorch refuses (module::CodeNeeds)

@@ -30,7 +30,8 @@ Result<os::Fd> copy_of_stream(int from) {
     TENON_TRY(os::ask_headroom(nbytes));
     TENON_TRY(os::check_file_size(at + nbytes));
     for (size_t done = 0; done < nbytes;) {
-      const ssize_t written = ::pwrite(copy.get(), piece.data() + done, nbytes - done, static_cast<off_t>(at + done));
+      const ssize_t written =
+          ::pwrite(copy.get(), piece.data() + done, nbytes - done, static_cast<off_t>(at + done));
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) return errno_status(errno, "keeping what was read");
       done += static_cast<size_t>(written);
@@ -65,15 +66,20 @@ Status of_file(const ArchiveInput& input, const Status& status) {
 
 std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd.get()); }
 
-bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }
+bool ArchiveInput::is_flatbuffer() const noexcept {
+  return archive::is_flatbuffer_module(std::as_bytes(std::span(head)));
+}
 
-bool ArchiveInput::is_flat_tensors() const noexcept { return archive::is_flat_tensor(std::as_bytes(std::span(head))); }
+bool ArchiveInput::is_flat_tensors() const noexcept {
+  return archive::is_flat_tensor(std::as_bytes(std::span(head)));
+}
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
   const bool is_stdin = path == "-";
   input.shown = is_stdin ? "standard input" : path;
-  input.fd = is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  input.fd = is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
+                      : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!input.fd.is_open()) return errno_status(errno, input.shown);
   struct stat info{};
   if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);

@@ -9,7 +9,9 @@
 namespace tenon::cli {
 namespace {
 
-uint64_t line_count(const std::string& text) { return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')); }
+uint64_t line_count(const std::string& text) {
+  return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 }  // namespace
 
@@ -31,12 +33,13 @@ void print_records(const archive::ZipReader& container, const char* title) {
 Json records_json(const archive::ZipReader& container) {
   Json records = Json::array();
   for (const archive::ZipRecord& record : container.records()) {
-    records.push_back({{"name", std::string(record.name)},
-                       {"offset", record.data_offset},
-                       {"nbytes", record.nbytes},
-                       {"nbytes_in_file", record.deflated ? record.stored_nbytes : record.nbytes},
-                       {"deflated", record.deflated},
-                       {"crc32", record.has_crc() ? Json(format("%08x", record.crc)) : Json(nullptr)}});
+    records.push_back(
+        {{"name", std::string(record.name)},
+         {"offset", record.data_offset},
+         {"nbytes", record.nbytes},
+         {"nbytes_in_file", record.deflated ? record.stored_nbytes : record.nbytes},
+         {"deflated", record.deflated},
+         {"crc32", record.has_crc() ? Json(format("%08x", record.crc)) : Json(nullptr)}});
   }
   return records;
 }
@@ -54,14 +57,17 @@ std::string storages_text(const std::vector<StorageFact>& storages, const char* 
     nbytes += storage.nbytes;
     shared += storage.tensors > 1 ? 1 : 0;
   }
-  return plural_text(storages.size(), "storage", "storages") + ", " + size_text(nbytes) + ", " + count_text(shared) +
-         " of them shared by several " + sharers;
+  return plural_text(storages.size(), "storage", "storages") + ", " + size_text(nbytes) + ", " +
+         count_text(shared) + " of them shared by several " + sharers;
 }
 
 Json storages_json(const std::vector<StorageFact>& storages) {
   Json list = Json::array();
   for (const StorageFact& storage : storages)
-    list.push_back({{"dtype", storage.dtype}, {"numel", storage.numel}, {"nbytes", storage.nbytes}, {"tensors", storage.tensors}});
+    list.push_back({{"dtype", storage.dtype},
+                    {"numel", storage.numel},
+                    {"nbytes", storage.nbytes},
+                    {"tensors", storage.tensors}});
   return list;
 }
 
@@ -69,7 +75,8 @@ void print_code(const std::vector<CodeFact>& code, bool with_text) {
   if (code.empty()) return;
   print_title("code");
   for (const CodeFact& file : code) {
-    print_text(safe_text(file.name) + ": " + plural_text(line_count(file.text), "line", "lines") + "\n");
+    print_text(safe_text(file.name) + ": " + plural_text(line_count(file.text), "line", "lines") +
+               "\n");
     if (!with_text) continue;
     // Line by line: a line break is what the text has, not what hides something.
     for (size_t at = 0; at < file.text.size();) {
@@ -94,11 +101,14 @@ void print_warnings(const std::vector<std::string>& warnings) {
 }
 
 std::string runs_with_text(const std::string& oldest_pytorch) {
-  return oldest_pytorch.empty() ? "which PyTorch it needs is not known" : "runs with PyTorch " + oldest_pytorch + " or newer";
+  return oldest_pytorch.empty() ? "which PyTorch it needs is not known"
+                                : "runs with PyTorch " + oldest_pytorch + " or newer";
 }
 
 Json text_json(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-Json error_json(const Status& status) { return status.is_ok() ? Json(nullptr) : status_json(status); }
+Json error_json(const Status& status) {
+  return status.is_ok() ? Json(nullptr) : status_json(status);
+}
 
 }  // namespace tenon::cli

@@ -20,7 +20,8 @@ Json records_json(const archive::ZipReader& container);
 // "[2, 3]".
 std::string numbers_text(const std::vector<int64_t>& numbers);
 
-// "2 storages, 40 B, 1 of them shared by several tensors". `sharers`: what shares them, in the plural.
+// "2 storages, 40 B, 1 of them shared by several tensors". `sharers`: what shares them, in the
+// plural.
 std::string storages_text(const std::vector<StorageFact>& storages, const char* sharers);
 Json storages_json(const std::vector<StorageFact>& storages);
 

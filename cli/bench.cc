@@ -1,4 +1,5 @@
-// `tenon bench`: a lend from one process to another, made, opened and let go, against the system calls that it cannot do without.
+// `tenon bench`: a lend from one process to another, made, opened and let go, against the system
+// calls that it cannot do without.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -56,7 +57,8 @@ double median(std::vector<double>* samples) {
   return *middle;
 }
 
-// Signals that end the program wait for the end of a round: the bare rounds have a name that only they themselves remove.
+// Signals that end the program wait for the end of a round: the bare rounds have a name that only
+// they themselves remove.
 class SignalsBetweenRounds {
  public:
   SignalsBetweenRounds() noexcept {
@@ -146,8 +148,8 @@ class Lender {
     BorrowRequest request;
     request.how = Borrow::kMapName;
     request.nbytes = nbytes;
-    std::snprintf(request.name_handle.name, sizeof request.name_handle.name, "/bench-%d-%llu", getpid(),
-                  static_cast<unsigned long long>(++names_));
+    std::snprintf(request.name_handle.name, sizeof request.name_handle.name, "/bench-%d-%llu",
+                  getpid(), static_cast<unsigned long long>(++names_));
     const Fd fd(shm_open(request.name_handle.name, O_RDWR | O_CREAT | O_EXCL, 0600));
     Status status = make_and_touch(fd, nbytes);
     if (status.is_ok()) status = borrower_->ask(request, -1);
@@ -186,15 +188,18 @@ class Lender {
     request.nbytes = nbytes;
     request.name_handle.struct_size = sizeof request.name_handle;
     tenon_error* error = nullptr;
-    TENON_TRY(take_error(tenon_share_filename(storage, nullptr, nullptr, &request.name_handle, &error), error));
+    TENON_TRY(take_error(
+        tenon_share_filename(storage, nullptr, nullptr, &request.name_handle, &error), error));
     return borrower_->ask(request, -1);
   }
 
   // Tenon reserves memory before it is used; so does this.
   static Status make_and_touch(const Fd& fd, uint64_t nbytes) {
     if (!fd.is_open()) return errno_status(errno, "making the bare memory");
-    if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) return errno_status(errno, "sizing the bare memory");
-    if (fallocate(fd.get(), 0, 0, static_cast<off_t>(nbytes)) != 0) return errno_status(errno, "reserving the bare memory");
+    if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0)
+      return errno_status(errno, "sizing the bare memory");
+    if (fallocate(fd.get(), 0, 0, static_cast<off_t>(nbytes)) != 0)
+      return errno_status(errno, "reserving the bare memory");
     void* mapping = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (mapping == MAP_FAILED) return errno_status(errno, "mapping the bare memory");
     munmap(mapping, nbytes);
@@ -206,7 +211,8 @@ class Lender {
 };
 
 Status measure_copy(Row* row, Lender* lender) {
-  TENON_ASSIGN(const Lender::Held storage, Lender::new_storage(row->nbytes, TENON_STORAGE_ISOLATED));
+  TENON_ASSIGN(const Lender::Held storage,
+               Lender::new_storage(row->nbytes, TENON_STORAGE_ISOLATED));
   const std::vector<char> from(row->nbytes, 1);
   std::vector<char> to(row->nbytes, 2);
   return measure(
@@ -214,7 +220,9 @@ Status measure_copy(Row* row, Lender* lender) {
       [&] {
         std::memcpy(to.data(), from.data(), row->nbytes);
         // So that the compiler cannot leave the copy out.
-        return *static_cast<volatile char*>(to.data()) == 1 ? Status::ok() : Status(Code::kInternal, "the copy went wrong");
+        return *static_cast<volatile char*>(to.data()) == 1
+                   ? Status::ok()
+                   : Status(Code::kInternal, "the copy went wrong");
       });
 }
 
@@ -228,13 +236,19 @@ Result<std::vector<Row>> measure_all(bool quick) {
   for (const uint64_t nbytes : {kSmall, kLarge}) {
     const size_t count = rounds(nbytes == kSmall ? 2000 : 100);
     Row fd{"fd", "by fd, from the arena", kBareFd, nbytes, count};
-    TENON_TRY(measure(&fd, [&] { return lender.by_fd(nbytes, 0); }, [&] { return lender.bare_fd(nbytes); }));
+    TENON_TRY(measure(
+        &fd, [&] { return lender.by_fd(nbytes, 0); }, [&] { return lender.bare_fd(nbytes); }));
     Row isolated{"fd_isolated", "by fd, a segment of its own", kBareFd, nbytes, count};
-    TENON_TRY(measure(&isolated, [&] { return lender.by_fd(nbytes, TENON_STORAGE_ISOLATED); }, [&] { return lender.bare_fd(nbytes); }));
+    TENON_TRY(measure(
+        &isolated, [&] { return lender.by_fd(nbytes, TENON_STORAGE_ISOLATED); },
+        [&] { return lender.bare_fd(nbytes); }));
     Row file{"name_file", "by name, a file", kBareName, nbytes, count};
-    TENON_TRY(measure(&file, [&] { return lender.by_file(nbytes); }, [&] { return lender.bare_name(nbytes); }));
+    TENON_TRY(measure(
+        &file, [&] { return lender.by_file(nbytes); }, [&] { return lender.bare_name(nbytes); }));
     Row socket{"name_socket", "by name, a socket", kBareName, nbytes, count};
-    TENON_TRY(measure(&socket, [&] { return lender.by_socket(nbytes); }, [&] { return lender.bare_name(nbytes); }));
+    TENON_TRY(measure(
+        &socket, [&] { return lender.by_socket(nbytes); },
+        [&] { return lender.bare_name(nbytes); }));
     rows.insert(rows.end(), {fd, isolated, file, socket});
   }
   Row copy{"fd_known", "by fd, memory that exists", "memcpy of the same bytes", kHuge, rounds(60)};
@@ -244,19 +258,26 @@ Result<std::vector<Row>> measure_all(bool quick) {
 }
 
 void print_rows(const std::vector<Row>& rows) {
-  Table table({{"LEND AND OPEN"}, {"SIZE", true}, {"TENON", true}, {"BARE", true}, {"RATIO", true}, {"BARE IS"}});
+  Table table({{"LEND AND OPEN"},
+               {"SIZE", true},
+               {"TENON", true},
+               {"BARE", true},
+               {"RATIO", true},
+               {"BARE IS"}});
   for (const Row& row : rows) {
     const double ratio = row.tenon_us / row.bare_us;
     table.add({{row.what},
                {size_text(row.nbytes)},
                {format("%.1f µs", row.tenon_us)},
                {format("%.1f µs", row.bare_us)},
-               {format(ratio < 0.095 ? "%.4f" : "%.2f", ratio), ratio <= 1 ? Colour::kGreen : Colour::kNone},
+               {format(ratio < 0.095 ? "%.4f" : "%.2f", ratio),
+                ratio <= 1 ? Colour::kGreen : Colour::kNone},
                {row.bare}});
   }
   table.print();
   print_text(
-      "Medians, two processes, in turns: made, lent, opened, first byte read, let go. RATIO = TENON / BARE; below 1 Tenon is faster.\n");
+      "Medians, two processes, in turns: made, lent, opened, first byte read, let go. RATIO = "
+      "TENON / BARE; below 1 Tenon is faster.\n");
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ Status borrow(BorrowRequest* request, Fd fd) {
   tenon_error* error = nullptr;
   switch (request->how) {
     case Borrow::kMapFd: return map_and_touch(fd, request->nbytes);
-    case Borrow::kMapName: return map_and_touch(Fd(shm_open(request->name_handle.name, O_RDWR, 0)), request->nbytes);
+    case Borrow::kMapName:
+      return map_and_touch(Fd(shm_open(request->name_handle.name, O_RDWR, 0)), request->nbytes);
     case Borrow::kOpenFd: {
       tenon_open_options options{};
       options.struct_size = sizeof options;
@@ -64,7 +65,8 @@ Status borrow(BorrowRequest* request, Fd fd) {
       tenon_open_options options{};
       options.struct_size = sizeof options;
       options.flags = TENON_OPEN_ALLOW_UNSEALED;
-      const tenon_status status = tenon_open_filename(&request->name_handle, &options, nullptr, &storage, &error);
+      const tenon_status status =
+          tenon_open_filename(&request->name_handle, &options, nullptr, &storage, &error);
       if (status != TENON_OK) return take_error(status, error);
       return touch_and_release(storage);
     }
@@ -101,7 +103,8 @@ ssize_t receive_with_fd(int socket, void* bytes, size_t nbytes, Fd* fd) noexcept
   message.msg_controllen = sizeof control;
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (got <= 0) return got;
-  if (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+  if (const cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header != nullptr && header->cmsg_type == SCM_RIGHTS) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(header), sizeof number);
     *fd = Fd(number);
@@ -113,12 +116,15 @@ ssize_t receive_with_fd(int socket, void* bytes, size_t nbytes, Fd* fd) noexcept
   BorrowRequest request;
   for (;;) {
     Fd fd;
-    if (receive_with_fd(socket, &request, sizeof request, &fd) != static_cast<ssize_t>(sizeof request)) std::_Exit(0);
+    if (receive_with_fd(socket, &request, sizeof request, &fd) !=
+        static_cast<ssize_t>(sizeof request))
+      std::_Exit(0);
     const Status status = borrow(&request, std::move(fd));
     Answer answer;
     answer.code = static_cast<int32_t>(status.code());
     status.message().copy(answer.message, sizeof answer.message - 1);
-    if (send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof answer)) std::_Exit(1);
+    if (send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof answer))
+      std::_Exit(1);
   }
 }
 
@@ -126,7 +132,8 @@ ssize_t receive_with_fd(int socket, void* bytes, size_t nbytes, Fd* fd) noexcept
 
 Result<BorrowerProcess> BorrowerProcess::start() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno_status(errno, "a pair of sockets");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return errno_status(errno, "a pair of sockets");
   Fd here(ends[0]);
   Fd there(ends[1]);
   const pid_t parent = getpid();
@@ -149,18 +156,21 @@ BorrowerProcess::~BorrowerProcess() {
 }
 
 Status BorrowerProcess::ask(const BorrowRequest& request, int fd) {
-  if (send_with_fd(socket_.get(), &request, sizeof request, fd) < 0) return errno_status(errno, "asking the other process");
+  if (send_with_fd(socket_.get(), &request, sizeof request, fd) < 0)
+    return errno_status(errno, "asking the other process");
   Answer answer;
   const ssize_t got = recv(socket_.get(), &answer, sizeof answer, 0);
   if (got < 0) return errno_status(errno, "hearing from the other process");
-  if (got != static_cast<ssize_t>(sizeof answer)) return Status(Code::kPeerGone, "the other process ended");
+  if (got != static_cast<ssize_t>(sizeof answer))
+    return Status(Code::kPeerGone, "the other process ended");
   if (answer.code == 0) return Status::ok();
   return Status(static_cast<Code>(answer.code), format("the other process: %s", answer.message));
 }
 
 Status take_error(tenon_status status, tenon_error* error) {
   if (status == TENON_OK) return Status::ok();
-  Status result(static_cast<Code>(status), error != nullptr ? tenon_error_message(error) : tenon_status_name(status));
+  Status result(static_cast<Code>(status),
+                error != nullptr ? tenon_error_message(error) : tenon_status_name(status));
   tenon_error_release(error);
   return result;
 }

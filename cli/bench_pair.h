@@ -1,5 +1,5 @@
-// The two processes of `tenon bench`: this one lends, its child borrows. A request says how the child is to reach the memory; it opens it,
-// reads the first byte, lets go, and answers.
+// The two processes of `tenon bench`: this one lends, its child borrows. A request says how the
+// child is to reach the memory; it opens it, reads the first byte, lets go, and answers.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,8 @@ struct BorrowRequest {
 
 class BorrowerProcess {
  public:
-  // Before anything of the library was used here: a child of fork has a right to what its parent had.
+  // Before anything of the library was used here: a child of fork has a right to what its parent
+  // had.
   static Result<BorrowerProcess> start();
   BorrowerProcess() noexcept = default;
   BorrowerProcess(BorrowerProcess&&) noexcept = default;

@@ -43,18 +43,21 @@ bool is_board_link(std::string_view target) {
   return target.starts_with(prefix);
 }
 
-// How the process sees itself: the last of its numbers, one for each pid namespace that it is in. 0: not known.
+// How the process sees itself: the last of its numbers, one for each pid namespace that it is in.
+// 0: not known.
 uint64_t own_pid_of(pid_t pid) {
   const std::string text = os::read_small_file(format("/proc/%d/status", pid));
   constexpr std::string_view kKey = "\nNSpid:";
   const size_t begin = text.find(kKey);
   if (begin == std::string::npos) return 0;
-  const std::string_view line = std::string_view(text).substr(begin + kKey.size(), text.find('\n', begin + 1) - begin - kKey.size());
+  const std::string_view line = std::string_view(text).substr(
+      begin + kKey.size(), text.find('\n', begin + 1) - begin - kKey.size());
   const size_t last = line.find_last_of("\t ");
   return os::parse_number(last == std::string_view::npos ? line : line.substr(last + 1), 0);
 }
 
-// Where all memfds lie. Not a number that could be a file system's of somebody's: 0 if no memfd can be had.
+// Where all memfds lie. Not a number that could be a file system's of somebody's: 0 if no memfd can
+// be had.
 dev_t memfd_device() {
   static const dev_t device = []() -> dev_t {
     Result<os::Fd> fd = os::create_memfd("tenon-reader", 0);
@@ -67,25 +70,31 @@ dev_t memfd_device() {
 
 // Nothing: it is gone, or a copy of the fd that belongs to another process.
 Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64_t own_pid) {
-  // By O_PATH first: its name is the other process's choice, and opening a pipe or a device can do things; so can asking a file system for
-  // the size of a file, if somebody serves it who does not answer.
+  // By O_PATH first: its name is the other process's choice, and opening a pipe or a device can do
+  // things; so can asking a file system for the size of a file, if somebody serves it who does not
+  // answer.
   const os::Fd handle(openat(fds, number, O_PATH | O_CLOEXEC));
   if (!handle.is_open()) {
     if (is_gone(errno)) return std::optional<BoardImage>();
     return errno_status(errno, "reaching it");
   }
   struct statx info{};
-  if (statx(handle.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) return errno_status(errno, "looking at it");
-  if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device()) return Status(Code::kCorrupt, "no board: not a memfd");
+  if (statx(handle.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0)
+    return errno_status(errno, "looking at it");
+  if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device())
+    return Status(Code::kCorrupt, "no board: not a memfd");
   // Its owner can have a lease on it (fcntl), for which opening would wait.
-  const os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  const os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(),
+                       O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (!fd.is_open()) return errno_status(errno, "opening it");
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd.get()));
   constexpr unsigned kFixed = os::kSealShrink | os::kSealGrow;
-  if ((file.seals & kFixed) != kFixed) return Status(Code::kCorrupt, "no board: its size is not sealed");
+  if ((file.seals & kFixed) != kFixed)
+    return Status(Code::kCorrupt, "no board: its size is not sealed");
 
   std::vector<std::byte> head(memory::board::kRowNbytes);
-  if (file.nbytes < head.size()) return Status(Code::kCorrupt, "no board: it is shorter than its header");
+  if (file.nbytes < head.size())
+    return Status(Code::kCorrupt, "no board: it is shorter than its header");
   TENON_TRY(os::read_file(fd.get(), 0, head.data(), head.size()));
   Result<uint64_t> nbytes = memory::board_image_nbytes(head, file.nbytes);
   if (!nbytes.is_ok()) {
@@ -107,13 +116,15 @@ Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64
 class Search {
  public:
   void look_at(pid_t pid) {
-    const os::Fd opened(open(format("/proc/%d/fd", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const os::Fd opened(
+        open(format("/proc/%d/fd", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened.is_open()) {
       count_unreadable(pid, errno);
       return;
     }
     os::Fd listed(fcntl(opened.get(), F_DUPFD_CLOEXEC, 0));
-    const std::unique_ptr<DIR, CloseFolder> folder(listed.is_open() ? fdopendir(listed.get()) : nullptr);
+    const std::unique_ptr<DIR, CloseFolder> folder(listed.is_open() ? fdopendir(listed.get())
+                                                                    : nullptr);
     if (folder == nullptr) return;
     (void)listed.detach();
     size_t candidates = 0;
@@ -127,8 +138,9 @@ class Search {
       }
       if (length <= 0 || !is_board_link({target, static_cast<size_t>(length)})) continue;
       if (++candidates > kMostCandidates) {
-        boards_.refused.push_back(
-            format("process %d has more than %zu fds with the name of a board: the others are passed over", pid, kMostCandidates));
+        boards_.refused.push_back(format(
+            "process %d has more than %zu fds with the name of a board: the others are passed over",
+            pid, kMostCandidates));
         return;
       }
       if (add(pid, opened.get(), entry->d_name)) return;
@@ -140,14 +152,16 @@ class Search {
  private:
   // A thread of the kernel has no command line, and nothing to hide.
   void count_unreadable(pid_t pid, int error) {
-    if (!is_gone(error) && !os::read_small_file(format("/proc/%d/cmdline", pid)).empty()) ++boards_.unreadable;
+    if (!is_gone(error) && !os::read_small_file(format("/proc/%d/cmdline", pid)).empty())
+      ++boards_.unreadable;
   }
 
   // Whether it is the process's board: it has no second one.
   bool add(pid_t pid, int fds, const char* number) {
     Result<std::optional<BoardImage>> image = read_board(fds, number, own_pid_of(pid));
     if (!image.is_ok()) {
-      boards_.refused.push_back(format("fd %s of process %d: %s", number, pid, image.status().message().c_str()));
+      boards_.refused.push_back(
+          format("fd %s of process %d: %s", number, pid, image.status().message().c_str()));
       return false;
     }
     if (!image.value().has_value()) return false;

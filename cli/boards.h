@@ -1,4 +1,5 @@
-// The boards of other processes (docs/format/board.md): found through /proc, copied, and not believed further than figures can be.
+// The boards of other processes (docs/format/board.md): found through /proc, copied, and not
+// believed further than figures can be.
 #pragma once
 
 #include <cstdint>

@@ -21,16 +21,18 @@ using storage::Storage;
 using value::StorageValue;
 using value::StorageValueRef;
 
-// The storages that the pickle of a file names. Tensors are checked against their sizes. Nobody reads
-// their elements, so they have no address.
+// The storages that the pickle of a file names. Tensors are checked against their sizes. Nobody
+// reads their elements, so they have no address.
 class Storages {
  public:
-  Storages(const archive::ZipReader& container, const archive::PickleTree& tree) noexcept : container_(container), tree_(tree) {}
+  Storages(const archive::ZipReader& container, const archive::PickleTree& tree) noexcept
+      : container_(container), tree_(tree) {}
 
   archive::FindStorage finder() {
     return [this](const archive::PickledStorage& wanted) { return find(wanted); };
   }
-  // Where the elements were when the file was written. A tensor on meta can have a storage that the pickle does not name.
+  // Where the elements were when the file was written. A tensor on meta can have a storage that the
+  // pickle does not name.
   std::string device_of(const StorageValue& storage) const {
     const auto found = devices_.find(&storage);
     return found == devices_.end() ? "meta" : found->second;
@@ -43,7 +45,8 @@ class Storages {
     if (!is_meta) {
       TENON_ASSIGN(bytes, bytes_of(wanted));
     }
-    Result<StorageValueRef> made = StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, is_meta ? "meta" : "cpu");
+    Result<StorageValueRef> made = StorageValue::create(wanted.type, wanted.numel, std::move(bytes),
+                                                        0, is_meta ? "meta" : "cpu");
     if (!made.is_ok()) return tree_.error(Code::kCorrupt, wanted.node, made.status().message());
     devices_[made.value().get()] = std::string(wanted.device);
     return made;
@@ -54,13 +57,16 @@ class Storages {
     const archive::ZipRecord* const record = container_.find(name);
     if (record == nullptr) {
       return tree_.error(Code::kCorrupt, wanted.node,
-                         format("there is no record %.300s, which has a tensor's elements. Copy or download the file again", name.c_str()));
+                         format("there is no record %.300s, which has a tensor's elements. Copy or "
+                                "download the file again",
+                                name.c_str()));
     }
     const uint64_t size = value::scalar_type_info(wanted.type).nbytes;
     uint64_t nbytes = 0;
     if (!checked_mul(wanted.numel, size, &nbytes) || nbytes > record->nbytes) {
       return tree_.error(Code::kCorrupt, wanted.node,
-                         format("the record %.300s has %" PRIu64 " bytes, and its storage %" PRIu64 " elements of %" PRIu64 " bytes",
+                         format("the record %.300s has %" PRIu64 " bytes, and its storage %" PRIu64
+                                " elements of %" PRIu64 " bytes",
                                 name.c_str(), record->nbytes, wanted.numel, size));
     }
     return Storage::wrap(nullptr, nbytes, [](void*) {}, nullptr, {.read_only = true});
@@ -73,7 +79,8 @@ class Storages {
 
 class CheckpointGatherer {
  public:
-  CheckpointGatherer(ArchiveFacts* facts, const Storages& storages) noexcept : facts_(facts), storages_(storages) {}
+  CheckpointGatherer(ArchiveFacts* facts, const Storages& storages) noexcept
+      : facts_(facts), storages_(storages) {}
 
   void add(const archive::NamedTensor& named) {
     const value::TensorValue& tensor = *named.tensor;
@@ -83,18 +90,21 @@ class CheckpointGatherer {
     describe_tensor(tensor, &fact);
     const bool is_strided = tensor.layout() == value::TensorLayout::kStrided;
     const StorageValue& elements = is_strided ? *tensor.storage() : *tensor.values()->storage();
-    if (storages_.device_of(elements) != "cpu") add_detail(storages_.device_of(elements), &fact.details);
+    if (storages_.device_of(elements) != "cpu")
+      add_detail(storages_.device_of(elements), &fact.details);
     if (is_strided) {
       fact.storage = count_storage(elements);
     } else {
       count_parts({tensor.indices(), tensor.plain_indices(), tensor.values()});
     }
-    if (tensor.quantizer()) count_parts({tensor.quantizer()->scales, tensor.quantizer()->zero_points});
+    if (tensor.quantizer())
+      count_parts({tensor.quantizer()->scales, tensor.quantizer()->zero_points});
     facts_->tensors.push_back(std::move(fact));
   }
 
  private:
-  // Sparse tensors and those that are quantised per channel have storages that TensorFact does not name.
+  // Sparse tensors and those that are quantised per channel have storages that TensorFact does not
+  // name.
   void count_parts(std::initializer_list<value::TensorValueRef> parts) {
     for (const value::TensorValueRef& part : parts) {
       if (part) (void)count_storage(*part->storage());
@@ -105,7 +115,8 @@ class CheckpointGatherer {
     const auto [at, is_new] = numbers_.try_emplace(&storage, facts_->storages.size());
     if (is_new) {
       const uint64_t nbytes = storage.is_meta() ? 0 : storage.nbytes();
-      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), nbytes, 0});
+      facts_->storages.push_back(
+          {value::scalar_type_info(storage.type()).name, storage.numel(), nbytes, 0});
     }
     ++facts_->storages[at->second].tensors;
     return at->second;
@@ -119,7 +130,8 @@ class CheckpointGatherer {
 }  // namespace
 
 bool is_checkpoint(const archive::ZipReader& container) noexcept {
-  return container.has(kPickle) && !container.has("constants.pkl") && !container.has("bytecode.pkl") && !container.has("model.json");
+  return container.has(kPickle) && !container.has("constants.pkl") &&
+         !container.has("bytecode.pkl") && !container.has("model.json");
 }
 
 Status gather_checkpoint(ArchiveFacts* facts) {

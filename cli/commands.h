@@ -8,10 +8,12 @@
 namespace tenon::cli {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitProblem = 1;  // something warns, could not be removed, or is not what it should be
-inline constexpr int kExitUsage = 2;    // a wrong command line; of doctor: Tenon does not work here
+// Something warns, could not be removed, or is not what it should be.
+inline constexpr int kExitProblem = 1;
+inline constexpr int kExitUsage = 2;  // a wrong command line; of doctor: Tenon does not work here
 
-// How often a name is looked at, a millisecond apart: another look at the same moment is over by then.
+// How often a name is looked at, a millisecond apart: another look at the same moment is over by
+// then.
 inline constexpr int kPatience = 20;
 
 struct DoctorOptions {

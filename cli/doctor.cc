@@ -43,7 +43,8 @@ int exit_code_of(Level worst) noexcept {
 }
 
 size_t count_level(const Checks& checks, Level level) {
-  return static_cast<size_t>(std::count_if(checks.begin(), checks.end(), [level](const Check& check) { return check.level == level; }));
+  return static_cast<size_t>(std::count_if(
+      checks.begin(), checks.end(), [level](const Check& check) { return check.level == level; }));
 }
 
 std::string kernel_text() {
@@ -55,24 +56,29 @@ std::string kernel_text() {
 void print_checks(const Checks& checks) {
   constexpr size_t kLevelColumns = 6;
   constexpr size_t kIndent = kLevelColumns + kTitleColumns + 2;
-  print_text(paint(Colour::kBold, safe_text("Tenon " + std::string(tenon_version_string()) + " on " + kernel_text())) + "\n");
+  print_text(paint(Colour::kBold, safe_text("Tenon " + std::string(tenon_version_string()) +
+                                            " on " + kernel_text())) +
+             "\n");
   for (const Check& check : checks) {
     const LevelWords& words = words_of(check.level);
     const std::string level = words.name;
-    print_text(paint(words.colour, level) + std::string(kLevelColumns - level.size(), ' ') + check.title +
-               std::string(kTitleColumns + 2 - check.title.size(), ' '));
+    print_text(paint(words.colour, level) + std::string(kLevelColumns - level.size(), ' ') +
+               check.title + std::string(kTitleColumns + 2 - check.title.size(), ' '));
     print_wrapped(safe_text(check.value), kIndent);
     if (!check.limits.empty()) {
       print_text(std::string(kIndent, ' '));
       print_wrapped(safe_text(check.limits), kIndent);
     }
     // Not wrapped: it is there to be copied.
-    if (!check.change.empty()) print_text(std::string(kIndent, ' ') + paint(Colour::kBold, "change: " + safe_text(check.change)) + "\n");
+    if (!check.change.empty())
+      print_text(std::string(kIndent, ' ') +
+                 paint(Colour::kBold, "change: " + safe_text(check.change)) + "\n");
   }
   std::string total = plural_text(checks.size(), "check", "checks") + ":";
   for (const Level level : {Level::kOk, Level::kNote, Level::kWarn, Level::kFail}) {
     const size_t count = count_level(checks, level);
-    total += (level == Level::kOk ? " " : ", ") + plural_text(count, words_of(level).one, words_of(level).many);
+    total += (level == Level::kOk ? " " : ", ") +
+             plural_text(count, words_of(level).one, words_of(level).many);
   }
   print_text(total + "\n");
 }

@@ -1,5 +1,6 @@
-// What `tenon doctor` looks at. A check says one fact of this machine or process, what it limits in numbers, and what to change. It never
-// fails for want of a file under /proc: then its value is "cannot be read".
+// What `tenon doctor` looks at. A check says one fact of this machine or process, what it limits in
+// numbers, and what to change. It never fails for want of a file under /proc: then its value is
+// "cannot be read".
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,13 @@ inline constexpr const char* kUnreadable = "cannot be read";
 
 using Checks = std::vector<Check>;
 
-void check_process_limits(Checks* out);                              // doctor_process.cc
-void check_memory(Checks* out);                                      // doctor_memory.cc
-void check_directory(const std::string& directory, Checks* out);     // doctor_directory.cc
-void check_kernel(Checks* out);                                      // doctor_kernel.cc
-void check_surroundings(const std::string& directory, Checks* out);  // doctor_surroundings.cc: namespaces, systemd, the manager
-void check_cuda(Checks* out);                                        // doctor_cuda.cc
+void check_process_limits(Checks* out);                           // doctor_process.cc
+void check_memory(Checks* out);                                   // doctor_memory.cc
+void check_directory(const std::string& directory, Checks* out);  // doctor_directory.cc
+void check_kernel(Checks* out);                                   // doctor_kernel.cc
+// doctor_surroundings.cc: namespaces, systemd, the manager.
+void check_surroundings(const std::string& directory, Checks* out);
+void check_cuda(Checks* out);  // doctor_cuda.cc
 
 // A whole small file; nothing if it cannot be read.
 std::optional<std::string> read_text(const std::string& path);

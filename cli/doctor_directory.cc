@@ -1,5 +1,5 @@
-// The directory that names are in: its room, its mount, and whether its file system gives what names count on. All of that is tried, in
-// files that never have a name.
+// The directory that names are in: its room, its mount, and whether its file system gives what
+// names count on. All of that is tried, in files that never have a name.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -31,7 +31,8 @@ std::string join_options(std::string_view mount, std::string_view system) {
   std::string joined(mount);
   const auto known = split_text(mount, ',');
   for (const std::string_view option : split_text(system, ',')) {
-    if (std::find(known.begin(), known.end(), option) == known.end()) joined.append(",").append(option);
+    if (std::find(known.begin(), known.end(), option) == known.end())
+      joined.append(",").append(option);
   }
   return joined;
 }
@@ -49,7 +50,8 @@ std::optional<Mount> mount_of(const std::string& directory) {
     if (before.size() < 6 || after.size() < 3) continue;
     const std::string_view point = before[4];
     const bool above =
-        point == "/" || directory == point || (directory.starts_with(point) && directory.substr(point.size()).starts_with('/'));
+        point == "/" || directory == point ||
+        (directory.starts_with(point) && directory.substr(point.size()).starts_with('/'));
     if (!above || (found && point.size() < found->point.size())) continue;
     found = Mount{std::string(point), std::string(after[0]), join_options(before[5], after[2])};
   }
@@ -79,13 +81,17 @@ Check check_room(const std::string& directory, int fd) {
                  {"mount_options", mount ? Json(mount->options) : Json(nullptr)}};
   check.value = directory + ": ";
   // A tmpfs without a size limit reports no blocks.
-  check.value += total == 0 ? std::string("no size limit") : size_text(left) + " free of " + size_text(total);
-  if (room.f_files != 0) check.value += ", " + plural_text(room.f_favail, "free inode", "free inodes");
+  check.value +=
+      total == 0 ? std::string("no size limit") : size_text(left) + " free of " + size_text(total);
+  if (room.f_files != 0)
+    check.value += ", " + plural_text(room.f_favail, "free inode", "free inodes");
   check.value += mount ? "; " + mount->type + " on " + mount->point + " (" + mount->options + ")"
                        : "; /proc/self/mountinfo " + std::string(kUnreadable);
   if (total != 0) {
-    check.limits = "room for " + plural_text(left / kDefaultSegmentNbytes, "named file", "named files") + " of " +
-                   size_text(kDefaultSegmentNbytes) + " (segments behind a socket and fds take none of it)";
+    check.limits = "room for " +
+                   plural_text(left / kDefaultSegmentNbytes, "named file", "named files") + " of " +
+                   size_text(kDefaultSegmentNbytes) +
+                   " (segments behind a socket and fds take none of it)";
   }
   if (read_only) {
     check.level = Level::kFail;
@@ -95,13 +101,16 @@ Check check_room(const std::string& directory, int fd) {
     check.level = Level::kFail;
     check.limits = format("user %u must not make names here", geteuid());
     check.change = "sudo chmod 1777 " + directory;
-  } else if (total != 0 && (left < kDefaultSegmentNbytes || room.f_favail < 64) && room.f_files != 0) {
+  } else if (total != 0 && (left < kDefaultSegmentNbytes || room.f_favail < 64) &&
+             room.f_files != 0) {
     check.level = Level::kWarn;
-    check.change = "tenon gc; sudo mount -o remount,size=50%,nr_inodes=1m " + directory + " (Docker: --shm-size=8g)";
+    check.change = "tenon gc; sudo mount -o remount,size=50%,nr_inodes=1m " + directory +
+                   " (Docker: --shm-size=8g)";
   } else if (total != 0 && total <= kDefaultSegmentNbytes) {
     check.level = Level::kWarn;  // what Docker gives unless told
     check.change = "sudo mount -o remount,size=50% " + directory + " (Docker: --shm-size=8g)";
-  } else if (mount && mount->type != "tmpfs" && mount->type != "ramfs" && mount->type != "hugetlbfs") {
+  } else if (mount && mount->type != "tmpfs" && mount->type != "ramfs" &&
+             mount->type != "hugetlbfs") {
     check.level = Level::kNote;
     check.limits += "; " + mount->type + " is not memory: its pages are written to a disk";
   }
@@ -120,7 +129,8 @@ std::optional<bool> try_reserve(int fd) noexcept {
   return false;
 }
 
-// Whether a lease is refused while a mapping stands that was made through another opening of the file, and given when it is gone.
+// Whether a lease is refused while a mapping stands that was made through another opening of the
+// file, and given when it is gone.
 std::optional<bool> try_lease_against_mapping(int fd) {
   Fd other(open(format("/proc/self/fd/%d", fd).c_str(), O_RDONLY | O_CLOEXEC));
   if (!other.is_open()) return std::nullopt;
@@ -162,14 +172,18 @@ Check check_files(const std::string& directory, int fd) {
   std::string why;
   const Tried tried = try_file(fd, directory, &why);
   const std::optional<bool> locks =
-      tried.shared_lock && tried.exclusive_lock ? std::optional<bool>(*tried.shared_lock && *tried.exclusive_lock) : std::nullopt;
+      tried.shared_lock && tried.exclusive_lock
+          ? std::optional<bool>(*tried.shared_lock && *tried.exclusive_lock)
+          : std::nullopt;
   check.facts = {{"nameless", maybe(tried.nameless)},
                  {"reserve", maybe(tried.reserved)},
                  {"flock", maybe(locks)},
                  {"lease", maybe(tried.lease)},
                  {"lease_sees_mapping", maybe(tried.lease_sees_mapping)}};
-  check.value = "tried in " + directory + ": " + verdict("nameless files (O_TMPFILE)", tried.nameless) + ", " +
-                verdict("reservations", tried.reserved) + ", " + verdict("locks", locks) + ", " + verdict("leases", tried.lease);
+  check.value = "tried in " + directory + ": " +
+                verdict("nameless files (O_TMPFILE)", tried.nameless) + ", " +
+                verdict("reservations", tried.reserved) + ", " + verdict("locks", locks) + ", " +
+                verdict("leases", tried.lease);
   const auto failed = [](const std::optional<bool>& what) { return what && !*what; };
   if (!tried.nameless) {
     check.level = Level::kFail;
@@ -180,10 +194,13 @@ Check check_files(const std::string& directory, int fd) {
     check.change = "use a directory on tmpfs, such as /dev/shm";
   } else if (failed(locks) || failed(tried.lease) || failed(tried.lease_sees_mapping)) {
     check.level = Level::kWarn;
-    check.limits = "a live name cannot be told from a dead one: what a killed process leaves here stays until somebody removes it";
+    check.limits =
+        "a live name cannot be told from a dead one: what a killed process leaves here stays until "
+        "somebody removes it";
     check.change = "use a directory on tmpfs, such as /dev/shm";
   } else {
-    check.limits = "a name that nobody holds is found and removed, whoever held it and in whichever container";
+    check.limits =
+        "a name that nobody holds is found and removed, whoever held it and in whichever container";
   }
   return check;
 }
@@ -194,11 +211,12 @@ Check check_names(const std::string& directory) {
   uint64_t dead_nbytes = 0;
   share::LookOptions options;
   options.patience = 20;
-  const Status status = share::look_at_all(directory, options, [&](const share::NameReport& report) {
-    ++counts[static_cast<size_t>(report.state)];
-    if (report.state == share::NameState::kDead) dead_nbytes += report.allocated_nbytes;
-    return true;
-  });
+  const Status status =
+      share::look_at_all(directory, options, [&](const share::NameReport& report) {
+        ++counts[static_cast<size_t>(report.state)];
+        if (report.state == share::NameState::kDead) dead_nbytes += report.allocated_nbytes;
+        return true;
+      });
   if (!status.is_ok()) {
     check.level = Level::kNote;
     check.value = status.message();
@@ -209,13 +227,20 @@ Check check_names(const std::string& directory) {
   const uint64_t in_flight = of(share::NameState::kInFlight);
   const uint64_t dead = of(share::NameState::kDead);
   const uint64_t unsure = of(share::NameState::kUnsure);
-  check.facts = {{"live", live}, {"in_flight", in_flight}, {"dead", dead}, {"unsure", unsure}, {"dead_nbytes", dead_nbytes}};
-  check.value = count_text(live) + " live, " + count_text(in_flight) + " in flight, " + count_text(dead) + " dead, " + count_text(unsure) +
+  check.facts = {{"live", live},
+                 {"in_flight", in_flight},
+                 {"dead", dead},
+                 {"unsure", unsure},
+                 {"dead_nbytes", dead_nbytes}};
+  check.value = count_text(live) + " live, " + count_text(in_flight) + " in flight, " +
+                count_text(dead) + " dead, " + count_text(unsure) +
                 " of other users or unsure, of Tenon and PyTorch in " + directory;
   if (dead != 0) {
     check.level = Level::kNote;
-    check.limits = plural_text(dead, "dead name holds ", "dead names hold ") + size_text(dead_nbytes) + " of memory";
-    check.change = "tenon gc --torch --yes" + (directory == share::kSharedMemory ? std::string() : " " + directory);
+    check.limits = plural_text(dead, "dead name holds ", "dead names hold ") +
+                   size_text(dead_nbytes) + " of memory";
+    check.change = "tenon gc --torch --yes" +
+                   (directory == share::kSharedMemory ? std::string() : " " + directory);
   }
   return check;
 }
@@ -230,7 +255,8 @@ void check_directory(const std::string& directory, Checks* out) {
     check.limits = "nothing can be lent by name here; fds can be lent";
     check.facts = {{"path", directory}};
     if (opened.status().code() == Code::kNotFound)
-      check.change = "sudo mkdir -m 1777 " + directory + " && sudo mount -t tmpfs tmpfs " + directory;
+      check.change =
+          "sudo mkdir -m 1777 " + directory + " && sudo mount -t tmpfs tmpfs " + directory;
     out->push_back(std::move(check));
     return;
   }

@@ -29,7 +29,8 @@ std::optional<Met> limit_met(uint64_t wanted) {
   return Met{limit, parse_count(left).value_or(0)};
 }
 
-// The tightest limit: each answer names one, and less than it leaves meets the next one only if that is tighter.
+// The tightest limit: each answer names one, and less than it leaves meets the next one only if
+// that is tighter.
 std::optional<Met> tightest_cgroup() {
   std::optional<Met> tightest;
   uint64_t wanted = UINT64_MAX / 2;
@@ -44,11 +45,14 @@ std::optional<Met> tightest_cgroup() {
 }
 
 Level level_for(uint64_t left) noexcept {
-  return left < kMargin ? Level::kFail : left < 4 * kDefaultSegmentNbytes ? Level::kWarn : Level::kOk;
+  return left < kMargin                     ? Level::kFail
+         : left < 4 * kDefaultSegmentNbytes ? Level::kWarn
+                                            : Level::kOk;
 }
 
 std::string room_text(uint64_t left) {
-  return "room for " + plural_text(left / kDefaultSegmentNbytes, "segment", "segments") + " of " + size_text(kDefaultSegmentNbytes);
+  return "room for " + plural_text(left / kDefaultSegmentNbytes, "segment", "segments") + " of " +
+         size_text(kDefaultSegmentNbytes);
 }
 
 Check check_available() {
@@ -88,8 +92,11 @@ Check check_cgroup() {
   check.facts = {{"limit", met->limit}, {"left_nbytes", met->left}};
   check.level = level_for(met->left);
   check.value = size_text(met->left) + " left of " + met->limit;
-  check.limits = room_text(met->left) + "; shared memory is charged to who touches it first. Tenon refuses what would pass the limit";
-  if (check.level != Level::kOk) check.change = "raise memory.max of that cgroup (Docker: --memory, systemd: MemoryMax=)";
+  check.limits =
+      room_text(met->left) +
+      "; shared memory is charged to who touches it first. Tenon refuses what would pass the limit";
+  if (check.level != Level::kOk)
+    check.change = "raise memory.max of that cgroup (Docker: --memory, systemd: MemoryMax=)";
   return check;
 }
 
@@ -98,26 +105,30 @@ Check check_huge_pages() {
   const auto meminfo = read_text("/proc/meminfo");
   const auto total = meminfo ? find_number(*meminfo, "HugePages_Total:") : std::nullopt;
   const auto free_count = meminfo ? find_number(*meminfo, "HugePages_Free:") : std::nullopt;
-  const uint64_t page_nbytes = meminfo ? find_number(*meminfo, "Hugepagesize:").value_or(0) * 1024 : 0;
+  const uint64_t page_nbytes =
+      meminfo ? find_number(*meminfo, "Hugepagesize:").value_or(0) * 1024 : 0;
   const auto shmem = read_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   std::optional<std::string> chosen;  // the word in brackets
   if (shmem) {
     const size_t open = shmem->find('[');
     const size_t close = shmem->find(']');
-    if (open != std::string::npos && close != std::string::npos && close > open) chosen = shmem->substr(open + 1, close - open - 1);
+    if (open != std::string::npos && close != std::string::npos && close > open)
+      chosen = shmem->substr(open + 1, close - open - 1);
   }
   check.facts = {{"total", maybe(total)},
                  {"free", maybe(free_count)},
                  {"page_nbytes", page_nbytes != 0 ? Json(page_nbytes) : Json(nullptr)},
                  {"shmem_enabled", maybe(chosen)}};
   check.value = "pool: " + known_count(free_count) + " of " + known_count(total) + " free, " +
-                (page_nbytes != 0 ? size_text(page_nbytes) : std::string("unknown size")) + " each; ";
+                (page_nbytes != 0 ? size_text(page_nbytes) : std::string("unknown size")) +
+                " each; ";
   check.value += "for shared memory: " + chosen.value_or(kUnreadable);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (chosen && (*chosen == "never" || *chosen == "deny")) {
     check.level = Level::kNote;
-    check.limits = "a segment of " + size_text(kDefaultSegmentNbytes) + " is " + count_text(kDefaultSegmentNbytes / page) + " pages of " +
-                   size_text(page) + ": more page faults and address look-ups than with huge ones";
+    check.limits = "a segment of " + size_text(kDefaultSegmentNbytes) + " is " +
+                   count_text(kDefaultSegmentNbytes / page) + " pages of " + size_text(page) +
+                   ": more page faults and address look-ups than with huge ones";
     check.change = "echo within_size | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
   }
   return check;

@@ -1,4 +1,5 @@
-// The limits of this process, which are those of the shell that started it: fds, mappings, address space, locked memory, file size.
+// The limits of this process, which are those of the shell that started it: fds, mappings, address
+// space, locked memory, file size.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -28,21 +29,29 @@ bool ask(int resource, Limit* out) {
   return true;
 }
 
-std::string amount(const std::optional<uint64_t>& limit, std::string (*text)(uint64_t)) { return limit ? text(*limit) : "unlimited"; }
+std::string amount(const std::optional<uint64_t>& limit, std::string (*text)(uint64_t)) {
+  return limit ? text(*limit) : "unlimited";
+}
 
-Json facts_of(const Limit& limit) { return {{"soft", maybe(limit.soft)}, {"hard", maybe(limit.hard)}}; }
+Json facts_of(const Limit& limit) {
+  return {{"soft", maybe(limit.soft)}, {"hard", maybe(limit.hard)}};
+}
 
 // The shell's own command where the hard limit allows it, else what root can do for this shell.
-std::string raise_command(const Limit& limit, uint64_t wanted, const char* flag, uint64_t unit, const char* name) {
-  if (!limit.hard || *limit.hard >= wanted) return format("ulimit %s %llu", flag, static_cast<unsigned long long>(wanted / unit));
-  return format("sudo prlimit --pid $$ --%s=%llu:%llu", name, static_cast<unsigned long long>(wanted),
-                static_cast<unsigned long long>(wanted));
+std::string raise_command(const Limit& limit, uint64_t wanted, const char* flag, uint64_t unit,
+                          const char* name) {
+  if (!limit.hard || *limit.hard >= wanted)
+    return format("ulimit %s %llu", flag, static_cast<unsigned long long>(wanted / unit));
+  return format("sudo prlimit --pid $$ --%s=%llu:%llu", name,
+                static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(wanted));
 }
 
 std::optional<uint64_t> count_entries(const char* directory) {
   std::error_code error;
   uint64_t count = 0;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) ++count;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    ++count;
   if (error) return std::nullopt;
   return count;
 }
@@ -60,17 +69,20 @@ Check check_fds() {
   if (used) used = std::max<uint64_t>(*used, 1) - 1;
   check.facts = facts_of(limit);
   check.facts["used"] = maybe(used);
-  check.value = amount(limit.soft, count_text) + " fds for a process (hard limit " + amount(limit.hard, count_text) + "), " +
-                known_count(used, "an unknown number") + " in use here";
+  check.value = amount(limit.soft, count_text) + " fds for a process (hard limit " +
+                amount(limit.hard, count_text) + "), " + known_count(used, "an unknown number") +
+                " in use here";
   if (!limit.soft) return check;
   const uint64_t left = *limit.soft - std::min(used.value_or(3), *limit.soft);
-  constexpr uint64_t kLeast = 16;  // a connection, the library's thread, a segment and what opening one takes for a moment
+  // A connection, the library's thread, a segment and what opening one takes for a moment.
+  constexpr uint64_t kLeast = 16;
   constexpr uint64_t kFew = 1024;
   constexpr uint64_t kPlenty = 4096;
   check.facts["left"] = left;
-  check.limits = "by fd: PyTorch about " + plural_text(left, "tensor", "tensors") + ", one fd each; Tenon " +
-                 plural_text(left, "segment", "segments") + " of " + size_text(kDefaultSegmentNbytes) + " (" +
-                 size_text(left * kDefaultSegmentNbytes) + ") with any number of tensors. By name, a file takes no fd";
+  check.limits = "by fd: PyTorch about " + plural_text(left, "tensor", "tensors") +
+                 ", one fd each; Tenon " + plural_text(left, "segment", "segments") + " of " +
+                 size_text(kDefaultSegmentNbytes) + " (" + size_text(left * kDefaultSegmentNbytes) +
+                 ") with any number of tensors. By name, a file takes no fd";
   if (*limit.soft < kPlenty) {
     check.level = left < kLeast ? Level::kFail : *limit.soft < kFew ? Level::kWarn : Level::kNote;
     check.change = raise_command(limit, 65536, "-n", 1, "nofile");
@@ -82,8 +94,9 @@ Check check_mappings() {
   Check check{.id = "mappings", .title = "mappings"};
   const auto most = read_number("/proc/sys/vm/max_map_count");
   const auto maps = read_text("/proc/self/maps");
-  const std::optional<uint64_t> used =
-      maps ? std::optional<uint64_t>(static_cast<uint64_t>(std::count(maps->begin(), maps->end(), '\n'))) : std::nullopt;
+  const std::optional<uint64_t> used = maps ? std::optional<uint64_t>(static_cast<uint64_t>(
+                                                  std::count(maps->begin(), maps->end(), '\n')))
+                                            : std::nullopt;
   check.facts = {{"max_map_count", maybe(most)}, {"used", maybe(used)}};
   if (!most) {
     check.level = Level::kNote;
@@ -95,10 +108,12 @@ Check check_mappings() {
   constexpr uint64_t kFew = 8192;
   const uint64_t left = *most - std::min(used.value_or(100), *most);
   check.facts["left"] = left;
-  check.value = "vm.max_map_count is " + count_text(*most) + " for a process, " + known_count(used, "an unknown number") + " in use here";
+  check.value = "vm.max_map_count is " + count_text(*most) + " for a process, " +
+                known_count(used, "an unknown number") + " in use here";
   check.limits = "PyTorch: about " + plural_text(left, "tensor", "tensors") +
-                 ", one mapping each; Tenon: " + plural_text(left, "named file", "named files") + ", or as many segments of " +
-                 size_text(kDefaultSegmentNbytes) + " (" + size_text(left * kDefaultSegmentNbytes) + ")";
+                 ", one mapping each; Tenon: " + plural_text(left, "named file", "named files") +
+                 ", or as many segments of " + size_text(kDefaultSegmentNbytes) + " (" +
+                 size_text(left * kDefaultSegmentNbytes) + ")";
   if (*most < kDefault) {
     check.level = *most < kFew ? Level::kWarn : Level::kNote;
     check.change = "sudo sysctl vm.max_map_count=1048576";
@@ -106,7 +121,8 @@ Check check_mappings() {
   return check;
 }
 
-// The limits that are none as a rule: what one means where there is one. `prlimit` is its name for prlimit(1), `ulimit` the shell's letter.
+// The limits that are none as a rule: what one means where there is one. `prlimit` is its name for
+// prlimit(1), `ulimit` the shell's letter.
 struct SizeLimit {
   const char* id;
   const char* title;
@@ -125,11 +141,15 @@ constexpr SizeLimit kSizeLimits[] = {
      .name = "RLIMIT_AS",
      .prlimit = "as",
      .ulimit = "-v",
-     .level = [](uint64_t limit) { return limit < 16 * kDefaultSegmentNbytes ? Level::kWarn : Level::kNote; },
+     .level =
+         [](uint64_t limit) {
+           return limit < 16 * kDefaultSegmentNbytes ? Level::kWarn : Level::kNote;
+         },
      .meaning =
          [](uint64_t limit) {
-           return "at most " + plural_text(limit / kDefaultSegmentNbytes, "segment", "segments") + " of " +
-                  size_text(kDefaultSegmentNbytes) + ", less what the program itself takes";
+           return "at most " + plural_text(limit / kDefaultSegmentNbytes, "segment", "segments") +
+                  " of " + size_text(kDefaultSegmentNbytes) +
+                  ", less what the program itself takes";
          }},
     // It holds for memory files too.
     {.id = "file_size",
@@ -138,12 +158,17 @@ constexpr SizeLimit kSizeLimits[] = {
      .name = "RLIMIT_FSIZE",
      .prlimit = "fsize",
      .ulimit = "-f",
-     .level = [](uint64_t limit) { return limit < 4096                    ? Level::kFail
-                                          : limit < kDefaultSegmentNbytes ? Level::kWarn
-                                                                          : Level::kNote; },
+     .level =
+         [](uint64_t limit) {
+           return limit < 4096                    ? Level::kFail
+                  : limit < kDefaultSegmentNbytes ? Level::kWarn
+                                                  : Level::kNote;
+         },
      .meaning =
          [](uint64_t) {
-           return std::string("the largest segment or named file. Tenon refuses a larger one with an error, PyTorch is killed by SIGXFSZ");
+           return std::string(
+               "the largest segment or named file. Tenon refuses a larger one with an error, "
+               "PyTorch is killed by SIGXFSZ");
          }},
     {.id = "locked_memory",
      .title = "locked memory",
@@ -155,9 +180,11 @@ constexpr SizeLimit kSizeLimits[] = {
      .meaning =
          [](uint64_t limit) {
            const uint64_t segments = limit / kDefaultSegmentNbytes;
-           return "Tenon locks nothing. A program that pins shared memory by mlock or for RDMA can pin that much, " +
-                  (segments == 0 ? std::string("less than one segment") : plural_text(segments, "segment", "segments")) + " of " +
-                  size_text(kDefaultSegmentNbytes);
+           return "Tenon locks nothing. A program that pins shared memory by mlock or for RDMA can "
+                  "pin that much, " +
+                  (segments == 0 ? std::string("less than one segment")
+                                 : plural_text(segments, "segment", "segments")) +
+                  " of " + size_text(kDefaultSegmentNbytes);
          }},
 };
 
@@ -166,11 +193,13 @@ Check check_size(const SizeLimit& which) {
   Limit limit;
   const bool known = ask(which.resource, &limit);
   check.facts = facts_of(limit);
-  check.value = known ? amount(limit.soft, size_text) + " (" + which.name + ")" : std::string(kUnreadable);
+  check.value =
+      known ? amount(limit.soft, size_text) + " (" + which.name + ")" : std::string(kUnreadable);
   if (limit.soft) {
     check.level = which.level(*limit.soft);
     check.limits = which.meaning(*limit.soft);
-    check.change = limit.hard ? std::string("sudo prlimit --pid $$ --") + which.prlimit + "=unlimited:unlimited"
+    check.change = limit.hard ? std::string("sudo prlimit --pid $$ --") + which.prlimit +
+                                    "=unlimited:unlimited"
                               : std::string("ulimit ") + which.ulimit + " unlimited";
   }
   return check;

@@ -32,18 +32,23 @@ struct Namespace {
   const char* elsewhere;  // what it means not to be in the initial one
 };
 
-// The kernel's own numbers (include/linux/proc_ns.h). That of the mount namespace is fixed since Linux 6.17 only; before, it was one of the
-// first that are handed out.
+// The kernel's own numbers (include/linux/proc_ns.h). That of the mount namespace is fixed since
+// Linux 6.17 only; before, it was one of the first that are handed out.
 constexpr Namespace kNamespaces[] = {
-    {"pid", 0xeffffffcU, "pids and /proc/<pid>/fd mean something in this container only: descriptors that travel as bytes do not leave it"},
+    {"pid", 0xeffffffcU,
+     "pids and /proc/<pid>/fd mean something in this container only: descriptors that travel as "
+     "bytes do not leave it"},
     {"ipc", 0xefffffffU, "nothing: Tenon and PyTorch use files, not System V memory"},
     {"user", 0xeffffffdU, "user ids may be others outside: names of other users cannot be judged"},
-    {"mnt", 0xeffffff8U, "names are seen by processes only that have the same directory mounted; share it by a bind mount"},
+    {"mnt", 0xeffffff8U,
+     "names are seen by processes only that have the same directory mounted; share it by a bind "
+     "mount"},
 };
 
 std::optional<uint64_t> namespace_of(const char* process, const char* name) {
   std::error_code error;
-  const std::string link = fs::read_symlink(format("/proc/%s/ns/%s", process, name), error).string();
+  const std::string link =
+      fs::read_symlink(format("/proc/%s/ns/%s", process, name), error).string();
   const size_t open = link.find('[');
   if (error || open == std::string::npos) return std::nullopt;
   return parse_count(std::string_view(link).substr(open + 1));
@@ -72,11 +77,16 @@ Check check_namespaces() {
   std::string limits;
   for (const Namespace& space : kNamespaces) {
     const auto inode = namespace_of("self", space.name);
-    const std::optional<bool> initial = inode ? is_initial(space, *inode, initial_pids) : std::nullopt;
+    const std::optional<bool> initial =
+        inode ? is_initial(space, *inode, initial_pids) : std::nullopt;
     if (std::string_view(space.name) == "pid") initial_pids = initial.value_or(false);
     check.facts[space.name] = {{"inode", maybe(inode)}, {"initial", maybe(initial)}};
     if (!check.value.empty()) check.value += ", ";
-    check.value += std::string(space.name) + " " + (!inode ? kUnreadable : !initial ? "unknown" : *initial ? "initial" : "its own");
+    check.value += std::string(space.name) + " " +
+                   (!inode     ? kUnreadable
+                    : !initial ? "unknown"
+                    : *initial ? "initial"
+                               : "its own");
     if (initial && !*initial) {
       check.level = Level::kNote;
       limits += (limits.empty() ? "" : ". ") + std::string(space.name) + ": " + space.elsewhere;
@@ -89,16 +99,20 @@ Check check_namespaces() {
 Check check_user_namespaces() {
   Check check{.id = "user_namespaces", .title = "user namespaces"};
   const auto most = read_number("/proc/sys/user/max_user_namespaces");
-  const auto unprivileged = read_number("/proc/sys/kernel/unprivileged_userns_clone");            // Debian's
-  const auto restricted = read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");  // Ubuntu's
+  // Debian's.
+  const auto unprivileged = read_number("/proc/sys/kernel/unprivileged_userns_clone");
+  // Ubuntu's.
+  const auto restricted = read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
   check.facts = {{"max_user_namespaces", maybe(most)},
                  {"unprivileged_userns_clone", maybe(unprivileged)},
                  {"apparmor_restrict_unprivileged_userns", maybe(restricted)}};
-  check.value = "user.max_user_namespaces " + (most ? "is " + count_text(*most) : std::string(kUnreadable));
+  check.value =
+      "user.max_user_namespaces " + (most ? "is " + count_text(*most) : std::string(kUnreadable));
   const char* change = nullptr;
   if (most && *most == 0) change = "sudo sysctl user.max_user_namespaces=15000";
   if (unprivileged && *unprivileged == 0) change = "sudo sysctl kernel.unprivileged_userns_clone=1";
-  if (restricted && *restricted != 0) change = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
+  if (restricted && *restricted != 0)
+    change = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
   if (change != nullptr) {
     check.level = Level::kNote;
     check.limits = "Tenon does not need them. Containers without root (podman, unshare) do";
@@ -115,8 +129,10 @@ struct RemoveIpc {
 // The last file that says so, in the order in which systemd reads them.
 RemoveIpc read_remove_ipc() {
   std::vector<std::string> files = {"/etc/systemd/logind.conf"};
-  std::vector<std::pair<std::string, std::string>> dropped_in;  // name, path: sorted by name, whichever folder
-  for (const char* folder : {"/usr/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d", "/etc/systemd/logind.conf.d"}) {
+  // Name, path: sorted by name, whichever folder.
+  std::vector<std::pair<std::string, std::string>> dropped_in;
+  for (const char* folder : {"/usr/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
+                             "/etc/systemd/logind.conf.d"}) {
     std::error_code error;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
       const std::string name = at->path().filename().string();
@@ -135,7 +151,8 @@ RemoveIpc read_remove_ipc() {
       constexpr std::string_view kKey = "RemoveIPC=";
       if (!line.starts_with(kKey)) continue;
       const std::string_view value = line.substr(kKey.size());
-      found = {file, value.starts_with("y") || value.starts_with("t") || value.starts_with("1") || value.starts_with("on")};
+      found = {file, value.starts_with("y") || value.starts_with("t") || value.starts_with("1") ||
+                         value.starts_with("on")};
     }
   }
   return found;
@@ -145,12 +162,14 @@ Check check_session(const std::string& directory) {
   Check check{.id = "session_end", .title = "end of session"};
   struct stat info{};
   // What sd_booted() looks at; logind makes the second.
-  const bool logind = stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
+  const bool logind =
+      stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
   const RemoveIpc remove = read_remove_ipc();
   constexpr uid_t kSystemUsers = 1000;
   const bool spared = geteuid() < kSystemUsers || directory != share::kSharedMemory;
-  check.facts = {
-      {"logind", logind}, {"remove_ipc", remove.on}, {"remove_ipc_file", remove.file.empty() ? Json(nullptr) : Json(remove.file)}};
+  check.facts = {{"logind", logind},
+                 {"remove_ipc", remove.on},
+                 {"remove_ipc_file", remove.file.empty() ? Json(nullptr) : Json(remove.file)}};
   if (!logind) {
     check.value = "no systemd-logind here: names stay when a user logs out";
     return check;
@@ -159,11 +178,15 @@ Check check_session(const std::string& directory) {
                 (remove.file.empty() ? "its default" : remove.file) + ")";
   if (!remove.on) return check;
   if (spared) {
-    check.limits = "it spares users below 1,000 and directories other than /dev/shm, so it does not concern this user here";
+    check.limits =
+        "it spares users below 1,000 and directories other than /dev/shm, so it does not concern "
+        "this user here";
     return check;
   }
   check.level = remove.file.empty() ? Level::kNote : Level::kWarn;
-  check.limits = "when this user's last session ends, every name of theirs in /dev/shm goes, also those of jobs that still run";
+  check.limits =
+      "when this user's last session ends, every name of theirs in /dev/shm goes, also those of "
+      "jobs that still run";
   check.change = "sudo loginctl enable-linger $USER";
   return check;
 }
@@ -180,8 +203,9 @@ Check check_manager() {
     check.value = "not running; it is started when a process of PyTorch's must open by name";
     if (code != Code::kNotFound) {
       check.level = code == Code::kPeerGone ? Level::kOk : Level::kNote;
-      check.value =
-          code == Code::kPeerGone ? "not running any more; the next one takes its place at " + path : connected.status().message();
+      check.value = code == Code::kPeerGone
+                        ? "not running any more; the next one takes its place at " + path
+                        : connected.status().message();
     }
     return check;
   }

@@ -23,7 +23,9 @@ namespace {
 Result<module::ExportOptions> export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
   if (options.flatbuffer) out.form = module::Form::kFlatbuffer;
-  out.bytecode = options.bytecode ? module::Bytecode::kCompile : options.no_bytecode ? module::Bytecode::kDrop : module::Bytecode::kKeep;
+  out.bytecode = options.bytecode      ? module::Bytecode::kCompile
+                 : options.no_bytecode ? module::Bytecode::kDrop
+                                       : module::Bytecode::kKeep;
   if (!options.methods.empty()) {
     TENON_ASSIGN(out.methods, module::split_method_names(options.methods));
   }
@@ -34,7 +36,8 @@ Result<module::ExportOptions> export_options(const ExportCommandOptions& options
 }
 
 // The warnings of the import, and the reasons why the export left something out.
-std::vector<std::string> warnings_of(const module::Package& package, const module::ExportReport& report, bool keeps_bytecode) {
+std::vector<std::string> warnings_of(const module::Package& package,
+                                     const module::ExportReport& report, bool keeps_bytecode) {
   constexpr std::string_view kNotKept = "bytecode is not kept: ";
   std::vector<std::string> warnings;
   for (const std::string& warning : package.report.warnings) {
@@ -45,14 +48,16 @@ std::vector<std::string> warnings_of(const module::Package& package, const modul
   if (!report.why_no_bytecode.empty() && package.why_no_bytecode.is_ok()) {
     warnings.push_back(std::string(kNotKept) + report.why_no_bytecode);
   }
-  if (!report.why_no_debug_tables.empty()) warnings.push_back("the debug tables are not written: " + report.why_no_debug_tables);
+  if (!report.why_no_debug_tables.empty())
+    warnings.push_back("the debug tables are not written: " + report.why_no_debug_tables);
   return warnings;
 }
 
 bool has_place(const Status& status) { return !status.detail("file").empty(); }
 
-Status write_module(const module::Module& module, const ExportCommandOptions& options, const module::ExportOptions& writing,
-                    const ExportFile::Options& filing, module::ExportReport* report) {
+Status write_module(const module::Module& module, const ExportCommandOptions& options,
+                    const module::ExportOptions& writing, const ExportFile::Options& filing,
+                    module::ExportReport* report) {
   module::ExportOptions named = writing;
   TENON_ASSIGN(named.archive_name, module::archive_name_for({}, options.to));
   TENON_ASSIGN(const std::unique_ptr<ExportFile> file, ExportFile::create(options.to, filing));
@@ -70,16 +75,21 @@ Result<Written> write_again(const ExportCommandOptions& options) {
   TENON_ASSIGN(const module::ExportOptions writing, export_options(options));
   // A module of a package is a part of its file. Any other is about as large as its file.
   const uint64_t expected_nbytes = options.module.empty() ? input.nbytes : storage_nbytes(*module);
-  const ExportFile::Options filing = {.expected_nbytes = expected_nbytes, .shows_progress = !options.json};
+  const ExportFile::Options filing = {.expected_nbytes = expected_nbytes,
+                                      .shows_progress = !options.json};
   Written written;
   const Status status = write_module(*module, options, writing, filing, &written.report);
-  // An error with a place in the code is about the old file, but its message does not name the file.
+  // An error with a place in the code is about the old file, but its message does not name the
+  // file.
   if (!status.is_ok()) return has_place(status) ? of_file(input, status) : status;
-  written.warnings = warnings_of(module->package(), written.report, writing.bytecode == module::Bytecode::kKeep);
+  written.warnings =
+      warnings_of(module->package(), written.report, writing.bytecode == module::Bytecode::kKeep);
   if (written.report.oldest_pytorch.empty()) {
     // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
     const Status taken = module->check();
-    if (!taken.is_ok()) written.warnings.push_back("PyTorch does not take this code, which is as it was: " + taken.message());
+    if (!taken.is_ok())
+      written.warnings.push_back("PyTorch does not take this code, which is as it was: " +
+                                 taken.message());
   }
   return written;
 }
@@ -90,13 +100,19 @@ void print_written(const std::string& path, const Written& written, bool is_pack
   print_text(safe_text(path) + ": " + paint(Colour::kGreen, "written") + ": " +
              (report.records > 0 ? plural_text(report.records, "record", "records") + ", " : "") +
              plural_text(report.nbytes, "byte", "bytes") + "\n");
-  print_text(format("operators of version %d, ", report.version) + runs_with_text(report.oldest_pytorch) + "\n");
+  print_text(format("operators of version %d, ", report.version) +
+             runs_with_text(report.oldest_pytorch) + "\n");
   if (is_package) {
-    for (const WrittenResource& each : written.resources) print_text(safe_text(each.name) + ": " + safe_text(each.from) + "\n");
+    for (const WrittenResource& each : written.resources)
+      print_text(safe_text(each.name) + ": " + safe_text(each.from) + "\n");
     return;
   }
-  print_text(report.has_bytecode ? "bytecode: " + plural_text(report.bytecode_functions, "function", "functions") + "\n" : "no bytecode\n");
-  if (report.debug_tables > 0) print_text(plural_text(report.debug_tables, "debug table", "debug tables") + "\n");
+  print_text(report.has_bytecode
+                 ? "bytecode: " + plural_text(report.bytecode_functions, "function", "functions") +
+                       "\n"
+                 : "no bytecode\n");
+  if (report.debug_tables > 0)
+    print_text(plural_text(report.debug_tables, "debug table", "debug tables") + "\n");
 }
 
 Json written_json(const std::string& path, const Written& written, bool is_package) {
@@ -110,7 +126,8 @@ Json written_json(const std::string& path, const Written& written, bool is_packa
   json["debug_tables"] = report.debug_tables;
   if (!is_package) return json;
   json["modules"] = Json::array();
-  for (const WrittenResource& each : written.resources) json["modules"].push_back({{"name", each.name}, {"from", each.from}});
+  for (const WrittenResource& each : written.resources)
+    json["modules"].push_back({{"name", each.name}, {"from", each.from}});
   return json;
 }
 
@@ -122,7 +139,10 @@ int run_export(const ExportCommandOptions& options) {
   if (options.json && written.is_ok()) {
     print_json(written_json(options.to, written.value(), options.package));
   } else if (options.json) {
-    print_json({{"path", options.to}, {"ok", false}, {"error", status_json(written.status())}, {"warnings", Json::array()}});
+    print_json({{"path", options.to},
+                {"ok", false},
+                {"error", status_json(written.status())},
+                {"warnings", Json::array()}});
   } else if (written.is_ok()) {
     print_written(options.to, written.value(), options.package);
   } else {

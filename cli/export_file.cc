@@ -24,10 +24,12 @@ using Sizes = std::map<value::StorageKey, uint64_t>;
 
 void add_storages(const value::TensorValue& tensor, Sizes* sizes) {
   if (tensor.layout() == value::TensorLayout::kStrided) {
-    if (!tensor.storage()->is_meta()) sizes->emplace(tensor.storage()->key(), tensor.storage()->nbytes());
+    if (!tensor.storage()->is_meta())
+      sizes->emplace(tensor.storage()->key(), tensor.storage()->nbytes());
     return;
   }
-  for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
+  for (const value::TensorValueRef& part :
+       {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
     if (part) add_storages(*part, sizes);
   }
 }
@@ -56,7 +58,8 @@ bool HeldSignals::has_come() const noexcept {
   return false;
 }
 
-Result<std::unique_ptr<ExportFile>> ExportFile::create(const std::string& path, const Options& options) {
+Result<std::unique_ptr<ExportFile>> ExportFile::create(const std::string& path,
+                                                       const Options& options) {
   std::unique_ptr<ExportFile> out(new ExportFile());
   TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
   out->file_.emplace(std::move(file));

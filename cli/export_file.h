@@ -42,7 +42,8 @@ class ExportFile : public archive::Sink {
     bool shows_progress = false;
   };
   // The old file of that name stays until commit(). Without commit() there is no new file.
-  static Result<std::unique_ptr<ExportFile>> create(const std::string& path, const Options& options);
+  static Result<std::unique_ptr<ExportFile>> create(const std::string& path,
+                                                    const Options& options);
 
   // Returns INTERRUPTED after a signal, which ends the process when this object is destroyed.
   Status write(std::span<const std::byte> bytes) override;

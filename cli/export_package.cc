@@ -58,7 +58,8 @@ class PackageBuilder {
   }
 
   Result<Written> write() {
-    const ExportFile::Options filing = {.expected_nbytes = read_nbytes_, .shows_progress = !options_.json};
+    const ExportFile::Options filing = {.expected_nbytes = read_nbytes_,
+                                        .shows_progress = !options_.json};
     TENON_ASSIGN(packing_.archive_name, module::archive_name_for({}, options_.to));
     TENON_ASSIGN(const std::unique_ptr<ExportFile> file, ExportFile::create(options_.to, filing));
     const Status packed = module::export_package(entries_, file.get(), packing_, &written_.report);
@@ -71,13 +72,18 @@ class PackageBuilder {
  private:
   Status add_base(const Given& given, ArchiveInput input) {
     if (!given.name.empty()) {
-      return {Code::kInvalidArgument, input.shown + " is a package, whose modules have names. Give it without a name, as " + given.path +
-                                          ", or write one of its modules into an archive first, with tenon export --module"};
+      return {
+          Code::kInvalidArgument,
+          input.shown + " is a package, whose modules have names. Give it without a name, as " +
+              given.path +
+              ", or write one of its modules into an archive first, with tenon export --module"};
     }
     if (base_) {
-      return {Code::kInvalidArgument, base_->shown + " and " + input.shown +
-                                          " are packages, and a new package is made from one package at most. Write the modules of the "
-                                          "other one into archives first, with tenon export --module"};
+      return {Code::kInvalidArgument,
+              base_->shown + " and " + input.shown +
+                  " are packages, and a new package is made from one package at most. Write the "
+                  "modules of the "
+                  "other one into archives first, with tenon export --module"};
     }
     TENON_ASSIGN(packing_.base, open_package(input, reading_));
     base_ = std::move(input);
@@ -87,15 +93,17 @@ class PackageBuilder {
   Result<std::string> name_of(const Given& given) const {
     if (!given.name.empty()) return given.name;
     if (given.path != "-") return "models/" + archive::archive_name_of(given.path) + ".pkl";
-    return Status(Code::kInvalidArgument, "standard input gives no name to its module. Give one, such as models/net.pkl=-");
+    return Status(Code::kInvalidArgument,
+                  "standard input gives no name to its module. Give one, such as models/net.pkl=-");
   }
 
   Status add_entry(const Given& given, const Ref<Module>& module) {
     TENON_ASSIGN(const std::string name, name_of(given));
     for (const WrittenResource& other : written_.resources) {
       if (other.name != name) continue;
-      return {Code::kInvalidArgument, other.from + " and " + given.path + " would both be " + name +
-                                          ". Give one of them another name, such as models/other.pkl=" + given.path};
+      return {Code::kInvalidArgument,
+              other.from + " and " + given.path + " would both be " + name +
+                  ". Give one of them another name, such as models/other.pkl=" + given.path};
     }
     written_.resources.push_back({name, given.path});
     entries_.push_back({.name = name, .module = module, .bytes = {}});
@@ -103,22 +111,29 @@ class PackageBuilder {
   }
 
   void add_warnings(const std::string& path, const Module& module) {
-    const auto add = [&](const std::string& text) { written_.warnings.push_back(path + ": " + text); };
+    const auto add = [&](const std::string& text) {
+      written_.warnings.push_back(path + ": " + text);
+    };
     const module::Package& package = module.package();
     constexpr std::string_view kNotKept = "bytecode is not kept: ";
     for (const std::string& warning : package.report.warnings) {
       if (!warning.starts_with(kNotKept)) add(warning);
     }
-    if (package.bytecode || !package.why_no_bytecode.is_ok()) add("its bytecode is not written, because a package has none");
+    if (package.bytecode || !package.why_no_bytecode.is_ok())
+      add("its bytecode is not written, because a package has none");
     const size_t files = package.extra_files.size();
-    if (files > 0) add(plural_text(files, "extra file is", "extra files are") + " not written, because a package has none");
+    if (files > 0)
+      add(plural_text(files, "extra file is", "extra files are") +
+          " not written, because a package has none");
   }
 
   // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
   void add_code_warnings() {
     for (const auto& [path, module] : modules_) {
       const Status taken = module->check();
-      if (!taken.is_ok()) written_.warnings.push_back(path + ": PyTorch does not take this code, which is as it was: " + taken.message());
+      if (!taken.is_ok())
+        written_.warnings.push_back(
+            path + ": PyTorch does not take this code, which is as it was: " + taken.message());
     }
   }
 

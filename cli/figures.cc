@@ -29,21 +29,27 @@ const char* mode_text(memory::Mode mode) noexcept {
   return "?";
 }
 
-std::string arena_text(const ArenaOnBoard& arena) { return arena.home ? "home" : std::to_string(arena.number); }
+std::string arena_text(const ArenaOnBoard& arena) {
+  return arena.home ? "home" : std::to_string(arena.number);
+}
 
 std::string borrower_text(const LedgerOnBoard& ledger) {
   if (ledger.descriptor) return "a descriptor";
   return ledger.borrower_pid != 0 ? std::to_string(ledger.borrower_pid) : "?";
 }
 
-std::string command_text(const std::string& command) { return cut_text(safe_text(command), kMostCommandColumns); }
+std::string command_text(const std::string& command) {
+  return cut_text(safe_text(command), kMostCommandColumns);
+}
 
 // Of another time namespace the clock may be another.
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept {
   return std::max<int64_t>(0, boards.read_ns - std::max<int64_t>(0, began_ns));
 }
 
-bool is_worth_showing(const ArenaOnBoard& arena) noexcept { return !arena.home || arena.blocks_made != 0; }
+bool is_worth_showing(const ArenaOnBoard& arena) noexcept {
+  return !arena.home || arena.blocks_made != 0;
+}
 
 std::vector<LeaseRow> lease_rows(const Boards& boards) {
   std::vector<LeaseRow> rows;
@@ -51,10 +57,12 @@ std::vector<LeaseRow> lease_rows(const Boards& boards) {
   for (const Board& board : boards.all) {
     for (const LedgerOnBoard& ledger : board.image.ledgers) {
       std::string command;
-      if (board.same_pids && ledger.borrower_pid != 0 && ledger.borrower_pid <= uint32_t{INT32_MAX}) {
+      if (board.same_pids && ledger.borrower_pid != 0 &&
+          ledger.borrower_pid <= uint32_t{INT32_MAX}) {
         const auto [at, is_new] = commands.try_emplace(ledger.borrower_pid);
         if (is_new) {
-          if (auto facts = os::process_facts(static_cast<pid_t>(ledger.borrower_pid))) at->second = std::move(facts->command);
+          if (auto facts = os::process_facts(static_cast<pid_t>(ledger.borrower_pid)))
+            at->second = std::move(facts->command);
         }
         command = at->second;
       }
@@ -80,26 +88,32 @@ Table arenas_table(const Boards& boards) {
   for (const Board& board : boards.all) {
     for (const ArenaOnBoard& arena : board.image.arenas) {
       if (!is_worth_showing(arena)) continue;
-      table.add({{std::to_string(board.process.pid)},
-                 {arena_text(arena)},
-                 {mode_text(arena.mode)},
-                 {size_text(arena.capacity_nbytes)},
-                 {size_text(arena.reserved_nbytes)},
-                 {size_text(arena.live_nbytes)},
-                 {size_text(arena.lent_nbytes), arena.lent_nbytes != 0 ? Colour::kGreen : Colour::kNone},
-                 {size_text(arena.free_nbytes)},
-                 {size_text(arena.retired_nbytes)},
-                 {size_text(arena.peak_nbytes)},
-                 {age_text(age_ns(boards, arena.began_ns))},
-                 {command_text(board.process.command)}});
+      table.add(
+          {{std::to_string(board.process.pid)},
+           {arena_text(arena)},
+           {mode_text(arena.mode)},
+           {size_text(arena.capacity_nbytes)},
+           {size_text(arena.reserved_nbytes)},
+           {size_text(arena.live_nbytes)},
+           {size_text(arena.lent_nbytes), arena.lent_nbytes != 0 ? Colour::kGreen : Colour::kNone},
+           {size_text(arena.free_nbytes)},
+           {size_text(arena.retired_nbytes)},
+           {size_text(arena.peak_nbytes)},
+           {age_text(age_ns(boards, arena.began_ns))},
+           {command_text(board.process.command)}});
     }
   }
   return table;
 }
 
 Table leases_table(const Boards& boards) {
-  Table table(
-      {{"LENDER", true}, {"BORROWER", true}, {"LEASES", true}, {"BYTES", true}, {"GRANTED", true}, {"AGE", true}, {"BORROWER'S COMMAND"}});
+  Table table({{"LENDER", true},
+               {"BORROWER", true},
+               {"LEASES", true},
+               {"BYTES", true},
+               {"GRANTED", true},
+               {"AGE", true},
+               {"BORROWER'S COMMAND"}});
   for (const LeaseRow& row : lease_rows(boards)) {
     table.add({{std::to_string(row.lender->process.pid)},
                {borrower_text(*row.ledger)},
@@ -114,8 +128,9 @@ Table leases_table(const Boards& boards) {
 
 void print_unread(const Boards& boards) {
   if (boards.unreadable != 0) {
-    print_text("arenas and leases of " + plural_text(boards.unreadable, "process", "processes") + " could not be asked for" +
-               (geteuid() == 0 ? "" : " (root can ask other users')") + "\n");
+    print_text("arenas and leases of " + plural_text(boards.unreadable, "process", "processes") +
+               " could not be asked for" + (geteuid() == 0 ? "" : " (root can ask other users')") +
+               "\n");
   }
   for (const std::string& line : boards.refused) print_error(line);
 }

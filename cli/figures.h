@@ -1,4 +1,5 @@
-// Arenas and leases as `ls` and `top` show them: rows of what the boards say, in text, JSON and Prometheus' exposition format.
+// Arenas and leases as `ls` and `top` show them: rows of what the boards say, in text, JSON and
+// Prometheus' exposition format.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,10 @@ struct LeaseRow {
 // With the borrowers' commands, which /proc has if it is the same pid namespace.
 std::vector<LeaseRow> lease_rows(const Boards& boards);
 
-std::string arena_text(const memory::ArenaOnBoard& arena);       // "17", or "home" for a default home
-const char* mode_text(memory::Mode mode) noexcept;               // "shared", "lender_writes", "frozen"
+// "17", or "home" for a default home.
+std::string arena_text(const memory::ArenaOnBoard& arena);
+// "shared", "lender_writes", "frozen".
+const char* mode_text(memory::Mode mode) noexcept;
 std::string borrower_text(const memory::LedgerOnBoard& ledger);  // "1234", "a descriptor", "?"
 std::string command_text(const std::string& command);            // cut to what a table has room for
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept;

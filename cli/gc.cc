@@ -47,11 +47,19 @@ Found sort_out(const std::vector<NameReport>& reports, const GcOptions& options)
 }
 
 void print_found(const GcOptions& options, const Found& found) {
-  Table table({{"NAME"}, {"KIND"}, {"SIZE", true}, {"MEMORY", true}, {"AGE", true}, {options.yes ? "DONE" : "WOULD"}, {"WHY IT IS SURE"}});
+  Table table({{"NAME"},
+               {"KIND"},
+               {"SIZE", true},
+               {"MEMORY", true},
+               {"AGE", true},
+               {options.yes ? "DONE" : "WOULD"},
+               {"WHY IT IS SURE"}});
   for (const NameReport& report : found.dead) {
     const bool has_bytes = report.kind != NameKind::kSocket;
     Table::Cell done{"remove", Colour::kYellow};
-    if (options.yes) done = report.removed ? Table::Cell{"removed", Colour::kGreen} : Table::Cell{"failed", Colour::kRed};
+    if (options.yes)
+      done = report.removed ? Table::Cell{"removed", Colour::kGreen}
+                            : Table::Cell{"failed", Colour::kRed};
     table.add({{safe_text(name_text(options.directory, report.leaf))},
                {kind_name(report.kind)},
                {has_bytes ? size_text(report.nbytes) : "-"},
@@ -62,14 +70,18 @@ void print_found(const GcOptions& options, const Found& found) {
   }
   if (!table.is_empty()) table.print();
   const uint64_t count = found.dead.size() - found.not_removed;
-  std::string text = (options.yes ? "removed " : "would remove ") + plural_text(count, "name", "names") + ", " +
-                     size_text(found.allocated_nbytes) + "; " + count_text(found.kept) + " held or in flight, " + count_text(found.unsure) +
-                     " unsure or of other users: left alone";
+  std::string text =
+      (options.yes ? "removed " : "would remove ") + plural_text(count, "name", "names") + ", " +
+      size_text(found.allocated_nbytes) + "; " + count_text(found.kept) + " held or in flight, " +
+      count_text(found.unsure) + " unsure or of other users: left alone";
   if (!options.yes && count != 0) text += " (dry run: --yes removes)";
   print_text(text + "\n");
-  if (found.torch_left != 0) print_text(plural_text(found.torch_left, "dead file", "dead files") + " of PyTorch left alone (--torch)\n");
+  if (found.torch_left != 0)
+    print_text(plural_text(found.torch_left, "dead file", "dead files") +
+               " of PyTorch left alone (--torch)\n");
   if (found.not_removed != 0)
-    print_error(plural_text(found.not_removed, "name", "names") + " in " + options.directory + " could not be removed");
+    print_error(plural_text(found.not_removed, "name", "names") + " in " + options.directory +
+                " could not be removed");
 }
 
 void print_found_json(const GcOptions& options, const Found& found) {
@@ -97,7 +109,8 @@ int run_gc(const GcOptions& options) {
   look.torch = options.torch;
   look.min_age_ns = static_cast<int64_t>(options.min_age * 1e9);
   look.patience = kPatience;
-  // What a killed manager leaves is a socket and a lock in a folder of its own, and no name of anybody's.
+  // What a killed manager leaves is a socket and a lock in a folder of its own, and no name of
+  // anybody's.
   if (options.yes && options.directory == share::kSharedMemory) share::remove_dead_managers();
   Result<std::vector<NameReport>> collected = collect_names(options.directory, look, false);
   if (!collected.is_ok()) {

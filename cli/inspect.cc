@@ -1,4 +1,5 @@
-// `tenon inspect`: tells a descriptor's bytes, a name and an archive from each other, and shows a name's head.
+// `tenon inspect`: tells a descriptor's bytes, a name and an archive from each other, and shows a
+// name's head.
 #include "inspect.h"
 
 #include <fcntl.h>
@@ -42,7 +43,8 @@ std::string time_text(int64_t realtime_ns) {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
   std::tm parts{};
   char text[32];
-  if (realtime_ns <= 0 || gmtime_r(&seconds, &parts) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+  if (realtime_ns <= 0 || gmtime_r(&seconds, &parts) == nullptr ||
+      std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
     return "-";
   return text;
 }
@@ -77,19 +79,24 @@ Fields fields_of(const share::Filename& filename, const Listed& listed, const Fi
                    {"state", std::string(state_name(report.state)) + ": " + report.why},
                    {"owner", format("user %u, mode %04o", report.uid, report.mode)}};
   if (report.kind != NameKind::kSocket) {
-    fields.emplace_back("size",
-                        format("%" PRIu64 " bytes of payload, %s of memory", report.nbytes, size_text(report.allocated_nbytes).c_str()));
+    fields.emplace_back("size", format("%" PRIu64 " bytes of payload, %s of memory", report.nbytes,
+                                       size_text(report.allocated_nbytes).c_str()));
   }
   if (head != nullptr) fields.emplace_back("count", std::to_string(head->count));
   if (head != nullptr && report.kind == NameKind::kFile) {
     fields.emplace_back("in flight", std::to_string(head->in_flight));
     fields.emplace_back("kept until", time_text(head->keep_until_ns));
-    fields.emplace_back("maker", format("pid %d in pid namespace %" PRIu64, head->maker_pid, head->maker_pid_namespace));
-    fields.emplace_back("made", time_text(head->made_ns) + " (" + age_text(report.age_ns) + " ago)");
+    fields.emplace_back("maker", format("pid %d in pid namespace %" PRIu64, head->maker_pid,
+                                        head->maker_pid_namespace));
+    fields.emplace_back("made",
+                        time_text(head->made_ns) + " (" + age_text(report.age_ns) + " ago)");
     // What anybody who holds it can write may differ from the file.
-    if (head->nbytes != report.nbytes) fields.emplace_back("head's size", format("%" PRIu64 " bytes, not what the file has", head->nbytes));
+    if (head->nbytes != report.nbytes)
+      fields.emplace_back("head's size",
+                          format("%" PRIu64 " bytes, not what the file has", head->nbytes));
   }
-  for (const os::ProcessFacts& holder : listed.holders) fields.emplace_back("held by", format("%d ", holder.pid) + holder.command);
+  for (const os::ProcessFacts& holder : listed.holders)
+    fields.emplace_back("held by", format("%d ", holder.pid) + holder.command);
   if (listed.unreadable != 0) {
     fields.emplace_back("not asked", plural_text(listed.unreadable, "process", "processes"));
   }
@@ -114,7 +121,9 @@ Result<std::vector<std::byte>> read_all(int fd, const std::string& source) {
   for (;;) {
     constexpr size_t kStep = 65536;
     const size_t old = bytes.size();
-    if (old > most) return Status(Code::kInvalidArgument, format("%s is longer than a descriptor can be", source.c_str()));
+    if (old > most)
+      return Status(Code::kInvalidArgument,
+                    format("%s is longer than a descriptor can be", source.c_str()));
     bytes.resize(old + kStep);
     const ssize_t got = read(fd, bytes.data() + old, kStep);
     const int error = errno;
@@ -140,7 +149,8 @@ bool has_filename_head(const std::string& path, std::string_view leaf) {
   if (!fd.is_open()) return errno == EWOULDBLOCK;  // a sweep has its lease on it, so it is a name
   std::byte bytes[share::kFilenameHeaderNbytes];
   if (!os::read_file(fd.get(), 0, bytes, sizeof bytes).is_ok()) return false;
-  if (std::memcmp(bytes, tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0) return false;
+  if (std::memcmp(bytes, tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0)
+    return false;
   return share::parse_head(bytes).magic == share::kFilenameMagic || leaf.starts_with("torch_");
 }
 
@@ -162,7 +172,8 @@ bool find_name(const std::string& text, share::Filename* out) {
   if (!parsed.is_ok()) return false;
   *out = parsed.value();
   if (path.rfind('/') == 0) out->directory = "/";
-  return exists_as(path, is_socket) || (exists_as(path, is_regular) && has_filename_head(path, out->leaf));
+  return exists_as(path, is_socket) ||
+         (exists_as(path, is_regular) && has_filename_head(path, out->leaf));
 }
 
 }  // namespace
@@ -193,23 +204,27 @@ int inspect_name(const share::Filename& filename, bool json) {
   };
   const Status status = show();
   if (status.is_ok()) return kExitOk;
-  print_error(status.code() == Code::kNotFound ? filename.path() + ": no such name" : status.message());
+  print_error(status.code() == Code::kNotFound ? filename.path() + ": no such name"
+                                               : status.message());
   return kExitProblem;
 }
 
 int run_inspect(const InspectOptions& options) {
   if (options.ops) return inspect_operators(options);
   share::Filename filename;
-  if (options.what != "-" && options.module.empty() && find_name(options.what, &filename)) return inspect_name(filename, options.json);
+  if (options.what != "-" && options.module.empty() && find_name(options.what, &filename))
+    return inspect_name(filename, options.json);
   Result<ArchiveInput> opened = ArchiveInput::open(options.what);
   if (!opened.is_ok()) {
     print_error(opened.status());
     return kExitProblem;
   }
   const ArchiveInput& input = opened.value();
-  if (input.is_zip() || input.is_flatbuffer() || input.is_flat_tensors()) return inspect_archive(input, options);
+  if (input.is_zip() || input.is_flatbuffer() || input.is_flat_tensors())
+    return inspect_archive(input, options);
   if (!options.module.empty()) {
-    print_error(input.shown + " is no package of torch.package, which --module is for. Leave out --module");
+    print_error(input.shown +
+                " is no package of torch.package, which --module is for. Leave out --module");
     return kExitProblem;
   }
   const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);

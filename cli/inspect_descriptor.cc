@@ -47,7 +47,9 @@ const char* mode_name(uint16_t mode) noexcept {
   }
 }
 
-const char* access_name(uint32_t access) noexcept { return access == TENON_ACCESS_WRITABLE ? "writable" : "read-only"; }
+const char* access_name(uint32_t access) noexcept {
+  return access == TENON_ACCESS_WRITABLE ? "writable" : "read-only";
+}
 
 std::string reach_text(const SegmentRecord& segment) {
   switch (segment.reach) {
@@ -94,19 +96,22 @@ std::string_view name_of(const DescriptorContent& content, const Record& record)
 std::string first_numbers_text(std::span<const int64_t> numbers) {
   constexpr size_t kShown = 8;
   std::string text = "[";
-  for (size_t i = 0; i < numbers.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+  for (size_t i = 0; i < numbers.size() && i < kShown; ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
   if (numbers.size() > kShown) text += format(", … %zu more", numbers.size() - kShown);
   return text + "]";
 }
 
 // All zero: not told.
 std::string id_text(const std::array<uint8_t, 16>& id, const char* otherwise) {
-  return std::any_of(id.begin(), id.end(), [](uint8_t byte) { return byte != 0; }) ? hex(id) : otherwise;
+  return std::any_of(id.begin(), id.end(), [](uint8_t byte) { return byte != 0; }) ? hex(id)
+                                                                                   : otherwise;
 }
 
 tensor::wire::Header header_of(std::span<const std::byte> bytes) {
   tensor::wire::Header header{};
-  std::memcpy(&header, bytes.data(), tensor::wire::kHeaderNbytes10);  // decoding it went well, so it is there
+  // Decoding it went well, so it is there.
+  std::memcpy(&header, bytes.data(), tensor::wire::kHeaderNbytes10);
   return header;
 }
 
@@ -122,7 +127,8 @@ std::string parts_text(const CompositeRecord& record) {
   std::string text;
   const auto parts = tensor::parts_of(record.layout, record.quantizer);
   for (uint32_t i = 0; i < record.parts; ++i) {
-    text += format("%s%s %u", i == 0 ? "" : ", ", tensor::part_name(parts[i]), record.first_part + i);
+    text +=
+        format("%s%s %u", i == 0 ? "" : ", ", tensor::part_name(parts[i]), record.first_part + i);
   }
   return text.empty() ? "-" : text;
 }
@@ -136,7 +142,8 @@ void print_composites(const DescriptorContent& content) {
   Table table({{"COMPOSITE", true}, {"LAYOUT"}, {"SIZES"}, {"TENSORS"}, {"FLAGS"}, {"NAME"}});
   for (size_t i = 0; i < content.composites.size(); ++i) {
     const CompositeRecord& record = content.composites[i];
-    const bool tells_sizes = record.layout == tensor::TensorLayout::kMeta || tensor::is_sparse(record.layout);
+    const bool tells_sizes =
+        record.layout == tensor::TensorLayout::kMeta || tensor::is_sparse(record.layout);
     table.add({{std::to_string(i)},
                {tensor::tensor_layout_name(record.layout)},
                {tells_sizes ? first_numbers_text(sizes_of(content, record)) : "-"},
@@ -149,11 +156,16 @@ void print_composites(const DescriptorContent& content) {
 
 void print_content(std::span<const std::byte> bytes, const DescriptorContent& content) {
   const tensor::wire::Header header = header_of(bytes);
-  print_text(format("descriptor %u.%u, %s, checksum %08x", header.major, header.minor, size_text(bytes.size()).c_str(), header.crc32) +
-             format(", features 0x%" PRIx64 " required and 0x%" PRIx64 " optional\n", header.incompat, header.compat));
-  const auto number = [](uint64_t value) { return value == 0 ? std::string("not told") : std::to_string(value); };
-  print_text("sender: pid " + number(static_cast<uint64_t>(content.sender_pid)) + ", pid namespace " + number(content.pid_namespace) +
-             ", boot id " + id_text(content.boot_id, "not told") + "\n");
+  print_text(format("descriptor %u.%u, %s, checksum %08x", header.major, header.minor,
+                    size_text(bytes.size()).c_str(), header.crc32) +
+             format(", features 0x%" PRIx64 " required and 0x%" PRIx64 " optional\n",
+                    header.incompat, header.compat));
+  const auto number = [](uint64_t value) {
+    return value == 0 ? std::string("not told") : std::to_string(value);
+  };
+  print_text("sender: pid " + number(static_cast<uint64_t>(content.sender_pid)) +
+             ", pid namespace " + number(content.pid_namespace) + ", boot id " +
+             id_text(content.boot_id, "not told") + "\n");
   if (!content.segments.empty()) {
     print_text("\n");
     Table table({{"SEGMENT", true},
@@ -181,7 +193,8 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
   }
   if (!content.storages.empty()) {
     print_text("\n");
-    Table table({{"STORAGE", true}, {"SEGMENT", true}, {"OFFSET", true}, {"BYTES", true}, {"SIZE", true}});
+    Table table(
+        {{"STORAGE", true}, {"SEGMENT", true}, {"OFFSET", true}, {"BYTES", true}, {"SIZE", true}});
     for (size_t i = 0; i < content.storages.size(); ++i) {
       const StorageRecord& storage = content.storages[i];
       table.add({{std::to_string(i)},
@@ -194,7 +207,14 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
   }
   if (!content.tensors.empty()) {
     print_text("\n");
-    Table table({{"TENSOR", true}, {"STORAGE", true}, {"DTYPE"}, {"SIZES"}, {"STRIDES"}, {"OFFSET", true}, {"FLAGS"}, {"NAME"}});
+    Table table({{"TENSOR", true},
+                 {"STORAGE", true},
+                 {"DTYPE"},
+                 {"SIZES"},
+                 {"STRIDES"},
+                 {"OFFSET", true},
+                 {"FLAGS"},
+                 {"NAME"}});
     for (size_t i = 0; i < content.tensors.size(); ++i) {
       const TensorRecord& record = content.tensors[i];
       table.add({{std::to_string(i)},
@@ -210,11 +230,14 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
   }
   if (!content.composites.empty()) print_composites(content);
   print_text("\n" + plural_text(content.segments.size(), "segment", "segments") + ", " +
-             plural_text(content.storages.size(), "storage", "storages") + ", " + plural_text(content.tensors.size(), "tensor", "tensors") +
-             ", " + plural_text(content.forgotten.size(), "forgotten segment", "forgotten segments") + ", " +
-             plural_text(content.user.size(), "user byte", "user bytes") + "\n");
-  for (const uint64_t id : content.forgotten) print_text(format("forgotten: segment id %" PRIu64 "\n", id));
-  if (!content.user.empty()) print_text("user bytes: " + hex(content.user, kShownUserNbytes) + "\n");
+             plural_text(content.storages.size(), "storage", "storages") + ", " +
+             plural_text(content.tensors.size(), "tensor", "tensors") + ", " +
+             plural_text(content.forgotten.size(), "forgotten segment", "forgotten segments") +
+             ", " + plural_text(content.user.size(), "user byte", "user bytes") + "\n");
+  for (const uint64_t id : content.forgotten)
+    print_text(format("forgotten: segment id %" PRIu64 "\n", id));
+  if (!content.user.empty())
+    print_text("user bytes: " + hex(content.user, kShownUserNbytes) + "\n");
 }
 
 Json flags_json(uint32_t bits) {
@@ -230,12 +253,14 @@ Json composites_json(const DescriptorContent& content) {
   for (const CompositeRecord& record : content.composites) {
     Json parts = Json::object();
     const auto names = tensor::parts_of(record.layout, record.quantizer);
-    for (uint32_t i = 0; i < record.parts; ++i) parts[tensor::part_key(names[i])] = record.first_part + i;
-    composites.push_back({{"layout", tensor::tensor_layout_name(record.layout)},
-                          {"sizes", sizes_of(content, record)},
-                          {"parts", std::move(parts)},
-                          {"flags", flags_json(record.flags)},
-                          {"name", record.has_name ? Json(name_of(content, record)) : Json(nullptr)}});
+    for (uint32_t i = 0; i < record.parts; ++i)
+      parts[tensor::part_key(names[i])] = record.first_part + i;
+    composites.push_back(
+        {{"layout", tensor::tensor_layout_name(record.layout)},
+         {"sizes", sizes_of(content, record)},
+         {"parts", std::move(parts)},
+         {"flags", flags_json(record.flags)},
+         {"name", record.has_name ? Json(name_of(content, record)) : Json(nullptr)}});
   }
   return composites;
 }
@@ -263,8 +288,9 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
   Json storages = Json::array();
   for (const StorageRecord& storage : content.storages) {
     const bool empty = storage.segment == tensor::kNoSegment;
-    storages.push_back(
-        {{"segment", empty ? Json(nullptr) : Json(storage.segment)}, {"offset", storage.offset}, {"nbytes", storage.nbytes}});
+    storages.push_back({{"segment", empty ? Json(nullptr) : Json(storage.segment)},
+                        {"offset", storage.offset},
+                        {"nbytes", storage.nbytes}});
   }
   Json tensors = Json::array();
   for (const TensorRecord& record : content.tensors) {
@@ -296,7 +322,8 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
 }  // namespace
 
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json) {
-  // Which fds and device segments travel with the bytes cannot be told from a file: any number is taken.
+  // Which fds and device segments travel with the bytes cannot be told from a file: any number is
+  // taken.
   constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
   Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, kAny, {}, kAny);
   if (!decoded.is_ok()) {

@@ -14,17 +14,19 @@ namespace {
 
 std::string externs_text(const PackageFacts& facts) {
   std::string text;
-  for (const std::string& name : facts.package->externs()) text += (text.empty() ? "" : ", ") + safe_text(name);
+  for (const std::string& name : facts.package->externs())
+    text += (text.empty() ? "" : ", ") + safe_text(name);
   return text.empty() ? "none" : text;
 }
 
 void print_package_head(const std::string& path, const PackageFacts& facts) {
   print_text(safe_text(path) + ": package \"" + safe_text(facts.container->prefix()) + "\", " +
              plural_text(facts.container->records().size(), "record", "records") + ", " +
-             plural_text(facts.modules.size(), "script module", "script modules") + ", " + size_text(facts.container->source()->nbytes()) +
-             "\n");
+             plural_text(facts.modules.size(), "script module", "script modules") + ", " +
+             size_text(facts.container->source()->nbytes()) + "\n");
   const std::string version = format("operators of version %d", facts.package->version());
-  print_text(version + (facts.modules.empty() ? "" : ", " + runs_with_text(facts.oldest_pytorch)) + "\n");
+  print_text(version + (facts.modules.empty() ? "" : ", " + runs_with_text(facts.oldest_pytorch)) +
+             "\n");
   print_text("extern modules of Python: ");
   print_wrapped(externs_text(facts), 4);
 }
@@ -37,14 +39,16 @@ void print_modules(const PackageFacts& facts) {
     const bool is_read = !each.class_name.empty();
     table.add({{safe_text(each.name())},
                {safe_text(each.id)},
-               is_read ? Table::Cell{safe_text(each.class_name)} : Table::Cell{"cannot be read", Colour::kRed},
+               is_read ? Table::Cell{safe_text(each.class_name)}
+                       : Table::Cell{"cannot be read", Colour::kRed},
                {is_read ? std::to_string(each.modules) : ""},
                {is_read ? std::to_string(each.tensors) : ""},
                {is_read ? std::to_string(each.nbytes) : ""}});
   }
   table.print();
-  print_text(plural_text(facts.storages, "storage", "storages") + ", " + size_text(facts.storage_nbytes) + ", " +
-             count_text(facts.shared_storages) + " of them shared by several modules\n");
+  print_text(plural_text(facts.storages, "storage", "storages") + ", " +
+             size_text(facts.storage_nbytes) + ", " + count_text(facts.shared_storages) +
+             " of them shared by several modules\n");
 }
 
 Json modules_json(const PackageFacts& facts) {
@@ -81,7 +85,8 @@ Json package_json(const std::string& path, const PackageFacts& facts) {
           {"code", code_json(facts.code)}};
 }
 
-int show_package(const std::string& path, const PackageFacts& facts, const InspectOptions& options) {
+int show_package(const std::string& path, const PackageFacts& facts,
+                 const InspectOptions& options) {
   const int code = facts.wrong().is_ok() ? kExitOk : kExitProblem;
   if (options.json) {
     print_json(package_json(path, facts));

@@ -15,11 +15,14 @@ namespace {
 bool is_flat(const WeightsFacts& facts) { return facts.form == WeightsForm::kFlatTensors; }
 
 std::string form_text(const WeightsFacts& facts) {
-  const std::string version = facts.version.empty() ? "an unknown version" : "version " + safe_text(facts.version);
+  const std::string version =
+      facts.version.empty() ? "an unknown version" : "version " + safe_text(facts.version);
   switch (facts.form) {
     case WeightsForm::kPt2Archive: return "a PT2 archive of " + version;
-    case WeightsForm::kFirstArchive: return "the archive of PyTorch 2.6, whose schema has " + version;
-    case WeightsForm::kFlatTensors: return "a .ptd file of ExecuTorch, whose segments have no checksums";
+    case WeightsForm::kFirstArchive:
+      return "the archive of PyTorch 2.6, whose schema has " + version;
+    case WeightsForm::kFlatTensors:
+      return "a .ptd file of ExecuTorch, whose segments have no checksums";
   }
   return {};
 }
@@ -35,13 +38,16 @@ const char* form_name(WeightsForm form) {
 
 void print_weights_head(const std::string& path, const WeightsFacts& facts) {
   const archive::ZipReader& container = *facts.container;
-  const std::string name = container.prefix().empty() ? "" : " \"" + safe_text(container.prefix()) + "\"";
-  print_text(safe_text(path) + ": " + (is_flat(facts) ? "flat tensors" : "exported program" + name) + ", " + weights_part_text(facts) +
-             ", " + size_text(container.source()->nbytes()) + "\n");
+  const std::string name =
+      container.prefix().empty() ? "" : " \"" + safe_text(container.prefix()) + "\"";
+  print_text(safe_text(path) + ": " +
+             (is_flat(facts) ? "flat tensors" : "exported program" + name) + ", " +
+             weights_part_text(facts) + ", " + size_text(container.source()->nbytes()) + "\n");
   print_text(form_text(facts) + "\n");
   if (facts.programs.size() < 2) return;
   std::string programs;
-  for (const std::string& each : facts.programs) programs += (programs.empty() ? "" : ", ") + safe_text(each);
+  for (const std::string& each : facts.programs)
+    programs += (programs.empty() ? "" : ", ") + safe_text(each);
   print_text("programs: ");
   print_wrapped(programs, 4);
 }
@@ -49,7 +55,14 @@ void print_weights_head(const std::string& path, const WeightsFacts& facts) {
 void print_weights(const WeightsFacts& facts) {
   if (facts.weights.empty()) return;
   print_title("weights");
-  Table table({{"NAME"}, {"TYPE"}, {"SIZES"}, {"BYTES", true}, {"STRIDES"}, {"OFFSET", true}, {"STORAGE", true}, {"DETAILS"}});
+  Table table({{"NAME"},
+               {"TYPE"},
+               {"SIZES"},
+               {"BYTES", true},
+               {"STRIDES"},
+               {"OFFSET", true},
+               {"STORAGE", true},
+               {"DETAILS"}});
   for (const WeightFact& each : facts.weights) {
     const TensorFact& tensor = each.tensor;
     const bool is_read = !tensor.dtype.empty();
@@ -70,7 +83,8 @@ void print_weights(const WeightsFacts& facts) {
 void print_parts(const WeightsFacts& facts) {
   print_records(*facts.container, is_flat(facts) ? "segments in the file" : "records");
   for (const NestedArchive& nested : facts.nested) {
-    print_records(*nested.reader, ("records of the archive in " + safe_text(nested.record)).c_str());
+    print_records(*nested.reader,
+                  ("records of the archive in " + safe_text(nested.record)).c_str());
   }
 }
 
@@ -107,12 +121,14 @@ Json weights_file_json(const std::string& path, const WeightsFacts& facts) {
                {"storages", storages_json(facts.storages)}};
   json["archives"] = Json::array();
   for (const NestedArchive& nested : facts.nested) {
-    json["archives"].push_back({{"record", nested.record}, {"records", records_json(*nested.reader)}});
+    json["archives"].push_back(
+        {{"record", nested.record}, {"records", records_json(*nested.reader)}});
   }
   return json;
 }
 
-int show_weights(const std::string& path, const WeightsFacts& facts, const InspectOptions& options) {
+int show_weights(const std::string& path, const WeightsFacts& facts,
+                 const InspectOptions& options) {
   const int code = facts.wrong().is_ok() ? kExitOk : kExitProblem;
   if (options.json) {
     print_json(weights_file_json(path, facts));
@@ -132,9 +148,12 @@ int show_weights(const std::string& path, const WeightsFacts& facts, const Inspe
 }  // namespace
 
 int inspect_weights(const ArchiveInput& input, const InspectOptions& options) {
-  const char* const refused = !options.module.empty() ? "--module" : options.code ? "--code" : nullptr;
-  Result<WeightsFacts> facts =
-      refused == nullptr ? gather_weights(input, archive::Check::kStructure) : Result<WeightsFacts>(refuse_weights_option(input, refused));
+  const char* const refused = !options.module.empty() ? "--module"
+                              : options.code          ? "--code"
+                                                      : nullptr;
+  Result<WeightsFacts> facts = refused == nullptr
+                                   ? gather_weights(input, archive::Check::kStructure)
+                                   : Result<WeightsFacts>(refuse_weights_option(input, refused));
   if (facts.is_ok()) return show_weights(input.shown, facts.value(), options);
   print_error(facts.status());
   return kExitProblem;

@@ -47,8 +47,10 @@ std::vector<std::string> explanation_of(const Listed& one) {
   std::vector<std::string> lines;
   lines.reserve(one.holders.size() + 1);
   for (const os::ProcessFacts& holder : one.holders)
-    lines.push_back(std::to_string(holder.pid) + " " + cut_text(safe_text(holder.command), kCommandColumns));
-  if (lines.empty() || one.report.state != NameState::kLive) lines.insert(lines.begin(), safe_text(one.report.why));
+    lines.push_back(std::to_string(holder.pid) + " " +
+                    cut_text(safe_text(holder.command), kCommandColumns));
+  if (lines.empty() || one.report.state != NameState::kLive)
+    lines.insert(lines.begin(), safe_text(one.report.why));
   return lines;
 }
 
@@ -73,18 +75,22 @@ void print_names(const std::string& directory, const std::vector<Listed>& names)
                {has_bytes ? size_text(report.allocated_nbytes) : "-"},
                {age_text(report.age_ns)},
                {has_head ? std::to_string(report.count) : "-"},
-               {report.kind == NameKind::kOther ? "-" : state_name(report.state), state_colour(report.state)},
+               {report.kind == NameKind::kOther ? "-" : state_name(report.state),
+                state_colour(report.state)},
                {report.maker_pid != 0 ? std::to_string(report.maker_pid) : "-"},
                {lines.front()}});
-    for (size_t i = 1; i < lines.size(); ++i) table.add({{}, {}, {}, {}, {}, {}, {}, {}, {lines[i]}});
+    for (size_t i = 1; i < lines.size(); ++i)
+      table.add({{}, {}, {}, {}, {}, {}, {}, {}, {lines[i]}});
   }
   if (!table.is_empty()) table.print();
 }
 
-void print_totals(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
+void print_totals(const std::string& directory, const std::vector<Listed>& names,
+                  const Totals& totals) {
   std::string text = plural_text(names.size(), "name", "names") + " in " + safe_text(directory);
   const char* separator = ": ";
-  for (const NameState state : {NameState::kLive, NameState::kInFlight, NameState::kDead, NameState::kUnsure}) {
+  for (const NameState state :
+       {NameState::kLive, NameState::kInFlight, NameState::kDead, NameState::kUnsure}) {
     const uint64_t count = totals.states[static_cast<size_t>(state)];
     if (count == 0) continue;
     text += separator + count_text(count) + " " + state_name(state);
@@ -93,14 +99,18 @@ void print_totals(const std::string& directory, const std::vector<Listed>& names
   if (totals.others != 0) text += separator + count_text(totals.others) + " of other programs";
   text += "; " + size_text(totals.allocated_nbytes) + " of memory";
   print_text(text + "\n");
-  if (totals.hidden != 0) print_text(plural_text(totals.hidden, "name", "names") + " of other users not shown (--all)\n");
+  if (totals.hidden != 0)
+    print_text(plural_text(totals.hidden, "name", "names") + " of other users not shown (--all)\n");
   if (totals.unreadable != 0) {
-    print_text(plural_text(totals.unreadable, "process could not be asked what it holds", "processes could not be asked what they hold") +
-               (geteuid() == 0 ? "" : " (root can ask other users')") + "; states do not depend on that\n");
+    print_text(plural_text(totals.unreadable, "process could not be asked what it holds",
+                           "processes could not be asked what they hold") +
+               (geteuid() == 0 ? "" : " (root can ask other users')") +
+               "; states do not depend on that\n");
   }
 }
 
-Json names_json(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
+Json names_json(const std::string& directory, const std::vector<Listed>& names,
+                const Totals& totals) {
   Json list = Json::array();
   for (const Listed& one : names) {
     Json name = name_json(directory, one.report);
@@ -120,9 +130,12 @@ Status list_names(const LsOptions& options, Json* json) {
   share::LookOptions look;
   look.patience = kPatience;
   look.any_user = options.all;
-  TENON_ASSIGN(std::vector<NameReport> reports, collect_names(options.directory, look, options.all));
+  TENON_ASSIGN(std::vector<NameReport> reports,
+               collect_names(options.directory, look, options.all));
   uint64_t hidden = 0;
-  if (!options.all) hidden = std::erase_if(reports, [](const NameReport& report) { return report.uid != geteuid(); });
+  if (!options.all)
+    hidden =
+        std::erase_if(reports, [](const NameReport& report) { return report.uid != geteuid(); });
   const std::vector<Listed> names = add_holders(options.directory, std::move(reports));
   Totals totals = sum_up(names);
   totals.hidden = hidden;

@@ -31,40 +31,53 @@ struct Options {
 };
 
 void add_colour(CLI::App* app, Options* options) {
-  app->add_option("--color", options->colour, "Colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+  app->add_option("--color", options->colour,
+                  "Colours: auto (on a terminal, unless NO_COLOR is set), always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->option_text("WHEN");
 }
 
 ColourWish wish_of(const std::string& word) {
-  return word == "always" ? ColourWish::kAlways : word == "never" ? ColourWish::kNever : ColourWish::kAuto;
+  return word == "always"  ? ColourWish::kAlways
+         : word == "never" ? ColourWish::kNever
+                           : ColourWish::kAuto;
 }
 
 std::string check_seconds(const std::string& text, double least) {
   constexpr double kMost = 1e9;  // 30 years
   double seconds = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error == std::errc() && end == text.data() + text.size() && seconds >= least && seconds <= kMost) return {};
+  if (error == std::errc() && end == text.data() + text.size() && seconds >= least &&
+      seconds <= kMost)
+    return {};
   return "'" + text + format("' is no number of seconds from %g to 1000000000", least);
 }
 
 std::string check_methods(const std::string& text) {
-  if (!text.empty() && text.front() != ',' && text.back() != ',' && text.find(",,") == std::string::npos) return {};
-  return "'" + text + "' has an empty name; write names of methods with commas between them, such as forward,predict";
+  if (!text.empty() && text.front() != ',' && text.back() != ',' &&
+      text.find(",,") == std::string::npos)
+    return {};
+  return "'" + text +
+         "' has an empty name; write names of methods with commas between them, such as "
+         "forward,predict";
 }
 
-std::string check_name(const std::string& text) { return text.empty() ? "the name is empty" : std::string(); }
+std::string check_name(const std::string& text) {
+  return text.empty() ? "the name is empty" : std::string();
+}
 
 // Takes the last of the files, which is the one to write.
 void take_output(ExportCommandOptions* options) {
   std::vector<std::string>& files = options->from;
-  if (files.size() < 2) throw CLI::ValidationError("the new file is missing: write tenon export IN OUT");
+  if (files.size() < 2)
+    throw CLI::ValidationError("the new file is missing: write tenon export IN OUT");
   options->to = std::move(files.back());
   files.pop_back();
   if (options->to == "-") throw CLI::ValidationError("OUT must be a file, not standard output");
   if (files.size() > 1 && !options->package) {
     throw CLI::ValidationError(
-        format("there are %zu files to read and one to write: give --package to write them into one package, or "
+        format("there are %zu files to read and one to write: give --package to write them into "
+               "one package, or "
                "export them one by one",
                files.size()));
   }
@@ -77,7 +90,8 @@ std::string directory_of(const std::string& text) {
   return path;
 }
 
-CLI::App* add_command(CLI::App* app, Options* options, const char* name, const char* what, const char* example, bool* json) {
+CLI::App* add_command(CLI::App* app, Options* options, const char* name, const char* what,
+                      const char* example, bool* json) {
   CLI::App* command = app->add_subcommand(name, what);
   command->set_help_flag("-h,--help", "Print this help");
   command->add_flag("--json", *json, "Print JSON");
@@ -88,129 +102,165 @@ CLI::App* add_command(CLI::App* app, Options* options, const char* name, const c
 
 void add_directory(CLI::App* command, std::string* directory) {
   *directory = share::kSharedMemory;
-  command->add_option("DIRECTORY", *directory, "Where the names are, /dev/shm unless told")->option_text(" ");
+  command->add_option("DIRECTORY", *directory, "Where the names are, /dev/shm unless told")
+      ->option_text(" ");
 }
 
 void add_commands(CLI::App* app, Options* options) {
-  CLI::App* doctor = add_command(app, options, "doctor", "Say what this machine and this process limit, and what to change", "tenon doctor",
-                                 &options->doctor.json);
+  CLI::App* doctor = add_command(app, options, "doctor",
+                                 "Say what this machine and this process limit, and what to change",
+                                 "tenon doctor", &options->doctor.json);
   add_directory(doctor, &options->doctor.directory);
 
-  CLI::App* ls = add_command(app, options, "ls", "List the named objects of Tenon and PyTorch, arenas and leases, and who holds them",
-                             "tenon ls --leases", &options->ls.json);
+  CLI::App* ls = add_command(
+      app, options, "ls",
+      "List the named objects of Tenon and PyTorch, arenas and leases, and who holds them",
+      "tenon ls --leases", &options->ls.json);
   add_directory(ls, &options->ls.directory);
-  ls->add_flag("--names", options->ls.names, "Only the names; so it is, too, if a directory is given");
+  ls->add_flag("--names", options->ls.names,
+               "Only the names; so it is, too, if a directory is given");
   ls->add_flag("--arenas", options->ls.arenas, "Only the arenas");
   ls->add_flag("--leases", options->ls.leases, "Only the leases");
   ls->add_flag("--all", options->ls.all, "Also other users' names, and names of other programs");
-  ls->add_flag("--prometheus", options->ls.prometheus, "Print arenas and leases in Prometheus' text format")->excludes("--json");
+  ls->add_flag("--prometheus", options->ls.prometheus,
+               "Print arenas and leases in Prometheus' text format")
+      ->excludes("--json");
 
   CLI::App* top =
-      add_command(app, options, "top", "Show who lends how much, again and again; q ends it", "tenon top --interval 5", &options->top.json);
+      add_command(app, options, "top", "Show who lends how much, again and again; q ends it",
+                  "tenon top --interval 5", &options->top.json);
   top->add_option("--interval", options->top.interval, "Seconds between two looks, 1 unless told")
       ->check([](const std::string& text) { return check_seconds(text, 0.1); })
       ->option_text("SECONDS");
   top->add_flag("--once", options->top.once, "Show it once, after one interval");
 
-  CLI::App* gc = add_command(app, options, "gc", "Remove the names that nobody holds; without --yes only say which",
+  CLI::App* gc = add_command(app, options, "gc",
+                             "Remove the names that nobody holds; without --yes only say which",
                              "tenon gc --torch --yes", &options->gc.json);
   add_directory(gc, &options->gc.directory);
   gc->add_flag("--yes", options->gc.yes, "Remove them");
   gc->add_flag("--torch", options->gc.torch, "PyTorch's own files too, if their maker is gone");
-  gc->add_option("--min-age", options->gc.min_age, "PyTorch's files younger than this many seconds stay, 60 unless told")
+  gc->add_option("--min-age", options->gc.min_age,
+                 "PyTorch's files younger than this many seconds stay, 60 unless told")
       ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
-  CLI::App* inspect =
-      add_command(app, options, "inspect",
-                  "Show what a module, a package, a file of torch.save, an exported program, a descriptor or a named file holds",
-                  "tenon inspect model.pt", &options->inspect.json);
+  CLI::App* inspect = add_command(app, options, "inspect",
+                                  "Show what a module, a package, a file of torch.save, an "
+                                  "exported program, a descriptor or a named file holds",
+                                  "tenon inspect model.pt", &options->inspect.json);
   inspect
-      ->add_option("FILE", options->inspect.what,
-                   "A module archive, flatbuffer or package, a file of torch.save, an exported program (.pt2), a file of ExecuTorch's "
-                   "weights (.ptd), a file of a descriptor's bytes, - for standard input, or a name: "
-                   "/leaf in /dev/shm, "
-                   "or a path")
+      ->add_option(
+          "FILE", options->inspect.what,
+          "A module archive, flatbuffer or package, a file of torch.save, an exported program "
+          "(.pt2), a file of ExecuTorch's "
+          "weights (.ptd), a file of a descriptor's bytes, - for standard input, or a name: "
+          "/leaf in /dev/shm, "
+          "or a path")
       ->required()
       ->option_text(" ");
-  inspect->add_flag("--code", options->inspect.code, "Of a module or a package, print its code, too");
-  inspect->add_flag("--ops", options->inspect.ops, "Of a module, list only the operators that bytecode of its code calls")
+  inspect->add_flag("--code", options->inspect.code,
+                    "Of a module or a package, print its code, too");
+  inspect
+      ->add_flag("--ops", options->inspect.ops,
+                 "Of a module, list only the operators that bytecode of its code calls")
       ->excludes("--code");
-  inspect->add_option("--methods", options->inspect.methods, "The methods whose operators are listed; all of them unless told")
+  inspect
+      ->add_option("--methods", options->inspect.methods,
+                   "The methods whose operators are listed; all of them unless told")
       ->needs("--ops")
       ->check(check_methods)
       ->option_text("NAMES");
   inspect
-      ->add_option("--module", options->inspect.module,
-                   "Of a package, show this module as if it were in an archive: its resource or its id")
+      ->add_option(
+          "--module", options->inspect.module,
+          "Of a package, show this module as if it were in an archive: its resource or its id")
       ->check(check_name)
       ->option_text("NAME");
 
   CLI::App* verify = add_command(app, options, "verify",
-                                 "Check every byte, value and line of code of modules, packages, files of torch.save and exported programs",
+                                 "Check every byte, value and line of code of modules, packages, "
+                                 "files of torch.save and exported programs",
                                  "tenon verify model.pt", &options->verify.json);
   verify
       ->add_option("FILE", options->verify.paths,
-                   "Module archives, flatbuffers, packages, files of torch.save, exported programs (.pt2) and files of ExecuTorch's "
+                   "Module archives, flatbuffers, packages, files of torch.save, exported programs "
+                   "(.pt2) and files of ExecuTorch's "
                    "weights (.ptd); - is standard input")
       ->required()
       ->option_text("...");
 
-  CLI::App* exporting =
-      add_command(app, options, "export", "Write a module again, with bytecode or without it, or write several into a package",
-                  "tenon export model.pt model.ptl --bytecode", &options->export_.json);
+  CLI::App* exporting = add_command(
+      app, options, "export",
+      "Write a module again, with bytecode or without it, or write several into a package",
+      "tenon export model.pt model.ptl --bytecode", &options->export_.json);
   exporting
       ->add_option("FILE", options->export_.from,
-                   "IN: a module archive, flatbuffer or package; - is standard input. OUT: the new file. It may be IN, which is replaced "
+                   "IN: a module archive, flatbuffer or package; - is standard input. OUT: the new "
+                   "file. It may be IN, which is replaced "
                    "when the new file is complete")
       ->required()
       ->option_text("IN... OUT");
   exporting->final_callback([export_ = &options->export_] { take_output(export_); });
-  CLI::Option* const package = exporting->add_flag(
-      "--package", options->export_.package,
-      "Write each IN into one package of torch.package, as models/<its name>.pkl or, for NAME=IN, as NAME. An IN that is a package is "
-      "written again with all that no other IN replaces");
+  CLI::Option* const package =
+      exporting->add_flag("--package", options->export_.package,
+                          "Write each IN into one package of torch.package, as models/<its "
+                          "name>.pkl or, for NAME=IN, as NAME. An IN that is a package is "
+                          "written again with all that no other IN replaces");
   exporting
-      ->add_option("--module", options->export_.module, "Of an IN that is a package, the module that is written: its resource or its id")
+      ->add_option("--module", options->export_.module,
+                   "Of an IN that is a package, the module that is written: its resource or its id")
       ->excludes(package)
       ->check(check_name)
       ->option_text("NAME");
   exporting->add_flag("--bytecode", options->export_.bytecode,
-                      "Make bytecode from the code, for PyTorch's lite interpreter. Without this option the bytecode of IN is kept");
-  exporting->add_flag("--no-bytecode", options->export_.no_bytecode, "Write no bytecode")->excludes("--bytecode");
+                      "Make bytecode from the code, for PyTorch's lite interpreter. Without this "
+                      "option the bytecode of IN is kept");
+  exporting->add_flag("--no-bytecode", options->export_.no_bytecode, "Write no bytecode")
+      ->excludes("--bytecode");
   exporting
-      ->add_option("--methods", options->export_.methods, "The methods that get bytecode, such as forward,predict; all of them unless told")
+      ->add_option(
+          "--methods", options->export_.methods,
+          "The methods that get bytecode, such as forward,predict; all of them unless told")
       ->needs("--bytecode")
       ->check(check_methods)
       ->option_text("NAMES");
   exporting
       ->add_option("--lower", options->export_.lower,
-                   "The version of the bytecode, 4 to 8; below 8 for runtimes of an old PyTorch. 8 unless told")
+                   "The version of the bytecode, 4 to 8; below 8 for runtimes of an old PyTorch. 8 "
+                   "unless told")
       ->needs("--bytecode")
       ->check(CLI::Range(4, 8))
       ->option_text("VERSION");
   exporting
       ->add_flag("--forks-at-once", options->export_.forks_at_once,
-                 "Run a forked function where fork stands. Without this option, code that forks gets no bytecode")
+                 "Run a forked function where fork stands. Without this option, code that forks "
+                 "gets no bytecode")
       ->needs("--bytecode");
   exporting
       ->add_flag("--flatbuffer", options->export_.flatbuffer,
-                 "Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, which is made where IN has none")
+                 "Write PyTorch's flatbuffer form in place of a zip archive. It always has "
+                 "bytecode, which is made where IN has none")
       ->excludes("--no-bytecode");
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
-                      "Write debug tables, too: those of IN, and with --bytecode also new ones. Tables of IN have paths of the machine "
+                      "Write debug tables, too: those of IN, and with --bytecode also new ones. "
+                      "Tables of IN have paths of the machine "
                       "on which the module was saved");
 
-  for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"}) package->excludes(other);
+  for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"})
+    package->excludes(other);
 
-  CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
-                                "tenon bench --quick", &options->bench.json);
+  CLI::App* bench =
+      add_command(app, options, "bench",
+                  "Measure lends between two processes, as ratios to the bare system calls",
+                  "tenon bench --quick", &options->bench.json);
   bench->add_flag("--quick", options->bench.quick, "Fewer rounds: seconds, and coarser numbers");
 }
 
 int run(const CLI::App& app, Options options) {
   choose_colour(wish_of(options.colour));
-  for (std::string* directory : {&options.doctor.directory, &options.ls.directory, &options.gc.directory})
+  for (std::string* directory :
+       {&options.doctor.directory, &options.ls.directory, &options.gc.directory})
     *directory = directory_of(*directory);
   int code = kExitUsage;
   if (app.got_subcommand("doctor")) code = run_doctor(options.doctor);
@@ -257,7 +307,8 @@ int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app("Looks at what Tenon needs and at what is lent by name", "tenon");
   app.set_help_flag("-h,--help", "Print this help");
-  app.set_version_flag("--version", std::string("tenon ") + tenon_version_string())->description("Print the version");
+  app.set_version_flag("--version", std::string("tenon ") + tenon_version_string())
+      ->description("Print the version");
   add_colour(&app, &options);
   app.require_subcommand(1);
   app.footer("Example:\n  tenon doctor\n\n'tenon COMMAND --help' says more.");
@@ -271,7 +322,9 @@ int parse_and_run(int argc, char** argv) {
     const std::string unknown = unknown_command(app, argc, argv);
     print_error(unknown.empty() ? error.what() : unknown);
     const auto commands = app.get_subcommands();
-    print_error("see 'tenon" + (commands.empty() ? std::string() : " " + commands.front()->get_name()) + " --help'");
+    print_error("see 'tenon" +
+                (commands.empty() ? std::string() : " " + commands.front()->get_name()) +
+                " --help'");
     return kExitUsage;
   }
   return finish(run(app, std::move(options)));

@@ -20,9 +20,12 @@ namespace {
 Status ask_for_module(const ArchiveInput& input, const PackageArchive& package) {
   const std::string count = plural_text(package.entries().size(), "module", "modules");
   if (package.entries().empty()) {
-    return {Code::kNotFound, input.shown + " is a package without script modules. Give a package or an archive that has one"};
+    return {Code::kNotFound,
+            input.shown +
+                " is a package without script modules. Give a package or an archive that has one"};
   }
-  return {Code::kInvalidArgument, input.shown + " is a package of " + count + ". Name one with --module. It has " + module_names(package)};
+  return {Code::kInvalidArgument, input.shown + " is a package of " + count +
+                                      ". Name one with --module. It has " + module_names(package)};
 }
 
 Status verify_storages(const PackageArchive& package, const std::string& id) {
@@ -33,7 +36,8 @@ Status verify_storages(const PackageArchive& package, const std::string& id) {
   return Status::ok();
 }
 
-Result<Ref<Module>> import_packaged(const ArchiveInput& input, const std::string& name, const module::ImportOptions& options) {
+Result<Ref<Module>> import_packaged(const ArchiveInput& input, const std::string& name,
+                                    const module::ImportOptions& options) {
   module::ImportOptions one = options;
   one.check = archive::Check::kStructure;
   TENON_ASSIGN(Ref<PackageArchive> package, open_package(input, one));
@@ -52,7 +56,8 @@ Result<Ref<Module>> import_packaged(const ArchiveInput& input, const std::string
 std::set<std::string> storage_records(const PackageArchive& package, const std::string& id) {
   std::set<std::string> names;
   for (const char* const pickle : {"/data.pkl", "/constants.pkl"}) {
-    const archive::ZipRecord* const record = package.reader().find(std::string(module::kPackageModules) + id + pickle);
+    const archive::ZipRecord* const record =
+        package.reader().find(std::string(module::kPackageModules) + id + pickle);
     if (record == nullptr) continue;
     for (std::string& name : package.mentions_of(*record).storages) {
       // A script module writes the end of the record's name into the pickle, and Python's
@@ -69,8 +74,8 @@ ContainerKind container_kind(const ArchiveInput& input) {
   if (!input.is_zip()) return ContainerKind::kOther;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
   if (!source.is_ok()) return ContainerKind::kOther;
-  Result<Ref<archive::ZipReader>> opened =
-      archive::ZipReader::open(std::move(source).value(), archive::Check::kStructure, {}, archive::Prefix::kOptional);
+  Result<Ref<archive::ZipReader>> opened = archive::ZipReader::open(
+      std::move(source).value(), archive::Check::kStructure, {}, archive::Prefix::kOptional);
   if (!opened.is_ok()) return ContainerKind::kOther;
   const archive::ZipReader& reader = *opened.value();
   // Only programs can be without a folder around their records.
@@ -79,17 +84,21 @@ ContainerKind container_kind(const ArchiveInput& input) {
   return is_program ? ContainerKind::kWeights : ContainerKind::kOther;
 }
 
-Result<Ref<PackageArchive>> open_package(const ArchiveInput& input, const module::ImportOptions& options) {
+Result<Ref<PackageArchive>> open_package(const ArchiveInput& input,
+                                         const module::ImportOptions& options) {
   Result<Ref<PackageArchive>> opened = PackageArchive::open(input.fd_path(), options);
   if (!opened.is_ok()) return of_file(input, opened.status());
   return opened;
 }
 
 Status refuse_module_name(const ArchiveInput& input) {
-  return {Code::kInvalidArgument, input.shown + " is no package of torch.package, which --module is for. Leave out --module"};
+  return {
+      Code::kInvalidArgument,
+      input.shown + " is no package of torch.package, which --module is for. Leave out --module"};
 }
 
-Result<Ref<Module>> import_input(const ArchiveInput& input, const std::string& name, const module::ImportOptions& options) {
+Result<Ref<Module>> import_input(const ArchiveInput& input, const std::string& name,
+                                 const module::ImportOptions& options) {
   const ContainerKind kind = container_kind(input);
   if (kind == ContainerKind::kPackage) {
     Result<Ref<Module>> read = import_packaged(input, name, options);
@@ -103,12 +112,14 @@ Result<Ref<Module>> import_input(const ArchiveInput& input, const std::string& n
   return imported;
 }
 
-Status of_module(const ArchiveInput& input, const PackageArchive::Entry& entry, const Status& status) {
+Status of_module(const ArchiveInput& input, const PackageArchive::Entry& entry,
+                 const Status& status) {
   if (status.is_ok()) return status;
   const Status named = of_file(input, status);
   std::string message = named.message();
   // The library calls a module by its id, which a user may never have seen.
-  for (const std::string& label : {input.shown + ", module " + entry.id + ": ", input.shown + ": "}) {
+  for (const std::string& label :
+       {input.shown + ", module " + entry.id + ": ", input.shown + ": "}) {
     if (!message.starts_with(label)) continue;
     message = message.substr(label.size());
     break;
@@ -122,7 +133,8 @@ std::string module_names(const PackageArchive& package) {
   constexpr size_t kMostListed = 10;
   const std::span<const PackageArchive::Entry> entries = package.entries();
   std::string names;
-  for (size_t i = 0; i < entries.size() && i < kMostListed; ++i) names += (i == 0 ? "" : ", ") + entries[i].name();
+  for (size_t i = 0; i < entries.size() && i < kMostListed; ++i)
+    names += (i == 0 ? "" : ", ") + entries[i].name();
   if (entries.size() > kMostListed) names += format(", and %zu more", entries.size() - kMostListed);
   return names;
 }

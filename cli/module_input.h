@@ -23,12 +23,14 @@ enum class ContainerKind {
   kWeights,  // an exported program (.pt2), or ExecuTorch's flat tensors (.ptd)
 };
 ContainerKind container_kind(const ArchiveInput& input);
-Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input, const module::ImportOptions& options);
+Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input,
+                                                 const module::ImportOptions& options);
 
 // `name` is the resource or the id of a module in a package. It is empty for a file that has one
 // module. If it does not fit the file, the error says what does. Of a package only the parts are
 // checked that this module needs, so that a good module can be taken out of a damaged package.
-Result<Ref<module::Module>> import_input(const ArchiveInput& input, const std::string& name, const module::ImportOptions& options);
+Result<Ref<module::Module>> import_input(const ArchiveInput& input, const std::string& name,
+                                         const module::ImportOptions& options);
 // Gives the error for a module's name that was given for a file that is no package.
 Status refuse_module_name(const ArchiveInput& input);
 
@@ -36,7 +38,8 @@ Status refuse_module_name(const ArchiveInput& input);
 std::set<std::string> storage_records(const module::PackageArchive& package, const std::string& id);
 
 // Puts the names of the file and of the module in front of an error's message.
-Status of_module(const ArchiveInput& input, const module::PackageArchive::Entry& entry, const Status& status);
+Status of_module(const ArchiveInput& input, const module::PackageArchive::Entry& entry,
+                 const Status& status);
 
 // Lists the first modules: "models/a.pkl, models/b.pkl, and 3 more".
 std::string module_names(const module::PackageArchive& package);

@@ -16,7 +16,8 @@ using share::NameKind;
 using share::NameReport;
 using share::NameState;
 
-// Who listens on a socket: /proc knows that socket by another number than the name's inode, so its other end is asked.
+// Who listens on a socket: /proc knows that socket by another number than the name's inode, so its
+// other end is asked.
 pid_t lender_of(const std::string& path) {
   os::Waiter waiter({.timeout_ns = 0});
   Result<os::Fd> connected = os::connect_local(os::SocketKind::kPackets, path, &waiter);
@@ -71,7 +72,9 @@ Colour state_colour(NameState state) noexcept {
   return Colour::kNone;
 }
 
-std::string name_text(const std::string& directory, const std::string& leaf) { return share::Filename{directory, leaf}.text(); }
+std::string name_text(const std::string& directory, const std::string& leaf) {
+  return share::Filename{directory, leaf}.text();
+}
 
 Json name_json(const std::string& directory, const NameReport& report) {
   const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
@@ -95,14 +98,16 @@ Json holders_json(const Listed& listed) {
   return list;
 }
 
-Result<std::vector<NameReport>> collect_names(const std::string& directory, const share::LookOptions& options, bool others) {
+Result<std::vector<NameReport>> collect_names(const std::string& directory,
+                                              const share::LookOptions& options, bool others) {
   std::vector<NameReport> reports;
   TENON_TRY(share::look_at_all(directory, options, [&reports](const NameReport& report) {
     reports.push_back(report);
     return true;
   }));
   if (others) TENON_TRY(add_others(directory, &reports));
-  std::sort(reports.begin(), reports.end(), [](const NameReport& a, const NameReport& b) { return a.leaf < b.leaf; });
+  std::sort(reports.begin(), reports.end(),
+            [](const NameReport& a, const NameReport& b) { return a.leaf < b.leaf; });
   return reports;
 }
 
@@ -116,7 +121,8 @@ std::vector<Listed> add_holders(const std::string& directory, std::vector<NameRe
     Listed one{std::move(reports[i]), {}, holders[i].unreadable};
     std::vector<pid_t> pids = holders[i].pids;
     if (one.report.kind == NameKind::kSocket && one.report.state == NameState::kLive) {
-      if (const pid_t lender = lender_of(directory + "/" + one.report.leaf); lender > 0) pids.push_back(lender);
+      if (const pid_t lender = lender_of(directory + "/" + one.report.leaf); lender > 0)
+        pids.push_back(lender);
     }
     for (const pid_t pid : pids) {
       // One that ended since holds nothing.

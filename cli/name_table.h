@@ -26,9 +26,13 @@ std::string name_text(const std::string& directory, const std::string& leaf);
 Json name_json(const std::string& directory, const share::NameReport& report);
 Json holders_json(const Listed& listed);
 
-// Every name of Tenon and PyTorch in the directory, sorted by name. `others`: also what other programs have there.
-Result<std::vector<share::NameReport>> collect_names(const std::string& directory, const share::LookOptions& options, bool others);
+// Every name of Tenon and PyTorch in the directory, sorted by name. `others`: also what other
+// programs have there.
+Result<std::vector<share::NameReport>> collect_names(const std::string& directory,
+                                                     const share::LookOptions& options,
+                                                     bool others);
 // Who holds them, as far as /proc tells.
-std::vector<Listed> add_holders(const std::string& directory, std::vector<share::NameReport> reports);
+std::vector<Listed> add_holders(const std::string& directory,
+                                std::vector<share::NameReport> reports);
 
 }  // namespace tenon::cli

@@ -25,7 +25,10 @@ Decoded decode(std::string_view text, size_t at) noexcept {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(at);
   if (first < 0x80) return {first, 1};
-  const size_t nbytes = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  const size_t nbytes = first >= 0xf0 && first < 0xf5   ? 4
+                        : first >= 0xe0 && first < 0xf0 ? 3
+                        : first >= 0xc2 && first < 0xe0 ? 2
+                                                        : 0;
   if (nbytes == 0 || at + nbytes > text.size()) return {};
   uint32_t point = first & (0xffU >> (nbytes + 1));
   for (size_t i = 1; i < nbytes; ++i) {
@@ -42,13 +45,17 @@ bool is_harmful(uint32_t point) noexcept {
   struct Range {
     uint32_t first, last;
   };
-  constexpr Range kRanges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},  {0x200b, 0x200f},
-                               {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-  return std::any_of(std::begin(kRanges), std::end(kRanges), [point](Range r) { return point >= r.first && point <= r.last; });
+  constexpr Range kRanges[] = {{0x00, 0x1f},     {0x7f, 0x9f},      {0xad, 0xad},
+                               {0x61c, 0x61c},   {0x180e, 0x180e},  {0x200b, 0x200f},
+                               {0x2028, 0x202e}, {0x2060, 0x206f},  {0xfeff, 0xfeff},
+                               {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [point](Range r) { return point >= r.first && point <= r.last; });
 }
 
 size_t columns_of(std::string_view text) noexcept {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
 }
 
 size_t terminal_columns() noexcept {
@@ -65,7 +72,8 @@ void choose_colour(ColourWish wish) {
   const bool refused = no_color != nullptr && *no_color != '\0';
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  g_colour = wish == ColourWish::kAlways || (wish == ColourWish::kAuto && isatty(STDOUT_FILENO) == 1 && !refused && !dumb);
+  g_colour = wish == ColourWish::kAlways ||
+             (wish == ColourWish::kAuto && isatty(STDOUT_FILENO) == 1 && !refused && !dumb);
 }
 
 std::string paint(Colour colour, std::string_view text) {
@@ -90,7 +98,8 @@ std::string safe_text(std::string_view text) {
     const size_t nbytes = std::max<size_t>(next.nbytes, 1);
     const bool like_ours = text[at] == '\\' && text.substr(at + 1, 1) == "x";
     if (next.nbytes == 0 || is_harmful(next.point)) {
-      for (size_t i = 0; i < nbytes; ++i) out += format("\\x%02x", static_cast<uint8_t>(text[at + i]));
+      for (size_t i = 0; i < nbytes; ++i)
+        out += format("\\x%02x", static_cast<uint8_t>(text[at + i]));
     } else {
       out += text.substr(at, nbytes);
       if (like_ours) out += '\\';
@@ -103,7 +112,8 @@ std::string safe_text(std::string_view text) {
 std::string cut_text(const std::string& text, size_t columns) {
   if (columns_of(text) <= columns) return text;
   size_t at = 0;
-  for (size_t left = columns - 1; left > 0 && at < text.size(); --left) at += std::max<size_t>(decode(text, at).nbytes, 1);
+  for (size_t left = columns - 1; left > 0 && at < text.size(); --left)
+    at += std::max<size_t>(decode(text, at).nbytes, 1);
   return text.substr(0, at) + "…";
 }
 
@@ -116,7 +126,9 @@ std::string count_text(uint64_t count) {
   return digits;
 }
 
-std::string plural_text(uint64_t count, const char* one, const char* many) { return count_text(count) + " " + (count == 1 ? one : many); }
+std::string plural_text(uint64_t count, const char* one, const char* many) {
+  return count_text(count) + " " + (count == 1 ? one : many);
+}
 
 std::string size_text(uint64_t nbytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -134,7 +146,8 @@ std::string size_text(uint64_t nbytes) {
 
 std::string age_text(int64_t nanoseconds) {
   const int64_t seconds = std::max<int64_t>(nanoseconds, 0) / 1'000'000'000;
-  const auto both = [](int64_t large, const char* large_unit, int64_t small, const char* small_unit) {
+  const auto both = [](int64_t large, const char* large_unit, int64_t small,
+                       const char* small_unit) {
     std::string text = format("%lld %s", static_cast<long long>(large), large_unit);
     if (small != 0) text += format(" %lld %s", static_cast<long long>(small), small_unit);
     return text;
@@ -151,7 +164,8 @@ std::vector<std::string> Table::lines() const {
   widths.reserve(columns_.size());
   for (const Column& column : columns_) widths.push_back(columns_of(column.title));
   for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i].text));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(row[i].text));
   }
   const auto add_row = [&](const std::vector<Cell>& row) {
     // What stands behind the last cell with text would only be blanks.
@@ -204,7 +218,9 @@ void print_wrapped(std::string_view text, size_t indent) {
 
 void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-void print_json(const Json& json) { print_text(json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"); }
+void print_json(const Json& json) {
+  print_text(json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");
+}
 
 void print_error(std::string_view text) {
   // So that the two streams keep their order where they are one terminal.
@@ -225,7 +241,9 @@ void print_error(const Status& status) {
 Json status_json(const Status& status) {
   Json details = Json::object();
   for (const Detail& detail : status.info()->details) details[detail.key] = detail.value;
-  return {{"code", code_name(status.code())}, {"message", status.message()}, {"details", std::move(details)}};
+  return {{"code", code_name(status.code())},
+          {"message", status.message()},
+          {"details", std::move(details)}};
 }
 
 Status flush_output() {

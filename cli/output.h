@@ -21,8 +21,9 @@ enum class ColourWish { kAuto, kAlways, kNever };
 void choose_colour(ColourWish wish);
 std::string paint(Colour colour, std::string_view text);
 
-// Well-formed, printable UTF-8 as it is; control and direction characters and stray bytes as \xNN, since names and command lines are other
-// people's. A backslash is doubled only where that is needed to tell it from ours.
+// Well-formed, printable UTF-8 as it is; control and direction characters and stray bytes as \xNN,
+// since names and command lines are other people's. A backslash is doubled only where that is
+// needed to tell it from ours.
 std::string safe_text(std::string_view text);
 // At most `columns` wide, with an ellipsis where something is left out.
 std::string cut_text(const std::string& text, size_t columns);
@@ -54,8 +55,8 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// Words on lines of the terminal's width (100 columns if there is none). The first line begins where the caller stands, the others are
-// indented. Ends with a newline.
+// Words on lines of the terminal's width (100 columns if there is none). The first line begins
+// where the caller stands, the others are indented. Ends with a newline.
 void print_wrapped(std::string_view text, size_t indent);
 
 void print_text(std::string_view text);

@@ -35,17 +35,22 @@ std::vector<Status> check_extern_modules(const PackageArchive& package) {
   std::vector<Status> found;
   for (const archive::ZipRecord& record : package.reader().records()) {
     const std::string name(record.name);
-    if (name.starts_with(module::kPackageData) || !is_extern(package, python_module_of(name))) continue;
+    if (name.starts_with(module::kPackageData) || !is_extern(package, python_module_of(name)))
+      continue;
     found.push_back(wrong(name,
-                          "lies in a Python module that is extern, and PyTorch opens no such package. Save the package without "
+                          "lies in a Python module that is extern, and PyTorch opens no such "
+                          "package. Save the package without "
                           "that extern module"));
   }
   const auto entries = package.entries();
-  const bool has_resource = std::any_of(entries.begin(), entries.end(), [](const auto& entry) { return !entry.resource.empty(); });
+  const bool has_resource = std::any_of(entries.begin(), entries.end(),
+                                        [](const auto& entry) { return !entry.resource.empty(); });
   if (has_resource && !is_extern(package, module::kUnpackModule)) {
-    found.push_back(wrong(std::string(module::kPackageExterns), "lacks " + std::string(module::kUnpackModule) +
-                                                                    ", without which PyTorch loads no script module of the package. Write "
-                                                                    "the package again with tenon export --package"));
+    found.push_back(
+        wrong(std::string(module::kPackageExterns),
+              "lacks " + std::string(module::kUnpackModule) +
+                  ", without which PyTorch loads no script module of the package. Write "
+                  "the package again with tenon export --package"));
   }
   return found;
 }

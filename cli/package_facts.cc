@@ -95,7 +95,8 @@ class PackageGatherer {
     fact->oldest_pytorch = found.oldest_pytorch;
     // Over one storage there may be tensors of two element types. It is one storage all the same.
     std::map<const void*, uint64_t> own;
-    for (const StorageFact& storage : found.storages) own[storage.key.object] = std::max(own[storage.key.object], storage.nbytes);
+    for (const StorageFact& storage : found.storages)
+      own[storage.key.object] = std::max(own[storage.key.object], storage.nbytes);
     for (const auto& [object, nbytes] : own) {
       fact->nbytes += nbytes;
       Met& met = met_[object];
@@ -112,7 +113,8 @@ class PackageGatherer {
     }
     const auto is_known = [](const PackagedModule& each) { return !each.oldest_pytorch.empty(); };
     if (!std::all_of(facts_->modules.begin(), facts_->modules.end(), is_known)) return;
-    for (const PackagedModule& each : facts_->modules) module::at_least(each.oldest_pytorch, &facts_->oldest_pytorch);
+    for (const PackagedModule& each : facts_->modules)
+      module::at_least(each.oldest_pytorch, &facts_->oldest_pytorch);
   }
 
   const ArchiveInput& input_;
@@ -158,7 +160,8 @@ Result<PackageFacts> gather_package(const ArchiveInput& input, archive::Check ch
   const bool checks_all = check == archive::Check::kAll;
   PackageGatherer(input, &facts, checks_all ? find_damage(*facts.container) : Damage()).gather();
   if (!checks_all) return facts;
-  for (const Status& each : check_extern_modules(*facts.package)) facts.wrong_records.push_back(of_file(input, each));
+  for (const Status& each : check_extern_modules(*facts.package))
+    facts.wrong_records.push_back(of_file(input, each));
   return facts;
 }
 

@@ -46,7 +46,10 @@ std::string bar_text(uint64_t percent) {
 }  // namespace
 
 Progress::Progress(std::string what, uint64_t expected_nbytes)
-    : what_(std::move(what)), expected_nbytes_(expected_nbytes), is_wanted_(is_terminal()), next_ns_(os::monotonic_ns() + kFirstAfterNs) {}
+    : what_(std::move(what)),
+      expected_nbytes_(expected_nbytes),
+      is_wanted_(is_terminal()),
+      next_ns_(os::monotonic_ns() + kFirstAfterNs) {}
 
 void Progress::add(uint64_t nbytes) {
   done_ += nbytes;
@@ -60,8 +63,10 @@ void Progress::draw(int64_t now_ns) {
   next_ns_ = now_ns + kBetweenNs;
   is_shown_ = true;
   const uint64_t all = std::max({done_, expected_nbytes_, uint64_t{1}});
-  const auto percent = static_cast<uint64_t>(static_cast<double>(done_) / static_cast<double>(all) * 100);
-  const std::string numbers = format("%3d%% ", static_cast<int>(percent)) + size_text(done_) + " of about " + size_text(all);
+  const auto percent =
+      static_cast<uint64_t>(static_cast<double>(done_) / static_cast<double>(all) * 100);
+  const std::string numbers = format("%3d%% ", static_cast<int>(percent)) + size_text(done_) +
+                              " of about " + size_text(all);
   const size_t columns = columns_of_terminal();
   // The last column stays free, because some terminals wrap there.
   std::string line = bar_text(percent) + " " + numbers;

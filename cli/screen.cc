@@ -35,7 +35,8 @@ size_t rows_of_terminal() noexcept {
 
 bool Screen::is_there() {
   const char* term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  return isatty(STDOUT_FILENO) == 1 && term != nullptr && *term != '\0' &&
+         std::string_view(term) != "dumb";
 }
 
 Result<Screen> Screen::take() {
@@ -45,9 +46,11 @@ Result<Screen> Screen::take() {
   for (const int each : kSignals) sigaddset(&wanted, each);
   screen.signals_ = os::Fd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!screen.signals_.is_open()) return errno_status(errno, "signals as events");
-  if (sigprocmask(SIG_BLOCK, &wanted, &screen.mask_before_) != 0) return errno_status(errno, "blocking signals");
+  if (sigprocmask(SIG_BLOCK, &wanted, &screen.mask_before_) != 0)
+    return errno_status(errno, "blocking signals");
   screen.taken_ = true;
-  // Of the foreground only: whoever is in the background may not touch the terminal, and is stopped by the kernel for trying.
+  // Of the foreground only: whoever is in the background may not touch the terminal, and is stopped
+  // by the kernel for trying.
   if (isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &screen.before_) == 0) {
     termios now = screen.before_;
     now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);

@@ -18,7 +18,8 @@ class Screen {
  public:
   // Standard output is a terminal that knows escape sequences.
   static bool is_there();
-  // The other screen, keys as they are typed (if standard input is a terminal), signals as events. Undone when it goes.
+  // The other screen, keys as they are typed (if standard input is a terminal), signals as events.
+  // Undone when it goes.
   static Result<Screen> take();
   Screen(Screen&& other) noexcept;
   Screen& operator=(Screen&&) = delete;
@@ -27,7 +28,8 @@ class Screen {
   // As many of the lines as it has room for, each cut at its edge.
   void draw(const std::vector<std::string>& lines);
   enum class Event { kTime, kQuit, kResized };
-  // Until that moment of CLOCK_MONOTONIC at most. Quit: the key q, the end of the input, or a signal that would end the program.
+  // Until that moment of CLOCK_MONOTONIC at most. Quit: the key q, the end of the input, or a
+  // signal that would end the program.
   Event wait_until(int64_t moment_ns);
 
  private:

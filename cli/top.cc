@@ -23,8 +23,8 @@ namespace {
 using memory::ArenaOnBoard;
 using memory::LedgerOnBoard;
 
-// What a row had at the look before. A process's numbers are never used again, and its board's beginning tells it from an older one of its
-// pid.
+// What a row had at the look before. A process's numbers are never used again, and its board's
+// beginning tells it from an older one of its pid.
 using Key = std::tuple<pid_t, int64_t, uint64_t>;
 using Counts = std::pair<uint64_t, uint64_t>;
 
@@ -62,13 +62,16 @@ struct Picture {
   std::vector<LeaseLine> leases;       // likewise
 };
 
-Key key_of(const Board& board, uint64_t number) { return {board.process.pid, board.image.began_ns, number}; }
+Key key_of(const Board& board, uint64_t number) {
+  return {board.process.pid, board.image.began_ns, number};
+}
 
 Look look() {
   Look now;
   now.boards = read_boards();
   for (const Board& board : now.boards.all) {
-    for (const ArenaOnBoard& arena : board.image.arenas) now.before[key_of(board, arena.number)] = {arena.blocks_made, arena.made_nbytes};
+    for (const ArenaOnBoard& arena : board.image.arenas)
+      now.before[key_of(board, arena.number)] = {arena.blocks_made, arena.made_nbytes};
     for (const LedgerOnBoard& ledger : board.image.ledgers)
       now.before[key_of(board, ledger.number)] = {ledger.granted, ledger.granted_nbytes};
   }
@@ -80,7 +83,9 @@ Rates rates_of(const Look& before, const Key& key, Counts now, double seconds) {
   const auto found = before.before.find(key);
   const Counts then = found == before.before.end() ? Counts{} : found->second;
   const auto rate = [&](uint64_t new_value, uint64_t old_value) {
-    return new_value > old_value && seconds > 0 ? static_cast<double>(new_value - old_value) / seconds : 0;
+    return new_value > old_value && seconds > 0
+               ? static_cast<double>(new_value - old_value) / seconds
+               : 0;
   };
   return {rate(now.first, then.first), rate(now.second, then.second)};
 }
@@ -95,7 +100,8 @@ Picture compare(const Look& before, const Look& now) {
     line.began_ns = board.image.began_ns;
     for (const ArenaOnBoard& arena : board.image.arenas) {
       if (!is_worth_showing(arena)) continue;
-      const Rates made = rates_of(before, key_of(board, arena.number), {arena.blocks_made, arena.made_nbytes}, picture.seconds);
+      const Rates made = rates_of(before, key_of(board, arena.number),
+                                  {arena.blocks_made, arena.made_nbytes}, picture.seconds);
       ++line.arenas;
       line.reserved_nbytes += arena.reserved_nbytes;
       line.live_nbytes += arena.live_nbytes;
@@ -106,7 +112,8 @@ Picture compare(const Look& before, const Look& now) {
   }
   for (LeaseRow& row : lease_rows(now.boards)) {
     const LedgerOnBoard& ledger = *row.ledger;
-    const Rates granted = rates_of(before, key_of(*row.lender, ledger.number), {ledger.granted, ledger.granted_nbytes}, picture.seconds);
+    const Rates granted = rates_of(before, key_of(*row.lender, ledger.number),
+                                   {ledger.granted, ledger.granted_nbytes}, picture.seconds);
     ProcessLine& line = lines[row.lender];
     ++line.ledgers;
     line.leases += ledger.leases;
@@ -115,16 +122,24 @@ Picture compare(const Look& before, const Look& now) {
     picture.leases.push_back({std::move(row), granted});
   }
   for (auto& [board, line] : lines) picture.processes.push_back(line);
-  std::sort(picture.processes.begin(), picture.processes.end(), [](const ProcessLine& a, const ProcessLine& b) {
-    return std::tuple(b.lent_nbytes, b.live_nbytes, a.board->process.pid) < std::tuple(a.lent_nbytes, a.live_nbytes, b.board->process.pid);
-  });
+  std::sort(picture.processes.begin(), picture.processes.end(),
+            [](const ProcessLine& a, const ProcessLine& b) {
+              return std::tuple(b.lent_nbytes, b.live_nbytes, a.board->process.pid) <
+                     std::tuple(a.lent_nbytes, a.live_nbytes, b.board->process.pid);
+            });
   std::stable_sort(picture.leases.begin(), picture.leases.end(),
-                   [](const LeaseLine& a, const LeaseLine& b) { return a.row.ledger->nbytes > b.row.ledger->nbytes; });
+                   [](const LeaseLine& a, const LeaseLine& b) {
+                     return a.row.ledger->nbytes > b.row.ledger->nbytes;
+                   });
   return picture;
 }
 
-std::string per_second(double rate) { return count_text(static_cast<uint64_t>(std::llround(std::min(rate, 1e18)))); }
-std::string bytes_per_second(double rate) { return size_text(static_cast<uint64_t>(std::llround(std::min(rate, 1e18)))); }
+std::string per_second(double rate) {
+  return count_text(static_cast<uint64_t>(std::llround(std::min(rate, 1e18))));
+}
+std::string bytes_per_second(double rate) {
+  return size_text(static_cast<uint64_t>(std::llround(std::min(rate, 1e18))));
+}
 
 std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) {
   uint64_t lent = 0;
@@ -143,17 +158,18 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
   for (const ProcessLine& each : picture.processes) {
     lent += each.lent_nbytes;
     leases += each.leases;
-    processes.add({{std::to_string(each.board->process.pid)},
-                   {count_text(each.arenas)},
-                   {size_text(each.reserved_nbytes)},
-                   {size_text(each.live_nbytes)},
-                   {size_text(each.lent_nbytes), each.lent_nbytes != 0 ? Colour::kGreen : Colour::kNone},
-                   {count_text(each.leases)},
-                   {per_second(each.made.count)},
-                   {per_second(each.granted.count)},
-                   {bytes_per_second(each.granted.nbytes)},
-                   {age_text(age_ns(boards, each.began_ns))},
-                   {command_text(each.board->process.command)}});
+    processes.add(
+        {{std::to_string(each.board->process.pid)},
+         {count_text(each.arenas)},
+         {size_text(each.reserved_nbytes)},
+         {size_text(each.live_nbytes)},
+         {size_text(each.lent_nbytes), each.lent_nbytes != 0 ? Colour::kGreen : Colour::kNone},
+         {count_text(each.leases)},
+         {per_second(each.made.count)},
+         {per_second(each.granted.count)},
+         {bytes_per_second(each.granted.nbytes)},
+         {age_text(age_ns(boards, each.began_ns))},
+         {command_text(each.board->process.command)}});
   }
   Table table({{"LENDER", true},
                {"BORROWER", true},
@@ -173,10 +189,12 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
                {age_text(age_ns(boards, each.row.ledger->began_ns))},
                {each.row.borrower.empty() ? "-" : command_text(each.row.borrower)}});
   }
-  std::string head = plural_text(picture.processes.size(), "process", "processes") + ", " + size_text(lent) + " lent, " +
-                     plural_text(leases, "lease", "leases");
-  if (boards.unreadable != 0) head += "; " + plural_text(boards.unreadable, "process", "processes") + " could not be asked";
-  if (!boards.refused.empty()) head += "; " + plural_text(boards.refused.size(), "board", "boards") + " refused";
+  std::string head = plural_text(picture.processes.size(), "process", "processes") + ", " +
+                     size_text(lent) + " lent, " + plural_text(leases, "lease", "leases");
+  if (boards.unreadable != 0)
+    head += "; " + plural_text(boards.unreadable, "process", "processes") + " could not be asked";
+  if (!boards.refused.empty())
+    head += "; " + plural_text(boards.refused.size(), "board", "boards") + " refused";
   std::vector<std::string> lines = {head};
   for (const Table* each : {&processes, &table}) {
     if (each->is_empty()) continue;
@@ -189,31 +207,35 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
 Json json_of(const Picture& picture, const Boards& boards) {
   Json processes = Json::array();
   for (const ProcessLine& each : picture.processes) {
-    processes.push_back({{"pid", each.board->process.pid},
-                         {"uid", each.board->process.uid},
-                         {"command", each.board->process.command},
-                         {"arenas", each.arenas},
-                         {"reserved_nbytes", each.reserved_nbytes},
-                         {"live_nbytes", each.live_nbytes},
-                         {"lent_nbytes", each.lent_nbytes},
-                         {"leases", each.leases},
-                         {"ledgers", each.ledgers},
-                         {"blocks_per_second", each.made.count},
-                         {"made_nbytes_per_second", each.made.nbytes},
-                         {"grants_per_second", each.granted.count},
-                         {"granted_nbytes_per_second", each.granted.nbytes},
-                         {"age_seconds", static_cast<double>(age_ns(boards, each.began_ns)) / 1e9}});
+    processes.push_back(
+        {{"pid", each.board->process.pid},
+         {"uid", each.board->process.uid},
+         {"command", each.board->process.command},
+         {"arenas", each.arenas},
+         {"reserved_nbytes", each.reserved_nbytes},
+         {"live_nbytes", each.live_nbytes},
+         {"lent_nbytes", each.lent_nbytes},
+         {"leases", each.leases},
+         {"ledgers", each.ledgers},
+         {"blocks_per_second", each.made.count},
+         {"made_nbytes_per_second", each.made.nbytes},
+         {"grants_per_second", each.granted.count},
+         {"granted_nbytes_per_second", each.granted.nbytes},
+         {"age_seconds", static_cast<double>(age_ns(boards, each.began_ns)) / 1e9}});
   }
   Json leases = leases_json(boards);
   std::map<std::pair<pid_t, uint64_t>, const LeaseLine*> found;
-  for (const LeaseLine& each : picture.leases) found[{each.row.lender->process.pid, each.row.ledger->number}] = &each;
+  for (const LeaseLine& each : picture.leases)
+    found[{each.row.lender->process.pid, each.row.ledger->number}] = &each;
   for (Json& each : leases) {
-    const LeaseLine& line = *found.at({each["lender_pid"].get<pid_t>(), each["ledger"].get<uint64_t>()});
+    const LeaseLine& line =
+        *found.at({each["lender_pid"].get<pid_t>(), each["ledger"].get<uint64_t>()});
     each["grants_per_second"] = line.granted.count;
     each["granted_nbytes_per_second"] = line.granted.nbytes;
   }
-  std::stable_sort(leases.begin(), leases.end(),
-                   [](const Json& a, const Json& b) { return a["nbytes"].get<uint64_t>() > b["nbytes"].get<uint64_t>(); });
+  std::stable_sort(leases.begin(), leases.end(), [](const Json& a, const Json& b) {
+    return a["nbytes"].get<uint64_t>() > b["nbytes"].get<uint64_t>();
+  });
   return {{"interval_seconds", picture.seconds},
           {"processes", std::move(processes)},
           {"leases", std::move(leases)},
@@ -239,7 +261,9 @@ void print_picture(const TopOptions& options, const Picture& picture, const Boar
   }
 }
 
-int64_t interval_ns(const TopOptions& options) { return static_cast<int64_t>(options.interval * 1e9); }
+int64_t interval_ns(const TopOptions& options) {
+  return static_cast<int64_t>(options.interval * 1e9);
+}
 
 int print_again_and_again(const TopOptions& options) {
   Look before = look();
@@ -247,7 +271,8 @@ int print_again_and_again(const TopOptions& options) {
     sleep_until(before.boards.read_ns + interval_ns(options));
     Look now = look();
     print_picture(options, compare(before, now), now.boards);
-    if (options.once || std::fflush(stdout) != 0) return kExitOk;  // what cannot be written is told at the end
+    // What cannot be written is told at the end.
+    if (options.once || std::fflush(stdout) != 0) return kExitOk;
     before = std::move(now);
   }
 }
@@ -276,7 +301,8 @@ int draw_again_and_again(const TopOptions& options) {
 }  // namespace
 
 int run_top(const TopOptions& options) {
-  return options.once || options.json || !Screen::is_there() ? print_again_and_again(options) : draw_again_and_again(options);
+  return options.once || options.json || !Screen::is_there() ? print_again_and_again(options)
+                                                             : draw_again_and_again(options);
 }
 
 }  // namespace tenon::cli

@@ -19,12 +19,20 @@
 namespace tenon::cli {
 namespace {
 
-std::string good_text(const std::string& what) { return safe_text(what) + ": " + paint(Colour::kGreen, "good") + ": "; }
+std::string good_text(const std::string& what) {
+  return safe_text(what) + ": " + paint(Colour::kGreen, "good") + ": ";
+}
 
-std::string size_of(const archive::ZipReader& container) { return size_text(container.source()->nbytes()); }
+std::string size_of(const archive::ZipReader& container) {
+  return size_text(container.source()->nbytes());
+}
 
-Json verdict_json(const std::string& path, const Status& status, const std::vector<std::string>& warnings) {
-  return {{"path", path}, {"ok", status.is_ok()}, {"error", error_json(status)}, {"warnings", warnings}};
+Json verdict_json(const std::string& path, const Status& status,
+                  const std::vector<std::string>& warnings) {
+  return {{"path", path},
+          {"ok", status.is_ok()},
+          {"error", error_json(status)},
+          {"warnings", warnings}};
 }
 
 // The warnings that `tenon inspect` prints too, and the calls that some versions of PyTorch refuse.
@@ -61,7 +69,8 @@ int verify_archive(const std::string& path, const ArchiveInput& input, Json* all
   }
   print_warnings(all_warnings(facts));
   if (status.is_ok()) {
-    print_text(good_text(input.shown) + part_count_text(facts) + ", " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
+    print_text(good_text(input.shown) + part_count_text(facts) + ", " +
+               plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
                size_of(*facts.container) + "\n");
   } else {
     print_error(status);
@@ -73,7 +82,8 @@ Json package_verdict_json(const std::string& path, const PackageFacts& facts) {
   Json json = verdict_json(path, facts.wrong(), all_warnings(facts));
   json["modules"] = Json::array();
   for (const PackagedModule& each : facts.modules) {
-    json["modules"].push_back({{"name", each.name()}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
+    json["modules"].push_back(
+        {{"name", each.name()}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
   }
   json["records"] = Json::array();
   for (const Status& each : facts.wrong_records) json["records"].push_back(status_json(each));
@@ -93,14 +103,17 @@ int verify_package(const std::string& path, const ArchiveInput& input, Json* all
   print_warnings(all_warnings(facts));
   for (const PackagedModule& each : facts.modules) {
     if (each.wrong.is_ok())
-      print_text(good_text(input.shown + ": " + each.name()) + plural_text(each.tensors, "tensor", "tensors") + "\n");
+      print_text(good_text(input.shown + ": " + each.name()) +
+                 plural_text(each.tensors, "tensor", "tensors") + "\n");
     else
       print_error(each.wrong);
   }
   for (const Status& each : facts.wrong_records) print_error(each);
   if (is_good) {
-    print_text(good_text(input.shown) + plural_text(facts.container->records().size(), "record", "records") + ", " +
-               plural_text(facts.modules.size(), "script module", "script modules") + ", " + size_of(*facts.container) + "\n");
+    print_text(good_text(input.shown) +
+               plural_text(facts.container->records().size(), "record", "records") + ", " +
+               plural_text(facts.modules.size(), "script module", "script modules") + ", " +
+               size_of(*facts.container) + "\n");
   }
   return is_good ? kExitOk : kExitProblem;
 }
@@ -109,7 +122,9 @@ Json weights_verdict_json(const std::string& path, const WeightsFacts& facts) {
   Json json = verdict_json(path, facts.wrong(), facts.warnings);
   json["weights"] = Json::array();
   for (const WeightFact& each : facts.weights) {
-    json["weights"].push_back({{"name", each.tensor.path}, {"ok", each.wrong.is_ok()}, {"error", error_json(each.wrong)}});
+    json["weights"].push_back({{"name", each.tensor.path},
+                               {"ok", each.wrong.is_ok()},
+                               {"error", error_json(each.wrong)}});
   }
   json["records"] = Json::array();
   for (const Status& each : facts.wrong_records) json["records"].push_back(status_json(each));
@@ -126,12 +141,14 @@ void print_weights_verdict(const std::string& shown, const WeightsFacts& facts) 
   }
   for (const Status& each : facts.wrong_records) print_error(each);
   if (!facts.wrong().is_ok()) {
-    if (good > 0) print_text(good_text(shown) + plural_text(good, "weight", "weights") + format(" of %zu", facts.weights.size()) + "\n");
+    if (good > 0)
+      print_text(good_text(shown) + plural_text(good, "weight", "weights") +
+                 format(" of %zu", facts.weights.size()) + "\n");
     return;
   }
   const std::string unchecked = facts.form == WeightsForm::kFlatTensors ? " without checksums" : "";
-  print_text(good_text(shown) + weights_part_text(facts) + unchecked + ", " + plural_text(good, "weight", "weights") + ", " +
-             size_of(*facts.container) + "\n");
+  print_text(good_text(shown) + weights_part_text(facts) + unchecked + ", " +
+             plural_text(good, "weight", "weights") + ", " + size_of(*facts.container) + "\n");
 }
 
 // The good weights of a damaged file are counted and not listed, because there may be many.
@@ -152,7 +169,8 @@ int verify(const std::string& path, Json* all) {
   const ArchiveInput& input = opened.value();
   const ContainerKind kind = container_kind(input);
   if (kind == ContainerKind::kPackage) return verify_package(path, input, all);
-  return kind == ContainerKind::kWeights ? verify_weights(path, input, all) : verify_archive(path, input, all);
+  return kind == ContainerKind::kWeights ? verify_weights(path, input, all)
+                                         : verify_archive(path, input, all);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ constexpr const char* kFirstVersion = "version";
 constexpr const char* kPt2Version = "archive_version";
 
 Result<Ref<ZipReader>> open_zip(Ref<archive::ZipSource> source) {
-  return ZipReader::open(std::move(source), archive::Check::kStructure, {}, archive::Prefix::kOptional);
+  return ZipReader::open(std::move(source), archive::Check::kStructure, {},
+                         archive::Prefix::kOptional);
 }
 
 // The names of the programs. The graph of a program is the record models/<name>.json.
@@ -40,7 +41,8 @@ std::vector<std::string> programs_in(const ZipReader& container) {
   for (const ZipRecord& record : container.records()) {
     if (record.name.size() <= kFolder.size() + kEnd.size()) continue;
     if (!record.name.starts_with(kFolder) || !record.name.ends_with(kEnd)) continue;
-    names.emplace_back(record.name.substr(kFolder.size(), record.name.size() - kFolder.size() - kEnd.size()));
+    names.emplace_back(
+        record.name.substr(kFolder.size(), record.name.size() - kFolder.size() - kEnd.size()));
   }
   return names;
 }
@@ -71,7 +73,8 @@ std::vector<NestedArchive> nested_in(const Contents& contents) {
     if (!part.inner) continue;
     // The source of such an archive has the names of the file and of the record.
     const std::string& name = part.inner->source()->name();
-    nested.push_back({name.substr(std::min(name.size(), contents.source->name().size() + 2)), part.inner});
+    nested.push_back(
+        {name.substr(std::min(name.size(), contents.source->name().size() + 2)), part.inner});
   }
   return nested;
 }
@@ -93,7 +96,8 @@ class RecordDamage {
   void find(const ZipReader& reader) {
     for (size_t i = 0; i < reader.records().size(); ++i) {
       const ZipRecord& record = reader.records()[i];
-      Status status = record.has_crc() || record.deflated ? reader.verify(record) : read_unchecked(reader, record);
+      Status status = record.has_crc() || record.deflated ? reader.verify(record)
+                                                          : read_unchecked(reader, record);
       if (!status.is_ok()) found_.emplace(std::pair(&reader, i), std::move(status));
     }
   }
@@ -152,7 +156,8 @@ class WeightsGatherer {
       seen_.insert(weight.slot);
     }
     for (size_t slot = 0; slot < contents_.slots.size(); ++slot) {
-      const Status* const status = seen_.contains(slot) ? nullptr : damage_of(damage, contents_.slots[slot]);
+      const Status* const status =
+          seen_.contains(slot) ? nullptr : damage_of(damage, contents_.slots[slot]);
       if (status != nullptr) add_damaged_part(*status);
     }
   }
@@ -163,8 +168,9 @@ class WeightsGatherer {
   }
 
   Status in_weight(const Weight& weight, const char* what, const Status& why) const {
-    Status status(why.code(),
-                  format("%s: the weight \"%.200s\" %s: ", input_.shown.c_str(), weight.name.c_str(), what) + message_in(input_, why));
+    Status status(why.code(), format("%s: the weight \"%.200s\" %s: ", input_.shown.c_str(),
+                                     weight.name.c_str(), what) +
+                                  message_in(input_, why));
     status = std::move(status).with_details_of(why);
     return status;
   }
@@ -176,13 +182,15 @@ class WeightsGatherer {
 
   // Sparse tensors and those that are quantised per channel have records that no slot names.
   static bool has_more_records(const value::TensorValue& tensor) {
-    return tensor.layout() != value::TensorLayout::kStrided || (tensor.quantizer() && tensor.quantizer()->scales);
+    return tensor.layout() != value::TensorLayout::kStrided ||
+           (tensor.quantizer() && tensor.quantizer()->scales);
   }
 
   void add_damaged_part(const Status& status) {
     for (size_t i = 0; i < contents_.weights.size(); ++i) {
       const Weight& weight = contents_.weights[i];
-      const bool may_need_it = weight.tensor && has_more_records(*weight.tensor) && facts_->weights[i].wrong.is_ok();
+      const bool may_need_it =
+          weight.tensor && has_more_records(*weight.tensor) && facts_->weights[i].wrong.is_ok();
       if (may_need_it) add_wrong(i, "has several records, one of which may be damaged", status);
     }
   }
@@ -196,7 +204,8 @@ class WeightsGatherer {
     } else {
       fact->storage = count_storage(*tensor.storage());
     }
-    if (tensor.quantizer()) count_parts({tensor.quantizer()->scales, tensor.quantizer()->zero_points});
+    if (tensor.quantizer())
+      count_parts({tensor.quantizer()->scales, tensor.quantizer()->zero_points});
   }
 
   void count_parts(std::initializer_list<value::TensorValueRef> parts) {
@@ -209,7 +218,8 @@ class WeightsGatherer {
   size_t count_storage(const value::StorageValue& storage) {
     const auto [at, is_new] = numbers_.try_emplace(storage.key().object, facts_->storages.size());
     if (is_new)
-      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0, storage.key()});
+      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(),
+                                  storage.nbytes(), 0, storage.key()});
     StorageFact& fact = facts_->storages[at->second];
     ++fact.tensors;
     if (storage.nbytes() > fact.nbytes) {
@@ -229,7 +239,8 @@ class WeightsGatherer {
 };
 
 // Adds the damaged records of which no other error tells. A weight reports each error in `told`.
-void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage, const std::set<const Status*>& told, WeightsFacts* facts) {
+void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage,
+                       const std::set<const Status*>& told, WeightsFacts* facts) {
   std::set<std::string_view> names;
   const std::string unread(facts->why_no_weights.detail("record"));
   if (!unread.empty()) names.insert(unread);
@@ -239,8 +250,10 @@ void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage, co
   }
   for (const auto& [place, status] : damage.all()) {
     const auto& [reader, index] = place;
-    const bool is_named = reader == facts->container.get() && names.contains(reader->records()[index].name);
-    if (!is_named && !told.contains(&status)) facts->wrong_records.push_back(of_file(input, status));
+    const bool is_named =
+        reader == facts->container.get() && names.contains(reader->records()[index].name);
+    if (!is_named && !told.contains(&status))
+      facts->wrong_records.push_back(of_file(input, status));
   }
 }
 
@@ -250,7 +263,8 @@ WeightsForm form_of(const ArchiveInput& input, const ZipReader& container) {
 }
 
 // Opens a file whose weights cannot be read, for what its records tell.
-Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& why_no_weights, Ref<archive::ZipSource> source) {
+Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& why_no_weights,
+                                      Ref<archive::ZipSource> source) {
   if (input.is_flat_tensors()) return why_no_weights;
   return open_zip(std::move(source));
 }
@@ -258,7 +272,8 @@ Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& w
 void gather_container(const ArchiveInput& input, WeightsFacts* facts) {
   facts->form = form_of(input, *facts->container);
   if (facts->form == WeightsForm::kFlatTensors) return;
-  facts->version = version_in(*facts->container, facts->form == WeightsForm::kFirstArchive ? kFirstVersion : kPt2Version);
+  facts->version = version_in(
+      *facts->container, facts->form == WeightsForm::kFirstArchive ? kFirstVersion : kPt2Version);
   facts->programs = programs_in(*facts->container);
   add_oddities(*facts->container, &facts->warnings);
 }
@@ -275,7 +290,8 @@ const Status& WeightsFacts::wrong() const noexcept {
 
 std::string weights_part_text(const WeightsFacts& facts) {
   const uint64_t count = facts.container->records().size();
-  return facts.form == WeightsForm::kFlatTensors ? plural_text(count, "segment", "segments") : plural_text(count, "record", "records");
+  return facts.form == WeightsForm::kFlatTensors ? plural_text(count, "segment", "segments")
+                                                 : plural_text(count, "record", "records");
 }
 
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check) {
@@ -307,19 +323,22 @@ Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check ch
 }
 
 Status refuse_weights_option(const ArchiveInput& input, const char* option) {
-  const char* const what = input.is_flat_tensors() ? "a file of ExecuTorch's weights" : "an exported program";
-  return {Code::kInvalidArgument,
-          format("%s is %s and no module, which %s is for. Leave out %s", input.shown.c_str(), what, option, option)};
+  const char* const what =
+      input.is_flat_tensors() ? "a file of ExecuTorch's weights" : "an exported program";
+  return {Code::kInvalidArgument, format("%s is %s and no module, which %s is for. Leave out %s",
+                                         input.shown.c_str(), what, option, option)};
 }
 
 Status refuse_weights_as_module(const ArchiveInput& input) {
   if (input.is_flat_tensors()) {
     return {Code::kUnsupported, input.shown +
-                                    " is a file of ExecuTorch's weights (.ptd) and has no module. Its weights can be read with "
+                                    " is a file of ExecuTorch's weights (.ptd) and has no module. "
+                                    "Its weights can be read with "
                                     "tenon_open_weights, or with tenon.open_weights in Python"};
   }
   return {Code::kUnsupported, input.shown +
-                                  " is an exported program (.pt2) and no module. It can be written again with other weights: with "
+                                  " is an exported program (.pt2) and no module. It can be written "
+                                  "again with other weights: with "
                                   "tenon_weights_rewrite, or with tenon.open_weights in Python"};
 }
 

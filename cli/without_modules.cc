@@ -32,12 +32,16 @@ int refuse(const std::string& path, bool json) {
 
 }  // namespace
 
-int inspect_archive(const ArchiveInput& input, const InspectOptions& options) { return refuse(input.shown, options.json); }
+int inspect_archive(const ArchiveInput& input, const InspectOptions& options) {
+  return refuse(input.shown, options.json);
+}
 
 int inspect_operators(const InspectOptions& options) { return refuse(options.what, options.json); }
 
 int run_verify(const VerifyOptions& options) { return refuse(options.paths.front(), options.json); }
 
-int run_export(const ExportCommandOptions& options) { return refuse(options.from.front(), options.json); }
+int run_export(const ExportCommandOptions& options) {
+  return refuse(options.from.front(), options.json);
+}
 
 }  // namespace tenon::cli

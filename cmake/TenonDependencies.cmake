@@ -15,7 +15,8 @@ function(tenon_is_dlpack_1 result_variable dir)
   set(${result_variable} ${found} PARENT_SCOPE)
 endfunction()
 
-set(TENON_DLPACK_INCLUDE_DIR "" CACHE PATH "The folder that contains dlpack/dlpack.h (version 1.0 or newer)")
+set(TENON_DLPACK_INCLUDE_DIR ""
+  CACHE PATH "The folder that contains dlpack/dlpack.h (version 1.0 or newer)")
 if(NOT TENON_DLPACK_INCLUDE_DIR)
   file(GLOB _tenon_dlpack_places
     "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/tvm_ffi/include"
@@ -23,42 +24,52 @@ if(NOT TENON_DLPACK_INCLUDE_DIR)
     "$ENV{HOME}/.local/lib/python3*/site-packages/tvm_ffi/include"
     "/usr/local/lib/python3*/*-packages/tvm_ffi/include"
     "/usr/lib/python3*/*-packages/tvm_ffi/include")
-  foreach(_tenon_place IN ITEMS "$ENV{TENON_DLPACK_INCLUDE_DIR}" LISTS _tenon_dlpack_places ITEMS /usr/local/include /usr/include)
+  foreach(_tenon_place IN ITEMS "$ENV{TENON_DLPACK_INCLUDE_DIR}"
+      LISTS _tenon_dlpack_places ITEMS /usr/local/include /usr/include)
     tenon_is_dlpack_1(_tenon_found "${_tenon_place}")
     if(_tenon_found)
-      set(TENON_DLPACK_INCLUDE_DIR "${_tenon_place}" CACHE PATH "The folder that contains dlpack/dlpack.h (version 1.0 or newer)" FORCE)
+      set(TENON_DLPACK_INCLUDE_DIR "${_tenon_place}"
+        CACHE PATH "The folder that contains dlpack/dlpack.h (version 1.0 or newer)" FORCE)
       break()
     endif()
   endforeach()
 endif()
 tenon_is_dlpack_1(_tenon_found "${TENON_DLPACK_INCLUDE_DIR}")
 if(NOT _tenon_found)
-  message(FATAL_ERROR "Tenon needs DLPack's header, version 1.0 or newer (looked at '${TENON_DLPACK_INCLUDE_DIR}'). "
-    "Install the PyPI package apache-tvm-ffi, which carries it, or set TENON_DLPACK_INCLUDE_DIR to the folder that contains dlpack/dlpack.h.")
+  message(FATAL_ERROR
+    "Tenon needs DLPack's header, version 1.0 or newer (looked at '${TENON_DLPACK_INCLUDE_DIR}'). "
+    "Install the PyPI package apache-tvm-ffi, which carries it, or set "
+    "TENON_DLPACK_INCLUDE_DIR to the folder that contains dlpack/dlpack.h.")
 endif()
 add_library(tenon_dlpack INTERFACE)
-target_include_directories(tenon_dlpack SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_DLPACK_INCLUDE_DIR}>")
+target_include_directories(tenon_dlpack
+  SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_DLPACK_INCLUDE_DIR}>")
 
 # Static, so that libtenon.so needs nothing but the C and C++ libraries at run time.
 find_library(TENON_LIBDEFLATE_LIBRARY NAMES libdeflate.a)
 find_path(TENON_LIBDEFLATE_INCLUDE_DIR NAMES libdeflate.h)
 mark_as_advanced(TENON_LIBDEFLATE_LIBRARY TENON_LIBDEFLATE_INCLUDE_DIR)
 if(NOT TENON_LIBDEFLATE_LIBRARY OR NOT TENON_LIBDEFLATE_INCLUDE_DIR)
-  message(FATAL_ERROR "Tenon needs the static libdeflate and its header: install libdeflate-dev (Debian, Ubuntu), "
-    "or set TENON_LIBDEFLATE_LIBRARY to a libdeflate.a and TENON_LIBDEFLATE_INCLUDE_DIR to the folder of libdeflate.h.")
+  message(FATAL_ERROR
+    "Tenon needs the static libdeflate and its header: install libdeflate-dev (Debian, Ubuntu), "
+    "or set TENON_LIBDEFLATE_LIBRARY to a libdeflate.a and TENON_LIBDEFLATE_INCLUDE_DIR to the "
+    "folder of libdeflate.h.")
 endif()
 add_library(tenon_libdeflate INTERFACE)
 target_link_libraries(tenon_libdeflate INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_LIBRARY}>")
-target_include_directories(tenon_libdeflate SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_INCLUDE_DIR}>")
+target_include_directories(tenon_libdeflate
+  SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_INCLUDE_DIR}>")
 
-# Of the CUDA Toolkit only the driver's header and the types of its functions; a folder that lacks either, or is older than what is used of
-# them, is passed over. CMake 3.25's own FindCUDAToolkit wants nvcc and a library that CUDA 13 no longer has.
+# Of the CUDA Toolkit only the driver's header and the types of its functions; a folder that lacks
+# either, or is older than what is used of them, is passed over. CMake 3.25's own FindCUDAToolkit
+# wants nvcc and a library that CUDA 13 no longer has.
 set(TENON_CUDA_OLDEST_HEADER 12050)
 function(tenon_is_cuda_header result_variable dir)
   set(${result_variable} FALSE PARENT_SCOPE)
   if(EXISTS "${dir}/cuda.h" AND EXISTS "${dir}/cudaTypedefs.h")
     file(STRINGS "${dir}/cuda.h" lines REGEX "^#define CUDA_VERSION +[0-9]+")
-    if(lines MATCHES "CUDA_VERSION +([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL TENON_CUDA_OLDEST_HEADER)
+    if(lines MATCHES "CUDA_VERSION +([0-9]+)"
+        AND CMAKE_MATCH_1 GREATER_EQUAL TENON_CUDA_OLDEST_HEADER)
       set(${result_variable} TRUE PARENT_SCOPE)
     endif()
   endif()
@@ -70,32 +81,38 @@ file(GLOB _tenon_cuda_packages
   "$ENV{HOME}/.local/lib/python3*/site-packages/nvidia/cu13/include"
   "/usr/local/lib/python3*/*-packages/nvidia/cu13/include")
 find_path(TENON_CUDA_INCLUDE_DIR NAMES cudaTypedefs.h VALIDATOR tenon_is_cuda_header
-  HINTS "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV TENON_CUDA_INCLUDE_DIR ${_tenon_cuda_packages}
+  HINTS "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV TENON_CUDA_INCLUDE_DIR
+    ${_tenon_cuda_packages}
   PATHS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda /opt/cuda /usr/lib/cuda
   PATH_SUFFIXES include targets/x86_64-linux/include targets/sbsa-linux/include
-  DOC "The folder that contains cuda.h and cudaTypedefs.h (12.5 or newer); OFF to build without CUDA")
+  DOC
+    "The folder that contains cuda.h and cudaTypedefs.h (12.5 or newer); OFF to build without CUDA")
 if(TENON_CUDA_INCLUDE_DIR)
   tenon_is_cuda_header(_tenon_found "${TENON_CUDA_INCLUDE_DIR}")
   if(NOT _tenon_found)
-    message(FATAL_ERROR "TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', which has no cuda.h and cudaTypedefs.h of CUDA 12.5 or newer.")
+    message(FATAL_ERROR "TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', which has no "
+      "cuda.h and cudaTypedefs.h of CUDA 12.5 or newer.")
   endif()
   message(STATUS "CUDA's header: ${TENON_CUDA_INCLUDE_DIR}")
 elseif(TENON_CUDA_INCLUDE_DIR MATCHES "-NOTFOUND$")
-  message(STATUS "CUDA's header: none here, so this build goes without CUDA (the PyPI package nvidia-cuda-runtime has it; "
+  message(STATUS "CUDA's header: none here, so this build goes without CUDA "
+    "(the PyPI package nvidia-cuda-runtime has it; "
     "TENON_CUDA_INCLUDE_DIR names the folder of a cuda.h and cudaTypedefs.h of CUDA 12.5 or newer)")
 else()
-  message(STATUS "CUDA's header: TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', so this build goes without CUDA")
+  message(STATUS "CUDA's header: TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', "
+    "so this build goes without CUDA")
 endif()
 
 # Headers alone, for the flatbuffer form of modules and for .ptd files. The generated headers in
-# impl/flatbuffer are of version 2.0.8, which Debian 12 has. The headers of another version need what
-# their own flatc makes. Without either, both kinds of file are refused.
+# impl/flatbuffer are of version 2.0.8, which Debian 12 has. The headers of another version need
+# what their own flatc makes. Without either, both kinds of file are refused.
 find_path(TENON_FLATBUFFERS_INCLUDE_DIR NAMES flatbuffers/flatbuffers.h)
 find_program(TENON_FLATC NAMES flatc)
 mark_as_advanced(TENON_FLATBUFFERS_INCLUDE_DIR TENON_FLATC)
 set(TENON_FLATBUFFERS OFF)
 if(TENON_FLATBUFFERS_INCLUDE_DIR)
-  file(STRINGS "${TENON_FLATBUFFERS_INCLUDE_DIR}/flatbuffers/base.h" _tenon_lines REGEX "^#define FLATBUFFERS_VERSION_")
+  file(STRINGS "${TENON_FLATBUFFERS_INCLUDE_DIR}/flatbuffers/base.h" _tenon_lines
+    REGEX "^#define FLATBUFFERS_VERSION_")
   string(REGEX REPLACE "[^0-9;]" "" _tenon_lines "${_tenon_lines}")
   list(JOIN _tenon_lines . _tenon_flatbuffers_version)
   if(_tenon_flatbuffers_version STREQUAL "2.0.8")
@@ -112,13 +129,15 @@ if(TENON_FLATBUFFERS_INCLUDE_DIR)
   endif()
 endif()
 if(NOT TENON_FLATBUFFERS)
-  message(STATUS "Tenon: no flatbuffers, because the headers of FlatBuffers 2.0.8, or of another version with its flatc, are missing")
+  message(STATUS "Tenon: no flatbuffers, because the headers of FlatBuffers 2.0.8, "
+    "or of another version with its flatc, are missing")
 endif()
 
-# Headers alone, for the lists of weights in .pt2 archives. Without them an archive with such lists is
-# refused, and the form of PyTorch 2.6, which has none, is read.
+# Headers alone, for the lists of weights in .pt2 archives. Without them an archive with such lists
+# is refused, and the form of PyTorch 2.6, which has none, is read.
 find_path(TENON_JSON_INCLUDE_DIR NAMES nlohmann/json.hpp)
 mark_as_advanced(TENON_JSON_INCLUDE_DIR)
 if(NOT TENON_JSON_INCLUDE_DIR)
-  message(STATUS "Tenon: no JSON, so .pt2 archives of the newest PyTorch are not read: nlohmann/json.hpp is missing (nlohmann-json3-dev)")
+  message(STATUS "Tenon: no JSON, so .pt2 archives of the newest PyTorch are not read: "
+    "nlohmann/json.hpp is missing (nlohmann-json3-dev)")
 endif()

@@ -1,26 +1,33 @@
-# What `cmake --install` puts where. The tree may be moved afterwards: nothing in it names a place. The component "runtime" is
-# what a program needs to run, "dev" what it needs to be built.
+# What `cmake --install` puts where. The tree may be moved afterwards: nothing in it names a place.
+# The component "runtime" is what a program needs to run, "dev" what it needs to be built.
 
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tenon EXPORT tenonTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT dev
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(DIRECTORY capi/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev FILES_MATCHING PATTERN "*.h")
-install(FILES "${PROJECT_BINARY_DIR}/include/tenon/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tenon" COMPONENT dev)
+install(DIRECTORY capi/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev
+  FILES_MATCHING PATTERN "*.h")
+install(FILES "${PROJECT_BINARY_DIR}/include/tenon/version.h"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tenon" COMPONENT dev)
 
-# Headers alone, so the C++ wrapper is part of tenon::tenon. The Python package's archive has no wrappers in it.
+# Headers alone, so the C++ wrapper is part of tenon::tenon. The Python package's archive has no
+# wrappers in it.
 if(EXISTS "${PROJECT_SOURCE_DIR}/wrappers/cpp/include")
-  install(DIRECTORY wrappers/cpp/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY wrappers/cpp/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    COMPONENT dev FILES_MATCHING PATTERN "*.hpp")
 endif()
 
 set(_tenon_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tenon")
 install(EXPORT tenonTargets NAMESPACE tenon:: DESTINATION "${_tenon_package_dir}" COMPONENT dev)
-configure_package_config_file(cmake/tenonConfig.cmake.in "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake"
+configure_package_config_file(cmake/tenonConfig.cmake.in
+  "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake"
   INSTALL_DESTINATION "${_tenon_package_dir}" NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a new minor version may change the header.
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tenonConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake" "${PROJECT_BINARY_DIR}/package/tenonConfigVersion.cmake"
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tenonConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake"
+  "${PROJECT_BINARY_DIR}/package/tenonConfigVersion.cmake"
   DESTINATION "${_tenon_package_dir}" COMPONENT dev)
 
 # pkg-config knows the folder of the .pc file, and everything else is relative to it.
@@ -48,5 +55,7 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 # The archive, for a program that shall not need libtenon.so. Not part of a plain install:
 #   cmake --build <build> --target tenon_internal && cmake --install <build> --component static
 configure_file(cmake/tenon-static.pc.in "${PROJECT_BINARY_DIR}/package/tenon-static.pc" @ONLY)
-install(FILES "$<TARGET_FILE:tenon_internal>" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libtenon.a COMPONENT static EXCLUDE_FROM_ALL)
-install(FILES "${PROJECT_BINARY_DIR}/package/tenon-static.pc" DESTINATION "${_tenon_pc_dir}" COMPONENT static EXCLUDE_FROM_ALL)
+install(FILES "$<TARGET_FILE:tenon_internal>" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  RENAME libtenon.a COMPONENT static EXCLUDE_FROM_ALL)
+install(FILES "${PROJECT_BINARY_DIR}/package/tenon-static.pc" DESTINATION "${_tenon_pc_dir}"
+  COMPONENT static EXCLUDE_FROM_ALL)

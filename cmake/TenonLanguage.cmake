@@ -1,8 +1,11 @@
-# How tests/vectors, tests/matrix and tests/module/builders are told what a language's programs are: a JSON file of commands.
+# How tests/vectors, tests/matrix and tests/module/builders are told what a language's programs are:
+# a JSON file of commands.
 #
-#   tenon_write_language(<file> <key> "<word>;..." [<key> "<word>;..."]... ENVIRONMENT "<NAME=value>;...")
+#   tenon_write_language(<file> <key> "<word>;..." [<key> "<word>;..."]... ENVIRONMENT
+#       "<NAME=value>;...")
 #
-# Each key gets an array of words (empty: none), "environment" an object. Generator expressions are allowed in words.
+# Each key gets an array of words (empty: none), "environment" an object. Generator expressions are
+# allowed in words.
 #
 #   tenon_add_languages()    adds each folder of the caller's that has a CMakeLists.txt: a language
 

@@ -1,18 +1,19 @@
 # How Tenon's own targets are compiled and put together.
 
-# Most code waits for the system, for another process, for CUDA's driver or for a file, or describes a
-# failure. Size is worth more than speed there, so it has -Os. The sources in TENON_QUICK_<folder> have
-# -O2. -O3 would make the library a seventh larger and no quicker.
+# Most code waits for the system, for another process, for CUDA's driver or for a file, or describes
+# a failure. Size is worth more than speed there, so it has -Os. The sources in TENON_QUICK_<folder>
+# have -O2. -O3 would make the library a seventh larger and no quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # The checks of a sanitizer make optimised code large: the compiler would take longer than the tests
-# gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of these
-# folders. A fuzzer runs for long, so its build optimises everything.
-set(TENON_SANITIZED_O0_FOLDERS cuda value archive object bytecode flatbuffer script compile module weights)
+# gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of
+# these folders. A fuzzer runs for long, so its build optimises everything.
+set(TENON_SANITIZED_O0_FOLDERS cuda value archive object bytecode flatbuffer script compile module
+  weights)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
-# The names, without .cc, of sources that run for each storage, tensor, block or message, or for each
-# tensor of a module that is opened.
+# The names, without .cc, of sources that run for each storage, tensor, block or message, or for
+# each tensor of a module that is opened.
 set(TENON_QUICK_base keyed_hash)
 set(TENON_QUICK_os map_budget mapping poller sender socket wait)
 set(TENON_QUICK_memory
@@ -24,23 +25,24 @@ set(TENON_QUICK_tensor
 set(TENON_QUICK_channel
   borrowing connection_recv connection_send deposit fetch frames lease_block lending numbering)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
-set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes pickle_storages
-  pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)
+set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes
+  pickle_storages pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)
 set(TENON_QUICK_module conform import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
-# The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads pickles
-# with it, and the linker drops what only modules call.
+# The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads
+# pickles with it, and the linker drops what only modules call.
 set(TENON_MODULE_FOLDERS bytecode flatbuffer script compile module weights)
 # What a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS
-  <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring> <functional>
-  <limits> <map> <memory> <mutex> <new> <optional> <set> <span> <string> <string_view> <unordered_map> <unordered_set> <utility>
-  <variant> <vector>)
+  <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio>
+  <cstdlib> <cstring> <functional> <limits> <map> <memory> <mutex> <new> <optional> <set> <span>
+  <string> <string_view> <unordered_map> <unordered_set> <utility> <variant> <vector>)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE)
-    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo
+      CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -60,17 +62,19 @@ endif()
 # In a build without -Os and -O2, as for tests, the quick sources are compiled with the others of
 # their folder.
 set(TENON_HAS_QUICK OFF)
-if(TENON_SANITIZE OR CMAKE_CONFIGURATION_TYPES OR CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
+if(TENON_SANITIZE OR CMAKE_CONFIGURATION_TYPES
+    OR CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
   set(TENON_HAS_QUICK ON)
 endif()
 if(TENON_SANITIZE)
   # The archives are for tests alone: they name the objects and hold no copies.
   set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>")
 endif()
-# mold 1.10, which Debian 12 has, begins the range that is read-only after relocation at .tbss. If the data begins on a page of its own, that
-# page is not mapped, and the program does not start ("cannot apply additional memory protection after relocation"). Without RELRO it may
-# never end. So only newer ones are taken. LLVM's linker is the second choice. gcc looks for it under the name ld.lld alone, and Debian's
-# packages add their version to the name.
+# mold 1.10, which Debian 12 has, begins the range that is read-only after relocation at .tbss. If
+# the data begins on a page of its own, that page is not mapped, and the program does not start
+# ("cannot apply additional memory protection after relocation"). Without RELRO it may never end. So
+# only newer ones are taken. LLVM's linker is the second choice. gcc looks for it under the name
+# ld.lld alone, and Debian's packages add their version to the name.
 if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
   include(CheckLinkerFlag)
   set(mold_version "")
@@ -96,19 +100,23 @@ if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
   endif()
 endif()
 
-# Language level, warnings and sanitizers for one of our targets; nothing of it reaches who links the target.
+# Language level, warnings and sanitizers for one of our targets; nothing of it reaches who links
+# the target.
 function(tenon_compile_options target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
-  target_compile_options(${target} PRIVATE ${TENON_WARNINGS} "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>")
+  target_compile_options(${target} PRIVATE ${TENON_WARNINGS}
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>")
   if(TENON_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   if(TENON_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(${target}
+      PRIVATE -fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(TENON_SANITIZE MATCHES "undefined")
-      # UBSan's vptr check reads memory through a pipe: at the fd limit, which tests meet, it has none and cries wolf.
+      # UBSan's vptr check reads memory through a pipe: at the fd limit, which tests meet, it has
+      # none and cries wolf.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=vptr>)
       if(TENON_UBSAN_TRAPS)
         target_compile_options(${target} PRIVATE -fsanitize-undefined-trap-on-error)
@@ -121,17 +129,21 @@ endfunction()
 function(tenon_compile_library_options target)
   tenon_compile_options(${target})
   set_target_properties(${target} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE TENON_BUILDING)
   # So that the linker can leave out what nobody calls: the library is to be small.
-  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections "$<$<CONFIG:Release>:-O2>")
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+    "$<$<CONFIG:Release>:-O2>")
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
 endfunction()
 
-# tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), for most of the time goes to the headers of the
-# standard library. What is local to a file therefore has a name that no other file of its folder uses (tools/lint_local_names.py).
+# tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), for most of
+# the time goes to the headers of the standard library. What is local to a file therefore has a name
+# that no other file of its folder uses (tools/lint_local_names.py).
 function(tenon_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE ${TENON_UNITY_BATCH})
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE ${TENON_UNITY_BATCH})
 endfunction()
 
 # tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): clang-tidy reads the
@@ -145,7 +157,8 @@ function(tenon_precompile target)
   if(TENON_CCACHE)
     # ccache asks for this before it caches what includes a precompiled header.
     set_target_properties(${target} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
+      CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
   endif()
 endfunction()
 
@@ -187,8 +200,8 @@ function(tenon_add_objects target)
   tenon_compile_together(${target})
 endfunction()
 
-# tenon_take_quick(<folder> <variable> <quick variable>): moves the sources in TENON_QUICK_<folder> from
-# one list to the other. A name that no source has ends the configuration.
+# tenon_take_quick(<folder> <variable> <quick variable>): moves the sources in TENON_QUICK_<folder>
+# from one list to the other. A name that no source has ends the configuration.
 function(tenon_take_quick folder sources_variable quick_variable)
   set(rest ${${sources_variable}})
   set(taken)
@@ -198,7 +211,8 @@ function(tenon_take_quick folder sources_variable quick_variable)
     if(NOT found)
       message(FATAL_ERROR "TENON_QUICK_${folder}: there is no source ${name}.cc")
     endif()
-    if(TENON_HAS_QUICK AND NOT (TENON_IS_LITTLE_OPTIMISED AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS))
+    if(TENON_HAS_QUICK
+        AND NOT (TENON_IS_LITTLE_OPTIMISED AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS))
       list(REMOVE_ITEM rest ${found})
       list(APPEND taken ${found})
     endif()
@@ -209,8 +223,8 @@ endfunction()
 
 # One object library for each folder of impl, and a second one, <folder>_quick, for the sources in
 # TENON_QUICK_<folder>. A folder's targets name the folders that it may use: those above it in
-# impl/LAYERS. They share one include root, so tools/lint_layers.py is what refuses an include in the
-# other direction. tenon_up_to_<folder> is what the tests of that folder link: an archive of its
+# impl/LAYERS. They share one include root, so tools/lint_layers.py is what refuses an include in
+# the other direction. tenon_up_to_<folder> is what the tests of that folder link: an archive of its
 # objects, and those of the folders above. What needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
@@ -283,7 +297,8 @@ function(tenon_add_folders)
     add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL ${folder_objects})
     set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
     target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
-    target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
+    target_link_libraries(tenon_up_to_${folder}
+      INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
     set(below tenon_up_to_${folder})
   endforeach()
 
@@ -331,21 +346,26 @@ function(tenon_add_library)
     LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${TENON_ABI_VERSION}
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/capi/tenon.map")
   target_include_directories(tenon INTERFACE
-    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>"
+    "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/wrappers/cpp/include>")
   target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(tenon PRIVATE
-    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:--gc-sections
-    # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
+    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL
+    LINKER:--as-needed LINKER:--gc-sections
+    # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive
+    # a dlclose.
     LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
   if(TENON_HAS_FAST_LINKER)
-    # capi/abi holds what is shipped, and mold and lld do not export the name of the version script's node.
+    # capi/abi holds what is shipped, and mold and lld do not export the name of the version
+    # script's node.
     target_link_options(tenon PRIVATE -fuse-ld=bfd)
   endif()
   if(TENON_SANITIZE)
     target_link_options(tenon PRIVATE -fsanitize=${TENON_SANITIZE})
   else()
-    # A sanitizer's run-time symbols are resolved from the program, so this check is for plain builds.
+    # A sanitizer's run-time symbols are resolved from the program, so this check is for plain
+    # builds.
     target_link_options(tenon PRIVATE LINKER:-z,defs)
   endif()
 
@@ -353,6 +373,8 @@ function(tenon_add_library)
   add_library(tenon_internal STATIC EXCLUDE_FROM_ALL ${TENON_OBJECTS})
   set_target_properties(tenon_internal PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(tenon_internal INTERFACE
-    "${PROJECT_SOURCE_DIR}/impl" "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
-  target_link_libraries(tenon_internal INTERFACE tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
+    "${PROJECT_SOURCE_DIR}/impl" "${PROJECT_SOURCE_DIR}/capi/include"
+    "${PROJECT_BINARY_DIR}/include")
+  target_link_libraries(tenon_internal
+    INTERFACE tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()

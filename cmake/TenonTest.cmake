@@ -1,49 +1,59 @@
-# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
-# the label examples too, and example.*.cuda_* the label cuda. A test whose name says composite or
-# sparse has the label layouts too, and one of impl/object the label splitpickle. One of impl/bytecode or impl/compile has the label bytecode
-# or compile.
+# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label,
+# its kind; what is called example.* has the label examples too, and example.*.cuda_* the label
+# cuda. A test whose name says composite or sparse has the label layouts too, and one of impl/object
+# the label splitpickle. One of impl/bytecode or impl/compile has the label bytecode or compile.
 #
-#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [UNPRIVILEGED]
-#                   [TIMEOUT <s>] [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
-#   tenon_add_gtest_program(<program> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [LIBRARIES <target>...])
-#   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label> [UNPRIVILEGED | AS_USER] [TIMEOUT <s>]
-#                        [ENVIRONMENT <NAME=value>...])
-#   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
-#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED | AS_USER] [TIMEOUT <s>] [INPUTS <pathspec>...]
-#                  [ENVIRONMENT <NAME=value>...])
+#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>]
+#                   [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]
+#                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_gtest_program(<program> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>]
+#                           [LIBRARIES <target>...])
+#   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label>
+#                        [UNPRIVILEGED | AS_USER] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])
+#                       C99; no test by itself
+#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED | AS_USER] [TIMEOUT <s>]
+#                  [INPUTS <pathspec>...] [ENVIRONMENT <NAME=value>...])
 #
-# A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once; each of its files is a test that runs
-# in a process of its own, tenon_add_gtest_file. tenon_add_gtest is for a file that needs a program for itself: one that replaces malloc.
-# MAIN is a source with a main function of its own.
+# A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once;
+# each of its files is a test that runs in a process of its own, tenon_add_gtest_file.
+# tenon_add_gtest is for a file that needs a program for itself: one that replaces malloc. MAIN is a
+# source with a main function of its own.
 #
-# INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
-# user has it. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. AS_USER is for long tests
-# that ask for no right of root's: when the caller is root, <name> itself runs as another uid, and only the builds with sanitizers run it as
-# root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay on in every
-# build type.
+# INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and
+# else it is the shared library, as a user has it. UNPRIVILEGED registers <name>.unprivileged too,
+# which runs as another uid when the caller is root. AS_USER is for long tests that ask for no right
+# of root's: when the caller is root, <name> itself runs as another uid, and only the builds with
+# sanitizers run it as root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes
+# ten times as long on a slow machine. Asserts stay on in every build type.
 #
-# INPUTS is for what is slow and whose result follows from files alone: packages, other compilers, lints, the
-# model checker, texts that are compared with PyTorch's, tests of tests. It names all files that the test
-# reads, as git's pathspecs. A second whole run on one machine skips such a test if none of them has changed
-# since it passed (tests/support/unchanged.py).
+# INPUTS is for what is slow and whose result follows from files alone: packages, other compilers,
+# lints, the model checker, texts that are compared with PyTorch's, tests of tests. It names all
+# files that the test reads, as git's pathspecs. A second whole run on one machine skips such a test
+# if none of them has changed since it passed (tests/support/unchanged.py).
 
 find_package(GTest REQUIRED)
 
-# The Python that tools/setup.sh prepares, for tests that are Python programs; TENON_PYTHON in the environment of a test names it too.
-set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3" CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
+# The Python that tools/setup.sh prepares, for tests that are Python programs; TENON_PYTHON in the
+# environment of a test names it too.
+set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3"
+  CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
 set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 
 # The labels, and what each one holds: tools/test prints them too.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/labels.txt")
+set_property(DIRECTORY APPEND
+  PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/labels.txt")
 file(STRINGS "${PROJECT_SOURCE_DIR}/tests/labels.txt" TENON_LABELS REGEX "^[a-z]")
 list(TRANSFORM TENON_LABELS REPLACE " .*" "")
 
 # The INPUTS of a test that uses the library.
 set(TENON_ALL_BUT_DOCS . ":(exclude)docs" ":(glob,exclude)*.md")
 
-# Every test is started by this program, which records the circumstances of one that fails or hangs in <build>/failures.
+# Every test is started by this program, which records the circumstances of one that fails or hangs
+# in <build>/failures.
 add_executable(tenon_record "${PROJECT_SOURCE_DIR}/tests/support/record.c")
-target_compile_definitions(tenon_record PRIVATE TENON_RECORD_STATE="${PROJECT_SOURCE_DIR}/tests/support/record_state.py")
+target_compile_definitions(tenon_record
+  PRIVATE TENON_RECORD_STATE="${PROJECT_SOURCE_DIR}/tests/support/record_state.py")
 set_target_properties(tenon_record PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 target_compile_options(tenon_record PRIVATE ${TENON_WARNINGS})
 # It ends a test at the test's limit, and needs this many seconds more to record what hangs.
@@ -53,21 +63,23 @@ function(tenon_compile_test_options target)
   tenon_compile_options(${target})
   target_compile_options(${target} PRIVATE -UNDEBUG)
   if(TENON_SANITIZE)
-    # It is the library that has to be quick there; for a test's own code the optimiser takes longer than it saves.
+    # It is the library that has to be quick there; for a test's own code the optimiser takes longer
+    # than it saves.
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 
-# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the options of
-# the tests.
+# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the
+# options of the tests.
 file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
 add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
 tenon_compile_test_options(tenon_gtest_headers)
 target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else)
 target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
 tenon_precompile(tenon_gtest_headers PRIVATE
-  <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem> <fstream> <functional> <map> <memory>
-  <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector>)
+  <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem>
+  <fstream> <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string>
+  <string_view> <thread> <unordered_map> <vector>)
 
 # `archive` empty: the shared library.
 function(tenon_link_test target archive)
@@ -75,7 +87,8 @@ function(tenon_link_test target archive)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   if(archive)
     # The public headers too: what is said there is compared with what is inside.
-    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
+    target_include_directories(${target}
+      PRIVATE "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(${target} PRIVATE ${archive})
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   else()
@@ -98,9 +111,11 @@ function(tenon_leave_out variable test program)
 endfunction()
 
 function(tenon_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "LABEL;TIMEOUT" "COMMAND;INPUTS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "LABEL;TIMEOUT"
+    "COMMAND;INPUTS;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR
+      "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(TENON_TESTS_WITHOUT_THREADS AND name MATCHES "^(${TENON_TESTS_WITHOUT_THREADS})$")
     return() # tests/CMakeLists.txt says why
@@ -108,17 +123,21 @@ function(tenon_add_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
-  # ThreadSanitizer: a child of fork starts the library's thread; and its pause of a second at every exit would be most of the run.
+  # ThreadSanitizer: a child of fork starts the library's thread; and its pause of a second at every
+  # exit would be most of the run.
   set(environment
-    "TENON_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "TENON_BUILD_DIR=${PROJECT_BINARY_DIR}" "TENON_PYTHON=${TENON_PYTHON}"
-    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1" "ASAN_OPTIONS=handle_sigill=1:detect_stack_use_after_return=1:strict_string_checks=1"
-    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50" ${arg_ENVIRONMENT})
+    "TENON_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "TENON_BUILD_DIR=${PROJECT_BINARY_DIR}"
+    "TENON_PYTHON=${TENON_PYTHON}" "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+    "ASAN_OPTIONS=handle_sigill=1:detect_stack_use_after_return=1:strict_string_checks=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50"
+    ${arg_ENVIRONMENT})
 
   if(NOT arg_LABEL IN_LIST TENON_LABELS)
-    message(FATAL_ERROR "tenon_add_test(${name}): tests/labels.txt does not have the label '${arg_LABEL}'")
+    message(FATAL_ERROR
+      "tenon_add_test(${name}): tests/labels.txt does not have the label '${arg_LABEL}'")
   endif()
-  set(record "$<TARGET_FILE:tenon_record>" --timeout ${arg_TIMEOUT} --log-dir "${PROJECT_BINARY_DIR}/failures"
-    --cpu-log "${PROJECT_BINARY_DIR}/cpu.txt")
+  set(record "$<TARGET_FILE:tenon_record>" --timeout ${arg_TIMEOUT}
+    --log-dir "${PROJECT_BINARY_DIR}/failures" --cpu-log "${PROJECT_BINARY_DIR}/cpu.txt")
   if(arg_INPUTS)
     list(PREPEND arg_COMMAND "${TENON_PYTHON}" -B "${PROJECT_SOURCE_DIR}/tests/support/unchanged.py"
       --name ${name} --build-dir "${PROJECT_BINARY_DIR}" --inputs ${arg_INPUTS} --)
@@ -131,7 +150,8 @@ function(tenon_add_test name)
   set(tests ${name})
   # What another uid may do is no question of memory or threads.
   if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE)
-    add_test(NAME ${name}.unprivileged COMMAND ${record} --name ${name}.unprivileged -- "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
+    add_test(NAME ${name}.unprivileged
+      COMMAND ${record} --name ${name}.unprivileged -- "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
     list(APPEND tests ${name}.unprivileged)
   endif()
   set(labels "${arg_LABEL}")
@@ -141,7 +161,10 @@ function(tenon_add_test name)
   if(name MATCHES "^example\\..*\\.cuda_")
     list(APPEND labels cuda)
   endif()
-  if(name MATCHES "deposit|fuzz_ticket|^python\\.(multiprocessing|spawn|names)$|^storm\\.(queues|loader)$|^dropin\\.(row|reference)\\.")
+  string(CONCAT uses_queues
+    "deposit|fuzz_ticket|^python\\.(multiprocessing|spawn|names)$|^storm\\.(queues|loader)$|"
+    "^dropin\\.(row|reference)\\.")
+  if(name MATCHES "${uses_queues}")
     list(APPEND labels queue)
   endif()
   if(name MATCHES "composite|sparse")
@@ -190,7 +213,8 @@ function(tenon_use_wrapper target)
   tenon_precompile(${target} REUSE_FROM tenon_wrapper_headers)
 endfunction()
 
-add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
+add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL
+  "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
 tenon_compile_test_options(tenon_test_main)
 target_include_directories(tenon_test_main PRIVATE "${PROJECT_SOURCE_DIR}/tests")
 tenon_use_gtest(tenon_test_main)
@@ -198,7 +222,8 @@ tenon_use_gtest(tenon_test_main)
 function(tenon_add_gtest_program program)
   cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "FOLDER;MAIN" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_gtest_program(${program}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR "tenon_add_gtest_program(${program}): needs SOURCES; "
+      "does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT arg_MAIN)
     set(arg_MAIN $<TARGET_OBJECTS:tenon_test_main>)
@@ -232,30 +257,37 @@ macro(_tenon_pass_on variable)
   endif()
 endmacro()
 
-# The target tenon_tests_<label> builds the programs of a label, and not the rest: tools/test does so for the label unit.
+# The target tenon_tests_<label> builds the programs of a label, and not the rest: tools/test does
+# so for the label unit.
 function(_tenon_belongs label program)
   if(NOT TARGET tenon_tests_${label})
     add_custom_target(tenon_tests_${label})
     add_dependencies(tenon_tests_${label} tenon_record)
   endif()
   # The target of a program may come after its tests.
-  cmake_language(EVAL CODE "cmake_language(DEFER CALL add_dependencies tenon_tests_${label} ${program})")
+  cmake_language(EVAL CODE
+    "cmake_language(DEFER CALL add_dependencies tenon_tests_${label} ${program})")
 endfunction()
 
 function(tenon_add_gtest_file name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "PROGRAM;FILE;LABEL;TIMEOUT" "ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED;AS_USER" "PROGRAM;FILE;LABEL;TIMEOUT"
+    "ENVIRONMENT")
   if(NOT arg_PROGRAM OR NOT arg_FILE OR NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_gtest_file(${name}): needs PROGRAM, FILE and LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR "tenon_add_gtest_file(${name}): needs PROGRAM, FILE and LABEL; "
+      "does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   _tenon_pass_on(pass)
-  tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${arg_PROGRAM}>" "--file=${arg_FILE}" ${pass})
+  tenon_add_test(${name} LABEL ${arg_LABEL}
+    COMMAND "$<TARGET_FILE:${arg_PROGRAM}>" "--file=${arg_FILE}" ${pass})
   _tenon_belongs(${arg_LABEL} ${arg_PROGRAM})
 endfunction()
 
 function(tenon_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT;FOLDER;MAIN" "SOURCES;LIBRARIES;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT;FOLDER;MAIN"
+    "SOURCES;LIBRARIES;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; "
+      "does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   set(links)
   if(arg_INTERNAL)
@@ -263,7 +295,8 @@ function(tenon_add_gtest name)
   elseif(arg_FOLDER)
     set(links FOLDER ${arg_FOLDER})
   endif()
-  tenon_add_gtest_program(${name} SOURCES ${arg_SOURCES} ${links} MAIN "${arg_MAIN}" LIBRARIES ${arg_LIBRARIES})
+  tenon_add_gtest_program(${name} SOURCES ${arg_SOURCES} ${links} MAIN "${arg_MAIN}"
+    LIBRARIES ${arg_LIBRARIES})
   tenon_leave_out(is_left_out ${name} ${name})
   if(is_left_out)
     return()
@@ -273,16 +306,19 @@ function(tenon_add_gtest name)
   _tenon_belongs(${arg_LABEL} ${name})
 endfunction()
 
-# tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [INTERNAL] [UNPRIVILEGED <topic>...] [ENVIRONMENT <NAME=value>...]
+# tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [INTERNAL] [UNPRIVILEGED <topic>...]
+# [ENVIRONMENT <NAME=value>...]
 #                        [AS_USER <topic>...] [ALONE <topic>...])
 #
-# Every *_test.cc of the caller's folder: one program, <prefix>_tests, and a test <prefix>_<topic> for each, with that main function.
-# UNPRIVILEGED: the topics that run as another uid too. AS_USER: those that run as another uid. ALONE: those that need a program for
-# themselves.
+# Every *_test.cc of the caller's folder: one program, <prefix>_tests, and a test <prefix>_<topic>
+# for each, with that main function. UNPRIVILEGED: the topics that run as another uid too. AS_USER:
+# those that run as another uid. ALONE: those that need a program for themselves.
 function(tenon_add_gtest_folder prefix)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "LABEL;MAIN" "ENVIRONMENT;ALONE;UNPRIVILEGED;AS_USER")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "LABEL;MAIN"
+    "ENVIRONMENT;ALONE;UNPRIVILEGED;AS_USER")
   if(NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_gtest_folder(${prefix}): needs LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR
+      "tenon_add_gtest_folder(${prefix}): needs LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   file(GLOB topics CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "*_test.cc")
   list(TRANSFORM topics REPLACE "_test\\.cc$" "")
@@ -305,14 +341,16 @@ function(tenon_add_gtest_folder prefix)
     elseif(topic IN_LIST arg_AS_USER)
       list(APPEND pass AS_USER)
     endif()
-    tenon_add_gtest_file(${prefix}_${topic} PROGRAM ${prefix}_tests FILE ${topic}_test.cc LABEL ${arg_LABEL} ${pass})
+    tenon_add_gtest_file(${prefix}_${topic} PROGRAM ${prefix}_tests FILE ${topic}_test.cc
+      LABEL ${arg_LABEL} ${pass})
   endforeach()
 endfunction()
 
 function(tenon_add_c_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_c_program(${name}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR
+      "tenon_add_c_program(${name}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   set(archive)
   if(arg_INTERNAL)

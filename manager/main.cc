@@ -32,22 +32,29 @@ namespace tenon::manager {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: tenon-manager [--socket PATH [--own-folder] [--foreground]] [--directory DIR] [--linger-ms N]\n"
+    "usage: tenon-manager [--socket PATH [--own-folder] [--foreground]] [--directory DIR] "
+    "[--linger-ms N]\n"
     "       tenon-manager --keep FD\n"
     "\n"
-    "Guards names in shared memory: processes tell it which they hold, and what a dead one leaves it removes. It speaks the\n"
+    "Guards names in shared memory: processes tell it which they hold, and what a dead one leaves "
+    "it removes. It speaks the\n"
     "protocol of PyTorch's torch_shm_manager and ends when its last client has gone.\n"
     "\n"
-    "Without --socket it makes a folder and a socket where temporary files are, prints the socket's path on stdout and stays a\n"
+    "Without --socket it makes a folder and a socket where temporary files are, prints the "
+    "socket's path on stdout and stays a\n"
     "child of who started it: as PyTorch starts its own manager.\n"
     "\n"
-    "  --socket PATH     listen there, print PATH and go to the background; if a manager serves PATH already, print it and end\n"
-    "  --own-folder      make the socket's folder if there is none (mode 0700), and remove it at the end\n"
+    "  --socket PATH     listen there, print PATH and go to the background; if a manager serves "
+    "PATH already, print it and end\n"
+    "  --own-folder      make the socket's folder if there is none (mode 0700), and remove it at "
+    "the end\n"
     "  --foreground      stay a child of who started it\n"
     "  --directory DIR   where the names are (default: /dev/shm)\n"
-    "  --linger-ms N     wait so long for another client when the last has gone (default: 500; four times as long while a\n"
+    "  --linger-ms N     wait so long for another client when the last has gone (default: 500; "
+    "four times as long while a\n"
     "                    message may be on its way)\n"
-    "  --keep FD         serve the deposited messages of a process that ends; the library starts this, with what FD lists\n"
+    "  --keep FD         serve the deposited messages of a process that ends; the library starts "
+    "this, with what FD lists\n"
     "  --help, --version\n";
 
 struct Options {
@@ -67,7 +74,8 @@ struct Ask {
 std::optional<int64_t> parse_number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 86'400'000) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 86'400'000)
+    return std::nullopt;
   return value;
 }
 
@@ -98,14 +106,16 @@ Ask parse(int count, char** words) {
         if (const auto number = parse_number(optarg)) {
           ask.options.linger_ms = *number;
         } else {
-          return refuse(std::string("--linger-ms takes a number of milliseconds, not '") + optarg + "'");
+          return refuse(std::string("--linger-ms takes a number of milliseconds, not '") + optarg +
+                        "'");
         }
         break;
       case 'k':
         if (const auto number = parse_number(optarg); number && *number > STDERR_FILENO) {
           ask.options.plan = static_cast<int>(*number);
         } else {
-          return refuse(std::string("--keep takes the number of an fd over 2, not '") + optarg + "'");
+          return refuse(std::string("--keep takes the number of an fd over 2, not '") + optarg +
+                        "'");
         }
         break;
       case 'h': std::fputs(kUsage, stdout); return {{}, 0};
@@ -116,7 +126,8 @@ Ask parse(int count, char** words) {
   if (optind < count) return refuse(std::string("what is '") + words[optind] + "'?");
   if (ask.options.socket.empty() && (ask.options.own_folder || ask.options.foreground))
     return refuse("--own-folder and --foreground go with --socket");
-  if (ask.options.plan && !ask.options.socket.empty()) return refuse("--keep and --socket do not go together");
+  if (ask.options.plan && !ask.options.socket.empty())
+    return refuse("--keep and --socket do not go together");
   return ask;
 }
 
@@ -135,7 +146,8 @@ Status serve(const Options& options) {
   os::raise_fd_limit();
   ::umask(077);
   const bool like_torch = options.socket.empty();
-  Result<std::unique_ptr<Place>> taken = like_torch ? Place::make() : Place::take(options.socket, options.own_folder);
+  Result<std::unique_ptr<Place>> taken =
+      like_torch ? Place::make() : Place::take(options.socket, options.own_folder);
   if (!taken.is_ok()) return std::move(taken).status();
   const std::unique_ptr<Place> place = std::move(taken).value();
   if (place == nullptr) return os::print_line(options.socket);
@@ -149,9 +161,12 @@ Status serve(const Options& options) {
   const auto run = [&]() -> Status {
     TENON_ASSIGN(const std::unique_ptr<Objects> objects, Objects::open(options.directory, {}));
     TENON_ASSIGN(os::Fd signals, os::ending_signals());
-    if (::chdir(place->folder().c_str()) != 0) return errno_status(errno, "entering " + place->folder());
-    const ServerOptions server_options{.linger_ns = options.linger_ms * 1'000'000, .starter = starter};
-    TENON_ASSIGN(const std::unique_ptr<Server> server, Server::create(place.get(), objects.get(), std::move(signals), server_options));
+    if (::chdir(place->folder().c_str()) != 0)
+      return errno_status(errno, "entering " + place->folder());
+    const ServerOptions server_options{.linger_ns = options.linger_ms * 1'000'000,
+                                       .starter = starter};
+    TENON_ASSIGN(const std::unique_ptr<Server> server,
+                 Server::create(place.get(), objects.get(), std::move(signals), server_options));
     TENON_ASSIGN(os::Fd null, os::open_null());
     TENON_TRY(confine_to(*place, options));
     TENON_TRY(os::print_line(place->socket()));

@@ -33,7 +33,8 @@ Result<std::unique_ptr<Objects>> Objects::open(const std::string& directory, con
   TENON_ASSIGN(os::Fd fd, os::open_directory(directory));
   std::unique_ptr<Objects> objects(new Objects(std::move(fd), directory, bounds));
   Result<os::DirectoryWatch> watch = os::DirectoryWatch::create();
-  if (watch.is_ok() && watch.value().add(directory, true).is_ok()) objects->watch_ = std::move(watch).value();
+  if (watch.is_ok() && watch.value().add(directory, true).is_ok())
+    objects->watch_ = std::move(watch).value();
   objects->take_spare();
   return objects;
 }
@@ -45,12 +46,14 @@ void Objects::take_spare() {
 
 Objects::Names* Objects::names_of(SenderId sender) noexcept {
   if (const auto place = senders_.find(sender); place != senders_.end()) return &place->second;
-  const auto ended = std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.first == sender; });
+  const auto ended = std::find_if(ended_.begin(), ended_.end(),
+                                  [&](const auto& one) { return one.first == sender; });
   return ended == ended_.end() ? nullptr : &ended->second;
 }
 
 Objects::Part* Objects::part_of(Entry* entry, SenderId sender) noexcept {
-  const auto place = std::find_if(entry->parts.begin(), entry->parts.end(), [&](const Part& part) { return part.sender == sender; });
+  const auto place = std::find_if(entry->parts.begin(), entry->parts.end(),
+                                  [&](const Part& part) { return part.sender == sender; });
   return place == entry->parts.end() ? nullptr : &*place;
 }
 
@@ -151,7 +154,8 @@ void Objects::subtract(SenderId sender, const std::string& leaf) {
   Entry* entry = place->second.get();
   Part* part = part_of(entry, sender);
   if (part == nullptr) {
-    // A child of fork lets go of what its parent registered. That it did keeps the sums right as long as the entry lives.
+    // A child of fork lets go of what its parent registered. That it did keeps the sums right as
+    // long as the entry lives.
     if (senders_[sender].size() >= bounds_.names_per_sender) return;
     senders_[sender].insert(entry);
     entry->parts.push_back({sender, 0, 0, 0});
@@ -220,7 +224,9 @@ void Objects::work(size_t most, int64_t now_ns) {
   }
 }
 
-int64_t Objects::next_due_ns() const noexcept { return timers_.empty() ? INT64_MAX : timers_.begin()->first; }
+int64_t Objects::next_due_ns() const noexcept {
+  return timers_.empty() ? INT64_MAX : timers_.begin()->first;
+}
 
 void Objects::look(Entry* entry, int64_t now_ns) {
   int64_t later_ns = 0;
@@ -241,12 +247,15 @@ void Objects::look(Entry* entry, int64_t now_ns) {
     case Found::kHeld:
     case Found::kMessage: break;
   }
-  if (closing_ && (found != Found::kHeld || (entry->waits >= kClosingTries && !waits_for_holders_))) {
+  if (closing_ &&
+      (found != Found::kHeld || (entry->waits >= kClosingTries && !waits_for_holders_))) {
     erase(entry);
     return;
   }
-  // Somebody whom we do not know holds it, or will: the watch tells when that changes. Should it miss it, so does time.
-  const bool by_strangers = std::none_of(entry->parts.begin(), entry->parts.end(), [](const Part& part) { return part.net > 0; });
+  // Somebody whom we do not know holds it, or will: the watch tells when that changes. Should it
+  // miss it, so does time.
+  const bool by_strangers = std::none_of(entry->parts.begin(), entry->parts.end(),
+                                         [](const Part& part) { return part.net > 0; });
   const int64_t slowest = closing_ ? kSoonNs : watch_ ? kSlowestWatchedNs : kSlowestBlindNs;
   const int64_t pause = std::min<int64_t>(kSoonNs << std::min<int>(entry->waits, 16), slowest);
   if (entry->waits < UINT8_MAX) ++entry->waits;
@@ -288,7 +297,8 @@ Objects::Found Objects::examine(Entry* entry, int64_t* later_ns) {
   return Found::kHeld;
 }
 
-// Closing `fd` ends the lease. Without leases (alone false) only the count is left to go by, and it must be 0 by all accounts.
+// Closing `fd` ends the lease. Without leases (alone false) only the count is left to go by, and it
+// must be 0 by all accounts.
 Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_ns) {
   Result<share::FilenameHead> read = share::read_head(fd);
   const share::FilenameHead head = read.is_ok() ? read.value() : share::FilenameHead{};
@@ -297,7 +307,8 @@ Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_n
   const int64_t now_real_ns = os::real_time_ns();
   for (const Part& part : entry->parts) {
     left_behind += std::min(part.net, 0);
-    if (part.net > 0) youngest_ns = std::min(youngest_ns, std::max<int64_t>(now_real_ns - part.added_ns, 0));
+    if (part.net > 0)
+      youngest_ns = std::min(youngest_ns, std::max<int64_t>(now_real_ns - part.added_ns, 0));
   }
   const int64_t in_flight = int64_t{head.count} - left_behind;
   if (!alone && (in_flight > 0 || youngest_ns != INT64_MAX)) return Found::kHeld;
@@ -319,7 +330,8 @@ Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_n
 
 bool Objects::remove(const Entry& entry) noexcept {
   Result<os::NameInfo> named = os::look_at_name(directory_.get(), entry.leaf);
-  if (!named.is_ok() || named.value().inode != entry.inode || named.value().device != entry.device) return true;
+  if (!named.is_ok() || named.value().inode != entry.inode || named.value().device != entry.device)
+    return true;
   return os::unlink_name(directory_.get(), entry.leaf).is_ok();
 }
 

@@ -21,7 +21,8 @@
 
 namespace tenon::manager {
 
-// One process that sends messages, or, where the kernel does not name it, one connection. Never used again for another.
+// One process that sends messages, or, where the kernel does not name it, one connection. Never
+// used again for another.
 using SenderId = uint64_t;
 
 struct Bounds {
@@ -29,12 +30,14 @@ struct Bounds {
   size_t names_per_sender = 200'000;
 };
 
-// A name is looked at when something happened to it: a sender let go of it or ended, or the directory's watch told. Looks wait in a queue,
-// so that a sender with many names does not keep the others waiting.
+// A name is looked at when something happened to it: a sender let go of it or ended, or the
+// directory's watch told. Looks wait in a queue, so that a sender with many names does not keep the
+// others waiting.
 //
-// The file's count is what its openers and senders of messages made of it. A sender that ended without a word left its part in it, which is
-// known here: as many as it had registered and not deallocated. What remains after that are messages in flight. So a file goes when nobody
-// holds it (the kernel's write lease says so, and keeps openers out meanwhile) and nothing remains.
+// The file's count is what its openers and senders of messages made of it. A sender that ended
+// without a word left its part in it, which is known here: as many as it had registered and not
+// deallocated. What remains after that are messages in flight. So a file goes when nobody holds it
+// (the kernel's write lease says so, and keeps openers out meanwhile) and nothing remains.
 class Objects {
  public:
   static Result<std::unique_ptr<Objects>> open(const std::string& directory, const Bounds& bounds);
@@ -56,9 +59,11 @@ class Objects {
   bool has_messages() const noexcept { return messages_ > 0; }
   size_t size() const noexcept { return entries_.size(); }
 
-  // Look at all for the last time: what nobody holds goes, messages or not. `close` false: they are looked at as ever again.
+  // Look at all for the last time: what nobody holds goes, messages or not. `close` false: they are
+  // looked at as ever again.
   void close(bool close);
-  // While `wait` is true, the last look waits until a held name is let go of, because its holder is about to end.
+  // While `wait` is true, the last look waits until a held name is let go of, because its holder is
+  // about to end.
   void wait_for_holders(bool wait) noexcept { waits_for_holders_ = wait; }
   // Before an end that somebody asked for: what is dead goes, the rest stays.
   void settle();
@@ -66,8 +71,9 @@ class Objects {
  private:
   struct Part {
     SenderId sender = 0;
-    int32_t net = 0;       // registered less deallocated
-    int32_t unproven = 0;  // of those, registered when there was no such file, by a sender that was not going to make it
+    int32_t net = 0;  // registered less deallocated
+    // Of those, registered when there was no such file, by a sender that was not going to make it.
+    int32_t unproven = 0;
     int64_t added_ns = 0;  // the last time
   };
   struct Entry {

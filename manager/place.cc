@@ -35,11 +35,14 @@ std::string temporary_folder() {
 // could replace the socket that clients connect to.
 Status check_own_folder(const std::string& folder) {
   struct stat info{};
-  if (::lstat(folder.c_str(), &info) != 0) return errno_status(errno, "looking at " + folder).with("path", folder);
+  if (::lstat(folder.c_str(), &info) != 0)
+    return errno_status(errno, "looking at " + folder).with("path", folder);
   if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
-  return Status(Code::kPermission, format("%s is no directory of user %u alone: it belongs to user %u and has mode 0%o; remove it, or "
-                                          "name another one by TENON_MANAGER_FOLDER",
-                                          folder.c_str(), ::geteuid(), info.st_uid, info.st_mode & 07777U))
+  return Status(Code::kPermission,
+                format("%s is no directory of user %u alone: it belongs to user %u and has mode "
+                       "0%o; remove it, or "
+                       "name another one by TENON_MANAGER_FOLDER",
+                       folder.c_str(), ::geteuid(), info.st_uid, info.st_mode & 07777U))
       .with("path", folder);
 }
 
@@ -52,7 +55,9 @@ bool is_served(const std::string& socket) {
 }  // namespace
 
 Place::Place(std::string socket, bool own_folder)
-    : socket_(std::move(socket)), folder_(socket_.substr(0, socket_.rfind('/'))), own_folder_(own_folder) {
+    : socket_(std::move(socket)),
+      folder_(socket_.substr(0, socket_.rfind('/'))),
+      own_folder_(own_folder) {
   if (folder_.empty()) folder_ = "/";
 }
 
@@ -62,7 +67,8 @@ std::string Place::parent() const {
 }
 
 Status Place::listen() {
-  TENON_ASSIGN(listener_, os::listen_local(os::SocketKind::kStream, socket_, 0600, static_cast<gid_t>(-1)));
+  TENON_ASSIGN(listener_,
+               os::listen_local(os::SocketKind::kStream, socket_, 0600, static_cast<gid_t>(-1)));
   return os::tell_senders(listener_.get());
 }
 
@@ -71,8 +77,10 @@ Result<std::unique_ptr<Place>> Place::make() {
   constexpr const char* kLeaf = "/manager.sock";
   const std::string folder = temporary_folder() + kPrefix;
   // PyTorch copies the path into 108 bytes without looking.
-  const bool fits = folder.size() + 6 + std::char_traits<char>::length(kLeaf) < share::kManagerPathNbytes;
-  TENON_ASSIGN(const std::string made, os::make_private_folder(fits ? folder : std::string("/dev/shm") + kPrefix));
+  const bool fits =
+      folder.size() + 6 + std::char_traits<char>::length(kLeaf) < share::kManagerPathNbytes;
+  TENON_ASSIGN(const std::string made,
+               os::make_private_folder(fits ? folder : std::string("/dev/shm") + kPrefix));
   std::unique_ptr<Place> place(new Place(made + kLeaf, true));
   if (Status status = place->listen(); !status.is_ok()) {
     ::rmdir(made.c_str());
@@ -93,15 +101,16 @@ Result<bool> Place::take_lock() {
     }
     lock_ = os::Fd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.is_open()) {
-      if (errno == ENOENT && own_folder_) continue;  // the manager before us just took the folder away
+      // The manager before us just took the folder away.
+      if (errno == ENOENT && own_folder_) continue;
       return errno_status(errno, "opening " + lock_path()).with("path", lock_path());
     }
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
       // Its name may be gone by now, or another file's: then another one's lock is the lock.
       struct stat here{};
       struct stat named{};
-      if (::fstat(lock_.get(), &here) == 0 && ::lstat(lock_path().c_str(), &named) == 0 && here.st_ino == named.st_ino &&
-          here.st_dev == named.st_dev) {
+      if (::fstat(lock_.get(), &here) == 0 && ::lstat(lock_path().c_str(), &named) == 0 &&
+          here.st_ino == named.st_ino && here.st_dev == named.st_dev) {
         return true;
       }
       continue;
@@ -109,12 +118,15 @@ Result<bool> Place::take_lock() {
     if (is_served(socket_)) return false;
     std::this_thread::sleep_for(kPause);  // one that starts or ends
   }
-  return Status(Code::kTimeout, format("another manager holds %s and does not listen", lock_path().c_str())).with("path", lock_path());
+  return Status(Code::kTimeout,
+                format("another manager holds %s and does not listen", lock_path().c_str()))
+      .with("path", lock_path());
 }
 
 Result<std::unique_ptr<Place>> Place::take(const std::string& socket, bool own_folder) {
   if (socket.size() < 2 || socket.front() != '/' || socket.back() == '/')
-    return Status(Code::kInvalidArgument, format("%s is no absolute path", socket.c_str())).with("path", socket);
+    return Status(Code::kInvalidArgument, format("%s is no absolute path", socket.c_str()))
+        .with("path", socket);
   std::unique_ptr<Place> place(new Place(socket, own_folder));
   TENON_ASSIGN(const bool locked, place->take_lock());
   if (!locked) return std::unique_ptr<Place>();

@@ -1,4 +1,5 @@
-// Where the manager listens: a folder, a socket in it, and a lock that says who may put the socket there.
+// Where the manager listens: a folder, a socket in it, and a lock that says who may put the socket
+// there.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,11 @@ namespace tenon::manager {
 
 class Place {
  public:
-  // As PyTorch's manager does it: a new folder where temporary files are, with a socket whose path PyTorch has room for.
+  // As PyTorch's manager does it: a new folder where temporary files are, with a socket whose path
+  // PyTorch has room for.
   static Result<std::unique_ptr<Place>> make();
-  // A socket of this path. Null if another manager serves it. `own_folder`: the folder is made if need be, and goes with the manager.
+  // A socket of this path. Null if another manager serves it. `own_folder`: the folder is made if
+  // need be, and goes with the manager.
   static Result<std::unique_ptr<Place>> take(const std::string& socket, bool own_folder);
 
   const std::string& socket() const noexcept { return socket_; }
@@ -23,8 +26,9 @@ class Place {
   bool owns_folder() const noexcept { return own_folder_; }
   int listener() const noexcept { return listener_.get(); }
 
-  // Take the socket's path away so that nobody new can come, and give it back. What waits in the socket's queue stays there.
-  // Lets the kernel name this process, and not the one that began to listen, to those who connect.
+  // Take the socket's path away so that nobody new can come, and give it back. What waits in the
+  // socket's queue stays there. Lets the kernel name this process, and not the one that began to
+  // listen, to those who connect.
   void renew() noexcept;
   bool hide() noexcept;
   bool show() noexcept;
@@ -41,7 +45,8 @@ class Place {
   std::string socket_;
   std::string folder_;
   bool own_folder_;
-  os::Fd lock_;  // held as long as this manager lives: the kernel tells the next one when it is free
+  // Held as long as this manager lives: the kernel tells the next one when it is free.
+  os::Fd lock_;
   os::Fd listener_;
 };
 

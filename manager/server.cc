@@ -35,10 +35,12 @@ constexpr size_t kTurnNbytes = kMessagesPerTurn * share::kManagerMessageNbytes;
 constexpr size_t kLooksPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kEventsPerTurn = 64;
-// Answers for which a client leaves no room, before nothing more is read from it. PyTorch reads each before it asks again.
+// Answers for which a client leaves no room, before nothing more is read from it. PyTorch reads
+// each before it asks again.
 constexpr size_t kUnsentMost = 64 * share::kManagerReply.size();
 constexpr int64_t kNoFdPauseNs = 100 * kMillisecondNs;
-// While a message may be on its way to somebody who is no client yet, as long as PyTorch's manager waits: four times the usual.
+// While a message may be on its way to somebody who is no client yet, as long as PyTorch's manager
+// waits: four times the usual.
 constexpr int64_t kMessageLingerFactor = 4;
 constexpr int64_t kFirstClientNs = 10'000 * kMillisecondNs;
 constexpr int64_t kClosingMostNs = 5'000 * kMillisecondNs;
@@ -52,7 +54,8 @@ bool is_readable(int fd) noexcept {
 
 }  // namespace
 
-Server::Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options, os::Poller poller) noexcept
+Server::Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options,
+               os::Poller poller) noexcept
     : place_(place),
       objects_(objects),
       signals_(std::move(ending_signals)),
@@ -60,9 +63,12 @@ Server::Server(Place* place, Objects* objects, os::Fd ending_signals, const Serv
       poller_(std::move(poller)),
       next_key_(kFirstClientKey) {}
 
-Result<std::unique_ptr<Server>> Server::create(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options) {
+Result<std::unique_ptr<Server>> Server::create(Place* place, Objects* objects,
+                                               os::Fd ending_signals,
+                                               const ServerOptions& options) {
   TENON_ASSIGN(os::Poller poller, os::Poller::create());
-  std::unique_ptr<Server> server(new Server(place, objects, std::move(ending_signals), options, std::move(poller)));
+  std::unique_ptr<Server> server(
+      new Server(place, objects, std::move(ending_signals), options, std::move(poller)));
   TENON_TRY(server->listen_to_all());
   return server;
 }
@@ -70,7 +76,8 @@ Result<std::unique_ptr<Server>> Server::create(Place* place, Objects* objects, o
 Status Server::listen_to_all() {
   TENON_TRY(poller_.add(place_->listener(), kListenerKey, true, false));
   TENON_TRY(poller_.add(signals_.get(), kSignalsKey, true, false));
-  if (objects_->watch_fd() >= 0) TENON_TRY(poller_.add(objects_->watch_fd(), kWatchKey, true, false));
+  if (objects_->watch_fd() >= 0)
+    TENON_TRY(poller_.add(objects_->watch_fd(), kWatchKey, true, false));
   starter_ = os::open_pidfd(options_.starter);
   if (starter_.is_open()) TENON_TRY(poller_.add(starter_.get(), kStarterKey, true, false));
   quiet_since_ns_ = os::monotonic_ns();
@@ -99,18 +106,20 @@ int64_t Server::timeout_ns(int64_t now_ns) const noexcept {
   if (closing_since_ns_ != 0) {
     next_ns = std::min(next_ns, closing_since_ns_ + kClosingMostNs);
   } else if (quiet_since_ns_ != 0) {
-    const int64_t linger_ns = objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
+    const int64_t linger_ns =
+        objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
     next_ns = std::min(next_ns, quiet_since_ns_ + (met_client_ ? linger_ns : kFirstClientNs));
   }
   return next_ns == INT64_MAX ? -1 : std::max<int64_t>(next_ns - now_ns, 0);
 }
 
-// The names are settled first, in turns in which a new client is still welcome. Then the socket's path goes, and only if nobody came
-// before that is it the end.
+// The names are settled first, in turns in which a new client is still welcome. Then the socket's
+// path goes, and only if nobody came before that is it the end.
 bool Server::is_over(int64_t now_ns) {
   if (quiet_since_ns_ == 0) return false;
   if (closing_since_ns_ == 0) {
-    const int64_t linger_ns = objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
+    const int64_t linger_ns =
+        objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
     if (now_ns - quiet_since_ns_ < (met_client_ ? linger_ns : kFirstClientNs)) return false;
     closing_since_ns_ = now_ns;
     objects_->close(true);
@@ -172,7 +181,8 @@ void Server::accept_clients() {
     Client& client = clients_[key];
     client.socket = std::move(socket);
     client.key = key;
-    static_cast<void>(meet(&client, peer.value().pid));  // so that what it sends and does not live to see read is known for its own
+    // So that what it sends and does not live to see read is known for its own.
+    static_cast<void>(meet(&client, peer.value().pid));
     met_client_ = true;
     quiet_since_ns_ = 0;
     closing_since_ns_ = 0;
@@ -206,20 +216,23 @@ void Server::serve(uint64_t key, const os::Poller::Event& event) {
     return;
   }
   // A hang-up counts once all that was sent before it has been read.
-  if (event.hung_up || (event.readable && client->unsent_nbytes < kUnsentMost)) static_cast<void>(read(client, kTurnNbytes));
+  if (event.hung_up || (event.readable && client->unsent_nbytes < kUnsentMost))
+    static_cast<void>(read(client, kTurnNbytes));
 }
 
 Server::Turn Server::read(Client* client, size_t most) {
   std::array<std::byte, kTurnNbytes> room;
   while (most > 0) {
-    const os::FromSender got = os::receive_from_sender(client->socket.get(), std::span(room).first(std::min(most, room.size())));
+    const os::FromSender got = os::receive_from_sender(
+        client->socket.get(), std::span(room).first(std::min(most, room.size())));
     if (got.error == EAGAIN) return Turn::kGoOn;
     if (got.nbytes == 0) {
       drop(client->key);
       return Turn::kDropped;
     }
     const SenderKey sender = meet(client, got.pid);
-    if (take(client, sender, std::span(room).first(got.nbytes)) == Turn::kDropped) return Turn::kDropped;
+    if (take(client, sender, std::span(room).first(got.nbytes)) == Turn::kDropped)
+      return Turn::kDropped;
     most -= std::min(most, got.nbytes);
   }
   return Turn::kGoOn;
@@ -243,7 +256,8 @@ Server::Turn Server::take(Client* client, SenderKey sender, std::span<const std:
   return Turn::kGoOn;
 }
 
-bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes, Client* client) {
+bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes,
+                  Client* client) {
   const std::optional<share::ManagerMessage> message = share::decode_manager_message(bytes);
   if (!message) return false;
   const std::string leaf = message->name.substr(1);
@@ -254,7 +268,8 @@ bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMes
   return objects_->add(sender, leaf, message->pid) && answer(client);
 }
 
-// Who does not read its answers is not read from: that blocks itself and costs its socket's buffers.
+// Who does not read its answers is not read from: that blocks itself and costs its socket's
+// buffers.
 bool Server::answer(Client* client) {
   if (client->is_deaf) return true;
   client->unsent_nbytes += share::kManagerReply.size();
@@ -286,7 +301,8 @@ bool Server::send_answers(Client* client) {
   return poller_.change(client->socket.get(), client->key, reads, waits).is_ok();
 }
 
-// The sender of what came from `client`. A pid of 0 is a process that the kernel cannot name here: then it is the connection that ends.
+// The sender of what came from `client`. A pid of 0 is a process that the kernel cannot name here:
+// then it is the connection that ends.
 Server::SenderKey Server::meet(Client* client, pid_t pid) {
   const SenderKey key = pid > 0 ? static_cast<SenderKey>(pid) : kNamelessBit | client->key;
   if (client->halves.contains(key)) return key;
@@ -301,16 +317,20 @@ Server::SenderKey Server::meet(Client* client, pid_t pid) {
   // It was gone before its message was read.
   if (!sender.pidfd.is_open() && errno == ESRCH) ended_.push_back(key);
   // Without an fd for it its end is told by its connections'.
-  if (sender.pidfd.is_open() && !poller_.add(sender.pidfd.get(), kProcessBit | key, true, false).is_ok()) sender.pidfd.reset();
+  if (sender.pidfd.is_open() &&
+      !poller_.add(sender.pidfd.get(), kProcessBit | key, true, false).is_ok())
+    sender.pidfd.reset();
   return key;
 }
 
-// All that it sent before it ended counts, so that is read first. No more than that: others may write to the same socket without end.
+// All that it sent before it ended counts, so that is read first. No more than that: others may
+// write to the same socket without end.
 void Server::sender_ended(SenderKey key) {
   const auto ended = [&] {
     const auto place = senders_.find(key);
     // An event of earlier in this turn may be about another process of the same number.
-    return place != senders_.end() && (!place->second.pidfd.is_open() || is_readable(place->second.pidfd.get()));
+    return place != senders_.end() &&
+           (!place->second.pidfd.is_open() || is_readable(place->second.pidfd.get()));
   };
   if (!ended()) return;
   accept_clients();
@@ -326,7 +346,8 @@ void Server::sender_ended(SenderKey key) {
 void Server::forget(SenderKey key) {
   const auto place = senders_.find(key);
   for (const uint64_t client_key : place->second.clients) {
-    if (const auto client = clients_.find(client_key); client != clients_.end()) client->second.halves.erase(key);
+    if (const auto client = clients_.find(client_key); client != clients_.end())
+      client->second.halves.erase(key);
   }
   if (place->second.pidfd.is_open()) poller_.remove(place->second.pidfd.get());
   objects_->end_of(place->second.id);

@@ -29,7 +29,9 @@ struct ServerOptions {
 class Server {
  public:
   // All are borrowed.
-  static Result<std::unique_ptr<Server>> create(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options);
+  static Result<std::unique_ptr<Server>> create(Place* place, Objects* objects,
+                                                os::Fd ending_signals,
+                                                const ServerOptions& options);
   // Until the last client has gone, or a signal came. The place is not listened on any more then.
   void run();
 
@@ -56,7 +58,8 @@ class Server {
   };
   enum class Turn { kGoOn, kDropped };
 
-  Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options, os::Poller poller) noexcept;
+  Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options,
+         os::Poller poller) noexcept;
   Status listen_to_all();
   void accept_clients();
   void pause_accepting(bool pause);
@@ -66,7 +69,8 @@ class Server {
   // At most `most` bytes, and fewer only if there are no more.
   Turn read(Client* client, size_t most);
   Turn take(Client* client, SenderKey sender, std::span<const std::byte> bytes);
-  bool obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes, Client* client);
+  bool obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes,
+            Client* client);
   bool answer(Client* client);
   bool send_answers(Client* client);
   SenderKey meet(Client* client, pid_t pid);
@@ -87,7 +91,8 @@ class Server {
   std::unordered_map<uint64_t, Client> clients_;
   std::unordered_map<SenderKey, Sender, KeyedHash> senders_;
   std::vector<SenderKey> ended_;  // found so while something else was done
-  // The pidfds of processes that have hung up and not ended. A process that ends closes its connection first and its files later.
+  // The pidfds of processes that have hung up and not ended. A process that ends closes its
+  // connection first and its files later.
   std::unordered_map<SenderKey, os::Fd, KeyedHash> leaving_;
   uint64_t next_key_;
   SenderId next_sender_ = 1;

@@ -45,7 +45,8 @@ inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
   }
   *fd = -1;
   if (done != static_cast<ssize_t>(nbytes)) return false;
-  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr) std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
+  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr)
+    std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
   return true;
 }
 

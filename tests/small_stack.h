@@ -11,7 +11,8 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr size_t kStackNbytes = size_t{16} << 20;
 #elif defined(__has_feature)
-inline constexpr size_t kStackNbytes = size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
+inline constexpr size_t kStackNbytes =
+    size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
 #else
 inline constexpr size_t kStackNbytes = size_t{2} << 20;
 #endif
@@ -25,7 +26,8 @@ inline void on_small_stack(const std::function<void()>& work) {
     (*static_cast<const std::function<void()>*>(argument))();
     return nullptr;
   };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)),
+            0);
   pthread_join(thread, nullptr);
   pthread_attr_destroy(&attributes);
 }

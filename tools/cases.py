@@ -3,10 +3,10 @@
 
 usage: tools/cases.py [FOLDER] [NAME...]
 
-FOLDER is where the cases lie (../shared/cases beside the checkout, by default). NAME chooses cases by
-a part of their names. The Python that runs this script must be able to import tenon, and the program
-`tenon` must be on the PATH. A case that imports torch runs with the Python that TENON_TORCH_NEWEST
-names, or is left out.
+FOLDER is where the cases lie (../shared/cases beside the checkout, by default). NAME chooses cases
+by a part of their names. The Python that runs this script must be able to import tenon, and the
+program `tenon` must be on the PATH. A case that imports torch runs with the Python that
+TENON_TORCH_NEWEST names, or is left out.
 
 Each case has a limit of time and a rule about what it prints. Exit status: 0 if every case that ran
 prints what is wanted, 1 if one does not, 2 if nothing could be run.
@@ -55,35 +55,81 @@ CASES = [
     Case("07_verify_of_lost_weights.sh", has=["ConstantMKLDNNTensor"], lacks=["good", "or newer"]),
     Case("11_extra_file_names.sh", has=["warning|skipped|extra"], lacks=["CORRUPT", "Error"]),
     Case("12_requires_grad_lost.py", has=["array: True", "load: True"], lacks=["False"]),
-    Case("13_import_from_pipe.sh", has=["standard input: good", "modules"], lacks=["Error", "usage", "cannot", "not a regular file"]),
+    Case(
+        "13_import_from_pipe.sh",
+        has=["standard input: good", "modules"],
+        lacks=["Error", "usage", "cannot", "not a regular file"],
+    ),
     Case(
         "14_messages_of_verify.sh",
         has=["flatbuffer", "LFS", "html|web page", "gzip"],
         lacks=["its end is missing"],
     ),
-    Case("21_module_with_state.py", has=["__getstate__|__setstate__"], lacks=["import_module.*line"]),
-    Case("attacks/a01_forgotten_flood.py", ["42000", "30000"], 60, has=[r"\d\.\d s$"], lacks=[r"after \d\d+\.\d s"]),
+    Case(
+        "21_module_with_state.py", has=["__getstate__|__setstate__"], lacks=["import_module.*line"]
+    ),
+    Case(
+        "attacks/a01_forgotten_flood.py",
+        ["42000", "30000"],
+        60,
+        has=[r"\d\.\d s$"],
+        lacks=[r"after \d\d+\.\d s"],
+    ),
     Case(
         "attacks/a03_address_space.py",
         seconds=60,
         has=["mmap of .* still works", "a thread can be started", "victim can allocate"],
         lacks=["fails", "cannot start"],
     ),
-    Case("attacks/a08_lease_hang.py", ["memfd"], 10, has=["holds a file lease"], lacks=[r"^\d\d+\.\d s"]),
-    Case("attacks/a08_lease_hang.py", ["shm"], 10, has=["holds a file lease"], lacks=[r"^\d\d+\.\d s"]),
-    Case("attacks/a09_zero_nonce.py", has=[r"\[7\. 7\. 7\. 7\.\]|permission|denied"], lacks=[r"now \[42"]),
+    Case(
+        "attacks/a08_lease_hang.py",
+        ["memfd"],
+        10,
+        has=["holds a file lease"],
+        lacks=[r"^\d\d+\.\d s"],
+    ),
+    Case(
+        "attacks/a08_lease_hang.py",
+        ["shm"],
+        10,
+        has=["holds a file lease"],
+        lacks=[r"^\d\d+\.\d s"],
+    ),
+    Case(
+        "attacks/a09_zero_nonce.py",
+        has=[r"\[7\. 7\. 7\. 7\.\]|permission|denied"],
+        lacks=[r"now \[42"],
+    ),
     Case("attacks/a11_name_clients.py", seconds=40, has=["in 0 of"]),
     Case("attacks/a13_tuple.py", ["20"], 10, has=["CPU: "], lacks=[r": \d{2,}\.\d+ s CPU"]),
     Case("attacks/a13_tuple.py", ["200"], 10, has=["CPU: "], lacks=[r": \d{2,}\.\d+ s CPU"]),
-    Case("attacks/a14_type_equals.py", ["1000", "250", "60"], 20, has=["CPU: "], lacks=[r" \d{2,}\.\d+ s CPU"]),
-    Case("attacks/a17_paths.py", ["15", "4000"], 20, has=[r"peak \d+ MiB"], lacks=[r"peak \d{4,} MiB"]),
+    Case(
+        "attacks/a14_type_equals.py",
+        ["1000", "250", "60"],
+        20,
+        has=["CPU: "],
+        lacks=[r" \d{2,}\.\d+ s CPU"],
+    ),
+    Case(
+        "attacks/a17_paths.py",
+        ["15", "4000"],
+        20,
+        has=[r"peak \d+ MiB"],
+        lacks=[r"peak \d{4,} MiB"],
+    ),
 ]
 
 
 def in_memory_cgroup(limit: int, command: list[str]) -> tuple[list[str], Path | None]:
-    """The command, started inside a memory cgroup of `limit` bytes. None if this process cannot make one."""
+    """The command, started inside a memory cgroup of `limit` bytes.
+
+    None if this process cannot make one.
+    """
     name = f"tenon-case-{os.getpid()}"
-    for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+    for root, file in (
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ("/sys/fs/cgroup", "memory.max"),
+    ):
         folder = Path(root) / name
         try:
             folder.mkdir()
@@ -135,8 +181,12 @@ def run(case: Case, folder: Path) -> tuple[str, str]:
             group.rmdir()
     printed = f"{done.stdout.strip()}\n({time.monotonic() - begin:.1f} s)"
     assert case.has, f"{case.name} has no rule that its own failure would break"
-    wrong = [f"wanted: {rule}" for rule in case.has if not re.search(rule, done.stdout, re.M | re.I)]
-    wrong += [f"not wanted: {rule}" for rule in case.lacks if re.search(rule, done.stdout, re.M | re.I)]
+    wrong = [
+        f"wanted: {rule}" for rule in case.has if not re.search(rule, done.stdout, re.M | re.I)
+    ]
+    wrong += [
+        f"not wanted: {rule}" for rule in case.lacks if re.search(rule, done.stdout, re.M | re.I)
+    ]
     if done.returncode < 0:
         wrong.append(f"ended by signal {-done.returncode}")
     return ("WRONG" if wrong else "ok"), "\n".join([printed, *wrong])
@@ -146,7 +196,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     default = Path(__file__).resolve().parents[2] / "shared" / "cases"
     parser.add_argument("folder", nargs="?", type=Path, default=default, help=f"default: {default}")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only cases with this in their names")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only cases with this in their names"
+    )
     options = parser.parse_args()
     if not options.folder.is_dir():
         print(f"cases.py: {options.folder} is no folder: name the one in which the cases lie")

@@ -1,4 +1,5 @@
-"""Lends the weights of a real model once, to a C program, to Python and to PyTorch, and shows what that cost.
+"""Lends the weights of a real model once, to a C program, to Python and to PyTorch, and shows what
+that cost.
 
 tools/demo runs this program once everything is built. The program exits with 1 if a promise that it
 prints does not hold.
@@ -46,12 +47,16 @@ def check(holds: bool, promise: str) -> None:
 def model_file() -> Path:
     spec = importlib.util.find_spec("silero_vad")
     if spec is None or not spec.submodule_search_locations:
-        raise Failure("the PyPI package silero-vad is not installed: run tools/demo, not tools/demo.py")
+        raise Failure(
+            "the PyPI package silero-vad is not installed: run tools/demo, not tools/demo.py"
+        )
     return Path(spec.submodule_search_locations[0]) / MODEL
 
 
 def load(path: Path) -> dict[str, tenon.Tensor]:
-    """All weights of the file in one storage: the one copy that there is, from the file into memory that can be lent."""
+    """All weights of the file in one storage: the one copy that there is, from the file into memory
+    that can be lent.
+    """
     from safetensors import safe_open
 
     arrays: dict[str, Any] = {}
@@ -67,7 +72,9 @@ def load(path: Path) -> dict[str, tenon.Tensor]:
     weights = {}
     for name, array in arrays.items():
         storage.write(array.tobytes(), places[name])
-        weights[name] = tenon.Tensor.over(storage, array.shape, array.dtype, offset=places[name] // array.itemsize)
+        weights[name] = tenon.Tensor.over(
+            storage, array.shape, array.dtype, offset=places[name] // array.itemsize
+        )
     return weights
 
 
@@ -107,10 +114,14 @@ class Borrower:
 
 
 def segment_memory(pid: int) -> tuple[int, int]:
-    """Resident and proportional KiB that a process has of Tenon's segments, as the kernel counts them."""
+    """Resident and proportional KiB that a process has of Tenon's segments, as the kernel counts
+    them.
+    """
     resident = proportional = 0
     inside = False
-    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in (
+        Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
+    ):
         first, _, rest = line.partition(" ")
         if not first.endswith(":"):
             inside = "/memfd:tenon-" in rest
@@ -122,7 +133,12 @@ def segment_memory(pid: int) -> tuple[int, int]:
 
 
 def has_torch(python: str) -> str | None:
-    found = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [python, "-c", "import torch; print(torch.__version__)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return found.stdout.strip() if found.returncode == 0 else None
 
 
@@ -158,7 +174,9 @@ def open_fds() -> int:
 
 
 def maker_of(path: Path) -> int:
-    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, a socket tells who listens. 0: unknown."""
+    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, a
+    socket tells who listens. 0: unknown.
+    """
     if path.name.startswith("torch_"):
         pid = path.name.split("_")[1]
         return int(pid) if pid.isdecimal() else 0
@@ -166,7 +184,11 @@ def maker_of(path: Path) -> int:
         if path.is_socket():
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
                 probe.connect(str(path))
-                return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+                return int(
+                    struct.unpack(
+                        "3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                    )[0]
+                )
         with path.open("rb") as file:
             head = file.read(64)
     except OSError:
@@ -186,7 +208,10 @@ def run(build: Path) -> None:
     first = next(iter(weights.values()))
     count, nbytes = len(weights), first.storage.nbytes
     loaded = tenon.stats().bytes_copied
-    print(f"loaded   {path.name}: {count} tensors, {nbytes:,} bytes, into one storage ({loaded:,} bytes copied, this once)")
+    print(
+        f"loaded   {path.name}: {count} tensors, {nbytes:,} bytes, into one storage ({loaded:,}"
+        " bytes copied, this once)"
+    )
 
     peers = borrowers(build)
     for peer in peers:
@@ -196,7 +221,10 @@ def run(build: Path) -> None:
     for peer in peers:
         microseconds = peer.lend(weights)
         check(int(peer.answers["bytes_copied"]) == 0, f"{peer.title} copied nothing")
-        print(f"  {peer.title:<22} {microseconds:>8.0f} µs   writable   bytes copied there: {peer.answers['bytes_copied']}")
+        print(
+            f"  {peer.title:<22} {microseconds:>8.0f} µs   writable   bytes copied there:"
+            f" {peer.answers['bytes_copied']}"
+        )
     check(tenon.stats().bytes_copied == loaded, "lending copies nothing")
     print(f"  bytes copied here for all these lends: {tenon.stats().bytes_copied - loaded}")
 
@@ -204,10 +232,15 @@ def run(build: Path) -> None:
     expected = float(sum(tensor.numpy().sum(dtype="float64") for tensor in weights.values()))
     for peer in peers:
         total = float(peer.ask("sum")["sum"])
-        check(abs(total - expected) <= 1e-6 * max(1.0, abs(expected)), f"{peer.title} reads the same weights ({total} and not {expected})")
+        check(
+            abs(total - expected) <= 1e-6 * max(1.0, abs(expected)),
+            f"{peer.title} reads the same weights ({total} and not {expected})",
+        )
         print(f"  {peer.title:<22} {total:.6f}")
 
-    print(f"\nwritten  by every process, in place: each adds 1 to a weight of {next(iter(weights))!r}")
+    print(
+        f"\nwritten  by every process, in place: each adds 1 to a weight of {next(iter(weights))!r}"
+    )
     values = first.numpy().reshape(-1)
     before = values[: len(peers)].copy()
     # The array adds in float32, as the borrowers do. NumPy 1 adds to a single float32 in float64.
@@ -215,15 +248,23 @@ def run(build: Path) -> None:
     for index, peer in enumerate(peers):
         peer.ask(f"add {index}")
         check(bool(values[index] == after[index]), f"the write of {peer.title} is seen here")
-        print(f"  {peer.title:<22} weight {index}: {before[index]:+.4f} -> {values[index]:+.4f}, seen by the lender")
+        print(
+            f"  {peer.title:<22} weight {index}: {before[index]:+.4f} -> {values[index]:+.4f}, seen"
+            " by the lender"
+        )
     for peer in peers:
         total = float(peer.ask("sum")["sum"])
-        check(abs(total - expected - len(peers)) <= 1e-3, f"{peer.title} sees what the others wrote")
+        check(
+            abs(total - expected - len(peers)) <= 1e-3, f"{peer.title} sees what the others wrote"
+        )
     print("  and every process sees what the others wrote")
 
     print("\nmemory   of the weights, as the kernel counts it (KiB)        resident   share (PSS)")
     shares = 0
-    for title, pid in [("lender", os.getpid()), *((peer.title, peer.process.pid) for peer in peers)]:
+    for title, pid in [
+        ("lender", os.getpid()),
+        *((peer.title, peer.process.pid) for peer in peers),
+    ]:
         resident, share = segment_memory(pid)
         shares += share
         print(f"  {title:<52} {resident:>8} {share:>13}")
@@ -238,7 +279,10 @@ def run(build: Path) -> None:
     tenon.trim()
     names_left = len(names_of(pids))
     fds_left, segments_left = open_fds() - fds_before, tenon.stats().segments
-    print(f"\nleft     processes: {running}   fds: {fds_left}   names in /dev/shm: {names_left}   segments: {segments_left}")
+    print(
+        f"\nleft     processes: {running}   fds: {fds_left}   names in /dev/shm: {names_left}  "
+        f" segments: {segments_left}"
+    )
     check(running == 0, "no process is left")
     check(fds_left == 0, "no fd is left")
     check(names_left == 0, "no name is left in /dev/shm")
@@ -266,7 +310,10 @@ def main() -> int:
     started = time.monotonic()
     parser = argparse.ArgumentParser(prog="tools/demo.py", description=__doc__)
     parser.add_argument(
-        "--build", type=Path, default=Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build" / "release")), help="the build folder"
+        "--build",
+        type=Path,
+        default=Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build" / "release")),
+        help="the build folder",
     )
     parser.add_argument("--prepared", type=int, help="seconds that the setup and the build took")
     arguments = parser.parse_args()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Refuses a public C function whose comment does not say all that a caller must know.
 
-Every TENON_API function stands directly under a comment with a first sentence (what it does), one @param line for each
-parameter, in order, with its direction and its ownership, @return unless it returns nothing, and @since. Structs,
-enumerators and typedefs are left to review.
+Every TENON_API function stands directly under a comment with a first sentence (what it does), one
+@param line for each parameter, in order, with its direction and its ownership, @return unless it
+returns nothing, and @since. Structs, enumerators and typedefs are left to review.
 
 usage: lint_headers.py [--headers DIR] [--help]
 """
@@ -14,11 +14,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-COMMENT_AND_FUNCTION = re.compile(r"(/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)?^TENON_API\b([^;]*);", re.MULTILINE)
+COMMENT_AND_FUNCTION = re.compile(
+    r"(/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)?^TENON_API\b([^;]*);", re.MULTILINE
+)
 PARAM = re.compile(r"@param\[(in|out|in,out)\]\s+(\w+)\s+(.*)")
 # The words with which a comment says whose a pointer is. Errors have a rule of their own.
 OWNERSHIP = re.compile(
-    r"\b(borrowed|consumed|new reference|new references|the caller's|kept|handed|called|copied|as above|see rule 2|filled in|set by)\b"
+    r"\b(borrowed|consumed|new reference|new references|the caller's|kept|handed|called|copied|as"
+    r" above|see rule 2|filled in|set by)\b"
 )
 # A size or a number that a call writes belongs to nobody.
 PLAIN_OUTPUT = re.compile(r"^(size_t|int|u?int\d+_t|tenon_access|double)\s*\*$")
@@ -59,7 +62,9 @@ def parse(declaration: str) -> Function:
         if pointer:
             parameters.append((f"{pointer.group(1)}(*)()", pointer.group(2)))
         elif plain and plain.group(1).strip():
-            parameters.append((plain.group(1).strip() + ("*" if plain.group(3) else ""), plain.group(2)))
+            parameters.append(
+                (plain.group(1).strip() + ("*" if plain.group(3) else ""), plain.group(2))
+            )
         else:
             raise ValueError(f"{name}: a parameter has no name: {part}")
     return Function(name, returns.strip(), parameters)
@@ -89,9 +94,13 @@ def check_function(function: Function, comment: str) -> list[str]:
             documented.append(match.groups())
     names = [name for _, name in function.parameters]
     if [name for _, name, _ in documented] != names:
-        problems.append(f"@param lines are {[name for _, name, _ in documented]}, parameters are {names}")
+        problems.append(
+            f"@param lines are {[name for _, name, _ in documented]}, parameters are {names}"
+        )
     else:
-        for (kind, name), (direction, _, words) in zip(function.parameters, documented, strict=True):
+        for (kind, name), (direction, _, words) in zip(
+            function.parameters, documented, strict=True
+        ):
             is_pointer = "*" in kind
             plain_output = direction == "out" and PLAIN_OUTPUT.match(kind)
             if is_pointer and not plain_output and not OWNERSHIP.search(words):
@@ -104,7 +113,11 @@ def check_function(function: Function, comment: str) -> list[str]:
                 problems.append(f"@param {name} is an output: [out]")
     if names and "err" in names and names[-1] != "err":
         problems.append("err is not the last parameter")
-    if function.returns == "tenon_status" and "err" not in names and function.name not in STATUS_IS_A_VALUE:
+    if (
+        function.returns == "tenon_status"
+        and "err" not in names
+        and function.name not in STATUS_IS_A_VALUE
+    ):
         problems.append("can fail, but takes no tenon_error **err")
 
     returns = re.search(r"^@return\s+(\S.*)", text, re.MULTILINE)
@@ -131,18 +144,29 @@ def check(headers: Path) -> tuple[list[str], int]:
                 problems.append(f"{path.name}:{line}: {error}")
                 continue
             if comment is None:
-                problems.append(f"{path.name}:{line}: {function.name} has no comment directly above it")
+                problems.append(
+                    f"{path.name}:{line}: {function.name} has no comment directly above it"
+                )
                 continue
-            problems += [f"{path.name}:{line}: {function.name} {problem}" for problem in check_function(function, comment)]
+            problems += [
+                f"{path.name}:{line}: {function.name} {problem}"
+                for problem in check_function(function, comment)
+            ]
         for number, content in enumerate(text.splitlines(), 1):
-            if re.search(r"\btenon_\w+\s*\([^;]*\)\s*(TENON_NOEXCEPT)?\s*;\s*$", content) and re.match(r"[a-z]", content):
+            if re.search(
+                r"\btenon_\w+\s*\([^;]*\)\s*(TENON_NOEXCEPT)?\s*;\s*$", content
+            ) and re.match(r"[a-z]", content):
                 if not content.startswith(("TENON_API", "typedef", "static", "return")):
-                    problems.append(f"{path.name}:{number}: a function without TENON_API is not exported")
+                    problems.append(
+                        f"{path.name}:{number}: a function without TENON_API is not exported"
+                    )
     return problems, count
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     root = Path(__file__).resolve().parent.parent
     parser.add_argument("--headers", type=Path, default=root / "capi" / "include" / "tenon")
     problems, count = check(parser.parse_args().headers)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Refuses an #include that goes against impl/LAYERS.
 
-A folder of impl may include itself and the folders on the lines above it. Nothing in impl may include capi/ or the public
-headers <tenon/...>. capi/src may include anything. CUDA's driver, its library and its headers, is named in impl/cuda and in
-tests alone, and no other library is opened at run time.
+A folder of impl may include itself and the folders on the lines above it. Nothing in impl may
+include capi/ or the public headers <tenon/...>. capi/src may include anything. CUDA's driver, its
+library and its headers, is named in impl/cuda and in tests alone, and no other library is opened at
+run time.
 
 usage: lint_layers.py [--root DIR] [--help]
 """
@@ -68,18 +69,25 @@ def check_driver(root: Path) -> list[str]:
     problems = []
     for path in sorted(path for folder in SHIPPED for path in (root / folder).rglob("*")):
         here = path.relative_to(root)
-        if path.suffix not in SOURCES or here.parts[:2] == ("impl", "cuda") or not {"tests", "target", "vendor"}.isdisjoint(here.parts):
+        if (
+            path.suffix not in SOURCES
+            or here.parts[:2] == ("impl", "cuda")
+            or not {"tests", "target", "vendor"}.isdisjoint(here.parts)
+        ):
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if match := DRIVER.search(line):
                 problems.append(
-                    f"{here}:{number}: {match.group().strip()}: CUDA's driver is the business of impl/cuda, and nothing else is opened"
+                    f"{here}:{number}: {match.group().strip()}: CUDA's driver is the business of"
+                    " impl/cuda, and nothing else is opened"
                 )
     return problems
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     problems = check(root) + check_driver(root)

@@ -41,14 +41,20 @@ OPENS = re.compile(r"^namespace \{")
 CLOSES = re.compile(r"^\}  // namespace$")
 GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_[FP]|_SUITE)?\(|^INSTANTIATE_")
 FUNCTION = re.compile(
-    r"^(?!.*\w::\w+\(.*\{$|using |namespace |static_assert|template |return |struct |class |enum |//|#|\})[\w\[].*?\b(\w+)\("
+    r"^(?!.*\w::\w+\(.*\{$|using |namespace |static_assert|template |return |struct |class |enum"
+    r" |//|#|\})[\w\[].*?\b(\w+)\("
 )
-VARIABLE = re.compile(r"^(?:inline |static |thread_local |const |constexpr )+[\w:<>,*& ]+?\b(\w+)(?:\[\w*\])?(?: =|\{|;)")
+VARIABLE = re.compile(
+    r"^(?:inline |static |thread_local |const |constexpr )+[\w:<>,*& ]+?\b(\w+)(?:\[\w*\])?(?:"
+    r" =|\{|;)"
+)
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union|using) (?:\[\[\w+\]\] )?(\w+)\b(?!.*;$)")
 
 
 def local_names(path: Path) -> Iterator[tuple[str, int]]:
-    """Each name at the first column in the unnamed namespaces of a source, or anywhere in a header, and its line."""
+    """Each name at the first column in the unnamed namespaces of a source, or anywhere in a header,
+    and its line.
+    """
     inside = path.suffix == ".h"
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if OPENS.match(line):
@@ -63,7 +69,9 @@ def local_names(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     root: Path = parser.parse_args().root
     failures = 0
@@ -79,8 +87,13 @@ def main() -> int:
             for name, where in sorted(places.items()):
                 if len(where) > 1 and any(path.suffix == ".cc" for path in where):
                     failures += 1
-                    at = ", ".join(f"{path.relative_to(root)}:{number}" for path, number in where.items())
-                    print(f"{at}: the name {name} is local to each of these files, which are compiled together: rename all but one")
+                    at = ", ".join(
+                        f"{path.relative_to(root)}:{number}" for path, number in where.items()
+                    )
+                    print(
+                        f"{at}: the name {name} is local to each of these files, which are compiled"
+                        " together: rename all but one"
+                    )
     if seen_names == 0:
         print("no local name was found: the pattern no longer fits the sources")
         return 1

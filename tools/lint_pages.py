@@ -20,8 +20,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CHECKED = ("c", "cpp", "python", "rust", "go")
 WHOLE, PART = "<!-- file: ", "<!-- part of: "
-PAGES = ("*.md", "docs/**/*.md", "wrappers/*/README.md", "wrappers/rust/*/README.md", "tests/**/README.md")
-EXCERPTS = ("docs/format/", "docs/internals/", "tests/", "wrappers/go/", "wrappers/python/", "wrappers/rust/")
+PAGES = (
+    "*.md",
+    "docs/**/*.md",
+    "wrappers/*/README.md",
+    "wrappers/rust/*/README.md",
+    "tests/**/README.md",
+)
+EXCERPTS = (
+    "docs/format/",
+    "docs/internals/",
+    "tests/",
+    "wrappers/go/",
+    "wrappers/python/",
+    "wrappers/rust/",
+)
 HEADERS = ("capi/include/tenon/*.h",)
 MOST_COLUMNS = 100
 MOST_LINES = {"README.md": 150}
@@ -48,7 +61,11 @@ def wrong_copy(block: list[str], announced: str, source: str, root: Path) -> str
 
 
 def too_wide(line: str) -> bool:
-    return len(line) > MOST_COLUMNS and not line.lstrip().startswith("|") and " " in line.strip().lstrip("-*> ")
+    return (
+        len(line) > MOST_COLUMNS
+        and not line.lstrip().startswith("|")
+        and " " in line.strip().lstrip("-*> ")
+    )
 
 
 def width_problem(file: str, number: int, line: str) -> str:
@@ -59,7 +76,10 @@ def problems_of(page: str, root: Path) -> list[str]:
     problems: list[str] = []
     lines = (root / page).read_text(encoding="utf-8").splitlines()
     if len(lines) > MOST_LINES.get(page, len(lines)):
-        problems.append(f"{page}: {len(lines)} lines, and {MOST_LINES[page]} are allowed: move details to a page of docs")
+        problems.append(
+            f"{page}: {len(lines)} lines, and {MOST_LINES[page]} are allowed: move details to a"
+            " page of docs"
+        )
     announced, source = WHOLE, ""
     at = 0
     while at < len(lines):
@@ -74,14 +94,20 @@ def problems_of(page: str, root: Path) -> list[str]:
                 wrong = wrong_copy(lines[at + 1 : end], announced, source, root)
             else:
                 unannounced = line[3:] in CHECKED and not page.startswith(EXCERPTS)
-                wrong = f"a block of {line[3:]} that does not say which file it is" if unannounced else None
+                wrong = (
+                    f"a block of {line[3:]} that does not say which file it is"
+                    if unannounced
+                    else None
+                )
             if wrong:
                 problems.append(f"{page}:{at + 1}: {wrong}")
         elif line.strip():
             source = ""
         if not source:
             problems += [
-                width_problem(page, number + 1, lines[number]) for number in range(at, min(end + 1, len(lines))) if too_wide(lines[number])
+                width_problem(page, number + 1, lines[number])
+                for number in range(at, min(end + 1, len(lines)))
+                if too_wide(lines[number])
             ]
         if end > at:
             source = ""
@@ -92,7 +118,9 @@ def problems_of(page: str, root: Path) -> list[str]:
 def problems_of_header(header: str, root: Path) -> list[str]:
     lines = (root / header).read_text(encoding="utf-8").splitlines()
     numbered = enumerate(lines, 1)
-    return [width_problem(header, number, line) for number, line in numbered if len(line) > MOST_COLUMNS]
+    return [
+        width_problem(header, number, line) for number, line in numbered if len(line) > MOST_COLUMNS
+    ]
 
 
 def main() -> int:
@@ -103,8 +131,12 @@ def main() -> int:
     if arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    pages = sorted({str(page.relative_to(root)) for pattern in PAGES for page in root.glob(pattern)})
-    headers = sorted({str(header.relative_to(root)) for pattern in HEADERS for header in root.glob(pattern)})
+    pages = sorted(
+        {str(page.relative_to(root)) for pattern in PAGES for page in root.glob(pattern)}
+    )
+    headers = sorted(
+        {str(header.relative_to(root)) for pattern in HEADERS for header in root.glob(pattern)}
+    )
     problems = [problem for page in pages for problem in problems_of(page, root)]
     problems += [problem for header in headers for problem in problems_of_header(header, root)]
     for problem in problems:

@@ -2,11 +2,11 @@
 
 usage: lint_tidy.py --tool CLANG_TIDY --build FOLDER --name NAME [ARGUMENT of clang-tidy ...]
 
-tools/lint calls this for `tidy` and `analyze`. clang-tidy spends most of its time on the headers, so
-sources that are compiled with the same options are looked at together, also those of several
-folders. The compile commands of FOLDER say which options these are. Most of them are for a file that
-only includes sources, one of CMake's unity files. FOLDER/NAME holds a stamp for each unit that was
-clean, and the commands that clang-tidy is given.
+tools/lint calls this for `tidy` and `analyze`. clang-tidy spends most of its time on the headers,
+so sources that are compiled with the same options are looked at together, also those of several
+folders. The compile commands of FOLDER say which options these are. Most of them are for a file
+that only includes sources, one of CMake's unity files. FOLDER/NAME holds a stamp for each unit that
+was clean, and the commands that clang-tidy is given.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRECOMPILED = re.compile(r" -fpch-preprocess\b| -Winvalid-pch\b| -include \S*/cm
 
 @dataclass
 class Unit:
-    """What one process of clang-tidy looks at: `file`, which is one of `sources` or includes them."""
+    """What one process of clang-tidy reads: `file`, which is one of `sources` or includes them."""
 
     file: Path
     sources: list[Path]
@@ -43,8 +43,8 @@ class Unit:
     def options(self) -> str:
         """The command, as far as it is the same for all files that have the same options.
 
-        A source that is compiled by itself may define what another target's source defines too, such
-        as impl/cuda/absent.cc. Its target's name is one of its options.
+        A source that is compiled by itself may define what another target's source defines too,
+        such as impl/cuda/absent.cc. Its target's name is one of its options.
         """
         if self.entry is None:
             return ""
@@ -127,7 +127,12 @@ def write_commands(units: list[Unit], folder: Path) -> None:
         entry = dict(unit.entry)
         if unit.sources != [unit.file]:
             together = folder / f"unit_{number}.cc"
-            together.write_text("".join(f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n' for file in unit.sources))
+            together.write_text(
+                "".join(
+                    f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n'
+                    for file in unit.sources
+                )
+            )
             entry["command"] = entry["command"].replace(str(unit.file), str(together))
             entry["file"] = str(together)
             unit.file = together

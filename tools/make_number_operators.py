@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes impl/script/number_operators.cc: which operators give a number, a text or the like, and no Tensor.
+"""Makes impl/script/number_operators.cc: which operators give a number, a text or the like, and no
+Tensor.
 
 Run by hand when a new PyTorch is out. First, with the Python of each PyTorch:
 
@@ -9,9 +10,9 @@ then, with any Python, over all dumps:
 
     python3 tools/make_number_operators.py merge dumps/*.json -o impl/script/number_operators.cc
 
-An operator is in the first list if no overload of any PyTorch gives a Tensor or something that may hold one. It is in the second list if
-every overload that does so needs an operand that is, or may hold, a Tensor, and another one takes numbers. All other operators are in
-neither.
+An operator is in the first list if no overload of any PyTorch gives a Tensor or something that may
+hold one. It is in the second list if every overload that does so needs an operand that is, or may
+hold, a Tensor, and another one takes numbers. All other operators are in neither.
 """
 
 import argparse
@@ -62,7 +63,10 @@ def may_hold_tensor(kind: Any) -> bool:
 
 
 def needs_tensor(argument: Any) -> bool:
-    """Whether nothing else can be given for the argument. A type variable is what the operand is."""
+    """Whether nothing else can be given for the argument.
+
+    A type variable is what the operand is.
+    """
     kind = argument.type.kind()
     if argument.has_default_value() or kind in ("OptionalType", "UnionType", "AnyType"):
         return False
@@ -75,7 +79,8 @@ def kind_of(name: str, overloads: set[str]) -> str:
         return "always"
     if overloads <= {"Tn", "nn"} and name not in SOURCE:
         return "never"
-    # Where all overloads need a Tensor there is nothing to ask for: it is never called with numbers.
+    # Where all overloads need a Tensor there is nothing to ask for: it is never called with
+    # numbers.
     return "of_tensors" if "nn" in overloads else "always"
 
 
@@ -91,7 +96,9 @@ def dump(path: Path) -> None:
         needs = not is_open and any(needs_tensor(argument) for argument in schema.arguments)
         kinds.setdefault(schema.name, set()).add(("T" if needs else "n") + ("T" if gives else "n"))
     found = {name: kind_of(name, seen) for name, seen in kinds.items()}
-    path.write_text(json.dumps({"torch": torch.__version__, "operators": found}, indent=0, sort_keys=True))
+    path.write_text(
+        json.dumps({"torch": torch.__version__, "operators": found}, indent=0, sort_keys=True)
+    )
     print(f"{path}: {len(found)} operators of PyTorch {torch.__version__}")
 
 
@@ -102,7 +109,11 @@ def merge(paths: list[Path]) -> dict[str, list[str]]:
             kinds.setdefault(name, set()).add(kind)
     return {
         "kNever": sorted(name for name, seen in kinds.items() if seen == {"never"}),
-        "kOfTensors": sorted(name for name, seen in kinds.items() if seen <= {"never", "of_tensors"} and seen != {"never"}),
+        "kOfTensors": sorted(
+            name
+            for name, seen in kinds.items()
+            if seen <= {"never", "of_tensors"} and seen != {"never"}
+        ),
     }
 
 
@@ -137,7 +148,9 @@ bool gives_no_tensor(std::string_view qualified_name, bool of_tensors) noexcept 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("dump", help="what the PyTorch of this Python has")
     one.add_argument("path", type=Path)
@@ -151,7 +164,10 @@ def main() -> int:
     names = " ".join(sorted(path.name for path in arguments.dumps))
     lists = merge(arguments.dumps)
     arguments.output.write_text(source(lists, f"tools/make_number_operators.py merge {names}"))
-    print(f"{arguments.output}: " + ", ".join(f"{name} {len(operators)}" for name, operators in lists.items()))
+    print(
+        f"{arguments.output}: "
+        + ", ".join(f"{name} {len(operators)}" for name, operators in lists.items())
+    )
     return 0
 
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Makes impl/script/schema_table_data.cc: the operators of each PyTorch with their arguments' types and defaults.
+"""Makes impl/script/schema_table_data.cc: the operators of each PyTorch with their arguments' types
+and defaults.
 
 Run this by hand when a new PyTorch is out. First, with the Python of each PyTorch that can be had:
 
     python3 tools/make_schema_table.py dump dumps/2.15.json
 
-then, with any Python, over the present table and the dumps (a file's name says which PyTorch wrote it):
+then, with any Python, over the present table and the dumps (a file's name says which PyTorch wrote
+it):
 
-    python3 tools/make_schema_table.py merge --table impl/script/schema_table_data.cc dumps/*.json -o impl/script/schema_table_data.cc
+    python3 tools/make_schema_table.py merge --table impl/script/schema_table_data.cc dumps/*.json
+    -o impl/script/schema_table_data.cc
 
 A version without a dump keeps what the present table says of it. A version with a dump keeps the
 custom classes that another build of it had. The versions 1.13 and the newest are the two ends:
@@ -17,14 +20,18 @@ stand for both. Operators of other versions serve the check of versions alone, a
 
 The text that is deflated there:
 
-    #versions 1.4 1.7 ...             oldest first; below, columns of these are letters, 'a' for the first
-    aten::add 1,0,2                   an operator; its overloads follow, in the order in which the newest
-                                      PyTorch tries them. The numbers, if there are any, are the lines
-                                      that 1.13 has, in the order in which 1.13 tries them.
+    #versions 1.4 1.7 ...             oldest first; below, columns of these are letters, 'a' for the
+                                      first
+    aten::add 1,0,2                   an operator; its overloads follow, in the order in which the
+                                      newest
+                                      PyTorch tries them. The numbers, if there are any, are the
+                                      lines that 1.13 has, in the order in which 1.13 tries them.
      Tensor d g Tensor self,Tensor other,*,Scalar alpha=1>Tensor
-                                      name ('' is written '-'), first and last PyTorch that has it, arguments, '>', what it returns
+                                      name ('' is written '-'), first and last PyTorch that has it,
+                                      arguments, '>', what it returns
      Scalar a c self,other,*,alpha=   an overload without types has no '>'
-    .quantized.X                      a custom class below __torch__.torch.classes; its methods follow, without types
+    .quantized.X                      a custom class below __torch__.torch.classes; its methods
+                                      follow, without types
 
 An argument without a type is written `name=` if it has a default, and `name[` if it may take all
 positional arguments that are left as one list. In both forms `*` stands before the arguments that
@@ -42,17 +49,33 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-# Those of other namespaces come from libraries that PyTorch does not have by itself, or only some builds of it have them.
-NAMESPACES = {"_quantized", "aten", "mkldnn_prepacked", "prepacked", "prim", "quantization", "quantized", "sparse"}
+# Those of other namespaces come from libraries that PyTorch does not have by itself, or only some
+# builds of it have them.
+NAMESPACES = {
+    "_quantized",
+    "aten",
+    "mkldnn_prepacked",
+    "prepacked",
+    "prim",
+    "quantization",
+    "quantized",
+    "sparse",
+}
 CLASSES = "__torch__.torch.classes."
 OLDEST_TYPED = "1.13"
-LOWERED = ("1.8", "1.9", "1.10")  # versions whose schemas have types too, for calls that differ from those of the two ends
+LOWERED = (
+    "1.8",
+    "1.9",
+    "1.10",
+)  # versions whose schemas have types too, for calls that differ from those of the two ends
 
 Line = tuple[str, str, str]  # name, overload, text
 
 
 def scan_arguments(text: str) -> tuple[tuple[str, ...], str]:
-    """The arguments in a schema's text, `ns::name.overload(Type name=default, *, ...) -> ...`, and what follows them."""
+    """The arguments in a schema's text, `ns::name.overload(Type name=default, *, ...) -> ...`, and
+    what follows them.
+    """
     words: list[str] = []
     word, depth, quote, escaped = "", 0, "", False
     end = text.index("(")
@@ -99,7 +122,10 @@ def typed_argument(word: str) -> str:
     if word in ("*", "..."):
         return word
     kind, name, default = split_argument(word)
-    return f"{type_text(kind)} {name}{default if default.startswith('=' + chr(34)) else default.replace(' ', '')}"
+    return (
+        f"{type_text(kind)}"
+        f" {name}{default if default.startswith('=' + chr(34)) else default.replace(' ', '')}"
+    )
 
 
 def untyped_argument(word: str) -> str:
@@ -113,11 +139,15 @@ def untyped_argument(word: str) -> str:
 
 
 def returns_text(schema: Any) -> str:
-    """What stands behind `->`, without the names of results: "Tensor,Tensor", "" for none, "(str,t)" for one tuple, or "..."."""
+    """What stands behind `->`, without the names of results: "Tensor,Tensor", "" for none,
+    "(str,t)" for one tuple, or "...".
+    """
     words = scan_arguments(str(schema))[1].removeprefix(" -> ")
     if words in ("...", "(...)"):  # the latter before PyTorch 1.13
         return "..."
-    results = split_arguments(words) if words.startswith("(") and len(schema.returns) != 1 else (words,)
+    results = (
+        split_arguments(words) if words.startswith("(") and len(schema.returns) != 1 else (words,)
+    )
     is_tuple = len(schema.returns) == 1 and schema.returns[0].type.kind() == "TupleType"
     if len(schema.returns) == 1 and words.startswith("((" if is_tuple else "("):
         results = (words[1:-1],)  # before PyTorch 1.13 one result stands in parentheses too
@@ -128,7 +158,11 @@ def returns_text(schema: Any) -> str:
 
 
 def schema_text(schema: object) -> str:
-    return ",".join(typed_argument(word) for word in split_arguments(str(schema))) + ">" + returns_text(schema)
+    return (
+        ",".join(typed_argument(word) for word in split_arguments(str(schema)))
+        + ">"
+        + returns_text(schema)
+    )
 
 
 def is_typed(text: str) -> bool:
@@ -139,7 +173,9 @@ def untyped(text: str) -> str:
     """The text without types."""
     if not is_typed(text):
         return text
-    return ",".join(untyped_argument(word) for word in split_arguments("(" + text[: text.rindex(">")] + ")"))
+    return ",".join(
+        untyped_argument(word) for word in split_arguments("(" + text[: text.rindex(">")] + ")")
+    )
 
 
 def dump(path: Path) -> None:
@@ -156,8 +192,13 @@ def dump(path: Path) -> None:
         if owner.startswith(CLASSES):
             words = [untyped_argument(word) for word in split_arguments(str(schema))]
             methods.add(("." + owner[len(CLASSES) :], schema.name, ",".join(words[1:])))
-    path.write_text(json.dumps({"torch": torch.__version__, "schemas": schemas + sorted(methods)}, indent=0))
-    print(f"{path}: {len(schemas)} overloads and {len(methods)} methods of PyTorch {torch.__version__}")
+    path.write_text(
+        json.dumps({"torch": torch.__version__, "schemas": schemas + sorted(methods)}, indent=0)
+    )
+    print(
+        f"{path}: {len(schemas)} overloads and {len(methods)} methods of PyTorch"
+        f" {torch.__version__}"
+    )
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -168,7 +209,10 @@ def inflate_source(path: Path) -> str:
     """The text in a file that source() wrote."""
     literals = re.findall(r'^    "(.*)";?$', path.read_text(), re.MULTILINE)
     unescape = re.compile(r"\\([0-7]{1,3}|.)")
-    data = unescape.sub(lambda match: chr(int(match[1], 8)) if match[1][0] in "01234567" else match[1], "".join(literals))
+    data = unescape.sub(
+        lambda match: chr(int(match[1], 8)) if match[1][0] in "01234567" else match[1],
+        "".join(literals),
+    )
     return zlib.decompress(data.encode("latin-1"), -15).decode()
 
 
@@ -185,7 +229,11 @@ def read_table(path: Path) -> dict[str, list[Line]]:
             end += 1
         words = [line[1:].split(" ", 3) for line in lines[at + 1 : end]]
         for number, version in enumerate(versions):
-            has = [i for i, (_, first, last, _) in enumerate(words) if first <= chr(97 + number) <= last]
+            has = [
+                i
+                for i, (_, first, last, _) in enumerate(words)
+                if first <= chr(97 + number) <= last
+            ]
             if order and version == OLDEST_TYPED:
                 has = [int(i) for i in order.split(",")]
             found[version] += [(name, words[i][0], words[i][3]) for i in has]
@@ -196,14 +244,20 @@ def read_table(path: Path) -> dict[str, list[Line]]:
 def runs(numbers: set[int]) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     for number in sorted(numbers):
-        out[-1:] = [(out[-1][0], number)] if out and out[-1][1] == number - 1 else [*out[-1:], (number, number)]
+        out[-1:] = (
+            [(out[-1][0], number)]
+            if out and out[-1][1] == number - 1
+            else [*out[-1:], (number, number)]
+        )
     return out
 
 
 def call_form(text: str) -> str:
-    """What a call of the operator has to give: the arguments with types and defaults, and how many results there are.
+    """What a call of the operator has to give: the arguments with types and defaults, and how many
+    results there are.
 
-    Versions before 1.13 write ScalarType and its like as int, and a default of a list of two as one number.
+    Versions before 1.13 write ScalarType and its like as int, and a default of a list of two as one
+    number.
     """
     if not is_typed(text):
         return text
@@ -226,9 +280,12 @@ def spans(
         name, overload, bare = key
         lines = out.setdefault(name, [])
         for first, last in runs(numbers):
-            # The newest form first. A column without types has that of the next older column with types, if there is one.
+            # The newest form first. A column without types has that of the next older column with
+            # types, if there is one.
             end, shown = last, None
-            for number in sorted((number for number in typed if first <= number <= last), reverse=True):
+            for number in sorted(
+                (number for number in typed if first <= number <= last), reverse=True
+            ):
                 text = texts[versions[number]][key]
                 if shown is None:
                     shown = text
@@ -240,11 +297,18 @@ def spans(
 
 
 def ordered(
-    lines: list[tuple[str, int, int, str]], ends: tuple[int, int], orders: list[list[tuple[str, str]]]
+    lines: list[tuple[str, int, int, str]],
+    ends: tuple[int, int],
+    orders: list[list[tuple[str, str]]],
 ) -> tuple[list[tuple[str, int, int, str]], list[int]]:
-    """The lines in the newest PyTorch's order, and the order of 1.13's as indices, empty if it is the same."""
+    """The lines in the newest PyTorch's order, and the order of 1.13's as indices, empty if it is
+    the same.
+    """
     old, new = (
-        sorted((line for line in lines if line[1] <= end <= line[2]), key=lambda line: order.index((line[0], line[3])))
+        sorted(
+            (line for line in lines if line[1] <= end <= line[2]),
+            key=lambda line: order.index((line[0], line[3])),
+        )
         for end, order in zip(ends, orders, strict=True)
     )
     out = list(new)
@@ -263,7 +327,11 @@ def merge(table: "Path | None", paths: list[Path]) -> bytes:
     for path in paths:
         lines = [tuple(line) for line in json.loads(path.read_text())["schemas"]]
         # Another build of the same version may have more custom classes, such as those of CUDA.
-        kept = [line for line in found.get(path.stem, []) if line[0].startswith(".") and line not in lines]
+        kept = [
+            line
+            for line in found.get(path.stem, [])
+            if line[0].startswith(".") and line not in lines
+        ]
         found[path.stem] = lines + kept
     versions = sorted(found, key=version_key)
     columns: dict[Line, set[int]] = {}
@@ -275,7 +343,11 @@ def merge(table: "Path | None", paths: list[Path]) -> bytes:
             columns.setdefault(key, set()).add(number)
             texts[version][key] = text
             orders[version].setdefault(name, []).append((overload, text))
-            if version in (*LOWERED, OLDEST_TYPED, versions[-1]) and not name.startswith(".") and not is_typed(text):
+            if (
+                version in (*LOWERED, OLDEST_TYPED, versions[-1])
+                and not name.startswith(".")
+                and not is_typed(text)
+            ):
                 raise ValueError(f"{name}.{overload} of PyTorch {version} has no types: dump it")
     out = ["#versions " + " ".join(versions)]
     ends = (versions.index(OLDEST_TYPED), len(versions) - 1)
@@ -284,9 +356,14 @@ def merge(table: "Path | None", paths: list[Path]) -> bytes:
         if name.startswith("."):
             rows, order = sorted(lines), []
         else:
-            rows, order = ordered(lines, ends, [orders[versions[end]].get(name, []) for end in ends])
+            rows, order = ordered(
+                lines, ends, [orders[versions[end]].get(name, []) for end in ends]
+            )
         out.append(name + (" " + ",".join(map(str, order)) if order else ""))
-        out += [f" {overload} {chr(97 + first)} {chr(97 + last)} {text}" for overload, first, last, text in rows]
+        out += [
+            f" {overload} {chr(97 + first)} {chr(97 + last)} {text}"
+            for overload, first, last, text in rows
+        ]
     return ("\n".join(out) + "\n").encode()
 
 
@@ -295,8 +372,11 @@ def deflate(data: bytes) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def literal(data: bytes, width: int = 136) -> list[str]:
-    """The bytes as the lines of a C string literal: printable ones stand as they are, others in octal, as short as what follows allows."""
+def literal(data: bytes, width: int = 92) -> list[str]:
+    """The bytes as the lines of a C string literal.
+
+    Printable bytes stand as they are. Others are in octal, as short as the next byte allows.
+    """
     lines = []
     line = ""
     for i, byte in enumerate(data):
@@ -317,11 +397,11 @@ def literal(data: bytes, width: int = 136) -> list[str]:
     return [*lines, line]
 
 
-def source(text: bytes, command: str) -> str:
+def source(text: bytes, made_from: str) -> str:
     packed = deflate(text)
     body = "\n".join(f'    "{line}"' for line in literal(packed))
-    return f"""// Generated by {command}
-// Do not edit. What is in it: tools/make_schema_table.py.
+    return f"""// Generated by tools/make_schema_table.py, which says what is in it. Do not edit.
+// {made_from}
 // clang-format off
 #include "script/schema_table_data.h"
 
@@ -337,15 +417,21 @@ const char kSchemaTableDeflated[] =
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("dump", help="what the PyTorch of this Python has")
     one.add_argument("path", type=Path)
     all_of = commands.add_parser("merge", help="the generated source file, of several dumps")
     all_of.add_argument("dumps", type=Path, nargs="*")
-    all_of.add_argument("--table", type=Path, help="the present table, for the versions that have no dump")
+    all_of.add_argument(
+        "--table", type=Path, help="the present table, for the versions that have no dump"
+    )
     all_of.add_argument("-o", "--output", type=Path, required=True)
-    all_of.add_argument("--text", type=Path, help="where the text goes before it is deflated, to be looked at")
+    all_of.add_argument(
+        "--text", type=Path, help="where the text goes before it is deflated, to be looked at"
+    )
     arguments = parser.parse_args()
     if arguments.command == "dump":
         dump(arguments.path)
@@ -353,10 +439,16 @@ def main() -> int:
     text = merge(arguments.table, arguments.dumps)
     if arguments.text:
         arguments.text.write_bytes(text)
-    names = " ".join(sorted((path.name for path in arguments.dumps), key=lambda name: version_key(name[:-5])))
-    table = f"--table {arguments.table} " if arguments.table else ""
-    arguments.output.write_text(source(text, f"tools/make_schema_table.py merge {table}{names}"))
-    print(f"{arguments.output}: {text.count(b'' + chr(10).encode())} lines, {len(text)} bytes, {len(deflate(text))} deflated")
+    names = " ".join(
+        sorted((path.name for path in arguments.dumps), key=lambda name: version_key(name[:-5]))
+    )
+    before = "Made from the table before it" if arguments.table else "Made without a table"
+    made_from = f"{before}, and from the dumps: {names or 'none'}."
+    arguments.output.write_text(source(text, made_from))
+    print(
+        f"{arguments.output}: {text.count(bytes([10]))} lines, {len(text)} bytes,"
+        f" {len(deflate(text))} deflated"
+    )
     return 0
 
 

@@ -13,8 +13,8 @@ trap 'echo "error: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
 TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 TENON_BUILD="$TENON_ROOT/build"
 # What Debian calls the packages with which the library, the programs and the wheel are built.
-TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev nlohmann-json3-dev
-  python3 python3-venv python3-dev ca-certificates)
+TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libflatbuffers-dev flatbuffers-compiler
+  libcli11-dev nlohmann-json3-dev python3 python3-venv python3-dev ca-certificates)
 # Tests that run as another uid must be able to read what is built.
 umask 022
 # ccache then serves objects to other build folders with the same options. The tests of packages
@@ -151,8 +151,8 @@ tenon_venv() {
 tenon_pip() {
   local folder="$1"
   shift
-  tenon_quietly "$TENON_BUILD/pip-${folder##*/}.log" tenon_try "$folder/bin/python3" -m pip install \
-    --disable-pip-version-check --no-input --retries 5 "$@"
+  tenon_quietly "$TENON_BUILD/pip-${folder##*/}.log" tenon_try "$folder/bin/python3" \
+    -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
 }
 
 # tenon_later COMMAND...: runs the command beside what follows, and tenon_wait waits for it. Large
@@ -254,8 +254,8 @@ tenon_setup_docs() {
 # tenon_setup PEERS [tests|bench]: installs everything up to the point where CMake can run. The
 # benchmarks do without clang, the lints, and what only tests use. Exports TENON_PYTHON, and
 # TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts
-# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are. The newest
-# PyTorch is there after tenon_wait.
+# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are. The
+# newest PyTorch is there after tenon_wait.
 tenon_setup() {
   local peers="$1" kind="${2:-tests}" packages version headers
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev

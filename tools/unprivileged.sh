@@ -22,7 +22,8 @@ fi
 
 readonly uid=65534
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-as_other=(setpriv --reuid="$uid" --regid="$uid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs)
+as_other=(setpriv --reuid="$uid" --regid="$uid" --clear-groups --inh-caps=-all
+  --bounding-set=-all --no-new-privs)
 
 wanted="${1}"
 if [[ "$wanted" != */* ]]; then

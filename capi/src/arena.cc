@@ -15,30 +15,38 @@ using tenon::memory::Backing;
 using tenon::memory::Mode;
 using tenon::memory::Pages;
 
-static_assert(static_cast<uint32_t>(Pages::kSmall) == TENON_PAGES_SMALL && static_cast<uint32_t>(Pages::kThp) == TENON_PAGES_THP &&
+static_assert(static_cast<uint32_t>(Pages::kSmall) == TENON_PAGES_SMALL &&
+              static_cast<uint32_t>(Pages::kThp) == TENON_PAGES_THP &&
               static_cast<uint32_t>(Pages::kHugetlb) == TENON_PAGES_HUGETLB);
 
 extern "C" {
 
-tenon_status tenon_arena_new(const tenon_arena_options* options, tenon_arena** out, tenon_error** err) noexcept {
+tenon_status tenon_arena_new(const tenon_arena_options* options, tenon_arena** out,
+                             tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     tenon_arena_options given{};
     TENON_TRY(read_struct(options, "tenon_arena_options", &given));
-    TENON_TRY(check_flags(given.flags, TENON_ARENA_LOCKED | TENON_ARENA_EXACT, "tenon_arena_options"));
-    TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED and LENDER_WRITES"));
+    TENON_TRY(
+        check_flags(given.flags, TENON_ARENA_LOCKED | TENON_ARENA_EXACT, "tenon_arena_options"));
+    TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN,
+                             "the mode is none of SHARED and LENDER_WRITES"));
     if (given.mode == TENON_MODE_FROZEN) {
-      return Status(tenon::Code::kUnsupported, "an arena cannot be FROZEN: a frozen storage has a segment of its own")
+      return Status(tenon::Code::kUnsupported,
+                    "an arena cannot be FROZEN: a frozen storage has a segment of its own")
           .with("field", std::string("mode"));
     }
-    const uint64_t alignment = given.alignment == 0 ? tenon::memory::kBlockAlignment : given.alignment;
-    TENON_TRY(check_argument(tenon::is_power_of_two(alignment) && alignment >= tenon::memory::kBlockAlignment && alignment <= 4096,
+    const uint64_t alignment =
+        given.alignment == 0 ? tenon::memory::kBlockAlignment : given.alignment;
+    TENON_TRY(check_argument(tenon::is_power_of_two(alignment) &&
+                                 alignment >= tenon::memory::kBlockAlignment && alignment <= 4096,
                              "the alignment is no power of two from 64 to 4096"));
     ArenaOptions wanted;
     wanted.mode = static_cast<Mode>(given.mode);
     wanted.capacity_nbytes = given.capacity_nbytes;
     wanted.alignment = alignment;
-    TENON_TRY(check_argument(given.pages <= TENON_PAGES_HUGETLB, "the pages are none of AUTO, SMALL, THP and HUGETLB"));
+    TENON_TRY(check_argument(given.pages <= TENON_PAGES_HUGETLB,
+                             "the pages are none of AUTO, SMALL, THP and HUGETLB"));
     TENON_TRY(check_argument(given.numa_node_plus_1 >= 0, "the node is negative"));
     wanted.backing.pages = static_cast<Pages>(given.pages);
     wanted.backing.huge_page_nbytes = given.huge_page_nbytes;
@@ -61,7 +69,8 @@ void tenon_arena_release(tenon_arena* arena) noexcept {
   if (arena != nullptr) object(arena)->release();
 }
 
-tenon_status tenon_arena_stats_get(const tenon_arena* arena, tenon_arena_stats* out, tenon_error** err) noexcept {
+tenon_status tenon_arena_stats_get(const tenon_arena* arena, tenon_arena_stats* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(arena != nullptr, "arena is NULL"));
     TENON_TRY(check_output(out, "tenon_arena_stats"));
@@ -79,7 +88,8 @@ tenon_status tenon_arena_stats_get(const tenon_arena* arena, tenon_arena_stats* 
     stats.blocks_lent = now.lent_blocks;
     // At most 2^40 bytes by default and 2^63 by choice: a double is exact enough for thousandths.
     if (now.free_nbytes > 0) {
-      const double share = static_cast<double>(now.largest_free_nbytes) / static_cast<double>(now.free_nbytes);
+      const double share =
+          static_cast<double>(now.largest_free_nbytes) / static_cast<double>(now.free_nbytes);
       stats.fragmentation = static_cast<uint32_t>((1.0 - share) * 1000.0);
     }
     const Backing got = object(arena)->describe_backing();

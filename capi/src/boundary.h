@@ -1,5 +1,5 @@
-// Between C++ and C: the only try/catch of the library (but for release paths that must not fail), and how structs with a struct_size are
-// read and written.
+// Between C++ and C: the only try/catch of the library (but for release paths that must not fail),
+// and how structs with a struct_size are read and written.
 #pragma once
 
 #include <tenon/error.h>
@@ -14,13 +14,14 @@
 
 namespace tenon::capi {
 
-// Publish a failure: returns its code and, if `err` is not null, makes *err. Needs no memory when there is none.
+// Publish a failure: returns its code and, if `err` is not null, makes *err. Needs no memory when
+// there is none.
 tenon_status fail(const Status& status, tenon_error** err) noexcept;
 tenon_status fail_out_of_memory(tenon_error** err) noexcept;
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept;
 
-// Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish });`. Whatever is thrown inside ends
-// here.
+// Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish
+// });`. Whatever is thrown inside ends here.
 template <typename Body>
 tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   try {
@@ -35,10 +36,13 @@ tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   }
 }
 
-inline Status check_argument(bool good, const char* what) { return good ? Status::ok() : Status(Code::kInvalidArgument, what); }
+inline Status check_argument(bool good, const char* what) {
+  return good ? Status::ok() : Status(Code::kInvalidArgument, what);
+}
 
-// Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know is zero. No member was added yet: none
-// may be smaller. Into `out`, where it stays: a copy would wait for the single members to be stored, in what is called for every block.
+// Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know
+// is zero. No member was added yet: none may be smaller. Into `out`, where it stays: a copy would
+// wait for the single members to be stored, in what is called for every block.
 template <typename Struct>
 Status read_struct(const Struct* from, const char* name, Struct* out) {
   if (from == nullptr) {
@@ -49,11 +53,16 @@ Status read_struct(const Struct* from, const char* name, Struct* out) {
   size_t given = 0;
   std::memcpy(&given, from, sizeof given);
   if (given < sizeof(Struct))
-    return Status(Code::kInvalidArgument, format("struct_size of %s is %zu, and it has at least %zu", name, given, sizeof(Struct)));
-  if (given > 65536) return Status(Code::kInvalidArgument, format("struct_size of %s is %zu", name, given));
+    return Status(
+        Code::kInvalidArgument,
+        format("struct_size of %s is %zu, and it has at least %zu", name, given, sizeof(Struct)));
+  if (given > 65536)
+    return Status(Code::kInvalidArgument, format("struct_size of %s is %zu", name, given));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  if (!std::all_of(bytes + sizeof(Struct), bytes + given, [](unsigned char byte) { return byte == 0; })) {
-    return Status(Code::kUnsupported, format("%s has members that this version does not know, and they are set", name));
+  if (!std::all_of(bytes + sizeof(Struct), bytes + given,
+                   [](unsigned char byte) { return byte == 0; })) {
+    return Status(Code::kUnsupported,
+                  format("%s has members that this version does not know, and they are set", name));
   }
   std::memcpy(out, from, sizeof(Struct));
   return Status::ok();
@@ -64,12 +73,14 @@ Status check_output(const Struct* out, const char* name) {
   if (out == nullptr) return Status(Code::kInvalidArgument, format("%s is NULL", name));
   if (out->struct_size < sizeof(Struct)) {
     return Status(Code::kInvalidArgument,
-                  format("struct_size of %s is %zu, and it has at least %zu", name, out->struct_size, sizeof(Struct)));
+                  format("struct_size of %s is %zu, and it has at least %zu", name,
+                         out->struct_size, sizeof(Struct)));
   }
   return Status::ok();
 }
 
-// After check_output. The caller's struct_size stays: a larger struct is one that a newer header made, and its tail is not ours.
+// After check_output. The caller's struct_size stays: a larger struct is one that a newer header
+// made, and its tail is not ours.
 template <typename Struct>
 void write_struct(Struct* out, Struct value) noexcept {
   value.struct_size = out->struct_size;

@@ -19,42 +19,57 @@ using share::CudaHandle;
 constexpr size_t kMemoryRoom = sizeof(tenon_cuda_handle::memory);
 constexpr size_t kCounterRoom = sizeof(tenon_cuda_handle::counter);
 constexpr size_t kMostMemoryNbytes = size_t{1} << 20;  // a segment of 5 TB in pieces of 20 MiB
-static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(tenon_cuda_handle::event) == sizeof(cuda::IpcHandle));
+static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) &&
+              sizeof(tenon_cuda_handle::event) == sizeof(cuda::IpcHandle));
 
 Result<tenon_cuda_options> read_cuda_options(const tenon_cuda_options* options, uint32_t flags) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
   TENON_TRY(check_flags(given.flags,
-                        TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER,
+                        TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY |
+                            TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER,
                         "tenon_cuda_options"));
-  TENON_TRY(check_argument((given.flags & ~flags) == 0, "a flag of tenon_cuda_options is for the other of share and open"));
-  TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
+  TENON_TRY(check_argument((given.flags & ~flags) == 0,
+                           "a flag of tenon_cuda_options is for the other of share and open"));
+  TENON_TRY(
+      check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
   TENON_TRY(check_argument(given.form <= TENON_CUDA_FORM_E, "form is none of TENON_CUDA_FORM_*"));
   const bool on_device = (given.flags & TENON_CUDA_ON_DEVICE) != 0;
-  TENON_TRY(check_argument(on_device || given.device == 0, "a device is given, but not the flag ON_DEVICE"));
+  TENON_TRY(check_argument(on_device || given.device == 0,
+                           "a device is given, but not the flag ON_DEVICE"));
   TENON_TRY(check_argument(given.device >= 0, "the device is negative"));
   return given;
 }
 
-constexpr bool is_same(uint32_t number, share::CudaTransport transport) { return number == static_cast<uint32_t>(transport); }
-static_assert(is_same(TENON_CUDA_NO_MEMORY, share::CudaTransport::kNone) && is_same(TENON_CUDA_IPC, share::CudaTransport::kIpc));
-static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) && is_same(TENON_CUDA_FABRIC, share::CudaTransport::kFabric));
-static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) && kMemoryRoom == share::kMostCudaRouteNbytes);
+constexpr bool is_same(uint32_t number, share::CudaTransport transport) {
+  return number == static_cast<uint32_t>(transport);
+}
+static_assert(is_same(TENON_CUDA_NO_MEMORY, share::CudaTransport::kNone) &&
+              is_same(TENON_CUDA_IPC, share::CudaTransport::kIpc));
+static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) &&
+              is_same(TENON_CUDA_FABRIC, share::CudaTransport::kFabric));
+static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) &&
+              kMemoryRoom == share::kMostCudaRouteNbytes);
 
 // A handle comes from elsewhere.
 Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
   tenon_cuda_handle given{};
   TENON_TRY(read_struct(handle, "tenon_cuda_handle", &given));
-  TENON_TRY(check_argument(std::memchr(given.counter, '\0', kCounterRoom) != nullptr, "the handle's counter does not end with NUL"));
+  TENON_TRY(check_argument(std::memchr(given.counter, '\0', kCounterRoom) != nullptr,
+                           "the handle's counter does not end with NUL"));
   const size_t most = given.long_memory != nullptr ? kMostMemoryNbytes : kMemoryRoom;
-  TENON_TRY(check_argument(given.memory_nbytes <= most, "the memory handle is longer than its room"));
-  TENON_TRY(check_argument(given.n_fds <= share::kMostCudaFds, "the handle has more fds than a message can carry"));
-  TENON_TRY(check_argument(given.n_fds == 0 || given.fds != nullptr, "the handle has fds, and they are NULL"));
+  TENON_TRY(
+      check_argument(given.memory_nbytes <= most, "the memory handle is longer than its room"));
+  TENON_TRY(check_argument(given.n_fds <= share::kMostCudaFds,
+                           "the handle has more fds than a message can carry"));
+  TENON_TRY(check_argument(given.n_fds == 0 || given.fds != nullptr,
+                           "the handle has fds, and they are NULL"));
   CudaHandle result;
   result.device = given.device;
   result.fds = {given.fds, given.n_fds};
-  const auto* memory = reinterpret_cast<const std::byte*>(given.long_memory != nullptr ? given.long_memory : given.memory);
+  const auto* memory = reinterpret_cast<const std::byte*>(
+      given.long_memory != nullptr ? given.long_memory : given.memory);
   result.memory.assign(memory, memory + given.memory_nbytes);
   result.nbytes = given.nbytes;
   result.offset = given.offset;
@@ -63,7 +78,8 @@ Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
   result.has_event = given.event_required != 0;
   std::memcpy(result.event.data(), given.event, sizeof given.event);
   std::memcpy(result.uuid.data(), given.uuid, sizeof given.uuid);
-  result.has_uuid = std::any_of(std::begin(given.uuid), std::end(given.uuid), [](uint8_t byte) { return byte != 0; });
+  result.has_uuid = std::any_of(std::begin(given.uuid), std::end(given.uuid),
+                                [](uint8_t byte) { return byte != 0; });
   return result;
 }
 
@@ -81,7 +97,8 @@ Status write_cuda_handle(const CudaHandle& handle, tenon_cuda_handle* out) {
   result.slot = handle.slot;
   result.event_required = handle.has_event ? 1 : 0;
   result.memory_nbytes = static_cast<uint32_t>(handle.memory.size());
-  std::copy(handle.memory.begin(), handle.memory.end(), reinterpret_cast<std::byte*>(result.memory));
+  std::copy(handle.memory.begin(), handle.memory.end(),
+            reinterpret_cast<std::byte*>(result.memory));
   std::memcpy(result.event, handle.event.data(), sizeof result.event);
   std::memcpy(result.counter, handle.counter.c_str(), handle.counter.size());
   write_struct(out, result);
@@ -103,7 +120,8 @@ tenon_status tenon_cuda_available(tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status { return tenon::cuda::available(); });
 }
 
-tenon_status tenon_share_cuda(tenon_storage* storage, void* stream, const tenon_cuda_options* options, tenon_cuda_handle* out,
+tenon_status tenon_share_cuda(tenon_storage* storage, void* stream,
+                              const tenon_cuda_options* options, tenon_cuda_handle* out,
                               tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
@@ -113,18 +131,21 @@ tenon_status tenon_share_cuda(tenon_storage* storage, void* stream, const tenon_
     how.transport = static_cast<share::CudaTransport>(wanted.transport);
     how.form = static_cast<share::CudaForm>(wanted.form);
     how.let_write = (wanted.flags & TENON_CUDA_LET_WRITE) != 0;
-    TENON_ASSIGN(const share::CudaHandle lent, share::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
+    TENON_ASSIGN(const share::CudaHandle lent,
+                 share::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
     return write_cuda_handle(lent, out);
   });
 }
 
-tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, const tenon_cuda_options* options, tenon_storage** out,
+tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream,
+                             const tenon_cuda_options* options, tenon_storage** out,
                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const share::CudaHandle given, read_cuda_handle(handle_in));
     TENON_ASSIGN(const tenon_cuda_options wanted,
-                 read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER));
+                 read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY |
+                                                TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
     how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
@@ -136,21 +157,24 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
   });
 }
 
-tenon_status tenon_release_cuda_counter(const char* counter, uint64_t slot, tenon_error** err) noexcept {
+tenon_status tenon_release_cuda_counter(const char* counter, uint64_t slot,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(counter != nullptr, "counter is NULL"));
     return share::release_cuda_counter(counter, slot);
   });
 }
 
-tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream, tenon_error** err) noexcept {
+tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream,
+                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     return share::record_stream(*object(storage), stream);
   });
 }
 
-tenon_status tenon_storage_order_stream(tenon_storage* storage, void* stream, tenon_error** err) noexcept {
+tenon_status tenon_storage_order_stream(tenon_storage* storage, void* stream,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     return share::order_stream(*object(storage), stream);

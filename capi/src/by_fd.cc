@@ -12,7 +12,8 @@ static_assert(static_cast<uint32_t>(memory::Access::kAuto) == TENON_ACCESS_AUTO 
               static_cast<uint32_t>(memory::Access::kWritable) == TENON_ACCESS_WRITABLE);
 
 Result<memory::Access> read_access(tenon_access access) {
-  TENON_TRY(check_argument(access <= TENON_ACCESS_WRITABLE, "the access is none of AUTO, READ_ONLY and WRITABLE"));
+  TENON_TRY(check_argument(access <= TENON_ACCESS_WRITABLE,
+                           "the access is none of AUTO, READ_ONLY and WRITABLE"));
   return static_cast<memory::Access>(access);
 }
 
@@ -24,13 +25,16 @@ Result<memory::Access> read_share_options(const tenon_share_options* options) {
 }
 
 Result<share::OpenOptions> read_open_flags(tenon_access access, uint32_t flags) {
-  TENON_TRY(check_flags(flags, TENON_OPEN_PRIVATE_COW | TENON_OPEN_PRIVATE_COPY | TENON_OPEN_ALLOW_UNSEALED, "tenon_open_options"));
+  TENON_TRY(check_flags(
+      flags, TENON_OPEN_PRIVATE_COW | TENON_OPEN_PRIVATE_COPY | TENON_OPEN_ALLOW_UNSEALED,
+      "tenon_open_options"));
   share::OpenOptions result;
   TENON_ASSIGN(result.access, read_access(access));
   result.private_cow = (flags & TENON_OPEN_PRIVATE_COW) != 0;
   result.private_copy = (flags & TENON_OPEN_PRIVATE_COPY) != 0;
   result.allow_unsealed = (flags & TENON_OPEN_ALLOW_UNSEALED) != 0;
-  TENON_TRY(check_argument(!result.private_cow || !result.private_copy, "PRIVATE_COW and PRIVATE_COPY exclude each other"));
+  TENON_TRY(check_argument(!result.private_cow || !result.private_copy,
+                           "PRIVATE_COW and PRIVATE_COPY exclude each other"));
   return result;
 }
 
@@ -43,16 +47,19 @@ using tenon::storage::Storage;
 
 extern "C" {
 
-tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* options, tenon_fd_handle* out, tenon_error** err) noexcept {
+tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* options,
+                            tenon_fd_handle* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_fd_handle"));
     TENON_ASSIGN(const tenon::memory::Access access, read_share_options(options));
-    TENON_ASSIGN(const tenon::share::Lend lend, tenon::share::lend(Ref<Storage>::share(object(storage)), access, false));
+    TENON_ASSIGN(const tenon::share::Lend lend,
+                 tenon::share::lend(Ref<Storage>::share(object(storage)), access, false));
     tenon_fd_handle result{};
     result.fd = -1;
     if (lend.fd >= 0) {
-      TENON_ASSIGN(tenon::os::Fd fd, tenon::memory::with_spare([&] { return tenon::os::duplicate(lend.fd); }));
+      TENON_ASSIGN(tenon::os::Fd fd,
+                   tenon::memory::with_spare([&] { return tenon::os::duplicate(lend.fd); }));
       result.fd = fd.detach();
     }
     result.access = static_cast<tenon_access>(lend.access);
@@ -64,8 +71,8 @@ tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* o
   });
 }
 
-tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_options* options, tenon_storage** out,
-                           tenon_error** err) noexcept {
+tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_options* options,
+                           tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(handle_in != nullptr, "handle is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -73,7 +80,8 @@ tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_op
     TENON_TRY(read_struct(handle_in, "tenon_fd_handle", &given));
     tenon_open_options wanted{};
     TENON_TRY(read_struct(options, "tenon_open_options", &wanted));
-    TENON_ASSIGN(const tenon::share::OpenOptions how, read_open_flags(wanted.access, wanted.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
+    TENON_ASSIGN(const tenon::share::OpenOptions how,
+                 read_open_flags(wanted.access, wanted.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
     TENON_ASSIGN(const tenon::memory::Access claimed, read_access(given.access));
     const tenon::share::Claim claim{claimed, given.offset, given.nbytes, given.segment_nbytes};
     TENON_ASSIGN(Ref<Storage> opened, tenon::share::open_by_fd(given.fd, claim, how, nullptr));

@@ -22,7 +22,8 @@ constexpr size_t kManagerRoom = sizeof(tenon_filename_handle::manager);
 constexpr size_t kNameRoom = sizeof(tenon_filename_handle::name);
 static_assert(kManagerRoom == share::kManagerPathNbytes && kNameRoom == share::kNameNbytes);
 
-// What waits for another process does so for 5 seconds unless it is told otherwise: the other side answers at once or is in trouble.
+// What waits for another process does so for 5 seconds unless it is told otherwise: the other side
+// answers at once or is in trouble.
 Result<os::Wait> read_wait_here(const tenon_wait* wait) {
   if (wait == nullptr) return os::Wait{.timeout_ns = 5'000'000'000};
   return read_wait(wait);
@@ -31,13 +32,16 @@ Result<os::Wait> read_wait_here(const tenon_wait* wait) {
 Result<FilenameOptions> read_name_options(const tenon_filename_options* options) {
   tenon_filename_options given{};
   TENON_TRY(read_struct(options, "tenon_filename_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_FILENAME_TORCH | TENON_FILENAME_IN_FLIGHT | TENON_FILENAME_GROUP, "tenon_filename_options"));
+  TENON_TRY(check_flags(given.flags,
+                        TENON_FILENAME_TORCH | TENON_FILENAME_IN_FLIGHT | TENON_FILENAME_GROUP,
+                        "tenon_filename_options"));
   FilenameOptions result;
   TENON_ASSIGN(result.access, read_access(given.access));
   result.torch = (given.flags & TENON_FILENAME_TORCH) != 0;
   result.in_flight = (given.flags & TENON_FILENAME_IN_FLIGHT) != 0;
   result.has_group = (given.flags & TENON_FILENAME_GROUP) != 0;
-  TENON_TRY(check_argument(result.has_group || given.group == 0, "a group is given, but not the flag GROUP"));
+  TENON_TRY(check_argument(result.has_group || given.group == 0,
+                           "a group is given, but not the flag GROUP"));
   result.group = given.group;
   if (given.mode != 0) result.mode = given.mode;
   if (given.directory != nullptr) result.directory = given.directory;
@@ -47,7 +51,8 @@ Result<FilenameOptions> read_name_options(const tenon_filename_options* options)
     result.name = given.name;
   }
   if (given.manager != nullptr) {
-    TENON_TRY(check_argument(std::strlen(given.manager) < kManagerRoom, "the path of the manager is longer than 107 bytes"));
+    TENON_TRY(check_argument(std::strlen(given.manager) < kManagerRoom,
+                             "the path of the manager is longer than 107 bytes"));
     result.manager = given.manager;
   }
   return result;
@@ -59,8 +64,10 @@ Result<NameClaim> read_name_handle(const tenon_filename_handle* handle) {
   tenon_filename_handle given{};
   TENON_TRY(read_struct(handle, "tenon_filename_handle", &given));
   TENON_TRY(check_flags(given.reserved, 0, "tenon_filename_handle"));
-  TENON_TRY(check_argument(std::memchr(given.manager, '\0', kManagerRoom) != nullptr, "the handle's manager does not end with NUL"));
-  TENON_TRY(check_argument(std::memchr(given.name, '\0', kNameRoom) != nullptr, "the handle's name does not end with NUL"));
+  TENON_TRY(check_argument(std::memchr(given.manager, '\0', kManagerRoom) != nullptr,
+                           "the handle's manager does not end with NUL"));
+  TENON_TRY(check_argument(std::memchr(given.name, '\0', kNameRoom) != nullptr,
+                           "the handle's name does not end with NUL"));
   NameClaim result;
   TENON_ASSIGN(result.access, read_access(given.access));
   result.offset = given.offset;
@@ -83,7 +90,8 @@ Status write_name_handle(const NameClaim& claim, tenon_filename_handle* out) {
   return Status::ok();
 }
 
-constexpr uint32_t kNameOpenFlags = TENON_OPEN_OTHER_USER | TENON_OPEN_NO_MANAGER | TENON_OPEN_DECREF;
+constexpr uint32_t kNameOpenFlags =
+    TENON_OPEN_OTHER_USER | TENON_OPEN_NO_MANAGER | TENON_OPEN_DECREF;
 
 }  // namespace
 }  // namespace tenon::capi
@@ -97,8 +105,8 @@ namespace share = tenon::share;
 
 extern "C" {
 
-tenon_status tenon_storage_new_filename(const tenon_filename_options* options, uint64_t nbytes, tenon_storage** out,
-                                        tenon_error** err) noexcept {
+tenon_status tenon_storage_new_filename(const tenon_filename_options* options, uint64_t nbytes,
+                                        tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
@@ -108,20 +116,23 @@ tenon_status tenon_storage_new_filename(const tenon_filename_options* options, u
   });
 }
 
-tenon_status tenon_share_filename(tenon_storage* storage, const tenon_filename_options* options, const tenon_wait* wait,
-                                  tenon_filename_handle* out, tenon_error** err) noexcept {
+tenon_status tenon_share_filename(tenon_storage* storage, const tenon_filename_options* options,
+                                  const tenon_wait* wait, tenon_filename_handle* out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_filename_handle"));
     TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
-    TENON_ASSIGN(const share::NameClaim lent, share::lend_by_filename(Ref<Storage>::share(object(storage)), how, &waiter));
+    TENON_ASSIGN(const share::NameClaim lent,
+                 share::lend_by_filename(Ref<Storage>::share(object(storage)), how, &waiter));
     return write_name_handle(lent, out);
   });
 }
 
-tenon_status tenon_open_filename(const tenon_filename_handle* handle_in, const tenon_open_options* options, const tenon_wait* wait,
+tenon_status tenon_open_filename(const tenon_filename_handle* handle_in,
+                                 const tenon_open_options* options, const tenon_wait* wait,
                                  tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -141,14 +152,16 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in, const t
   });
 }
 
-tenon_status tenon_filename_incref(const tenon_filename_handle* handle_in, tenon_error** err) noexcept {
+tenon_status tenon_filename_incref(const tenon_filename_handle* handle_in,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
     return share::count_message(claim);
   });
 }
 
-tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in, tenon_error** err) noexcept {
+tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
     return share::count_message_received(claim);
@@ -167,11 +180,13 @@ tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept
   });
 }
 
-tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_sweep_result* out, tenon_error** err) noexcept {
+tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_sweep_result* out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     tenon_sweep_options given{};
     TENON_TRY(read_struct(options, "tenon_sweep_options", &given));
-    TENON_TRY(check_flags(given.flags, TENON_SWEEP_DRY_RUN | TENON_SWEEP_TORCH, "tenon_sweep_options"));
+    TENON_TRY(
+        check_flags(given.flags, TENON_SWEEP_DRY_RUN | TENON_SWEEP_TORCH, "tenon_sweep_options"));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_sweep_options"));
     TENON_TRY(check_argument(given.min_age_ns >= 0, "min_age_ns is negative"));
     if (out != nullptr) TENON_TRY(check_output(out, "tenon_sweep_result"));
@@ -180,8 +195,10 @@ tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_swee
     how.torch = (given.flags & TENON_SWEEP_TORCH) != 0;
     how.patience = 3;
     if (given.min_age_ns != 0) how.min_age_ns = given.min_age_ns;
-    TENON_ASSIGN(const std::string directory,
-                 share::check_directory(given.directory != nullptr ? given.directory : std::string(share::kSharedMemory)));
+    TENON_ASSIGN(
+        const std::string directory,
+        share::check_directory(given.directory != nullptr ? given.directory
+                                                          : std::string(share::kSharedMemory)));
     TENON_ASSIGN(const share::SweepTotals found, share::sweep_names(directory, how));
     if (out == nullptr) return Status::ok();
     tenon_sweep_result result{};
@@ -195,13 +212,16 @@ tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_swee
   });
 }
 
-tenon_status tenon_manager_start(const char* program, const tenon_wait* wait, char out[108], tenon_error** err) noexcept {
+tenon_status tenon_manager_start(const char* program, const tenon_wait* wait, char out[108],
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
-    TENON_ASSIGN(const std::string path, share::start_manager(program != nullptr ? program : "", &waiter));
-    if (path.size() >= kManagerRoom) return Status(tenon::Code::kInternal, "the manager's path has outgrown its place");
+    TENON_ASSIGN(const std::string path,
+                 share::start_manager(program != nullptr ? program : "", &waiter));
+    if (path.size() >= kManagerRoom)
+      return Status(tenon::Code::kInternal, "the manager's path has outgrown its place");
     std::memcpy(out, path.c_str(), path.size() + 1);
     return Status::ok();
   });

@@ -28,7 +28,8 @@ static_assert(static_cast<int>(TensorLayout::kSparseCsc) == TENON_TENSOR_LAYOUT_
               static_cast<int>(TensorLayout::kJagged) == TENON_TENSOR_LAYOUT_JAGGED &&
               static_cast<int>(TensorLayout::kQuantized) == TENON_TENSOR_LAYOUT_QUANTIZED);
 static_assert(static_cast<int>(QScheme::kPerTensorAffine) == TENON_QUANTIZER_PER_TENSOR_AFFINE &&
-              static_cast<int>(QScheme::kPerChannelAffineFloatQParams) == TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS);
+              static_cast<int>(QScheme::kPerChannelAffineFloatQParams) ==
+                  TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS);
 static_assert(static_cast<int>(Coalesced::kYes) == TENON_COALESCED_YES);
 
 namespace {
@@ -55,7 +56,8 @@ tenon_tensor* field_of(const tenon_composite_spec& spec, Part part) noexcept {
 
 // The numbers of a spec, where they are ones that the core's enums can hold.
 Status check_numbers(const tenon_composite_spec& spec) {
-  if (spec.layout < 0 || spec.layout > UINT8_MAX || tenon::tensor::tensor_layout_name(static_cast<TensorLayout>(spec.layout)) == nullptr) {
+  if (spec.layout < 0 || spec.layout > UINT8_MAX ||
+      tenon::tensor::tensor_layout_name(static_cast<TensorLayout>(spec.layout)) == nullptr) {
     return tenon::invalid(tenon::format("there is no layout %d", spec.layout));
   }
   if (spec.layout == TENON_TENSOR_LAYOUT_QUANTIZED && spec.quantizer == TENON_QUANTIZER_NONE) {
@@ -64,9 +66,12 @@ Status check_numbers(const tenon_composite_spec& spec) {
   if (spec.quantizer < 0 || spec.quantizer > TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS) {
     return tenon::invalid(tenon::format("there is no quantizer %d", spec.quantizer));
   }
-  if (spec.coalesced < 0 || spec.coalesced > TENON_COALESCED_YES) return tenon::invalid(tenon::format("coalesced is %d", spec.coalesced));
-  TENON_TRY(check_argument(spec.ndim >= 0 && spec.ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
-  TENON_TRY(check_argument(spec.axis == 0 || spec.layout == TENON_TENSOR_LAYOUT_QUANTIZED, "axis is set, and the tensor is not quantised"));
+  if (spec.coalesced < 0 || spec.coalesced > TENON_COALESCED_YES)
+    return tenon::invalid(tenon::format("coalesced is %d", spec.coalesced));
+  TENON_TRY(check_argument(spec.ndim >= 0 && spec.ndim <= TENON_TENSOR_MAX_NDIM,
+                           "ndim is not from 0 to 64"));
+  TENON_TRY(check_argument(spec.axis == 0 || spec.layout == TENON_TENSOR_LAYOUT_QUANTIZED,
+                           "axis is set, and the tensor is not quantised"));
   return check_argument(spec.ragged_dim == 0 || spec.layout == TENON_TENSOR_LAYOUT_JAGGED,
                         "ragged_dim is set, and the tensor is not jagged");
 }
@@ -76,16 +81,18 @@ Status take_parts(const tenon_composite_spec& from, CompositeSpec* to) {
   for (const PartField& row : kPartFields) {
     const bool has_part = std::ranges::find(parts, row.part) != parts.end();
     if (from.*row.field == nullptr || has_part) continue;
-    return tenon::invalid(
-               tenon::format("a %s tensor has no %s", tenon::tensor::tensor_layout_name(to->layout), tenon::tensor::part_name(row.part)))
+    return tenon::invalid(tenon::format("a %s tensor has no %s",
+                                        tenon::tensor::tensor_layout_name(to->layout),
+                                        tenon::tensor::part_name(row.part)))
         .with("part", std::string(tenon::tensor::part_key(row.part)));
   }
   for (const Part part : parts) {
     tenon_tensor* const given = field_of(from, part);
     if (given == nullptr && part == Part::kLengths) continue;
     if (given == nullptr) {
-      return tenon::invalid(
-                 tenon::format("a %s tensor without %s", tenon::tensor::tensor_layout_name(to->layout), tenon::tensor::part_name(part)))
+      return tenon::invalid(tenon::format("a %s tensor without %s",
+                                          tenon::tensor::tensor_layout_name(to->layout),
+                                          tenon::tensor::part_name(part)))
           .with("part", std::string(tenon::tensor::part_key(part)));
     }
     to->parts.push_back(Ref<Tensor>::share(object(given)));
@@ -134,7 +141,8 @@ tenon_composite_spec public_spec(const Composite& composite) noexcept {
   to.offset = from.offset;
   to.dtype = {from.dtype.code, from.dtype.bits, from.dtype.lanes};
   to.flags = from.flags;
-  for (const PartField& row : kPartFields) to.*row.field = handle<tenon_tensor>(composite.part(row.part));
+  for (const PartField& row : kPartFields)
+    to.*row.field = handle<tenon_tensor>(composite.part(row.part));
   to.scale = from.scale;
   to.zero_point = from.zero_point;
   (from.layout == TensorLayout::kJagged ? to.ragged_dim : to.axis) = from.dim;
@@ -144,14 +152,16 @@ tenon_composite_spec public_spec(const Composite& composite) noexcept {
 }
 
 const Message::CompositeItem* item_at(const tenon_message* message, size_t index) noexcept {
-  return index < tenon_message_composite_count(message) ? &object(message)->composites()[index] : nullptr;
+  return index < tenon_message_composite_count(message) ? &object(message)->composites()[index]
+                                                        : nullptr;
 }
 
 }  // namespace
 
 extern "C" {
 
-tenon_status tenon_composite_new(const tenon_composite_spec* spec, tenon_composite** out, tenon_error** err) noexcept {
+tenon_status tenon_composite_new(const tenon_composite_spec* spec, tenon_composite** out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(spec != nullptr, "spec is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -173,7 +183,8 @@ void tenon_composite_release(tenon_composite* composite) noexcept {
   if (composite != nullptr) object(composite)->release();
 }
 
-tenon_status tenon_composite_get_spec(const tenon_composite* composite, tenon_composite_spec* out, tenon_error** err) noexcept {
+tenon_status tenon_composite_get_spec(const tenon_composite* composite, tenon_composite_spec* out,
+                                      tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(composite != nullptr, "composite is NULL"));
     TENON_TRY(check_output(out, "tenon_composite_spec"));
@@ -182,7 +193,8 @@ tenon_status tenon_composite_get_spec(const tenon_composite* composite, tenon_co
   });
 }
 
-tenon_status tenon_composite_check(tenon_composite* composite, tenon_composite** out, tenon_error** err) noexcept {
+tenon_status tenon_composite_check(tenon_composite* composite, tenon_composite** out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(composite != nullptr, "composite is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -192,14 +204,18 @@ tenon_status tenon_composite_check(tenon_composite* composite, tenon_composite**
   });
 }
 
-tenon_status tenon_message_add_composites(tenon_message* message, tenon_composite* const* composites, const char* const* names, size_t n,
-                                          const tenon_share_options* options, tenon_error** err) noexcept {
+tenon_status tenon_message_add_composites(tenon_message* message,
+                                          tenon_composite* const* composites,
+                                          const char* const* names, size_t n,
+                                          const tenon_share_options* options,
+                                          tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(composites != nullptr || n == 0, "composites is NULL"));
     TENON_TRY(check_argument(n <= SIZE_MAX / sizeof(void*) / 256, "n is larger than memory"));
     TENON_ASSIGN(const tenon::memory::Access access, read_share_options(options));
-    return object(message)->add({reinterpret_cast<Composite* const*>(composites), n}, names, access);
+    return object(message)->add({reinterpret_cast<Composite* const*>(composites), n}, names,
+                                access);
   });
 }
 
@@ -212,7 +228,8 @@ tenon_composite* tenon_message_composite(const tenon_message* message, size_t in
   return item == nullptr ? nullptr : handle<tenon_composite>(item->composite.get());
 }
 
-size_t tenon_message_composite_parts(const tenon_message* message, size_t index, size_t* n_parts) noexcept {
+size_t tenon_message_composite_parts(const tenon_message* message, size_t index,
+                                     size_t* n_parts) noexcept {
   const Message::CompositeItem* const item = item_at(message, index);
   if (n_parts != nullptr) *n_parts = item == nullptr ? 0 : item->composite->parts().size();
   return item == nullptr ? tenon_message_count(message) : item->first_part;
@@ -224,7 +241,8 @@ const char* tenon_message_composite_name(const tenon_message* message, size_t in
   return name == nullptr ? nullptr : name->c_str();
 }
 
-tenon_composite* tenon_message_find_composite(const tenon_message* message, const char* name) noexcept {
+tenon_composite* tenon_message_find_composite(const tenon_message* message,
+                                              const char* name) noexcept {
   if (message == nullptr || name == nullptr) return nullptr;
   const Message::CompositeItem* const found = object(message)->find_composite(name);
   return found == nullptr ? nullptr : handle<tenon_composite>(found->composite.get());

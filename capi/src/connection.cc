@@ -15,18 +15,21 @@ using tenon::channel::Peers;
 
 extern "C" {
 
-tenon_status tenon_connection_new(int socket, const tenon_connection_options* options, tenon_connection** out, tenon_error** err) noexcept {
+tenon_status tenon_connection_new(int socket, const tenon_connection_options* options,
+                                  tenon_connection** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     tenon_connection_options given{};
     TENON_TRY(read_struct(options, "tenon_connection_options", &given));
     TENON_TRY(check_flags(given.flags,
-                          TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP |
-                              TENON_CONNECTION_CUDA_LET_WRITE | TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES,
+                          TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER |
+                              TENON_CONNECTION_GROUP | TENON_CONNECTION_CUDA_LET_WRITE |
+                              TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
     // Else whoever forgot the flag would let everybody in.
-    TENON_TRY(check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
+    TENON_TRY(
+        check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
     ConnectionOptions how;
     if ((given.flags & TENON_CONNECTION_SAME_USER) != 0) how.peers = Peers::kSameUser;
     if (group_too) how.peers = Peers::kGroup;
@@ -37,9 +40,12 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
-    how.limits.max_segments = given.max_segments != 0 ? given.max_segments : tenon::channel::ReceivedNumbers::default_max_segments();
+    how.limits.max_segments = given.max_segments != 0
+                                  ? given.max_segments
+                                  : tenon::channel::ReceivedNumbers::default_max_segments();
     how.max_mapped_nbytes = given.max_mapped_nbytes;
-    TENON_TRY(check_argument(given.on_lender_gone <= TENON_LENDER_GONE_DROP, "on_lender_gone is neither KEEP nor DROP"));
+    TENON_TRY(check_argument(given.on_lender_gone <= TENON_LENDER_GONE_DROP,
+                             "on_lender_gone is neither KEEP nor DROP"));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
     how.drop_when_gone = given.on_lender_gone == TENON_LENDER_GONE_DROP;
     TENON_ASSIGN(Connection::Owned connection, Connection::create(socket, how));
@@ -49,9 +55,12 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
   });
 }
 
-int tenon_connection_fd(const tenon_connection* connection) noexcept { return connection == nullptr ? -1 : object(connection)->socket(); }
+int tenon_connection_fd(const tenon_connection* connection) noexcept {
+  return connection == nullptr ? -1 : object(connection)->socket();
+}
 
-tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_peer* out, tenon_error** err) noexcept {
+tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_peer* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_TRY(check_output(out, "tenon_peer"));
@@ -65,7 +74,8 @@ tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_pee
   });
 }
 
-tenon_status tenon_connection_gone_fd(tenon_connection* connection, int* out, tenon_error** err) noexcept {
+tenon_status tenon_connection_gone_fd(tenon_connection* connection, int* out,
+                                      tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -74,7 +84,8 @@ tenon_status tenon_connection_gone_fd(tenon_connection* connection, int* out, te
   });
 }
 
-tenon_status tenon_connection_set_stream(tenon_connection* connection, int32_t device, void* stream, tenon_error** err) noexcept {
+tenon_status tenon_connection_set_stream(tenon_connection* connection, int32_t device, void* stream,
+                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_TRY(check_argument(device >= 0, "no device has a negative number"));
@@ -83,7 +94,8 @@ tenon_status tenon_connection_set_stream(tenon_connection* connection, int32_t d
   });
 }
 
-tenon_status tenon_send(tenon_connection* connection, const tenon_message* message, const tenon_wait* wait, tenon_error** err) noexcept {
+tenon_status tenon_send(tenon_connection* connection, const tenon_message* message,
+                        const tenon_wait* wait, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
@@ -91,7 +103,8 @@ tenon_status tenon_send(tenon_connection* connection, const tenon_message* messa
   });
 }
 
-tenon_status tenon_recv(tenon_connection* connection, const tenon_wait* wait, tenon_message** out, tenon_error** err) noexcept {
+tenon_status tenon_recv(tenon_connection* connection, const tenon_wait* wait, tenon_message** out,
+                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));

@@ -16,14 +16,16 @@ using tenon::share::CudaTransport;
 
 extern "C" {
 
-tenon_status tenon_cuda_arena_new(const tenon_cuda_arena_options* options, tenon_cuda_arena** out, tenon_error** err) noexcept {
+tenon_status tenon_cuda_arena_new(const tenon_cuda_arena_options* options, tenon_cuda_arena** out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(options != nullptr, "options is NULL"));
     tenon_cuda_arena_options given{};
     TENON_TRY(read_struct(options, "tenon_cuda_arena_options", &given));
     TENON_TRY(check_argument(given.device >= 0, "the device is negative"));
-    TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "the transport is none of TENON_CUDA_*"));
+    TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL,
+                             "the transport is none of TENON_CUDA_*"));
     CudaArenaOptions wanted;
     wanted.device = given.device;
     wanted.transport = static_cast<CudaTransport>(given.transport);
@@ -43,7 +45,8 @@ void tenon_cuda_arena_release(tenon_cuda_arena* arena) noexcept {
   if (arena != nullptr) object(arena)->release();
 }
 
-tenon_status tenon_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes, const tenon_wait* wait, tenon_storage** out,
+tenon_status tenon_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes,
+                                       const tenon_wait* wait, tenon_storage** out,
                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(arena != nullptr, "arena is NULL"));
@@ -58,7 +61,8 @@ tenon_status tenon_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes,
   });
 }
 
-tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena* arena, tenon_cuda_arena_stats* out, tenon_error** err) noexcept {
+tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena* arena, tenon_cuda_arena_stats* out,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(arena != nullptr, "arena is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_arena_stats"));

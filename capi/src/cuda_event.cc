@@ -32,23 +32,29 @@ using tenon::cuda::IpcHandle;
 
 extern "C" {
 
-tenon_status tenon_cuda_event_new(const tenon_cuda_event_options* options, tenon_cuda_event** out, tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_new(const tenon_cuda_event_options* options, tenon_cuda_event** out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const tenon_cuda_event_options wanted, read_event_options(options));
     const bool interprocess = (wanted.flags & TENON_CUDA_EVENT_INTERPROCESS) != 0;
-    TENON_ASSIGN(Event event, Event::create_on(wanted.device, interprocess ? Event::Reach::kInterprocess : Event::Reach::kThisProcess));
+    TENON_ASSIGN(Event event,
+                 Event::create_on(wanted.device, interprocess ? Event::Reach::kInterprocess
+                                                              : Event::Reach::kThisProcess));
     return publish(std::move(event), wanted.device, out);
   });
 }
 
-tenon_status tenon_cuda_event_from_ipc_handle(const uint8_t handle[64], const tenon_cuda_event_options* options, tenon_cuda_event** out,
-                                              tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_from_ipc_handle(const uint8_t handle[64],
+                                              const tenon_cuda_event_options* options,
+                                              tenon_cuda_event** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const tenon_cuda_event_options wanted, read_event_options(options));
-    TENON_TRY(check_argument(wanted.flags == 0, "INTERPROCESS is for an event that is made: one that is opened cannot be lent on"));
+    TENON_TRY(check_argument(
+        wanted.flags == 0,
+        "INTERPROCESS is for an event that is made: one that is opened cannot be lent on"));
     IpcHandle bytes{};
     std::memcpy(bytes.data(), handle, bytes.size());
     TENON_ASSIGN(Event event, Event::open(bytes, wanted.device));
@@ -65,21 +71,24 @@ void tenon_cuda_event_release(tenon_cuda_event* event) noexcept {
   if (event != nullptr) object(event)->release();
 }
 
-tenon_status tenon_cuda_event_record(tenon_cuda_event* event, void* stream, tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_record(tenon_cuda_event* event, void* stream,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(event != nullptr, "event is NULL"));
     return object(event)->event().record_in(stream, object(event)->device());
   });
 }
 
-tenon_status tenon_cuda_event_wait(const tenon_cuda_event* event, void* stream, tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_wait(const tenon_cuda_event* event, void* stream,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(event != nullptr, "event is NULL"));
     return object(event)->event().wait_in(stream, object(event)->device());
   });
 }
 
-tenon_status tenon_cuda_event_query(const tenon_cuda_event* event, int* out, tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_query(const tenon_cuda_event* event, int* out,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(event != nullptr, "event is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -89,7 +98,8 @@ tenon_status tenon_cuda_event_query(const tenon_cuda_event* event, int* out, ten
   });
 }
 
-tenon_status tenon_cuda_event_synchronize(const tenon_cuda_event* event, const tenon_wait* wait, tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_synchronize(const tenon_cuda_event* event, const tenon_wait* wait,
+                                          tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(event != nullptr, "event is NULL"));
     TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
@@ -97,7 +107,8 @@ tenon_status tenon_cuda_event_synchronize(const tenon_cuda_event* event, const t
   });
 }
 
-tenon_status tenon_cuda_event_ipc_handle(const tenon_cuda_event* event, uint8_t out[64], tenon_error** err) noexcept {
+tenon_status tenon_cuda_event_ipc_handle(const tenon_cuda_event* event, uint8_t out[64],
+                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(event != nullptr, "event is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));

@@ -11,7 +11,8 @@ namespace tenon::capi {
 
 class CudaEvent final : public Counted {
  public:
-  CudaEvent(cuda::Event event, int32_t device) noexcept : event_(std::move(event)), device_(device) {}
+  CudaEvent(cuda::Event event, int32_t device) noexcept
+      : event_(std::move(event)), device_(device) {}
   cuda::Event& event() noexcept { return event_; }
   const cuda::Event& event() const noexcept { return event_; }
   int32_t device() const noexcept { return device_; }

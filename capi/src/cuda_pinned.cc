@@ -10,7 +10,8 @@ namespace share = tenon::share;
 
 extern "C" {
 
-tenon_status tenon_storage_pin(tenon_storage* storage, int32_t device, void** out, tenon_error** err) noexcept {
+tenon_status tenon_storage_pin(tenon_storage* storage, int32_t device, void** out,
+                               tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(device >= 0, "the device is negative"));

@@ -51,7 +51,8 @@ tenon::Result<FetchOptions> read_fetch_options(const tenon_open_options* options
 
 extern "C" {
 
-tenon_status tenon_message_deposit(const tenon_message* message, tenon_ticket** out, tenon_error** err) noexcept {
+tenon_status tenon_message_deposit(const tenon_message* message, tenon_ticket** out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -69,7 +70,8 @@ const void* tenon_ticket_bytes(const tenon_ticket* ticket, size_t* nbytes) noexc
 
 void tenon_ticket_release(tenon_ticket* ticket) noexcept { delete object(ticket); }
 
-tenon_status tenon_ticket_withdraw(const void* bytes, size_t nbytes, int* withdrawn, tenon_error** err) noexcept {
+tenon_status tenon_ticket_withdraw(const void* bytes, size_t nbytes, int* withdrawn,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_ASSIGN(const Bytes ticket, read_bytes(bytes, nbytes));
     TENON_ASSIGN(const bool taken, tenon::channel::withdraw(ticket));
@@ -78,7 +80,8 @@ tenon_status tenon_ticket_withdraw(const void* bytes, size_t nbytes, int* withdr
   });
 }
 
-tenon_status tenon_ticket_watch(const void* bytes, size_t nbytes, int32_t fd, int64_t grace_ns, tenon_error** err) noexcept {
+tenon_status tenon_ticket_watch(const void* bytes, size_t nbytes, int32_t fd, int64_t grace_ns,
+                                tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(fd >= 0, "fd is negative"));
     TENON_TRY(check_argument(grace_ns >= 0, "grace_ns is negative"));
@@ -87,7 +90,8 @@ tenon_status tenon_ticket_watch(const void* bytes, size_t nbytes, int32_t fd, in
   });
 }
 
-tenon_status tenon_message_fetch(const void* bytes, size_t nbytes, const tenon_open_options* options, const tenon_wait* wait,
+tenon_status tenon_message_fetch(const void* bytes, size_t nbytes,
+                                 const tenon_open_options* options, const tenon_wait* wait,
                                  tenon_message** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -100,13 +104,15 @@ tenon_status tenon_message_fetch(const void* bytes, size_t nbytes, const tenon_o
   });
 }
 
-tenon_status tenon_deposit_limits_set(const tenon_deposit_limits* limits, tenon_error** err) noexcept {
+tenon_status tenon_deposit_limits_set(const tenon_deposit_limits* limits,
+                                      tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(limits != nullptr, "limits is NULL"));
     tenon_deposit_limits given{};
     TENON_TRY(read_struct(limits, "tenon_deposit_limits", &given));
     TENON_TRY(check_argument(given.max_unfetched_ns >= 0, "max_unfetched_ns is negative"));
-    return tenon::channel::set_deposit_limits({given.max_unfetched_segments, given.max_unfetched_nbytes, given.max_unfetched_ns});
+    return tenon::channel::set_deposit_limits(
+        {given.max_unfetched_segments, given.max_unfetched_nbytes, given.max_unfetched_ns});
   });
 }
 
@@ -137,26 +143,30 @@ const void* tenon_deposit_head(const tenon_deposit* deposit, size_t* nbytes) noe
   return deposit == nullptr ? nullptr : object(deposit)->head().data();
 }
 
-tenon_status tenon_deposit_add(tenon_deposit* deposit, tenon_storage* storage, tenon_access access, void* out, size_t* nbytes,
-                               tenon_error** err) noexcept {
+tenon_status tenon_deposit_add(tenon_deposit* deposit, tenon_storage* storage, tenon_access access,
+                               void* out, size_t* nbytes, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(deposit != nullptr, "deposit is NULL"));
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(out != nullptr && nbytes != nullptr, "out or nbytes is NULL"));
     TENON_ASSIGN(const tenon::memory::Access wanted, read_access(access));
-    TENON_ASSIGN(const std::vector<std::byte> record, object(deposit)->add(Ref<Storage>::share(object(storage)), wanted));
+    TENON_ASSIGN(const std::vector<std::byte> record,
+                 object(deposit)->add(Ref<Storage>::share(object(storage)), wanted));
     std::memcpy(out, record.data(), record.size());
     *nbytes = record.size();
     return Status::ok();
   });
 }
 
-int tenon_deposit_withdraw(tenon_deposit* deposit) noexcept { return deposit != nullptr && object(deposit)->withdraw() ? 1 : 0; }
+int tenon_deposit_withdraw(tenon_deposit* deposit) noexcept {
+  return deposit != nullptr && object(deposit)->withdraw() ? 1 : 0;
+}
 
 void tenon_deposit_release(tenon_deposit* deposit) noexcept { delete object(deposit); }
 
-tenon_status tenon_fetched_new(const void* head, size_t nbytes, const tenon_open_options* options, const tenon_wait* wait,
-                               tenon_fetched** out, tenon_error** err) noexcept {
+tenon_status tenon_fetched_new(const void* head, size_t nbytes, const tenon_open_options* options,
+                               const tenon_wait* wait, tenon_fetched** out,
+                               tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const Bytes bytes, read_bytes(head, nbytes));
@@ -168,7 +178,8 @@ tenon_status tenon_fetched_new(const void* head, size_t nbytes, const tenon_open
   });
 }
 
-tenon_status tenon_fetched_storage(tenon_fetched* fetched, const void* record, size_t nbytes, const tenon_wait* wait, tenon_storage** out,
+tenon_status tenon_fetched_storage(tenon_fetched* fetched, const void* record, size_t nbytes,
+                                   const tenon_wait* wait, tenon_storage** out,
                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(fetched != nullptr, "fetched is NULL"));
@@ -183,7 +194,8 @@ tenon_status tenon_fetched_storage(tenon_fetched* fetched, const void* record, s
 
 void tenon_fetched_release(tenon_fetched* fetched) noexcept { delete object(fetched); }
 
-tenon_status tenon_deposit_hand_over(const tenon_keep_options* options, size_t* n_kept, tenon_error** err) noexcept {
+tenon_status tenon_deposit_hand_over(const tenon_keep_options* options, size_t* n_kept,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     tenon_keep_options given{};
     TENON_TRY(read_struct(options, "tenon_keep_options", &given));

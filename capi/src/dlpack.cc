@@ -36,19 +36,23 @@ tenon_status give(tenon_tensor* tensor, Managed** out, tenon_error** err, Give g
 
 extern "C" {
 
-tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned* managed, tenon_tensor** out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned* managed, tenon_tensor** out,
+                                      tenon_error** err) noexcept {
   return take(managed, out, err);
 }
 
-tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor* managed, tenon_tensor** out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor* managed, tenon_tensor** out,
+                                             tenon_error** err) noexcept {
   return take(managed, out, err);
 }
 
-tenon_status tenon_tensor_to_dlpack(tenon_tensor* tensor, struct DLManagedTensorVersioned** out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_to_dlpack(tenon_tensor* tensor, struct DLManagedTensorVersioned** out,
+                                    tenon_error** err) noexcept {
   return give(tensor, out, err, &tenon::tensor::to_dlpack);
 }
 
-tenon_status tenon_tensor_to_dlpack_legacy(tenon_tensor* tensor, struct DLManagedTensor** out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_to_dlpack_legacy(tenon_tensor* tensor, struct DLManagedTensor** out,
+                                           tenon_error** err) noexcept {
   return give(tensor, out, err, &tenon::tensor::to_dlpack_legacy);
 }
 }

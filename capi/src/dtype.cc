@@ -38,12 +38,15 @@ tenon_status tenon_dtype_parse(const char* name, tenon_dtype* out, tenon_error**
   });
 }
 
-tenon_status tenon_dtype_nbytes(tenon_dtype dtype, const int64_t* sizes, int32_t ndim, uint64_t* out, tenon_error** err) noexcept {
+tenon_status tenon_dtype_nbytes(tenon_dtype dtype, const int64_t* sizes, int32_t ndim,
+                                uint64_t* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_TRY(check_argument(ndim >= 0 && ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
+    TENON_TRY(
+        check_argument(ndim >= 0 && ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
     TENON_TRY(check_argument(ndim == 0 || sizes != nullptr, "sizes is NULL"));
-    TENON_ASSIGN(*out, tenon::tensor::packed_nbytes({dtype.code, dtype.bits, dtype.lanes}, {sizes, static_cast<size_t>(ndim)}));
+    TENON_ASSIGN(*out, tenon::tensor::packed_nbytes({dtype.code, dtype.bits, dtype.lanes},
+                                                    {sizes, static_cast<size_t>(ndim)}));
     return Status::ok();
   });
 }

@@ -14,14 +14,21 @@ struct tenon_error {
 namespace tenon::capi {
 namespace {
 
-static_assert(static_cast<int32_t>(Code::kOk) == TENON_OK && static_cast<int32_t>(Code::kInvalidArgument) == TENON_INVALID_ARGUMENT &&
-              static_cast<int32_t>(Code::kPermission) == TENON_PERMISSION && static_cast<int32_t>(Code::kNotFound) == TENON_NOT_FOUND &&
-              static_cast<int32_t>(Code::kCorrupt) == TENON_CORRUPT && static_cast<int32_t>(Code::kIncompatible) == TENON_INCOMPATIBLE &&
+static_assert(static_cast<int32_t>(Code::kOk) == TENON_OK &&
+              static_cast<int32_t>(Code::kInvalidArgument) == TENON_INVALID_ARGUMENT &&
+              static_cast<int32_t>(Code::kPermission) == TENON_PERMISSION &&
+              static_cast<int32_t>(Code::kNotFound) == TENON_NOT_FOUND &&
+              static_cast<int32_t>(Code::kCorrupt) == TENON_CORRUPT &&
+              static_cast<int32_t>(Code::kIncompatible) == TENON_INCOMPATIBLE &&
               static_cast<int32_t>(Code::kResourceExhausted) == TENON_RESOURCE_EXHAUSTED &&
-              static_cast<int32_t>(Code::kUnsupported) == TENON_UNSUPPORTED && static_cast<int32_t>(Code::kPeerGone) == TENON_PEER_GONE &&
-              static_cast<int32_t>(Code::kWouldBlock) == TENON_WOULD_BLOCK && static_cast<int32_t>(Code::kTimeout) == TENON_TIMEOUT &&
-              static_cast<int32_t>(Code::kInterrupted) == TENON_INTERRUPTED && static_cast<int32_t>(Code::kCancelled) == TENON_CANCELLED &&
-              static_cast<int32_t>(Code::kIo) == TENON_IO && static_cast<int32_t>(Code::kInternal) == TENON_INTERNAL);
+              static_cast<int32_t>(Code::kUnsupported) == TENON_UNSUPPORTED &&
+              static_cast<int32_t>(Code::kPeerGone) == TENON_PEER_GONE &&
+              static_cast<int32_t>(Code::kWouldBlock) == TENON_WOULD_BLOCK &&
+              static_cast<int32_t>(Code::kTimeout) == TENON_TIMEOUT &&
+              static_cast<int32_t>(Code::kInterrupted) == TENON_INTERRUPTED &&
+              static_cast<int32_t>(Code::kCancelled) == TENON_CANCELLED &&
+              static_cast<int32_t>(Code::kIo) == TENON_IO &&
+              static_cast<int32_t>(Code::kInternal) == TENON_INTERNAL);
 
 // What an error looks like when there is no memory for one: immortal, told apart by its address.
 tenon_error* out_of_memory() noexcept { return &immortal<tenon_error>(); }
@@ -53,7 +60,8 @@ tenon_status fail_out_of_memory(tenon_error** err) noexcept {
 
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept {
   try {
-    return fail(Status(Code::kInternal, format("a defect in Tenon, please report it: %s", what)), err);
+    return fail(Status(Code::kInternal, format("a defect in Tenon, please report it: %s", what)),
+                err);
   } catch (...) {
     return fail_out_of_memory(err);
   }
@@ -65,11 +73,14 @@ using tenon::capi::out_of_memory;
 
 extern "C" {
 
-const char* tenon_status_name(tenon_status status) noexcept { return tenon::code_name(static_cast<tenon::Code>(status)); }
+const char* tenon_status_name(tenon_status status) noexcept {
+  return tenon::code_name(static_cast<tenon::Code>(status));
+}
 
 tenon_status tenon_error_code(const tenon_error* error) noexcept {
   if (error == nullptr) return TENON_OK;
-  return error->info ? static_cast<tenon_status>(error->info->code) : tenon_status{TENON_RESOURCE_EXHAUSTED};
+  return error->info ? static_cast<tenon_status>(error->info->code)
+                     : tenon_status{TENON_RESOURCE_EXHAUSTED};
 }
 
 const char* tenon_error_message(const tenon_error* error) noexcept {
@@ -92,7 +103,9 @@ const char* tenon_error_detail_key(const tenon_error* error, size_t index) noexc
   return index < error->info->details.size() ? error->info->details[index].key.c_str() : nullptr;
 }
 
-const tenon_error* tenon_error_cause(const tenon_error* error) noexcept { return error == nullptr ? nullptr : error->cause.get(); }
+const tenon_error* tenon_error_cause(const tenon_error* error) noexcept {
+  return error == nullptr ? nullptr : error->cause.get();
+}
 
 void tenon_error_release(tenon_error* error) noexcept {
   if (error != nullptr && error != out_of_memory()) delete error;

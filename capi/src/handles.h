@@ -1,4 +1,5 @@
-// Which C++ object stands behind each handle of the C API. All casts of the boundary are in this file.
+// Which C++ object stands behind each handle of the C API. All casts of the boundary are in this
+// file.
 #pragma once
 
 #include <tenon/tenon.h>
@@ -43,7 +44,8 @@ struct ObjectOf<tenon_cuda_arena> {
 };
 template <>
 struct ObjectOf<tenon_weak> {
-  using Type = storage::Storage;  // the same object, counted weakly: a weak reference needs no memory and cannot fail
+  // The same object, counted weakly: a weak reference needs no memory and cannot fail.
+  using Type = storage::Storage;
 };
 template <>
 struct ObjectOf<tenon_tensor> {

@@ -31,7 +31,8 @@ tenon_lease_holder describe(const Ledger::Totals& totals, int64_t now_ns) noexce
 
 extern "C" {
 
-tenon_status tenon_lease_holders(tenon_lease_holder* out, size_t n, size_t* total, tenon_error** err) noexcept {
+tenon_status tenon_lease_holders(tenon_lease_holder* out, size_t n, size_t* total,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr || n == 0, "out is NULL"));
     TENON_TRY(check_argument(total != nullptr, "total is NULL"));
@@ -39,9 +40,12 @@ tenon_status tenon_lease_holders(tenon_lease_holder* out, size_t n, size_t* tota
     if (n > 0) TENON_TRY(check_output(out, "tenon_lease_holder"));
     (void)tenon::memory::settle_ledgers();
     const std::vector<Ledger::Totals> all = tenon::memory::ledger_totals();
-    const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                            std::chrono::steady_clock::now().time_since_epoch())
+                            .count();
     for (size_t i = 0; i < std::min(n, all.size()); ++i) {
-      auto* each = reinterpret_cast<tenon_lease_holder*>(reinterpret_cast<std::byte*>(out) + i * step);
+      auto* each =
+          reinterpret_cast<tenon_lease_holder*>(reinterpret_cast<std::byte*>(out) + i * step);
       each->struct_size = step;
       write_struct(each, describe(all[i], now));
     }

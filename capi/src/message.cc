@@ -28,7 +28,8 @@ tenon_status tenon_message_new(tenon_message** out, tenon_error** err) noexcept 
   });
 }
 
-tenon_status tenon_message_add(tenon_message* message, tenon_tensor* const* tensors, const char* const* names, size_t n,
+tenon_status tenon_message_add(tenon_message* message, tenon_tensor* const* tensors,
+                               const char* const* names, size_t n,
                                const tenon_share_options* options, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
@@ -39,7 +40,8 @@ tenon_status tenon_message_add(tenon_message* message, tenon_tensor* const* tens
   });
 }
 
-tenon_status tenon_message_set_user_bytes(tenon_message* message, const void* data, size_t nbytes, tenon_error** err) noexcept {
+tenon_status tenon_message_set_user_bytes(tenon_message* message, const void* data, size_t nbytes,
+                                          tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
@@ -47,7 +49,9 @@ tenon_status tenon_message_set_user_bytes(tenon_message* message, const void* da
   });
 }
 
-size_t tenon_message_count(const tenon_message* message) noexcept { return message == nullptr ? 0 : object(message)->items().size(); }
+size_t tenon_message_count(const tenon_message* message) noexcept {
+  return message == nullptr ? 0 : object(message)->items().size();
+}
 
 tenon_tensor* tenon_message_tensor(const tenon_message* message, size_t index) noexcept {
   if (index >= tenon_message_count(message)) return nullptr;
@@ -72,10 +76,12 @@ tenon_tensor* tenon_message_find(const tenon_message* message, const char* name)
   return found == nullptr ? nullptr : handle<tenon_tensor>(found->tensor.get());
 }
 
-tenon_status tenon_message_get_views(const tenon_message* message, tenon_tensor_view* out, size_t n, tenon_error** err) noexcept {
+tenon_status tenon_message_get_views(const tenon_message* message, tenon_tensor_view* out, size_t n,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
-    TENON_TRY(check_argument(n <= object(message)->items().size(), "the message has fewer tensors"));
+    TENON_TRY(
+        check_argument(n <= object(message)->items().size(), "the message has fewer tensors"));
     if (n == 0) return Status::ok();
     TENON_TRY(check_output(out, "tenon_tensor_view"));
     // A caller of a newer header has a larger struct.

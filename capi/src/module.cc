@@ -31,7 +31,8 @@ Status of_given_source(const Status& status) {
 
 extern "C" {
 
-tenon_status tenon_module_new(const char* class_name, tenon_module** out, tenon_error** err) noexcept {
+tenon_status tenon_module_new(const char* class_name, tenon_module** out,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const std::string_view name, read_text(class_name, "class_name"));
@@ -50,7 +51,8 @@ void tenon_module_release(tenon_module* module) noexcept {
   if (module != nullptr) object(module)->release();
 }
 
-tenon_status tenon_module_add_parameter(tenon_module* module, const char* name, tenon_value* tensor, tenon_error** err) noexcept {
+tenon_status tenon_module_add_parameter(tenon_module* module, const char* name, tenon_value* tensor,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -58,7 +60,8 @@ tenon_status tenon_module_add_parameter(tenon_module* module, const char* name, 
   });
 }
 
-tenon_status tenon_module_add_buffer(tenon_module* module, const char* name, tenon_value* tensor, tenon_error** err) noexcept {
+tenon_status tenon_module_add_buffer(tenon_module* module, const char* name, tenon_value* tensor,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -66,8 +69,8 @@ tenon_status tenon_module_add_buffer(tenon_module* module, const char* name, ten
   });
 }
 
-tenon_status tenon_module_add_attribute(tenon_module* module, const char* name, const char* type, tenon_value* value,
-                                        tenon_error** err) noexcept {
+tenon_status tenon_module_add_attribute(tenon_module* module, const char* name, const char* type,
+                                        tenon_value* value, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
@@ -77,8 +80,8 @@ tenon_status tenon_module_add_attribute(tenon_module* module, const char* name, 
   });
 }
 
-tenon_status tenon_module_add_constant(tenon_module* module, const char* name, const char* type, tenon_value* value,
-                                       tenon_error** err) noexcept {
+tenon_status tenon_module_add_constant(tenon_module* module, const char* name, const char* type,
+                                       tenon_value* value, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
@@ -88,8 +91,8 @@ tenon_status tenon_module_add_constant(tenon_module* module, const char* name, c
   });
 }
 
-tenon_status tenon_module_add_submodule(tenon_module* module, const char* name, tenon_module* child, const char* type,
-                                        tenon_error** err) noexcept {
+tenon_status tenon_module_add_submodule(tenon_module* module, const char* name, tenon_module* child,
+                                        const char* type, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(child != nullptr, "child is NULL"));
@@ -99,7 +102,8 @@ tenon_status tenon_module_add_submodule(tenon_module* module, const char* name, 
   });
 }
 
-tenon_status tenon_module_define(tenon_module* module, const char* source, tenon_error** err) noexcept {
+tenon_status tenon_module_define(tenon_module* module, const char* source,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(source, "source"));
@@ -107,7 +111,8 @@ tenon_status tenon_module_define(tenon_module* module, const char* source, tenon
   });
 }
 
-tenon_status tenon_module_define_types(tenon_module* module, const char* qualifier, const char* source, tenon_error** err) noexcept {
+tenon_status tenon_module_define_types(tenon_module* module, const char* qualifier,
+                                       const char* source, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view below, read_text(qualifier, "qualifier"));
@@ -116,7 +121,8 @@ tenon_status tenon_module_define_types(tenon_module* module, const char* qualifi
   });
 }
 
-tenon_status tenon_module_set_hooks(tenon_module* module, int before_forward, const char* const* names, size_t n,
+tenon_status tenon_module_set_hooks(tenon_module* module, int before_forward,
+                                    const char* const* names, size_t n,
                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
@@ -130,7 +136,8 @@ tenon_status tenon_module_set_hooks(tenon_module* module, int before_forward, co
   });
 }
 
-tenon_status tenon_module_set_traced_inputs(tenon_module* module, const char* method, tenon_value* const* inputs, size_t n,
+tenon_status tenon_module_set_traced_inputs(tenon_module* module, const char* method,
+                                            tenon_value* const* inputs, size_t n,
                                             tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
@@ -145,17 +152,19 @@ tenon_status tenon_module_set_traced_inputs(tenon_module* module, const char* me
   });
 }
 
-tenon_status tenon_module_set_extra_file(tenon_module* module, const char* name, const void* data, size_t nbytes,
-                                         tenon_error** err) noexcept {
+tenon_status tenon_module_set_extra_file(tenon_module* module, const char* name, const void* data,
+                                         size_t nbytes, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
-    return object(module)->set_extra_file(text, std::string(static_cast<const char*>(data), nbytes));
+    return object(module)->set_extra_file(text,
+                                          std::string(static_cast<const char*>(data), nbytes));
   });
 }
 
-tenon_status tenon_module_remove_extra_file(tenon_module* module, const char* name, tenon_error** err) noexcept {
+tenon_status tenon_module_remove_extra_file(tenon_module* module, const char* name,
+                                            tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));

@@ -25,7 +25,8 @@ using tenon::value::ValueKind;
 
 namespace {
 
-Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_value* const* tensors, size_t n) {
+Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_value* const* tensors,
+                                              size_t n) {
   TENON_TRY(check_argument(paths != nullptr || n == 0, "paths is NULL"));
   TENON_TRY(check_argument(tensors != nullptr || n == 0, "tensors is NULL"));
   std::vector<NamedTensor> named;
@@ -34,8 +35,9 @@ Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_va
     named.push_back({std::string(path), value_or_none(tensors[i])});
     const ValueKind kind = named.back().value->kind();
     if (kind != ValueKind::kTensor && kind != ValueKind::kNone) {
-      return Status(Code::kInvalidArgument, tenon::format("\"%.200s\": a tensor is wanted, and a %s is given", named.back().name.c_str(),
-                                                          tenon::value::value_kind_name(kind)));
+      return Status(Code::kInvalidArgument,
+                    tenon::format("\"%.200s\": a tensor is wanted, and a %s is given",
+                                  named.back().name.c_str(), tenon::value::value_kind_name(kind)));
     }
   }
   return named;
@@ -45,7 +47,8 @@ Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_va
 
 extern "C" {
 
-tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_value* value, tenon_error** err) noexcept {
+tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_value* value,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
@@ -53,7 +56,8 @@ tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_valu
   });
 }
 
-tenon_status tenon_module_set_state(tenon_module* module, const char* path, tenon_value* state, tenon_error** err) noexcept {
+tenon_status tenon_module_set_state(tenon_module* module, const char* path, tenon_value* state,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
@@ -61,7 +65,8 @@ tenon_status tenon_module_set_state(tenon_module* module, const char* path, teno
   });
 }
 
-tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child, tenon_error** err) noexcept {
+tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(child != nullptr, "child is NULL"));
@@ -70,7 +75,8 @@ tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, 
   });
 }
 
-tenon_status tenon_module_remove(tenon_module* module, const char* path, tenon_error** err) noexcept {
+tenon_status tenon_module_remove(tenon_module* module, const char* path,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
@@ -78,11 +84,15 @@ tenon_status tenon_module_remove(tenon_module* module, const char* path, tenon_e
   });
 }
 
-tenon_status tenon_module_load(tenon_module* module, const char* const* paths, tenon_value* const* tensors, size_t n, uint32_t flags,
-                               tenon_name_list** missing, tenon_name_list** unexpected, tenon_error** err) noexcept {
+tenon_status tenon_module_load(tenon_module* module, const char* const* paths,
+                               tenon_value* const* tensors, size_t n, uint32_t flags,
+                               tenon_name_list** missing, tenon_name_list** unexpected,
+                               tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
-    TENON_TRY(check_flags(flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY, "tenon_module_load"));
+    TENON_TRY(check_flags(
+        flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY,
+        "tenon_module_load"));
     TENON_ASSIGN(const std::vector<NamedTensor> named, read_tensors(paths, tensors, n));
     LoadOptions options;
     options.allow_missing = (flags & TENON_LOAD_ALLOW_MISSING) != 0;

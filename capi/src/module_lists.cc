@@ -23,16 +23,20 @@ namespace {
 
 Status check_list_index(size_t index, size_t count, const char* what) {
   if (index < count) return Status::ok();
-  return {Code::kInvalidArgument, tenon::format("there is no %s %zu: the list has %zu", what, index, count)};
+  return {Code::kInvalidArgument,
+          tenon::format("there is no %s %zu: the list has %zu", what, index, count)};
 }
 
 }  // namespace
 
 extern "C" {
 
-size_t tenon_member_list_count(const tenon_member_list* list) noexcept { return list == nullptr ? 0 : object(list)->entries.size(); }
+size_t tenon_member_list_count(const tenon_member_list* list) noexcept {
+  return list == nullptr ? 0 : object(list)->entries.size();
+}
 
-tenon_status tenon_member_list_get(const tenon_member_list* list, size_t index, tenon_member* out, tenon_error** err) noexcept {
+tenon_status tenon_member_list_get(const tenon_member_list* list, size_t index, tenon_member* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(list != nullptr, "list is NULL"));
     TENON_TRY(check_output(out, "tenon_member"));
@@ -52,9 +56,12 @@ tenon_status tenon_member_list_get(const tenon_member_list* list, size_t index, 
 
 void tenon_member_list_release(tenon_member_list* list) noexcept { delete object(list); }
 
-size_t tenon_file_list_count(const tenon_file_list* list) noexcept { return list == nullptr ? 0 : object(list)->files.size(); }
+size_t tenon_file_list_count(const tenon_file_list* list) noexcept {
+  return list == nullptr ? 0 : object(list)->files.size();
+}
 
-tenon_status tenon_file_list_get(const tenon_file_list* list, size_t index, tenon_file* out, tenon_error** err) noexcept {
+tenon_status tenon_file_list_get(const tenon_file_list* list, size_t index, tenon_file* out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(list != nullptr, "list is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -67,10 +74,14 @@ tenon_status tenon_file_list_get(const tenon_file_list* list, size_t index, teno
 
 void tenon_file_list_release(tenon_file_list* list) noexcept { delete object(list); }
 
-size_t tenon_name_list_count(const tenon_name_list* list) noexcept { return list == nullptr ? 0 : object(list)->names.size(); }
+size_t tenon_name_list_count(const tenon_name_list* list) noexcept {
+  return list == nullptr ? 0 : object(list)->names.size();
+}
 
 const char* tenon_name_list_get(const tenon_name_list* list, size_t index) noexcept {
-  return list == nullptr || index >= object(list)->names.size() ? nullptr : object(list)->names[index].c_str();
+  return list == nullptr || index >= object(list)->names.size()
+             ? nullptr
+             : object(list)->names[index].c_str();
 }
 
 void tenon_name_list_release(tenon_name_list* list) noexcept { delete object(list); }

@@ -36,7 +36,8 @@ tenon_member_list* new_list(std::vector<Member> members) {
 
 // `look` gives a list's content.
 template <typename Look>
-tenon_status look_at_members(const tenon_module* module, tenon_member_list** out, tenon_error** err, Look look) noexcept {
+tenon_status look_at_members(const tenon_module* module, tenon_member_list** out, tenon_error** err,
+                             Look look) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -50,14 +51,16 @@ tenon_status look_at_members(const tenon_module* module, tenon_member_list** out
 
 extern "C" {
 
-tenon_status tenon_module_class_name(const tenon_module* module, char* out, size_t capacity, size_t* nbytes, tenon_error** err) noexcept {
+tenon_status tenon_module_class_name(const tenon_module* module, char* out, size_t capacity,
+                                     size_t* nbytes, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     return publish_text(object(module)->class_name(), out, capacity, nbytes);
   });
 }
 
-tenon_status tenon_module_object(const tenon_module* module, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_module_object(const tenon_module* module, tenon_value** out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -74,11 +77,13 @@ tenon_status tenon_module_check(const tenon_module* module, tenon_error** err) n
   });
 }
 
-tenon_status tenon_module_members(const tenon_module* module, tenon_member_list** out, tenon_error** err) noexcept {
+tenon_status tenon_module_members(const tenon_module* module, tenon_member_list** out,
+                                  tenon_error** err) noexcept {
   return look_at_members(module, out, err, [&] { return object(module)->members(); });
 }
 
-tenon_status tenon_module_find(const tenon_module* module, const char* path, tenon_member_list** out, tenon_error** err) noexcept {
+tenon_status tenon_module_find(const tenon_module* module, const char* path,
+                               tenon_member_list** out, tenon_error** err) noexcept {
   return look_at_members(module, out, err, [&]() -> Result<std::vector<Member>> {
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
     TENON_ASSIGN(Member member, object(module)->find(text));
@@ -88,11 +93,14 @@ tenon_status tenon_module_find(const tenon_module* module, const char* path, ten
   });
 }
 
-tenon_status tenon_module_tensors(const tenon_module* module, tenon_member_list** out, tenon_error** err) noexcept {
-  return look_at_members(module, out, err, [&] { return tenon::module::tensor_members(*object(module)); });
+tenon_status tenon_module_tensors(const tenon_module* module, tenon_member_list** out,
+                                  tenon_error** err) noexcept {
+  return look_at_members(module, out, err,
+                         [&] { return tenon::module::tensor_members(*object(module)); });
 }
 
-tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** out, tenon_error** err) noexcept {
+tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -103,7 +111,8 @@ tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** o
   });
 }
 
-tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_list** out, tenon_error** err) noexcept {
+tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_list** out,
+                                      tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -114,7 +123,8 @@ tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_lis
   });
 }
 
-tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list** out, tenon_error** err) noexcept {
+tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list** out,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -122,14 +132,16 @@ tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list
     auto list = std::make_unique<FileList>();
     for (ResolvedFile& file : resolved.files) {
       const std::string record = tenon::module::code_record_of(file.qualifier);
-      list->files.push_back({record.substr(std::string_view("code/").size()), std::move(file.text)});
+      list->files.push_back(
+          {record.substr(std::string_view("code/").size()), std::move(file.text)});
     }
     *out = handle<tenon_file_list>(list.release());
     return Status::ok();
   });
 }
 
-tenon_status tenon_module_constants(const tenon_module* module, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_module_constants(const tenon_module* module, tenon_value** out,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));

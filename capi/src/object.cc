@@ -27,18 +27,23 @@ using tenon::tensor::Composite;
 using tenon::tensor::Message;
 using tenon::tensor::Tensor;
 
-static_assert(static_cast<int>(Kind::kBytes) == TENON_OBJECT_BYTES && static_cast<int>(Kind::kComposite) == TENON_OBJECT_COMPOSITE &&
-              static_cast<int>(Kind::kTuple) == TENON_OBJECT_TUPLE && static_cast<int>(Kind::kDict) == TENON_OBJECT_DICT &&
-              TENON_OBJECT_DICT + 1 == tenon::object::kKindCount && tenon::object::kMaxDepth == TENON_OBJECT_MAX_DEPTH);
+static_assert(static_cast<int>(Kind::kBytes) == TENON_OBJECT_BYTES &&
+              static_cast<int>(Kind::kComposite) == TENON_OBJECT_COMPOSITE &&
+              static_cast<int>(Kind::kTuple) == TENON_OBJECT_TUPLE &&
+              static_cast<int>(Kind::kDict) == TENON_OBJECT_DICT &&
+              TENON_OBJECT_DICT + 1 == tenon::object::kKindCount &&
+              tenon::object::kMaxDepth == TENON_OBJECT_MAX_DEPTH);
 
 namespace {
 
 Status wrong_node(size_t index, const char* what) {
-  return tenon::invalid(tenon::format("node %zu of the object: %s", index, what)).with("index", uint64_t{index});
+  return tenon::invalid(tenon::format("node %zu of the object: %s", index, what))
+      .with("index", uint64_t{index});
 }
 
 Status add_node(const tenon_object_node& from, size_t index, Contents* to) {
-  if (from.kind < 0 || from.kind > TENON_OBJECT_DICT) return wrong_node(index, "there is no such kind");
+  if (from.kind < 0 || from.kind > TENON_OBJECT_DICT)
+    return wrong_node(index, "there is no such kind");
   Node node;
   node.kind = static_cast<Kind>(from.kind);
   switch (node.kind) {
@@ -100,7 +105,8 @@ tenon_object_node public_node(const Object& object, const Node& from) noexcept {
 
 extern "C" {
 
-tenon_status tenon_object_new(const tenon_object_node* nodes, size_t n, tenon_object** out, tenon_error** err) noexcept {
+tenon_status tenon_object_new(const tenon_object_node* nodes, size_t n, tenon_object** out,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(nodes != nullptr, "nodes is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -116,7 +122,8 @@ tenon_status tenon_object_new(const tenon_object_node* nodes, size_t n, tenon_ob
       std::memcpy(&given, at, sizeof given);
       if (given != size) return wrong_node(i, "its struct_size differs from that of node 0");
       tenon_object_node node{};
-      TENON_TRY(read_struct(reinterpret_cast<const tenon_object_node*>(at), "tenon_object_node", &node));
+      TENON_TRY(
+          read_struct(reinterpret_cast<const tenon_object_node*>(at), "tenon_object_node", &node));
       TENON_TRY(add_node(node, i, &contents));
     }
     TENON_ASSIGN(Ref<Object> made, Object::create(std::move(contents)));
@@ -134,9 +141,12 @@ void tenon_object_release(tenon_object* own) noexcept {
   if (own != nullptr) object(own)->release();
 }
 
-size_t tenon_object_count(const tenon_object* own) noexcept { return own == nullptr ? 0 : object(own)->nodes().size(); }
+size_t tenon_object_count(const tenon_object* own) noexcept {
+  return own == nullptr ? 0 : object(own)->nodes().size();
+}
 
-tenon_status tenon_object_get_nodes(const tenon_object* own, size_t begin, tenon_object_node* out, size_t n, tenon_error** err) noexcept {
+tenon_status tenon_object_get_nodes(const tenon_object* own, size_t begin, tenon_object_node* out,
+                                    size_t n, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(own != nullptr, "object is NULL"));
     const size_t count = object(own)->nodes().size();
@@ -156,7 +166,8 @@ tenon_status tenon_object_get_nodes(const tenon_object* own, size_t begin, tenon
   });
 }
 
-tenon_status tenon_object_find(const tenon_object* own, size_t dict, const char* key, size_t* out, tenon_error** err) noexcept {
+tenon_status tenon_object_find(const tenon_object* own, size_t dict, const char* key, size_t* out,
+                               tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(own != nullptr, "object is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -164,7 +175,9 @@ tenon_status tenon_object_find(const tenon_object* own, size_t dict, const char*
     TENON_TRY(check_argument(dict < object(own)->nodes().size(), "the object has no such node"));
     const Kind kind = object(own)->nodes()[dict].kind;
     if (kind != Kind::kDict) {
-      return wrong_node(dict, tenon::format("it is a %s, and only a dict has keys", tenon::object::kind_name(kind)).c_str());
+      return wrong_node(dict, tenon::format("it is a %s, and only a dict has keys",
+                                            tenon::object::kind_name(kind))
+                                  .c_str());
     }
     const std::optional<size_t> found = object(own)->find(dict, text);
     if (!found) return Status(Code::kNotFound, tenon::format("the dict has no key '%s'", key));
@@ -173,7 +186,8 @@ tenon_status tenon_object_find(const tenon_object* own, size_t dict, const char*
   });
 }
 
-tenon_status tenon_message_new_from_object(const tenon_object* own, const tenon_share_options* options, tenon_message** out,
+tenon_status tenon_message_new_from_object(const tenon_object* own,
+                                           const tenon_share_options* options, tenon_message** out,
                                            tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(own != nullptr, "object is NULL"));
@@ -185,7 +199,8 @@ tenon_status tenon_message_new_from_object(const tenon_object* own, const tenon_
   });
 }
 
-tenon_status tenon_object_new_from_message(const tenon_message* message, tenon_object** out, tenon_error** err) noexcept {
+tenon_status tenon_object_new_from_message(const tenon_message* message, tenon_object** out,
+                                           tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));

@@ -53,7 +53,8 @@ const char* tenon_scalar_type_since(tenon_scalar_type type) noexcept {
   return info == nullptr ? nullptr : info->since;
 }
 
-tenon_status tenon_scalar_type_parse(const char* name, tenon_scalar_type* out, tenon_error** err) noexcept {
+tenon_status tenon_scalar_type_parse(const char* name, tenon_scalar_type* out,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(name != nullptr, "name is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -63,30 +64,39 @@ tenon_status tenon_scalar_type_parse(const char* name, tenon_scalar_type* out, t
     if (!type) type = tenon::value::scalar_type_from_storage_name(text);
     if (!type) {
       return {Code::kInvalidArgument,
-              tenon::format("PyTorch has no element type '%s'", std::string(text.substr(0, kMaxShownNbytes)).c_str())};
+              tenon::format("PyTorch has no element type '%s'",
+                            std::string(text.substr(0, kMaxShownNbytes)).c_str())};
     }
     *out = static_cast<tenon_scalar_type>(*type);
     return Status::ok();
   });
 }
 
-tenon_status tenon_scalar_type_to_dtype(tenon_scalar_type type, tenon_dtype* out, tenon_error** err) noexcept {
+tenon_status tenon_scalar_type_to_dtype(tenon_scalar_type type, tenon_dtype* out,
+                                        tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const ScalarTypeInfo* const info = info_of(type);
-    if (info == nullptr) return {Code::kInvalidArgument, tenon::format("PyTorch has no element type of number %d", type)};
-    if (!info->has_dtype()) return {Code::kUnsupported, tenon::format("DLPack has no element type for %s", info->dtype_name)};
+    if (info == nullptr)
+      return {Code::kInvalidArgument,
+              tenon::format("PyTorch has no element type of number %d", type)};
+    if (!info->has_dtype())
+      return {Code::kUnsupported,
+              tenon::format("DLPack has no element type for %s", info->dtype_name)};
     *out = {info->dtype.code, info->dtype.bits, info->dtype.lanes};
     return Status::ok();
   });
 }
 
-tenon_status tenon_scalar_type_from_dtype(tenon_dtype dtype, tenon_scalar_type* out, tenon_error** err) noexcept {
+tenon_status tenon_scalar_type_from_dtype(tenon_dtype dtype, tenon_scalar_type* out,
+                                          tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const tenon::tensor::DType given{dtype.code, dtype.bits, dtype.lanes};
     const std::optional<ScalarType> type = tenon::value::scalar_type_from_dtype(given);
-    if (!type) return {Code::kUnsupported, tenon::format("PyTorch has no element type %s", tenon::tensor::dtype_name(given).text)};
+    if (!type)
+      return {Code::kUnsupported, tenon::format("PyTorch has no element type %s",
+                                                tenon::tensor::dtype_name(given).text)};
     *out = static_cast<tenon_scalar_type>(*type);
     return Status::ok();
   });

@@ -38,7 +38,8 @@ tenon_tensor_view view_of(Tensor* tensor) noexcept {
 
 extern "C" {
 
-tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* spec, tenon_tensor** out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* spec,
+                              tenon_tensor** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(spec != nullptr, "spec is NULL"));
@@ -46,7 +47,8 @@ tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* s
     tenon_tensor_spec given{};
     TENON_TRY(read_struct(spec, "tenon_tensor_spec", &given));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_tensor_spec"));
-    TENON_TRY(check_argument(given.ndim >= 0 && given.ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
+    TENON_TRY(check_argument(given.ndim >= 0 && given.ndim <= TENON_TENSOR_MAX_NDIM,
+                             "ndim is not from 0 to 64"));
     TENON_TRY(check_argument(given.ndim == 0 || given.sizes != nullptr, "sizes is NULL"));
     const auto ndim = static_cast<size_t>(given.ndim);
     Layout layout;
@@ -60,7 +62,8 @@ tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* s
     } else {
       layout.strides = {given.strides, ndim};
     }
-    TENON_ASSIGN(Ref<Tensor> tensor, Tensor::create(Ref<Storage>::share(object(storage)), layout, given.flags));
+    TENON_ASSIGN(Ref<Tensor> tensor,
+                 Tensor::create(Ref<Storage>::share(object(storage)), layout, given.flags));
     *out = handle<tenon_tensor>(tensor.detach());
     return Status::ok();
   });
@@ -75,7 +78,8 @@ void tenon_tensor_release(tenon_tensor* tensor) noexcept {
   if (tensor != nullptr) object(tensor)->release();
 }
 
-tenon_status tenon_tensor_get_spec(const tenon_tensor* tensor, tenon_tensor_spec* out, tenon_error** err) noexcept {
+tenon_status tenon_tensor_get_spec(const tenon_tensor* tensor, tenon_tensor_spec* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
     TENON_TRY(check_output(out, "tenon_tensor_spec"));
@@ -113,15 +117,23 @@ tenon_status tenon_tensor_data_mut(tenon_tensor* tensor, void** out, tenon_error
   });
 }
 
-uint64_t tenon_tensor_numel(const tenon_tensor* tensor) noexcept { return tensor == nullptr ? 0 : object(tensor)->numel(); }
-
-uint64_t tenon_tensor_nbytes(const tenon_tensor* tensor) noexcept { return tensor == nullptr ? 0 : object(tensor)->nbytes(); }
-
-int tenon_tensor_is_contiguous(const tenon_tensor* tensor) noexcept {
-  return tensor != nullptr && tenon::tensor::is_contiguous(object(tensor)->sizes(), object(tensor)->strides()) ? 1 : 0;
+uint64_t tenon_tensor_numel(const tenon_tensor* tensor) noexcept {
+  return tensor == nullptr ? 0 : object(tensor)->numel();
 }
 
-tenon_status tenon_tensor_get_view(tenon_tensor* tensor, tenon_tensor_view* out, tenon_error** err) noexcept {
+uint64_t tenon_tensor_nbytes(const tenon_tensor* tensor) noexcept {
+  return tensor == nullptr ? 0 : object(tensor)->nbytes();
+}
+
+int tenon_tensor_is_contiguous(const tenon_tensor* tensor) noexcept {
+  return tensor != nullptr &&
+                 tenon::tensor::is_contiguous(object(tensor)->sizes(), object(tensor)->strides())
+             ? 1
+             : 0;
+}
+
+tenon_status tenon_tensor_get_view(tenon_tensor* tensor, tenon_tensor_view* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
     TENON_TRY(check_output(out, "tenon_tensor_view"));

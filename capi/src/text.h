@@ -15,7 +15,8 @@ namespace tenon::capi {
 inline Result<std::string_view> read_text(const char* text, const char* name) {
   if (text == nullptr) return Status(Code::kInvalidArgument, format("%s is NULL", name));
   const std::string_view whole(text);
-  if (!tensor::is_utf8(whole)) return Status(Code::kInvalidArgument, format("%s is no UTF-8", name));
+  if (!tensor::is_utf8(whole))
+    return Status(Code::kInvalidArgument, format("%s is no UTF-8", name));
   return whole;
 }
 

@@ -24,8 +24,10 @@ using tenon::value::Value;
 using tenon::value::ValueKind;
 using tenon::value::ValueRef;
 
-static_assert(static_cast<int>(ValueKind::kNone) == TENON_VALUE_NONE && static_cast<int>(ValueKind::kDevice) == TENON_VALUE_DEVICE &&
-              static_cast<int>(ValueKind::kTuple) == TENON_VALUE_TUPLE && static_cast<int>(ValueKind::kObject) == TENON_VALUE_OBJECT);
+static_assert(static_cast<int>(ValueKind::kNone) == TENON_VALUE_NONE &&
+              static_cast<int>(ValueKind::kDevice) == TENON_VALUE_DEVICE &&
+              static_cast<int>(ValueKind::kTuple) == TENON_VALUE_TUPLE &&
+              static_cast<int>(ValueKind::kObject) == TENON_VALUE_OBJECT);
 
 namespace {
 
@@ -45,12 +47,14 @@ Result<ValueRef> share_value(tenon_value* value, const char* what) {
 }
 
 Result<std::vector<ValueRef>> share_values(tenon_value* const* values, size_t n, const char* name) {
-  if (values == nullptr && n > 0) return Status(Code::kInvalidArgument, tenon::format("%s is NULL", name));
+  if (values == nullptr && n > 0)
+    return Status(Code::kInvalidArgument, tenon::format("%s is NULL", name));
   std::vector<ValueRef> shared;
   if (n > shared.max_size()) return Status(Code::kInvalidArgument, "n is larger than memory");
   shared.reserve(n);
   for (size_t i = 0; i < n; ++i) {
-    if (values[i] == nullptr) return Status(Code::kInvalidArgument, tenon::format("%s[%zu] is NULL", name, i));
+    if (values[i] == nullptr)
+      return Status(Code::kInvalidArgument, tenon::format("%s[%zu] is NULL", name, i));
     shared.push_back(ValueRef::share(object(values[i])));
   }
   return shared;
@@ -67,7 +71,8 @@ Result<TypeRef> type_of_kind(const char* text, TypeKind kind, const char* wanted
   if (text == nullptr) return TypeRef();
   TENON_ASSIGN(TypeRef type, Type::parse(text));
   if (type->kind() != kind)
-    return Status(Code::kInvalidArgument, tenon::format("the type of a %s cannot be %s", wanted, type->print().c_str()));
+    return Status(Code::kInvalidArgument,
+                  tenon::format("the type of a %s cannot be %s", wanted, type->print().c_str()));
   return type;
 }
 
@@ -91,11 +96,14 @@ tenon_status tenon_value_new_float(double value, tenon_value** out, tenon_error*
   return make_value(out, err, [&]() -> Result<ValueRef> { return Value::of_float(value); });
 }
 
-tenon_status tenon_value_new_complex(double real, double imaginary, tenon_value** out, tenon_error** err) noexcept {
-  return make_value(out, err, [&]() -> Result<ValueRef> { return Value::of_complex({real, imaginary}); });
+tenon_status tenon_value_new_complex(double real, double imaginary, tenon_value** out,
+                                     tenon_error** err) noexcept {
+  return make_value(out, err,
+                    [&]() -> Result<ValueRef> { return Value::of_complex({real, imaginary}); });
 }
 
-tenon_status tenon_value_new_str(const char* utf8, size_t nbytes, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_str(const char* utf8, size_t nbytes, tenon_value** out,
+                                 tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_TRY(check_argument(utf8 != nullptr || nbytes == 0, "utf8 is NULL"));
     const std::string_view text(utf8, nbytes);
@@ -104,7 +112,8 @@ tenon_status tenon_value_new_str(const char* utf8, size_t nbytes, tenon_value** 
   });
 }
 
-tenon_status tenon_value_new_device(const char* name, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_device(const char* name, tenon_value** out,
+                                    tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     TENON_TRY(check_argument(!text.empty(), "the name of the device is empty"));
@@ -112,8 +121,8 @@ tenon_status tenon_value_new_device(const char* name, tenon_value** out, tenon_e
   });
 }
 
-tenon_status tenon_value_new_tuple(const char* class_name, tenon_value* const* items, size_t n, tenon_value** out,
-                                   tenon_error** err) noexcept {
+tenon_status tenon_value_new_tuple(const char* class_name, tenon_value* const* items, size_t n,
+                                   tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     std::string name;
     if (class_name != nullptr) {
@@ -124,7 +133,8 @@ tenon_status tenon_value_new_tuple(const char* class_name, tenon_value* const* i
   });
 }
 
-tenon_status tenon_value_new_list(const char* type, tenon_value* const* items, size_t n, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_list(const char* type, tenon_value* const* items, size_t n,
+                                  tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(TypeRef declared, type_of_kind(type, TypeKind::kList, "list"));
     TENON_ASSIGN(std::vector<ValueRef> shared, share_values(items, n, "items"));
@@ -134,32 +144,37 @@ tenon_status tenon_value_new_list(const char* type, tenon_value* const* items, s
   });
 }
 
-tenon_status tenon_value_new_dict(const char* type, tenon_value* const* keys, tenon_value* const* values, size_t n, tenon_value** out,
+tenon_status tenon_value_new_dict(const char* type, tenon_value* const* keys,
+                                  tenon_value* const* values, size_t n, tenon_value** out,
                                   tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(TypeRef declared, type_of_kind(type, TypeKind::kDict, "dict"));
     TENON_ASSIGN(std::vector<ValueRef> shared_keys, share_values(keys, n, "keys"));
     TENON_ASSIGN(std::vector<ValueRef> shared_values, share_values(values, n, "values"));
     std::vector<DictEntry> entries(n);
-    for (size_t i = 0; i < n; ++i) entries[i] = {std::move(shared_keys[i]), std::move(shared_values[i])};
+    for (size_t i = 0; i < n; ++i)
+      entries[i] = {std::move(shared_keys[i]), std::move(shared_values[i])};
     TENON_ASSIGN(ValueRef dict, Value::dict(declared, std::move(entries)));
     if (declared) TENON_TRY(tenon::value::check_value(*dict, *declared, "dict"));
     return dict;
   });
 }
 
-tenon_status tenon_value_new_enum(const char* class_name, tenon_value* value, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_enum(const char* class_name, tenon_value* value, tenon_value** out,
+                                  tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
     TENON_ASSIGN(ValueRef shared, share_value(value, "value is NULL"));
-    const bool good = shared->is(ValueKind::kInt) || shared->is(ValueKind::kFloat) || shared->is(ValueKind::kStr);
+    const bool good =
+        shared->is(ValueKind::kInt) || shared->is(ValueKind::kFloat) || shared->is(ValueKind::kStr);
     TENON_TRY(check_argument(good, "the value of an enum is an int, a float or a str"));
     return Value::enumeration(std::move(name), std::move(shared));
   });
 }
 
-tenon_status tenon_value_new_object(const char* class_name, const char* const* names, tenon_value* const* values, size_t n,
-                                    tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_object(const char* class_name, const char* const* names,
+                                    tenon_value* const* values, size_t n, tenon_value** out,
+                                    tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
     TENON_ASSIGN(std::vector<ValueRef> shared, share_values(values, n, "values"));
@@ -174,7 +189,8 @@ tenon_status tenon_value_new_object(const char* class_name, const char* const* n
   });
 }
 
-tenon_status tenon_value_new_opaque(const char* class_name, tenon_value* state, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_opaque(const char* class_name, tenon_value* state, tenon_value** out,
+                                    tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
     TENON_ASSIGN(ValueRef shared, share_value(state, "state is NULL"));
@@ -191,7 +207,8 @@ void tenon_value_release(tenon_value* value) noexcept {
   if (value != nullptr) object(value)->release();
 }
 
-tenon_status tenon_value_type(const tenon_value* value, char* out, size_t capacity, size_t* nbytes, tenon_error** err) noexcept {
+tenon_status tenon_value_type(const tenon_value* value, char* out, size_t capacity, size_t* nbytes,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     Result<TypeRef> type = tenon::value::type_of(*object(value));
@@ -211,7 +228,8 @@ tenon_status tenon_value_check(tenon_value* value, const char* type, tenon_error
   });
 }
 
-tenon_status tenon_type_text(const char* type, char* out, size_t capacity, size_t* nbytes, tenon_error** err) noexcept {
+tenon_status tenon_type_text(const char* type, char* out, size_t capacity, size_t* nbytes,
+                             tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(type != nullptr, "type is NULL"));
     TENON_ASSIGN(const TypeRef parsed, Type::parse(type));

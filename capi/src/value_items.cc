@@ -19,26 +19,33 @@ Status check_kind(const tenon_value* value, ValueKind kind, bool has_out) {
   TENON_TRY(check_argument(value != nullptr, "value is NULL"));
   TENON_TRY(check_argument(has_out, "out is NULL"));
   if (object(value)->is(kind)) return Status::ok();
-  return {Code::kInvalidArgument, tenon::format("the value is a %s and no %s", tenon::value::value_kind_name(object(value)->kind()),
-                                                tenon::value::value_kind_name(kind))};
+  return {Code::kInvalidArgument,
+          tenon::format("the value is a %s and no %s",
+                        tenon::value::value_kind_name(object(value)->kind()),
+                        tenon::value::value_kind_name(kind))};
 }
 
 Status check_item_index(size_t index, size_t count) {
   if (index < count) return Status::ok();
-  return {Code::kInvalidArgument, tenon::format("there is no item %zu: the value has %zu", index, count)};
+  return {Code::kInvalidArgument,
+          tenon::format("there is no item %zu: the value has %zu", index, count)};
 }
 
 bool has_attributes(const tenon_value* value) noexcept {
   return value != nullptr && object(value)->is(ValueKind::kObject) && !object(value)->is_opaque();
 }
 
-tenon_value* new_reference(Value& value) noexcept { return handle<tenon_value>(ValueRef::share(&value).detach()); }
+tenon_value* new_reference(Value& value) noexcept {
+  return handle<tenon_value>(ValueRef::share(&value).detach());
+}
 
 }  // namespace
 
 extern "C" {
 
-int32_t tenon_value_kind(const tenon_value* value) noexcept { return value == nullptr ? -1 : static_cast<int32_t>(object(value)->kind()); }
+int32_t tenon_value_kind(const tenon_value* value) noexcept {
+  return value == nullptr ? -1 : static_cast<int32_t>(object(value)->kind());
+}
 
 const char* tenon_value_class_name(const tenon_value* value) noexcept {
   if (value == nullptr) return "";
@@ -51,15 +58,19 @@ const char* tenon_value_class_name(const tenon_value* value) noexcept {
 }
 
 int tenon_value_is_opaque(const tenon_value* value) noexcept {
-  return value != nullptr && object(value)->is(ValueKind::kObject) && object(value)->is_opaque() ? 1 : 0;
+  return value != nullptr && object(value)->is(ValueKind::kObject) && object(value)->is_opaque()
+             ? 1
+             : 0;
 }
 
 size_t tenon_value_count(const tenon_value* value) noexcept {
   if (value == nullptr) return 0;
-  return object(value)->is(ValueKind::kDict) ? object(value)->entries().size() : object(value)->child_count();
+  return object(value)->is(ValueKind::kDict) ? object(value)->entries().size()
+                                             : object(value)->child_count();
 }
 
-tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_value** out,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -70,7 +81,8 @@ tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_valu
   });
 }
 
-tenon_status tenon_value_key(const tenon_value* value, size_t index, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_key(const tenon_value* value, size_t index, tenon_value** out,
+                             tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kDict, out != nullptr));
     TENON_TRY(check_item_index(index, object(value)->entries().size()));
@@ -84,15 +96,20 @@ const char* tenon_value_attribute_name(const tenon_value* value, size_t index) n
   return object(value)->attributes().all()[index].name.c_str();
 }
 
-tenon_status tenon_value_find(const tenon_value* value, const char* name, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_find(const tenon_value* value, const char* name, tenon_value** out,
+                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(name != nullptr, "name is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const bool is_dict = object(value)->is(ValueKind::kDict);
-    TENON_TRY(check_argument(is_dict || has_attributes(value), "the value is no dict, and no object with attributes"));
-    const ValueRef* const found = is_dict ? object(value)->find(name) : object(value)->attributes().find(name);
-    if (found == nullptr) return {Code::kNotFound, tenon::format("there is no %s '%s'", is_dict ? "key" : "attribute", name)};
+    TENON_TRY(check_argument(is_dict || has_attributes(value),
+                             "the value is no dict, and no object with attributes"));
+    const ValueRef* const found =
+        is_dict ? object(value)->find(name) : object(value)->attributes().find(name);
+    if (found == nullptr)
+      return {Code::kNotFound,
+              tenon::format("there is no %s '%s'", is_dict ? "key" : "attribute", name)};
     *out = new_reference(**found);
     return Status::ok();
   });
@@ -106,7 +123,8 @@ tenon_status tenon_value_get_bool(const tenon_value* value, int* out, tenon_erro
   });
 }
 
-tenon_status tenon_value_get_int(const tenon_value* value, int64_t* out, tenon_error** err) noexcept {
+tenon_status tenon_value_get_int(const tenon_value* value, int64_t* out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kInt, out != nullptr));
     *out = object(value)->as_int();
@@ -114,7 +132,8 @@ tenon_status tenon_value_get_int(const tenon_value* value, int64_t* out, tenon_e
   });
 }
 
-tenon_status tenon_value_get_float(const tenon_value* value, double* out, tenon_error** err) noexcept {
+tenon_status tenon_value_get_float(const tenon_value* value, double* out,
+                                   tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kFloat, out != nullptr));
     *out = object(value)->as_float();
@@ -122,7 +141,8 @@ tenon_status tenon_value_get_float(const tenon_value* value, double* out, tenon_
   });
 }
 
-tenon_status tenon_value_get_complex(const tenon_value* value, double* real, double* imaginary, tenon_error** err) noexcept {
+tenon_status tenon_value_get_complex(const tenon_value* value, double* real, double* imaginary,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kComplex, real != nullptr));
     TENON_TRY(check_argument(imaginary != nullptr, "imaginary is NULL"));
@@ -132,7 +152,8 @@ tenon_status tenon_value_get_complex(const tenon_value* value, double* real, dou
   });
 }
 
-tenon_status tenon_value_get_str(const tenon_value* value, const char** out, size_t* nbytes, tenon_error** err) noexcept {
+tenon_status tenon_value_get_str(const tenon_value* value, const char** out, size_t* nbytes,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kStr, out != nullptr));
     *out = object(value)->as_str().c_str();
@@ -141,7 +162,8 @@ tenon_status tenon_value_get_str(const tenon_value* value, const char** out, siz
   });
 }
 
-tenon_status tenon_value_get_device(const tenon_value* value, const char** out, tenon_error** err) noexcept {
+tenon_status tenon_value_get_device(const tenon_value* value, const char** out,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kDevice, out != nullptr));
     *out = object(value)->as_device().c_str();

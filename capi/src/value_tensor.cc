@@ -42,18 +42,23 @@ Status check_tensor(const tenon_value* value, bool has_out) {
   TENON_TRY(check_argument(value != nullptr, "value is NULL"));
   TENON_TRY(check_argument(has_out, "out is NULL"));
   if (object(value)->is(ValueKind::kTensor)) return Status::ok();
-  return {Code::kInvalidArgument, tenon::format("the value is a %s and no Tensor", tenon::value::value_kind_name(object(value)->kind()))};
+  return {Code::kInvalidArgument,
+          tenon::format("the value is a %s and no Tensor",
+                        tenon::value::value_kind_name(object(value)->kind()))};
 }
 
 // Null for NULL.
 Result<TensorValueRef> part_of(const tenon_value* value, const char* name) {
   if (value == nullptr) return TensorValueRef();
-  if (!object(value)->is(ValueKind::kTensor)) return Status(Code::kInvalidArgument, tenon::format("%s is no value of a tensor", name));
+  if (!object(value)->is(ValueKind::kTensor))
+    return Status(Code::kInvalidArgument, tenon::format("%s is no value of a tensor", name));
   return object(value)->as_tensor();
 }
 
-Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const StridedSpec& strided, ScalarType type) {
-  const auto device = spec.device != nullptr ? std::optional<std::string_view>(spec.device) : std::nullopt;
+Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const StridedSpec& strided,
+                                   ScalarType type) {
+  const auto device =
+      spec.device != nullptr ? std::optional<std::string_view>(spec.device) : std::nullopt;
   uint64_t numel = spec.storage_numel;
   Ref<Storage> bytes;
   if (spec.storage == nullptr && numel == 0 && device == "meta") {
@@ -71,7 +76,8 @@ Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const St
 Result<std::optional<Quantizer>> quantizer_of(const tenon_value_tensor_spec& spec) {
   if (spec.quantizer == TENON_QUANTIZER_NONE) return std::optional<Quantizer>();
   if (spec.quantizer < 0 || spec.quantizer > TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS) {
-    return Status(Code::kInvalidArgument, tenon::format("there is no quantizer %d", spec.quantizer));
+    return Status(Code::kInvalidArgument,
+                  tenon::format("there is no quantizer %d", spec.quantizer));
   }
   Quantizer quantizer;
   quantizer.scheme = static_cast<QScheme>(spec.quantizer);
@@ -85,9 +91,13 @@ Result<std::optional<Quantizer>> quantizer_of(const tenon_value_tensor_spec& spe
 
 Result<TensorValueRef> strided_of(const tenon_value_tensor_spec& spec) {
   const std::optional<ScalarType> type = tenon::value::scalar_type_from_number(spec.scalar_type);
-  if (!type) return Status(Code::kInvalidArgument, tenon::format("PyTorch has no element type of number %d", spec.scalar_type));
-  const bool has_parts = spec.indices != nullptr || spec.plain_indices != nullptr || spec.values != nullptr;
-  if (has_parts || spec.coalesced != TENON_COALESCED_UNKNOWN) return Status(Code::kInvalidArgument, "a strided tensor with sparse parts");
+  if (!type)
+    return Status(Code::kInvalidArgument,
+                  tenon::format("PyTorch has no element type of number %d", spec.scalar_type));
+  const bool has_parts =
+      spec.indices != nullptr || spec.plain_indices != nullptr || spec.values != nullptr;
+  if (has_parts || spec.coalesced != TENON_COALESCED_UNKNOWN)
+    return Status(Code::kInvalidArgument, "a strided tensor with sparse parts");
   StridedSpec strided;
   strided.sizes.assign(spec.sizes, spec.sizes + spec.ndim);
   if (spec.strides != nullptr) {
@@ -105,10 +115,13 @@ Result<TensorValueRef> strided_of(const tenon_value_tensor_spec& spec) {
 }
 
 Result<TensorValueRef> sparse_of(const tenon_value_tensor_spec& spec, TensorLayout layout) {
-  if (spec.storage != nullptr || spec.strides != nullptr || spec.quantizer != TENON_QUANTIZER_NONE) {
-    return Status(Code::kInvalidArgument, "a sparse tensor with a storage, strides or a quantizer of its own");
+  if (spec.storage != nullptr || spec.strides != nullptr ||
+      spec.quantizer != TENON_QUANTIZER_NONE) {
+    return Status(Code::kInvalidArgument,
+                  "a sparse tensor with a storage, strides or a quantizer of its own");
   }
-  if ((spec.flags & ~uint32_t{TENON_TENSOR_REQUIRES_GRAD}) != 0) return Status(Code::kInvalidArgument, "a sparse tensor with math bits");
+  if ((spec.flags & ~uint32_t{TENON_TENSOR_REQUIRES_GRAD}) != 0)
+    return Status(Code::kInvalidArgument, "a sparse tensor with math bits");
   SparseSpec sparse;
   sparse.layout = layout;
   sparse.sizes.assign(spec.sizes, spec.sizes + spec.ndim);
@@ -120,7 +133,8 @@ Result<TensorValueRef> sparse_of(const tenon_value_tensor_spec& spec, TensorLayo
     case TENON_COALESCED_UNKNOWN: break;
     case TENON_COALESCED_NO: sparse.is_coalesced = false; break;
     case TENON_COALESCED_YES: sparse.is_coalesced = true; break;
-    default: return Status(Code::kInvalidArgument, tenon::format("coalesced is %d", spec.coalesced));
+    default:
+      return Status(Code::kInvalidArgument, tenon::format("coalesced is %d", spec.coalesced));
   }
   return TensorValue::create_sparse(sparse);
 }
@@ -135,7 +149,8 @@ tenon_value_tensor_spec spec_of(const TensorValue& tensor) noexcept {
   if (tensor.is_neg()) spec.flags |= TENON_TENSOR_NEG;
   spec.sizes = spec.ndim > 0 ? tensor.sizes().data() : nullptr;
   spec.device = tensor.device().c_str();
-  if (tensor.is_coalesced()) spec.coalesced = *tensor.is_coalesced() ? TENON_COALESCED_YES : TENON_COALESCED_NO;
+  if (tensor.is_coalesced())
+    spec.coalesced = *tensor.is_coalesced() ? TENON_COALESCED_YES : TENON_COALESCED_NO;
   if (tensor.layout() != TensorLayout::kStrided) return spec;
   spec.strides = spec.ndim > 0 ? tensor.strides().data() : nullptr;
   spec.offset = tensor.offset();
@@ -158,7 +173,8 @@ tenon_value_tensor_spec spec_of(const TensorValue& tensor) noexcept {
 
 extern "C" {
 
-tenon_status tenon_value_new_tensor(tenon_tensor* tensor, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_tensor(tenon_tensor* tensor, tenon_value** out,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -168,24 +184,30 @@ tenon_status tenon_value_new_tensor(tenon_tensor* tensor, tenon_value** out, ten
   });
 }
 
-tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec* spec, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec* spec,
+                                              tenon_value** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(spec != nullptr, "spec is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     tenon_value_tensor_spec given{};
     TENON_TRY(read_struct(spec, "tenon_value_tensor_spec", &given));
     TENON_TRY(check_flags(given.flags, kSpecFlags, "tenon_value_tensor_spec"));
-    TENON_TRY(check_argument(given.ndim >= 0 && given.ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
+    TENON_TRY(check_argument(given.ndim >= 0 && given.ndim <= TENON_TENSOR_MAX_NDIM,
+                             "ndim is not from 0 to 64"));
     TENON_TRY(check_argument(given.ndim == 0 || given.sizes != nullptr, "sizes is NULL"));
-    const std::optional<TensorLayout> layout = tenon::value::tensor_layout_from_number(given.layout);
-    if (!layout) return {Code::kInvalidArgument, tenon::format("there is no layout %d", given.layout)};
-    TENON_ASSIGN(TensorValueRef tensor, *layout == TensorLayout::kStrided ? strided_of(given) : sparse_of(given, *layout));
+    const std::optional<TensorLayout> layout =
+        tenon::value::tensor_layout_from_number(given.layout);
+    if (!layout)
+      return {Code::kInvalidArgument, tenon::format("there is no layout %d", given.layout)};
+    TENON_ASSIGN(TensorValueRef tensor,
+                 *layout == TensorLayout::kStrided ? strided_of(given) : sparse_of(given, *layout));
     *out = handle<tenon_value>(Value::of_tensor(std::move(tensor)).detach());
     return Status::ok();
   });
 }
 
-tenon_status tenon_value_get_tensor(const tenon_value* value, tenon_tensor** out, tenon_error** err) noexcept {
+tenon_status tenon_value_get_tensor(const tenon_value* value, tenon_tensor** out,
+                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_tensor(value, out != nullptr));
     TENON_ASSIGN(Ref<Tensor> tensor, object(value)->as_tensor()->to_tensor());
@@ -194,7 +216,8 @@ tenon_status tenon_value_get_tensor(const tenon_value* value, tenon_tensor** out
   });
 }
 
-tenon_status tenon_value_get_tensor_spec(const tenon_value* value, tenon_value_tensor_spec* out, tenon_error** err) noexcept {
+tenon_status tenon_value_get_tensor_spec(const tenon_value* value, tenon_value_tensor_spec* out,
+                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_tensor(value, out != nullptr));
     TENON_TRY(check_output(out, "tenon_value_tensor_spec"));
@@ -203,7 +226,8 @@ tenon_status tenon_value_get_tensor_spec(const tenon_value* value, tenon_value_t
   });
 }
 
-tenon_status tenon_value_tensor_part(const tenon_value* value, int32_t part, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_value_tensor_part(const tenon_value* value, int32_t part, tenon_value** out,
+                                     tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_tensor(value, out != nullptr));
     const TensorValue& tensor = *object(value)->as_tensor();
@@ -212,8 +236,12 @@ tenon_status tenon_value_tensor_part(const tenon_value* value, int32_t part, ten
       case TENON_TENSOR_PART_INDICES: found = tensor.indices(); break;
       case TENON_TENSOR_PART_PLAIN_INDICES: found = tensor.plain_indices(); break;
       case TENON_TENSOR_PART_VALUES: found = tensor.values(); break;
-      case TENON_TENSOR_PART_SCALES: found = tensor.quantizer() ? tensor.quantizer()->scales : nullptr; break;
-      case TENON_TENSOR_PART_ZERO_POINTS: found = tensor.quantizer() ? tensor.quantizer()->zero_points : nullptr; break;
+      case TENON_TENSOR_PART_SCALES:
+        found = tensor.quantizer() ? tensor.quantizer()->scales : nullptr;
+        break;
+      case TENON_TENSOR_PART_ZERO_POINTS:
+        found = tensor.quantizer() ? tensor.quantizer()->zero_points : nullptr;
+        break;
       default: return {Code::kInvalidArgument, tenon::format("tensors have no part %d", part)};
     }
     if (!found) return {Code::kNotFound, "the tensor has no such part"};

@@ -28,9 +28,13 @@ tenon_storage* tenon_weak_lock(const tenon_weak* weak) noexcept {
   return handle<tenon_storage>(object(const_cast<tenon_weak*>(weak)));
 }
 
-int tenon_weak_expired(const tenon_weak* weak) noexcept { return weak == nullptr || object(weak)->expired() ? 1 : 0; }
+int tenon_weak_expired(const tenon_weak* weak) noexcept {
+  return weak == nullptr || object(weak)->expired() ? 1 : 0;
+}
 
-uint64_t tenon_weak_id(const tenon_weak* weak) noexcept { return weak == nullptr ? 0 : object(weak)->id(); }
+uint64_t tenon_weak_id(const tenon_weak* weak) noexcept {
+  return weak == nullptr ? 0 : object(weak)->id();
+}
 
 void tenon_weak_release(tenon_weak* weak) noexcept {
   if (weak != nullptr) object(weak)->weak_release();

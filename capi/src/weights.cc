@@ -24,7 +24,8 @@ using tenon::weights::Weights;
 
 extern "C" {
 
-tenon_status tenon_open_weights(const char* path, const tenon_import_options* options, tenon_weights** out, tenon_error** err) noexcept {
+tenon_status tenon_open_weights(const char* path, const tenon_import_options* options,
+                                tenon_weights** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(path != nullptr, "path is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -45,7 +46,8 @@ void tenon_weights_release(tenon_weights* weights) noexcept {
   if (weights != nullptr) object(weights)->release();
 }
 
-tenon_status tenon_weights_names(const tenon_weights* weights, tenon_name_list** out, tenon_error** err) noexcept {
+tenon_status tenon_weights_names(const tenon_weights* weights, tenon_name_list** out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -56,7 +58,8 @@ tenon_status tenon_weights_names(const tenon_weights* weights, tenon_name_list**
   });
 }
 
-tenon_status tenon_weights_tensor(const tenon_weights* weights, const char* name, tenon_value** out, tenon_error** err) noexcept {
+tenon_status tenon_weights_tensor(const tenon_weights* weights, const char* name, tenon_value** out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -67,17 +70,20 @@ tenon_status tenon_weights_tensor(const tenon_weights* weights, const char* name
   });
 }
 
-tenon_status tenon_weights_replace(tenon_weights* weights, const char* name, const tenon_value* tensor, tenon_error** err) noexcept {
+tenon_status tenon_weights_replace(tenon_weights* weights, const char* name,
+                                   const tenon_value* tensor, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
     TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
-    TENON_TRY(check_argument(object(tensor)->is(ValueKind::kTensor), "tensor is no value of a tensor"));
+    TENON_TRY(
+        check_argument(object(tensor)->is(ValueKind::kTensor), "tensor is no value of a tensor"));
     return object(weights)->replace(text, *object(tensor)->as_tensor());
   });
 }
 
-tenon_status tenon_weights_rewrite(const tenon_weights* weights, const char* path, const tenon_weights_rewrite_options* options,
+tenon_status tenon_weights_rewrite(const tenon_weights* weights, const char* path,
+                                   const tenon_weights_rewrite_options* options,
                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));

@@ -1,4 +1,5 @@
-/* An arena that two workers borrow from. One of them is killed, and what it had comes back by itself; the other one reads on. */
+/* An arena that two workers borrow from. One of them is killed, and what it had comes back by
+ * itself; the other one reads on. */
 #define _POSIX_C_SOURCE 200809L /* kill */
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 enum { kTensors = 8, kElements = 1 << 18, kNbytes = kElements * 4 };
 
 static int fail(const tenon_error *err) {
-  fprintf(stderr, "failed: %s\n", err != NULL ? tenon_error_message(err) : "a system call or a worker");
+  fprintf(stderr, "failed: %s\n",
+          err != NULL ? tenon_error_message(err) : "a system call or a worker");
   return 1;
 }
 
@@ -27,9 +29,12 @@ static int work(int socket) {
   tenon_connection *lender = NULL;
   tenon_message *weights = NULL, *note = NULL;
   tenon_error *err = NULL;
-  if (tenon_connection_new(socket, NULL, &lender, &err) || tenon_recv(lender, NULL, &weights, &err)) return fail(err);
-  if (send_note(lender, &err) || tenon_recv(lender, NULL, &note, &err)) return fail(err); /* one worker is killed in here */
-  printf("a worker still reads %g\n", ((const float *)tenon_tensor_data(tenon_message_tensor(weights, kTensors - 1)))[kElements - 1]);
+  if (tenon_connection_new(socket, NULL, &lender, &err) || tenon_recv(lender, NULL, &weights, &err))
+    return fail(err);
+  if (send_note(lender, &err) || tenon_recv(lender, NULL, &note, &err))
+    return fail(err); /* one worker is killed in here */
+  printf("a worker still reads %g\n", ((const float *)tenon_tensor_data(tenon_message_tensor(
+                                          weights, kTensors - 1)))[kElements - 1]);
   tenon_message_release(note);
   tenon_message_release(weights); /* and with them the leases */
   tenon_connection_release(lender);
@@ -48,9 +53,12 @@ static pid_t start(int *socket) {
   return worker;
 }
 
-/* The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's leases that keep their memory. */
-static tenon_status lend(tenon_connection *worker, const tenon_storage_options *in_arena, tenon_error **err) {
-  tenon_tensor_spec spec = {sizeof(spec), {TENON_DTYPE_FLOAT, 32, 1}, 1, (int64_t[]){kElements}, NULL, 0, 0, 0};
+/* The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
+ * leases that keep their memory. */
+static tenon_status lend(tenon_connection *worker, const tenon_storage_options *in_arena,
+                         tenon_error **err) {
+  tenon_tensor_spec spec = {
+      sizeof(spec), {TENON_DTYPE_FLOAT, 32, 1}, 1, (int64_t[]){kElements}, NULL, 0, 0, 0};
   tenon_message *message = NULL, *note = NULL;
   tenon_status status = tenon_message_new(&message, err);
   for (int i = 0; i < kTensors && !status; i++) {
@@ -77,11 +85,13 @@ static void print_holders(void) {
   size_t total = 0;
   if (tenon_lease_holders(holders, 2, &total, NULL)) return;
   for (size_t i = 0; i < total && i < 2; i++)
-    printf("process %d holds %d leases of %d bytes\n", (int)holders[i].pid, (int)holders[i].leases, (int)holders[i].nbytes);
+    printf("process %d holds %d leases of %d bytes\n", (int)holders[i].pid, (int)holders[i].leases,
+           (int)holders[i].nbytes);
 }
 
 int main(void) {
-  tenon_arena_options room = {.struct_size = sizeof(room), .capacity_nbytes = 2 * kTensors * kNbytes};
+  tenon_arena_options room = {.struct_size = sizeof(room),
+                              .capacity_nbytes = 2 * kTensors * kNbytes};
   tenon_wait wait = {.struct_size = sizeof(wait), .timeout_ns = 10000000000};
   tenon_storage_options in_arena = {.struct_size = sizeof(in_arena)};
   tenon_arena_stats stats = {.struct_size = sizeof(stats)};
@@ -96,20 +106,26 @@ int main(void) {
   if (tenon_arena_new(&room, &arena, &err)) return fail(err);
   in_arena.arena = arena;
   for (int i = 0; i < 2; i++)
-    if (tenon_connection_new(sockets[i], NULL, &connections[i], &err) || lend(connections[i], &in_arena, &err)) return fail(err);
+    if (tenon_connection_new(sockets[i], NULL, &connections[i], &err) ||
+        lend(connections[i], &in_arena, &err))
+      return fail(err);
   print_holders();
-  if (tenon_storage_new(&in_arena, kNbytes, &storage, &err) != TENON_RESOURCE_EXHAUSTED) return fail(err);
+  if (tenon_storage_new(&in_arena, kNbytes, &storage, &err) != TENON_RESOURCE_EXHAUSTED)
+    return fail(err);
   printf("full: %s\n", tenon_error_message(err));
   tenon_error_release(err);
   err = NULL;
 
   in_arena.wait = &wait; /* until there is room */
-  if (kill(workers[0], SIGKILL) || tenon_storage_new(&in_arena, kNbytes, &storage, &err)) return fail(err);
+  if (kill(workers[0], SIGKILL) || tenon_storage_new(&in_arena, kNbytes, &storage, &err))
+    return fail(err);
   printf("one worker was killed, and there is room\n");
   print_holders();
-  if (send_note(connections[1], &err) || waitpid(workers[1], &result, 0) < 0 || result != 0) return fail(err);
+  if (send_note(connections[1], &err) || waitpid(workers[1], &result, 0) < 0 || result != 0)
+    return fail(err);
   if (tenon_arena_stats_get(arena, &stats, &err)) return fail(err);
-  printf("%d blocks are lent, %d bytes are in use\n", (int)stats.blocks_lent, (int)stats.bytes_live);
+  printf("%d blocks are lent, %d bytes are in use\n", (int)stats.blocks_lent,
+         (int)stats.bytes_live);
   tenon_storage_release(storage);
   for (int i = 0; i < 2; i++) tenon_connection_release(connections[i]);
   tenon_arena_release(arena);

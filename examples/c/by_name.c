@@ -1,5 +1,5 @@
-/* Two processes that have nothing in common but a name: one makes tensors' memory under it, the other, started with the name as its
- * argument, opens it and writes. usage: by_name [NAME] */
+/* Two processes that have nothing in common but a name: one makes tensors' memory under it, the
+ * other, started with the name as its argument, opens it and writes. usage: by_name [NAME] */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -43,9 +43,13 @@ int main(int argc, char **argv) {
     execl("/proc/self/exe", argv[0], handle.name, (char *)NULL);
     _exit(127);
   }
-  if (other < 0 || waitpid(other, &status, 0) != other || status != 0) return fprintf(stderr, "by_name: the other process failed\n"), 1;
+  if (other < 0 || waitpid(other, &status, 0) != other || status != 0)
+    return fprintf(stderr, "by_name: the other process failed\n"), 1;
   printf("the other process wrote %d\n", ((const int *)tenon_storage_data(storage))[kCount - 1]);
   tenon_storage_release(storage); /* the last holder: the name goes with it */
-  printf("the name is %s\n", tenon_open_filename(&handle, NULL, NULL, &storage, NULL) == TENON_NOT_FOUND ? "gone" : "still there");
+  printf("the name is %s\n",
+         tenon_open_filename(&handle, NULL, NULL, &storage, NULL) == TENON_NOT_FOUND
+             ? "gone"
+             : "still there");
   return 0;
 }

@@ -1,6 +1,7 @@
-/* Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
- * as a trainer has them for its workers. The worker has them where they are, without a copy. Without CUDA this prints why, and exits with
- * 77, as a test that was skipped. usage: cuda_weights FILE... */
+/* Weights on a GPU for another process: read from an archive into device memory and lent over a
+ * connection, then those of the next archive, as a trainer has them for its workers. The worker has
+ * them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
+ * that was skipped. usage: cuda_weights FILE... */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +11,15 @@
 #include <unistd.h>
 
 static int give_up(tenon_error *err, int code) {
-  fprintf(stderr, "cuda_weights: %s\n", err != NULL ? tenon_error_message(err) : "a temporary file, socketpair, fork or the worker");
+  fprintf(
+      stderr, "cuda_weights: %s\n",
+      err != NULL ? tenon_error_message(err) : "a temporary file, socketpair, fork or the worker");
   tenon_error_release(err);
   return code;
 }
 
-/* Device memory is not for the host to read: by an archive it gets there. Only elements of float32 are added up. */
+/* Device memory is not for the host to read: by an archive it gets there. Only elements of float32
+ * are added up. */
 static tenon_status sum_of(tenon_tensor *tensor, double *sum, tenon_error **err) {
   tenon_module *module = NULL, *copy = NULL;
   tenon_value *value = NULL;
@@ -33,8 +37,10 @@ static tenon_status sum_of(tenon_tensor *tensor, double *sum, tenon_error **err)
   if (status == TENON_OK) status = tenon_member_list_get(list, 0, &member, err);
   if (status == TENON_OK) status = tenon_value_get_tensor(member.value, &read, err);
   if (status == TENON_OK) status = tenon_tensor_get_view(read, &view, err);
-  int is_float = view.dtype.code == TENON_DTYPE_FLOAT && view.dtype.bits == 32 && view.is_contiguous;
-  for (uint64_t i = 0; is_float && i < view.numel; i++) *sum += (double)((const float *)view.data)[i];
+  int is_float =
+      view.dtype.code == TENON_DTYPE_FLOAT && view.dtype.bits == 32 && view.is_contiguous;
+  for (uint64_t i = 0; is_float && i < view.numel; i++)
+    *sum += (double)((const float *)view.data)[i];
   tenon_tensor_release(read);
   tenon_member_list_release(list);
   tenon_value_release(value);
@@ -95,7 +101,8 @@ static tenon_status lend(tenon_connection *worker, const char *file, tenon_error
     tenon_tensor *tensor = NULL;
     status = tenon_member_list_get(list, i, &member, err);
     if (status == TENON_OK) status = tenon_value_get_tensor(member.value, &tensor, err);
-    if (status == TENON_OK) status = tenon_message_add(message, &tensor, &member.name, 1, NULL, err);
+    if (status == TENON_OK)
+      status = tenon_message_add(message, &tensor, &member.name, 1, NULL, err);
     tenon_tensor_release(tensor);
   }
   if (status == TENON_OK) status = tenon_send(worker, message, NULL, err);
@@ -114,8 +121,10 @@ int main(int argc, char **argv) {
   if (tenon_cuda_available(&err) != TENON_OK) return give_up(err, 77);
   pid_t child = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0 ? fork() : -1;
   if (child < 0) return give_up(NULL, 1);
-  if (child == 0) { /* a new program: CUDA's driver does not work in a child of a process that has used it */
-    if (dup2(ends[1], STDIN_FILENO) == STDIN_FILENO) execl("/proc/self/exe", argv[0], "--worker", (char *)NULL);
+  if (child ==
+      0) { /* a new program: CUDA's driver does not work in a child of a process that has used it */
+    if (dup2(ends[1], STDIN_FILENO) == STDIN_FILENO)
+      execl("/proc/self/exe", argv[0], "--worker", (char *)NULL);
     _exit(127);
   }
   close(ends[1]);
@@ -124,7 +133,8 @@ int main(int argc, char **argv) {
   tenon_connection_release(worker);
   close(ends[0]);
   /* What is lent is there as long as this process. */
-  if ((waitpid(child, &result, 0) != child || result != 0) && status == TENON_OK) status = TENON_INTERNAL;
+  if ((waitpid(child, &result, 0) != child || result != 0) && status == TENON_OK)
+    status = TENON_INTERNAL;
   if (status != TENON_OK) return give_up(err, 1);
   printf("%" PRIu64 " storages are still lent\n", tenon_cuda_collect());
   return 0;

@@ -1,20 +1,31 @@
-/* Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without PyTorch. usage: export_mlp [FILE] */
+/* Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+ * PyTorch. usage: export_mlp [FILE] */
 #include <inttypes.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
 
 enum { kMostElements = 64 };
 
-/* A float32 parameter of out x in elements, or of out if in is 0, with plain numbers for weights. */
-static tenon_status add_parameter(tenon_module *layer, const char *name, int64_t out, int64_t in, tenon_error **err) {
+/* A float32 parameter of out x in elements, or of out if in is 0, with plain numbers for weights.
+ */
+static tenon_status add_parameter(tenon_module *layer, const char *name, int64_t out, int64_t in,
+                                  tenon_error **err) {
   float elements[kMostElements];
   int64_t sizes[] = {out, in}, numel = in == 0 ? out : out * in;
-  tenon_tensor_spec spec = {sizeof spec, {TENON_DTYPE_FLOAT, 32, 1}, in == 0 ? 1 : 2, sizes, NULL, 0, TENON_TENSOR_REQUIRES_GRAD, 0};
+  tenon_tensor_spec spec = {sizeof spec,
+                            {TENON_DTYPE_FLOAT, 32, 1},
+                            in == 0 ? 1 : 2,
+                            sizes,
+                            NULL,
+                            0,
+                            TENON_TENSOR_REQUIRES_GRAD,
+                            0};
   tenon_storage *storage = NULL;
   tenon_tensor *tensor = NULL;
   tenon_value *value = NULL;
   for (int64_t i = 0; i < numel; i++) elements[i] = 0.25F * (float)(i % 7 - 3);
-  tenon_status status = tenon_storage_new_from(NULL, elements, (uint64_t)numel * sizeof(float), &storage, err);
+  tenon_status status =
+      tenon_storage_new_from(NULL, elements, (uint64_t)numel * sizeof(float), &storage, err);
   if (status == TENON_OK) status = tenon_tensor_new(storage, &spec, &tensor, err);
   if (status == TENON_OK) status = tenon_value_new_tensor(tensor, &value, err);
   if (status == TENON_OK) status = tenon_module_add_parameter(layer, name, value, err);
@@ -24,7 +35,8 @@ static tenon_status add_parameter(tenon_module *layer, const char *name, int64_t
   return status;
 }
 
-static tenon_status add_linear(tenon_module *mlp, const char *name, int64_t in, int64_t out, tenon_error **err) {
+static tenon_status add_linear(tenon_module *mlp, const char *name, int64_t in, int64_t out,
+                               tenon_error **err) {
   tenon_module *layer = NULL;
   tenon_status status = tenon_module_new("layers.Linear", &layer, err);
   if (status == TENON_OK) status = add_parameter(layer, "weight", out, in, err);
@@ -54,11 +66,12 @@ int main(int argc, char **argv) {
                                  "  return self.fc2.forward(torch.relu(self.fc1.forward(x)))\n",
                                  &err);
   }
-  if (status == TENON_OK) status = tenon_module_set_extra_file(mlp, "labels.txt", "cat\ndog\nowl\n", 12, &err);
+  if (status == TENON_OK)
+    status = tenon_module_set_extra_file(mlp, "labels.txt", "cat\ndog\nowl\n", 12, &err);
   if (status == TENON_OK) status = tenon_export_module(mlp, file, NULL, &report, &err);
   if (status == TENON_OK) {
-    printf("%s: %" PRIu64 " records, %" PRIu64 " bytes, for PyTorch %s and later\n", file, report.records, report.nbytes,
-           report.oldest_pytorch);
+    printf("%s: %" PRIu64 " records, %" PRIu64 " bytes, for PyTorch %s and later\n", file,
+           report.records, report.nbytes, report.oldest_pytorch);
   } else {
     fprintf(stderr, "export_mlp: %s\n", tenon_error_message(err));
     tenon_error_release(err);

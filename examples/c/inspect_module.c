@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <tenon/tenon.h>
 
-static const char *const kKinds[] = {"parameter", "buffer", "attribute", "constant", "submodule", "method"};
+static const char *const kKinds[] = {"parameter", "buffer",    "attribute",
+                                     "constant",  "submodule", "method"};
 
 static tenon_status print_tensor(const tenon_value *value, tenon_error **err) {
   tenon_value_tensor_spec spec = {.struct_size = sizeof spec};
@@ -25,9 +26,11 @@ static tenon_status print_members(const tenon_module *module, int depth, tenon_e
     printf("%*s%s %s", 2 * depth, "", kKinds[member.kind], member.name);
     if (*member.type != '\0') printf(": %s", member.type);
     if (member.kind == TENON_MEMBER_CONSTANT) printf(" = %s", member.source);
-    if (tenon_value_kind(member.value) == TENON_VALUE_TENSOR) status = print_tensor(member.value, err);
+    if (tenon_value_kind(member.value) == TENON_VALUE_TENSOR)
+      status = print_tensor(member.value, err);
     printf("\n");
-    if (member.module != NULL && status == TENON_OK) status = print_members(member.module, depth + 1, err);
+    if (member.module != NULL && status == TENON_OK)
+      status = print_members(member.module, depth + 1, err);
   }
   tenon_member_list_release(list);
   return status;
@@ -43,7 +46,8 @@ static tenon_status print_names(const tenon_module *module, tenon_error **err) {
     if (status == TENON_OK) printf("extra file %s, %zu bytes\n", file.name, file.nbytes);
   }
   if (status == TENON_OK) status = tenon_module_warnings(module, &warnings, err);
-  for (size_t i = 0; i < tenon_name_list_count(warnings); i++) printf("warning: %s\n", tenon_name_list_get(warnings, i));
+  for (size_t i = 0; i < tenon_name_list_count(warnings); i++)
+    printf("warning: %s\n", tenon_name_list_get(warnings, i));
   tenon_file_list_release(files);
   tenon_name_list_release(warnings);
   return status;
@@ -57,9 +61,11 @@ int main(int argc, char **argv) {
   if (argc != 2) return fprintf(stderr, "usage: inspect_module FILE\n"), 2;
   tenon_status status = tenon_import_module(argv[1], NULL, &module, &err);
   if (status == TENON_OK) status = tenon_module_import_report(module, &report, &err);
-  if (status == TENON_OK) status = tenon_module_class_name(module, class_name, sizeof class_name, NULL, &err);
+  if (status == TENON_OK)
+    status = tenon_module_class_name(module, class_name, sizeof class_name, NULL, &err);
   if (status == TENON_OK) {
-    printf("%s, version %" PRId32 ", %" PRIu32 " records\n", class_name, report.version, report.records);
+    printf("%s, version %" PRId32 ", %" PRIu32 " records\n", class_name, report.version,
+           report.records);
     status = print_members(module, 1, &err);
   }
   if (status == TENON_OK) status = print_names(module, &err);

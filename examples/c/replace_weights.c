@@ -1,10 +1,11 @@
-/* The commonest job of all: import a model, put new weights in, export. The new ones are half the old ones here; they would come from a
- * trainer. usage: replace_weights FILE OUT */
+/* The commonest job of all: import a model, put new weights in, export. The new ones are half the
+ * old ones here; they would come from a trainer. usage: replace_weights FILE OUT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
-/* A new tensor of the same sizes, half as large in its elements. NULL and TENON_OK for what has no float32 elements one after the other. */
+/* A new tensor of the same sizes, half as large in its elements. NULL and TENON_OK for what has no
+ * float32 elements one after the other. */
 static tenon_status halve(const tenon_value *old, tenon_value **out, tenon_error **err) {
   tenon_tensor_spec spec = {.struct_size = sizeof spec};
   tenon_tensor *tensor = NULL, *made = NULL;
@@ -13,7 +14,8 @@ static tenon_status halve(const tenon_value *old, tenon_value **out, tenon_error
   tenon_status status = tenon_value_get_tensor(old, &tensor, NULL);
   if (status == TENON_UNSUPPORTED) return TENON_OK; /* quantised, sparse, … */
   if (status == TENON_OK) status = tenon_tensor_get_spec(tensor, &spec, err);
-  if (status == TENON_OK && spec.dtype.code == TENON_DTYPE_FLOAT && spec.dtype.bits == 32 && tenon_tensor_is_contiguous(tensor)) {
+  if (status == TENON_OK && spec.dtype.code == TENON_DTYPE_FLOAT && spec.dtype.bits == 32 &&
+      tenon_tensor_is_contiguous(tensor)) {
     const float *from = tenon_tensor_data(tensor);
     uint64_t numel = tenon_tensor_numel(tensor);
     status = tenon_storage_new(NULL, numel * sizeof(float), &storage, err);
@@ -42,12 +44,15 @@ static tenon_status replace(tenon_module *model, size_t *n_new, tenon_error **er
   for (i = 0; i < n && status == TENON_OK; i++) {
     tenon_member member = {.struct_size = sizeof member};
     status = tenon_member_list_get(list, i, &member, err);
-    if (status == TENON_OK && member.kind == TENON_MEMBER_PARAMETER) status = halve(member.value, &values[*n_new], err);
+    if (status == TENON_OK && member.kind == TENON_MEMBER_PARAMETER)
+      status = halve(member.value, &values[*n_new], err);
     if (status != TENON_OK || values[*n_new] == NULL) continue;
     paths[(*n_new)++] = member.name; /* "encoder.0.weight" */
   }
   /* All of them or none; a name that the model has not is an error. */
-  if (status == TENON_OK) status = tenon_module_load(model, paths, values, *n_new, TENON_LOAD_ALLOW_MISSING, NULL, NULL, err);
+  if (status == TENON_OK)
+    status =
+        tenon_module_load(model, paths, values, *n_new, TENON_LOAD_ALLOW_MISSING, NULL, NULL, err);
   for (i = 0; i < *n_new; i++) tenon_value_release(values[i]);
   free(values);
   free(paths);

@@ -1,7 +1,8 @@
-/* A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected AF_UNIX socket.
- * It says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes, and gets an
- * answer: sum      read every float32 weight in place add N    add 1 to weight N of the first tensor, in place Ends when the lender closes
- * its end. */
+/* A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
+ * AF_UNIX socket. It says "ready"; then the first message brings the tensors. After that each
+ * message asks for something in its user bytes, and gets an answer: sum      read every float32
+ * weight in place add N    add 1 to weight N of the first tensor, in place Ends when the lender
+ * closes its end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static double sum_of(const tenon_message *weights) {
   return sum;
 }
 
-static tenon_status say(tenon_connection *connection, const char *text, size_t length, tenon_error **err) {
+static tenon_status say(tenon_connection *connection, const char *text, size_t length,
+                        tenon_error **err) {
   tenon_message *message = NULL;
   tenon_status status = tenon_message_new(&message, err);
   if (status == TENON_OK) status = tenon_message_set_user_bytes(message, text, length, err);
@@ -41,14 +43,17 @@ static tenon_status say(tenon_connection *connection, const char *text, size_t l
   return status;
 }
 
-static tenon_status answer(tenon_connection *connection, double sum, int64_t first_byte_ns, tenon_error **err) {
+static tenon_status answer(tenon_connection *connection, double sum, int64_t first_byte_ns,
+                           tenon_error **err) {
   tenon_stats stats = {0};
   stats.struct_size = sizeof stats;
   tenon_status status = tenon_stats_get(&stats, err);
   if (status != TENON_OK) return status;
   char text[160];
-  int length = snprintf(text, sizeof text, "{\"sum\": %.17g, \"first_byte_ns\": %" PRId64 ", \"bytes_copied\": %" PRIu64 "}", sum,
-                        first_byte_ns, stats.bytes_copied);
+  int length =
+      snprintf(text, sizeof text,
+               "{\"sum\": %.17g, \"first_byte_ns\": %" PRId64 ", \"bytes_copied\": %" PRIu64 "}",
+               sum, first_byte_ns, stats.bytes_copied);
   return say(connection, text, (size_t)length, err);
 }
 
@@ -80,7 +85,9 @@ int main(int argc, char **argv) {
       status = tenon_tensor_data_mut(first, &values, &err);
       if (status == TENON_OK) ((float *)values)[at] += 1.0F;
     }
-    if (status == TENON_OK) status = answer(connection, strcmp(command, "sum") == 0 ? sum_of(weights) : 0, first_byte_ns, &err);
+    if (status == TENON_OK)
+      status = answer(connection, strcmp(command, "sum") == 0 ? sum_of(weights) : 0, first_byte_ns,
+                      &err);
   }
   tenon_message_release(weights);
   tenon_connection_release(connection);

@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 static int fail(const tenon_error *err) {
-  fprintf(stderr, "failed: %s\n", err != NULL ? tenon_error_message(err) : "socketpair, fork or the other process");
+  fprintf(stderr, "failed: %s\n",
+          err != NULL ? tenon_error_message(err) : "socketpair, fork or the other process");
   return 1;
 }
 
@@ -21,7 +22,8 @@ static int borrow(tenon_connection *connection) {
   spec.struct_size = sizeof(spec);
   if (tenon_recv(connection, NULL, &message, &err)) return fail(err);
   /* The lender could have sent an index that leads out of the matrix. */
-  if (tenon_composite_check(tenon_message_find_composite(message, "features"), &features, &err)) return fail(err);
+  if (tenon_composite_check(tenon_message_find_composite(message, "features"), &features, &err))
+    return fail(err);
   if (tenon_composite_get_spec(features, &spec, &err)) return fail(err);
   first = tenon_tensor_data(spec.indices);
   values = tenon_tensor_data(spec.values);
@@ -43,7 +45,8 @@ static tenon_tensor *frozen(const void *data, tenon_dtype dtype, int64_t size, t
   tenon_tensor_spec spec = {sizeof(spec), dtype, 1, &size, NULL, 0, 0, 0};
   tenon_storage *storage = NULL;
   tenon_tensor *tensor = NULL;
-  if (tenon_storage_new_from(&options, data, (uint64_t)size * dtype.bits / 8, &storage, err)) return NULL;
+  if (tenon_storage_new_from(&options, data, (uint64_t)size * dtype.bits / 8, &storage, err))
+    return NULL;
   (void)tenon_tensor_new(storage, &spec, &tensor, err);
   tenon_storage_release(storage);
   return tensor;
@@ -62,7 +65,8 @@ int main(void) {
   tenon_error *err = NULL;
   int ends[2], result = 0;
   pid_t child = socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 ? fork() : -1;
-  if (child < 0 || tenon_connection_new(ends[child == 0], NULL, &connection, &err)) return fail(err);
+  if (child < 0 || tenon_connection_new(ends[child == 0], NULL, &connection, &err))
+    return fail(err);
   close(ends[child != 0]);
   if (child == 0) return borrow(connection);
   spec.struct_size = sizeof(spec);
@@ -72,9 +76,11 @@ int main(void) {
   if ((spec.values = frozen(values, float32, 3, &err)) == NULL) return fail(err);
   if ((spec.indices = frozen(first, int64, 4, &err)) == NULL) return fail(err);
   if ((spec.plain_indices = frozen(columns, int64, 3, &err)) == NULL) return fail(err);
-  if (tenon_composite_new(&spec, &features, &err) || tenon_message_new(&message, &err)) return fail(err);
+  if (tenon_composite_new(&spec, &features, &err) || tenon_message_new(&message, &err))
+    return fail(err);
   if (tenon_message_add_composites(message, &features, &name, 1, NULL, &err)) return fail(err);
-  if (tenon_send(connection, message, NULL, &err) || wait(&result) < 0 || result != 0) return fail(err);
+  if (tenon_send(connection, message, NULL, &err) || wait(&result) < 0 || result != 0)
+    return fail(err);
   printf("lender: lent 3 of 12 elements, nothing copied on the way\n");
   tenon_message_release(message);
   tenon_composite_release(features);

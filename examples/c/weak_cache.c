@@ -1,4 +1,5 @@
-/* A cache that does not keep its storages alive: it holds weak references, and makes a storage again when the last user let it go. */
+/* A cache that does not keep its storages alive: it holds weak references, and makes a storage
+ * again when the last user let it go. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -33,7 +34,8 @@ int main(void) {
     fprintf(stderr, "failed: %s\n", tenon_error_message(err));
     return 1;
   }
-  printf("%s: the same storage: %s\n", (const char *)tenon_storage_data(first), first == second ? "yes" : "no");
+  printf("%s: the same storage: %s\n", (const char *)tenon_storage_data(first),
+         first == second ? "yes" : "no");
   tenon_storage_release(first);
   tenon_storage_release(second);
   printf("expired after the last release: %s\n", tenon_weak_expired(cache[1]) ? "yes" : "no");

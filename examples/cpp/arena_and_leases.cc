@@ -1,4 +1,5 @@
-// An arena that two workers borrow from. One of them is killed, and what it had comes back by itself; the other one reads on.
+// An arena that two workers borrow from. One of them is killed, and what it had comes back by
+// itself; the other one reads on.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -44,7 +45,8 @@ Worker start() {
   return {process, tenon::Connection::make(ends[0], {.adopt_socket = true})};
 }
 
-// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's leases that keep their memory.
+// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
+// leases that keep their memory.
 void lend(Worker& worker, const tenon::Arena& arena) {
   auto message = tenon::Message::make();
   for (int i = 0; i < kTensors; ++i) {
@@ -58,7 +60,8 @@ void lend(Worker& worker, const tenon::Arena& arena) {
 
 void print_holders() {
   for (const tenon::LeaseHolder& each : tenon::lease_holders())
-    std::cout << "process " << each.pid << " holds " << each.leases << " leases of " << each.nbytes << " bytes\n";
+    std::cout << "process " << each.pid << " holds " << each.leases << " leases of " << each.nbytes
+              << " bytes\n";
 }
 
 }  // namespace
@@ -76,7 +79,8 @@ int main() try {
   }
 
   if (kill(workers[0].process, SIGKILL) != 0) return 1;
-  const auto storage = tenon::Storage::make(kNbytes, {.arena = &arena, .wait = {.timeout = 10s}});  // until there is room
+  // Until there is room.
+  const auto storage = tenon::Storage::make(kNbytes, {.arena = &arena, .wait = {.timeout = 10s}});
   std::cout << "one worker was killed, and there is room\n";
   print_holders();
   std::cout.flush();

@@ -1,5 +1,5 @@
-// Two processes that have nothing in common but a name: one makes tensors' memory under it, the other, started with the name as its
-// argument, opens it and writes. usage: by_name [NAME]
+// Two processes that have nothing in common but a name: one makes tensors' memory under it, the
+// other, started with the name as its argument, opens it and writes. usage: by_name [NAME]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +12,8 @@ constexpr int kCount = 1000;
 
 void borrow(const char* name) {
   // A named file can be cut short by anybody who may write it: to open it is to trust them.
-  const tenon::Storage storage = tenon::open_filename({.name = name, .nbytes = kCount * sizeof(int)}, {.allow_unsealed = true});
+  const tenon::Storage storage = tenon::open_filename(
+      {.name = name, .nbytes = kCount * sizeof(int)}, {.allow_unsealed = true});
   tenon::Tensor numbers = tenon::Tensor::over(storage, {kCount}, tenon::kDtypeOf<int>);
   const std::span<int> values = numbers.view_mut<int>();
   for (int i = 0; i < kCount; ++i) values[static_cast<std::size_t>(i)] = i * i;

@@ -1,6 +1,7 @@
-// Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
-// as a trainer has them for its workers. The worker has them where they are, without a copy. Without CUDA this prints why, and exits with
-// 77, as a test that was skipped. usage: cuda_weights FILE...
+// Weights on a GPU for another process: read from an archive into device memory and lent over a
+// connection, then those of the next archive, as a trainer has them for its workers. The worker has
+// them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
+// that was skipped. usage: cuda_weights FILE...
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +21,11 @@ double sum_of(const tenon::Tensor& tensor) {
   auto module = tenon::Module::make("Weight");
   module.add_buffer("weight", tensor);
   const auto archive = std::make_shared<std::vector<std::byte>>();
-  tenon::export_module_to(module, [&](std::span<const std::byte> piece) { archive->insert(archive->end(), piece.begin(), piece.end()); });
-  const auto copy = tenon::import_module_memory(*archive, [archive] {}).value("weight").as<tenon::Tensor>();
+  tenon::export_module_to(module, [&](std::span<const std::byte> piece) {
+    archive->insert(archive->end(), piece.begin(), piece.end());
+  });
+  const auto copy =
+      tenon::import_module_memory(*archive, [archive] {}).value("weight").as<tenon::Tensor>();
   const auto values = copy.view<float>();
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -33,7 +37,8 @@ void show(const tenon::Message& weights) {
     const tenon::Tensor tensor = weights[k];
     const tenon::TensorView view = tensor.view();
     std::cout << "  " << *weights.name(k) << ": " << tenon::name_of(view.dtype()) << " [";
-    for (std::size_t i = 0; i < view.sizes().size(); ++i) std::cout << (i == 0 ? "" : ", ") << view.sizes()[i];
+    for (std::size_t i = 0; i < view.sizes().size(); ++i)
+      std::cout << (i == 0 ? "" : ", ") << view.sizes()[i];
     std::cout << "] on cuda:" << view.device().id << ", the sum is " << sum_of(tensor) << "\n";
   }
 }
@@ -52,7 +57,8 @@ void lend(tenon::Connection& worker, const std::string& file) {
   const auto model = tenon::import_module(file, {.tensors = tenon::ImportTensors::kDevice});
   auto message = tenon::Message::make();
   message.set_user_bytes(std::as_bytes(std::span(file)));
-  for (const tenon::Member& member : model.tensors()) message.add(member.value.as<tenon::Tensor>(), member.name);
+  for (const tenon::Member& member : model.tensors())
+    message.add(member.value.as<tenon::Tensor>(), member.name);
   worker.send(message);
 }
 
@@ -71,8 +77,10 @@ int main(int argc, char** argv) try {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 1;
   const pid_t child = fork();
-  if (child == 0) {  // a new program: CUDA's driver does not work in a child of a process that has used it
-    if (dup2(ends[1], STDIN_FILENO) == STDIN_FILENO) execl("/proc/self/exe", argv[0], "--worker", nullptr);
+  // A new program: CUDA's driver does not work in a child of a process that has used it.
+  if (child == 0) {
+    if (dup2(ends[1], STDIN_FILENO) == STDIN_FILENO)
+      execl("/proc/self/exe", argv[0], "--worker", nullptr);
     _exit(127);
   }
   close(ends[1]);
@@ -81,7 +89,8 @@ int main(int argc, char** argv) try {
     for (int i = 1; i < argc; ++i) lend(worker, argv[i]);
   }
   int result = 0;
-  if (waitpid(child, &result, 0) != child || result != 0) return 1;  // what is lent is there as long as this process
+  // What is lent is there as long as this process.
+  if (waitpid(child, &result, 0) != child || result != 0) return 1;
   std::cout << tenon::cuda_collect() << " storages are still lent\n";
 } catch (const tenon::Error& error) {
   std::cerr << "cuda_weights: " << error.what() << "\n";

@@ -1,4 +1,5 @@
-// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without PyTorch. usage: export_mlp [FILE]
+// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+// PyTorch. usage: export_mlp [FILE]
 #include <iostream>
 #include <span>
 #include <string>
@@ -12,9 +13,11 @@ tenon::Tensor parameter(const tenon::Sizes& sizes) {
   std::int64_t numel = 1;
   for (const std::int64_t size : sizes.get()) numel *= size;
   std::vector<float> elements;
-  for (std::int64_t i = 0; i < numel; ++i) elements.push_back(0.25F * static_cast<float>(i % 7 - 3));
+  for (std::int64_t i = 0; i < numel; ++i)
+    elements.push_back(0.25F * static_cast<float>(i % 7 - 3));
   const auto storage = tenon::Storage::make_from(std::as_bytes(std::span(elements)));
-  return tenon::Tensor::over(storage, sizes, tenon::kDtypeOf<float>, {.flags = TENON_TENSOR_REQUIRES_GRAD});
+  return tenon::Tensor::over(storage, sizes, tenon::kDtypeOf<float>,
+                             {.flags = TENON_TENSOR_REQUIRES_GRAD});
 }
 
 tenon::Module linear(std::int64_t in, std::int64_t out) {
@@ -41,8 +44,8 @@ def forward(self, x: Tensor) -> Tensor:
 )");
   mlp.set_extra_file("labels.txt", "cat\ndog\nowl\n");
   const tenon::ExportReport report = tenon::export_module(mlp, file);
-  std::cout << file << ": " << report.records << " records, " << report.nbytes << " bytes, for PyTorch " << report.oldest_pytorch
-            << " and later\n";
+  std::cout << file << ": " << report.records << " records, " << report.nbytes
+            << " bytes, for PyTorch " << report.oldest_pytorch << " and later\n";
 } catch (const tenon::Error& error) {
   std::cerr << "failed: " << error.what() << "\n";
   return 1;

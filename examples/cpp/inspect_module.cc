@@ -7,7 +7,8 @@ namespace {
 
 void print_tensor(const tenon::ValueTensorSpec& spec) {
   std::cout << " " << tenon::name_of(spec.scalar_type) << " [";
-  for (std::size_t i = 0; i < spec.sizes.size(); ++i) std::cout << (i == 0 ? "" : ", ") << spec.sizes[i];
+  for (std::size_t i = 0; i < spec.sizes.size(); ++i)
+    std::cout << (i == 0 ? "" : ", ") << spec.sizes[i];
   std::cout << "]";
 }
 
@@ -31,9 +32,11 @@ int main(int argc, char** argv) try {
   }
   const auto module = tenon::import_module(argv[1]);
   const tenon::ImportReport report = module.import_report();
-  std::cout << module.class_name() << ", version " << report.version << ", " << report.records << " records\n";
+  std::cout << module.class_name() << ", version " << report.version << ", " << report.records
+            << " records\n";
   print_members(module, 1);
-  for (const tenon::File& file : module.extra_files()) std::cout << "extra file " << file.name << ", " << file.data.size() << " bytes\n";
+  for (const tenon::File& file : module.extra_files())
+    std::cout << "extra file " << file.name << ", " << file.data.size() << " bytes\n";
   for (const std::string& warning : module.warnings()) std::cout << "warning: " << warning << "\n";
 } catch (const tenon::Error& error) {
   std::cerr << "failed: " << error.what() << "\n";

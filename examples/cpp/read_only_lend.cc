@@ -1,4 +1,5 @@
-// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt to write is refused.
+// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
+// to write is refused.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// The commonest job of all: import a model, put new weights in, export. The new ones are half the old ones here; they would come from a
-// trainer. usage: replace_weights FILE OUT
+// The commonest job of all: import a model, put new weights in, export. The new ones are half the
+// old ones here; they would come from a trainer. usage: replace_weights FILE OUT
 #include <iostream>
 #include <span>
 #include <string>
@@ -30,9 +30,11 @@ int main(int argc, char** argv) try {
     const auto tensor = member.value.try_as<tenon::Tensor>();
     if (!tensor) continue;  // what is quantised, sparse, … is no Tensor
     const tenon::TensorView old = tensor->view();
-    if (old.dtype() == tenon::kDtypeOf<float> && old.is_contiguous()) weights.push_back({member.name, halve(old)});  // "encoder.0.weight"
+    if (old.dtype() == tenon::kDtypeOf<float> && old.is_contiguous())
+      weights.push_back({member.name, halve(old)});  // "encoder.0.weight"
   }
-  model.load(weights, {.allow_missing = true});  // all of them or none; a name that the model has not is an error
+  // All of them or none; a name that the model has not is an error.
+  model.load(weights, {.allow_missing = true});
   tenon::export_module(model, out);
   std::cout << out << ": " << weights.size() << " parameters replaced\n";
 } catch (const tenon::Error& error) {

@@ -1,6 +1,6 @@
-// A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected AF_UNIX socket.
-// It says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes, and gets an
-// answer:
+// A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
+// AF_UNIX socket. It says "ready"; then the first message brings the tensors. After that each
+// message asks for something in its user bytes, and gets an answer:
 //     sum      read every float32 weight in place
 //     add N    add 1 to weight N of the first tensor, in place
 // Ends when the lender closes its end.
@@ -29,7 +29,9 @@ double sum_of(const tenon::Message& weights) {
 }
 
 // In nanoseconds, on the clock that the lender uses too.
-long long now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+long long now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 void borrow(int fd) {
   auto connection = tenon::Connection::make(fd);
@@ -47,8 +49,10 @@ void borrow(int fd) {
       if (at < values.size()) values[at] += 1;
     }
     char text[160];
-    std::snprintf(text, sizeof text, "{\"sum\": %.17g, \"first_byte_ns\": %lld, \"bytes_copied\": %llu}",
-                  command == "sum" ? sum_of(weights) : 0.0, first_byte_ns, static_cast<unsigned long long>(tenon::stats().bytes_copied));
+    std::snprintf(text, sizeof text,
+                  "{\"sum\": %.17g, \"first_byte_ns\": %lld, \"bytes_copied\": %llu}",
+                  command == "sum" ? sum_of(weights) : 0.0, first_byte_ns,
+                  static_cast<unsigned long long>(tenon::stats().bytes_copied));
     say(connection, text);
     const tenon::Message message = connection.recv();
     const auto bytes = message.user_bytes();

@@ -12,7 +12,8 @@ def work(end: socket.socket) -> None:
     message = connection.recv()
     features = message.composite("features").check()  # tenon.Corrupt if an index leads out of it
     rows, columns = features.indices.numpy(), features.plain_indices.numpy()
-    print("row 0 has columns", columns[rows[0] : rows[1]].tolist())  # prints: row 0 has columns [0, 3]
+    # prints: row 0 has columns [0, 3]
+    print("row 0 has columns", columns[rows[0] : rows[1]].tolist())
     features.values.numpy()[:] *= 2  # the sender sees it
     connection.send(user_bytes=b"done")
     connection.close()

@@ -1,4 +1,6 @@
-"""Put two modules and a file into one package of torch.package, and change one of them in the package."""
+"""Put two modules and a file into one package of torch.package, and change one of them in the
+package.
+"""
 
 import tempfile
 from pathlib import Path
@@ -19,12 +21,17 @@ def forward(self, x: Tensor) -> Tensor:
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "models.pt")
-    tenon.export_package(path, {"models/a.pkl": linear("A"), "models/b.pkl": linear("B"), "models/note.txt": "two layers"})
+    tenon.export_package(
+        path,
+        {"models/a.pkl": linear("A"), "models/b.pkl": linear("B"), "models/note.txt": "two layers"},
+    )
 
     with tenon.Package(path) as package:
-        print(package.modules, package.read("models/note.txt"))  # prints: ('models/a.pkl', 'models/b.pkl') b'two layers'
+        # prints: ('models/a.pkl', 'models/b.pkl') b'two layers'
+        print(package.modules, package.read("models/note.txt"))
         package["models/a.pkl"]["weight"] = numpy.zeros((3, 4), "float32")
         tenon.export_package(path, base=package)  # all of it again, with the new weight
 
     with tenon.Package(path) as package:
-        print([float(package[name]["weight"].numpy().sum()) for name in package])  # prints: [0.0, 12.0]
+        # prints: [0.0, 12.0]
+        print([float(package[name]["weight"].numpy().sum()) for name in package])

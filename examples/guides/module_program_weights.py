@@ -11,7 +11,8 @@ program = Path(__file__).resolve().parents[2] / "tests" / "golden" / "weights" /
 with tempfile.TemporaryDirectory() as folder:
     new = Path(folder, "new.pt2")
     with tenon.open_weights(program) as weights:
-        print(weights.names(), weights["shift"].tolist())  # prints: ('weight', 'tied', 'columns', 'shift') [0.5, 0.25]
+        # prints: ('weight', 'tied', 'columns', 'shift') [0.5, 0.25]
+        print(weights.names(), weights["shift"].tolist())
         weights.replace("shift", numpy.zeros(2, "float32"))
         weights.rewrite(new)  # torch.export.load runs it
 

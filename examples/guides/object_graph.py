@@ -1,4 +1,6 @@
-"""A state with tensors goes to another process as one object: its tensors are lent, and nothing else may be named."""
+"""A state with tensors goes to another process as one object: its tensors are lent, and nothing
+else may be named.
+"""
 
 import multiprocessing
 import socket

@@ -1,4 +1,4 @@
-"""An object goes to another thread in two parts: pickled bytes, and storages that are not copied."""
+"""An object goes to a thread in two parts: pickled bytes, and storages that are not copied."""
 
 import threading
 from queue import Queue

@@ -21,5 +21,7 @@ class Captions(Dataset[tuple[str, int]]):
 if __name__ == "__main__":
     dataset = to_shared_dataset(Captions(100_000))
     print(list(shared_attributes(dataset)))  # prints: ['samples']
-    loader = DataLoader(dataset, batch_size=1000, num_workers=4, multiprocessing_context="forkserver")
+    loader = DataLoader(
+        dataset, batch_size=1000, num_workers=4, multiprocessing_context="forkserver"
+    )
     print(sum(len(paths) for paths, _ in loader))  # prints: 100000

@@ -1,4 +1,6 @@
-"""DataLoader under Tenon's sharing strategy: the workers collate their batches in shared memory that they use again."""
+"""DataLoader under Tenon's sharing strategy: the workers collate their batches in shared memory
+that they use again.
+"""
 
 import tenon.torch
 import torch
@@ -12,6 +14,7 @@ if __name__ == "__main__":
         assert batch.is_shared()
         total += int(numbers.sum())
     print(total)  # prints: 32640
-    print(sorted(torch.multiprocessing.get_all_sharing_strategies()))  # prints: ['file_descriptor', 'file_system', 'tenon']
+    # prints: ['file_descriptor', 'file_system', 'tenon']
+    print(sorted(torch.multiprocessing.get_all_sharing_strategies()))
     tenon.torch.uninstall()
     print(torch.multiprocessing.get_sharing_strategy())  # prints: file_descriptor

@@ -1,4 +1,6 @@
-"""The batches of a DataLoader are pinned where its workers made them, and copied to a device beside the host."""
+"""The batches of a DataLoader are pinned where its workers made them, and copied to a device beside
+the host.
+"""
 
 import sys
 

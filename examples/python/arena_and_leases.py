@@ -1,4 +1,7 @@
-"""An arena that two workers borrow from. One of them is killed, and what it had comes back by itself; the other one reads on."""
+"""An arena that two workers borrow from.
+
+One of them is killed, and what it had comes back by itself; the other one reads on.
+"""
 
 import os
 import signal
@@ -37,9 +40,12 @@ def print_holders() -> None:
 
 workers = [start(), start()]
 with tenon.Arena(2 * TENSORS * NBYTES) as arena:
-    # What is born in the arena is let go of as soon as it is sent: it is the worker's leases that keep its memory.
+    # What is born in the arena is let go of as soon as it is sent: it is the worker's leases that
+    # keep its memory.
     for _, connection in workers:
-        copies = [arena.tensor(numpy.arange(ELEMENTS, dtype="float32")) for _ in range(TENSORS // 2)]
+        copies = [
+            arena.tensor(numpy.arange(ELEMENTS, dtype="float32")) for _ in range(TENSORS // 2)
+        ]
         connection.send(copies + [arena.full(ELEMENTS, 42) for _ in range(TENSORS // 2)])
         del copies
         connection.recv()  # it has them

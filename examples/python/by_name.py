@@ -1,4 +1,6 @@
-"""Two processes that share nothing but a name: the one makes a tensor under it, the other, which nobody handed anything, opens it."""
+"""Two processes that share nothing but a name: the one makes a tensor under it, the other, which
+nobody handed anything, opens it.
+"""
 
 import subprocess
 import sys
@@ -9,7 +11,9 @@ NBYTES = 1000 * 4
 
 
 def borrow(name: str) -> None:
-    storage = tenon.open_filename(name, NBYTES, allow_unsealed=True)  # a file: who has it open could cut it short
+    storage = tenon.open_filename(
+        name, NBYTES, allow_unsealed=True
+    )  # a file: who has it open could cut it short
     tensor = tenon.Tensor.over(storage, (1000,), "float32")
     print("the borrower sees", tensor.numpy()[0], flush=True)
     tensor.numpy()[0] = 42
@@ -23,4 +27,6 @@ else:
     tensor.numpy()[0] = 21
     handle = tensor.storage.share_filename()
     subprocess.run([sys.executable, __file__, handle.name], check=True)
-    print("the lender has", tensor.numpy()[0])  # the file goes with the last of the two, however it ends
+    print(
+        "the lender has", tensor.numpy()[0]
+    )  # the file goes with the last of the two, however it ends

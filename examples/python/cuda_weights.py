@@ -1,7 +1,9 @@
-"""Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
-as a trainer has them for its workers. usage: cuda_weights.py FILE...
+"""Weights on a GPU for another process: read from an archive into device memory and lent over a
+connection, then those of the next archive, as a trainer has them for its workers. usage:
+cuda_weights.py FILE...
 
-The worker has them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test that was skipped."""
+The worker has them where they are, without a copy. Without CUDA this prints why, and exits with 77,
+as a test that was skipped."""
 
 import io
 import multiprocessing
@@ -27,7 +29,10 @@ def work(end: socket.socket) -> None:
             weights = lender.recv()  # those that it replaces go back to the lender
             print(f"{weights.user_bytes.decode()}:")
             for name, tensor in weights.items():
-                print(f"  {name}: {tensor.dtype} {list(tensor.shape)} on {tensor.device}, the sum is {sum_of(tensor)}")
+                print(
+                    f"  {name}: {tensor.dtype} {list(tensor.shape)} on {tensor.device}, the sum is"
+                    f" {sum_of(tensor)}"
+                )
             # PyTorch gets them without a copy, too, and its model computes with them:
             #   state = {name: tenon.torch.to_torch(tensor) for name, tensor in weights.items()}
             #   model.load_state_dict(state, assign=True)
@@ -37,7 +42,9 @@ def work(end: socket.socket) -> None:
 
 def lend(worker: tenon.Connection, file: str) -> None:
     model = tenon.import_module(file, tensors="device")
-    weights = {name: each for name, each in model.tensors().items() if isinstance(each, tenon.Tensor)}
+    weights = {
+        name: each for name, each in model.tensors().items() if isinstance(each, tenon.Tensor)
+    }
     worker.send(weights, user_bytes=file.encode())
 
 

@@ -1,4 +1,6 @@
-"""Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without PyTorch. usage: export_mlp.py [FILE]"""
+"""Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+PyTorch. usage: export_mlp.py [FILE]
+"""
 
 import sys
 
@@ -35,4 +37,7 @@ mlp.extra_files["labels.txt"] = "cat\ndog\nowl\n"
 
 file = sys.argv[1] if len(sys.argv) > 1 else "mlp.pt"
 report = tenon.export_module(mlp, file)
-print(f"{file}: {report.records} records, {report.nbytes} bytes, for PyTorch {report.oldest_pytorch} and later")
+print(
+    f"{file}: {report.records} records, {report.nbytes} bytes, for PyTorch {report.oldest_pytorch}"
+    " and later"
+)

@@ -1,11 +1,15 @@
-"""Tensors go through multiprocessing's own queues: what travels is a descriptor, the bytes stay where they are."""
+"""Tensors go through multiprocessing's own queues: what travels is a descriptor, the bytes stay
+where they are.
+"""
 
 import multiprocessing
 
 import tenon
 
 
-def double(queue: "multiprocessing.Queue[tenon.Tensor]", done: "multiprocessing.SimpleQueue[str]") -> None:
+def double(
+    queue: "multiprocessing.Queue[tenon.Tensor]", done: "multiprocessing.SimpleQueue[str]"
+) -> None:
     tensor = queue.get()
     tensor.numpy()[:] *= 2
     done.put("doubled")

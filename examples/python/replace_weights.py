@@ -1,5 +1,5 @@
-"""The commonest job of all: import a model, put new weights in, export. The new ones are half the old ones here; they would come from a
-trainer. usage: replace_weights.py FILE OUT"""
+"""The commonest job of all: import a model, put new weights in, export. The new ones are half the
+old ones here; they would come from a trainer. usage: replace_weights.py FILE OUT"""
 
 import sys
 
@@ -13,6 +13,8 @@ for path, old in model.parameters().items():  # "encoder.0.weight"
     if isinstance(old, tenon.Tensor) and old.dtype == "float32" and old.is_contiguous:
         weights[path] = tenon.empty(old.shape, requires_grad=old.requires_grad)
         weights[path].numpy()[...] = old.numpy() * 0.5
-model.load(weights, allow_missing=True)  # all of them or none; a name that the model has not is an error
+model.load(
+    weights, allow_missing=True
+)  # all of them or none; a name that the model has not is an error
 tenon.export_module(model, sys.argv[2])
 print(f"{sys.argv[2]}: {len(weights)} parameters replaced")

@@ -1,7 +1,8 @@
-"""A borrower of a model's weights, in Python or with PyTorch. usage: share_weights.py FD numpy|torch
+"""A borrower of a model's weights, in Python or with PyTorch. usage: share_weights.py FD
+numpy|torch
 
-FD is one end of a connected AF_UNIX socket. It says "ready"; then the first message brings the tensors. After that each
-message asks for something in its user bytes, and gets an answer:
+FD is one end of a connected AF_UNIX socket. It says "ready"; then the first message brings the
+tensors. After that each message asks for something in its user bytes, and gets an answer:
     sum      read every weight in place
     add N    add 1 to weight N of the first tensor, in place
 Ends when the lender closes its end.

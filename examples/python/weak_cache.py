@@ -1,4 +1,6 @@
-"""A cache that does not keep its storages alive: it holds weak references, and makes a storage again when the last user let it go."""
+"""A cache that does not keep its storages alive: it holds weak references, and makes a storage
+again when the last user let it go.
+"""
 
 import tenon
 

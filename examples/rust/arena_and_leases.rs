@@ -1,4 +1,5 @@
-//! An arena that two workers borrow from. One of them is killed, and what it had comes back by itself; the other one reads on.
+//! An arena that two workers borrow from. One of them is killed, and what it had comes back by
+//! itself; the other one reads on.
 
 use std::env;
 use std::error::Error;
@@ -8,7 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use tenon::{Arena, ArenaOptions, Connection, ErrorKind, Message, StorageOptions, TensorMut, TensorSpec, Wait};
+use tenon::{
+    Arena, ArenaOptions, Connection, ErrorKind, Message, StorageOptions, TensorMut, TensorSpec,
+    Wait,
+};
 
 const TENSORS: usize = 8;
 const ELEMENTS: usize = 1 << 18;
@@ -26,16 +30,21 @@ fn work() -> Result<(), Box<dyn Error>> {
 
 fn start() -> Result<(Child, Connection), Box<dyn Error>> {
     let (ours, theirs) = UnixStream::pair()?;
-    let worker = Command::new(env::current_exe()?).arg("work").stdin(OwnedFd::from(theirs)).spawn()?;
+    let worker =
+        Command::new(env::current_exe()?).arg("work").stdin(OwnedFd::from(theirs)).spawn()?;
     Ok((worker, Connection::from_stream(ours)?))
 }
 
-/// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's leases that keep their memory.
+/// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
+/// leases that keep their memory.
 fn lend(worker: &Connection, arena: &Arena) -> tenon::Result<()> {
     let mut message = Message::new()?;
     for _ in 0..TENSORS {
         let storage = StorageOptions::new().arena(arena).copy_from(&vec![42.0f32; ELEMENTS])?;
-        message.add_writable(None, &TensorMut::new(&storage, &TensorSpec::of::<f32>(&[ELEMENTS as i64]))?)?;
+        message.add_writable(
+            None,
+            &TensorMut::new(&storage, &TensorSpec::of::<f32>(&[ELEMENTS as i64]))?,
+        )?;
     }
     worker.send(&message, Wait::FOREVER)?;
     worker.recv(Wait::FOREVER).map(drop) // it has them
@@ -63,7 +72,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     first.kill()?; // SIGKILL
-    let storage = StorageOptions::new().arena(&arena).wait(Duration::from_secs(10)).create(NBYTES)?; // until there is room
+
+    // Until there is room.
+    let storage =
+        StorageOptions::new().arena(&arena).wait(Duration::from_secs(10)).create(NBYTES)?;
     println!("one worker was killed, and there is room");
     print_holders()?;
     to_second.send(&Message::new()?, Wait::FOREVER)?;

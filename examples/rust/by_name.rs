@@ -1,11 +1,13 @@
-//! Two processes that have nothing in common but a name: one makes tensors' memory under it, the other, started with the name as its
-//! argument, opens it and writes. usage: by_name [NAME]
+//! Two processes that have nothing in common but a name: one makes tensors' memory under it, the
+//! other, started with the name as its argument, opens it and writes. usage: by_name [NAME]
 
 use std::env;
 use std::error::Error;
 use std::process::Command;
 
-use tenon::{ErrorKind, FilenameHandle, FilenameOptions, OpenOptions, StorageMut, TensorMut, TensorSpec};
+use tenon::{
+    ErrorKind, FilenameHandle, FilenameOptions, OpenOptions, StorageMut, TensorMut, TensorSpec,
+};
 
 const COUNT: usize = 1000;
 const NBYTES: u64 = (COUNT * 4) as u64;
@@ -35,7 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("the other process wrote {}", tensor_over(&storage)?.cells::<i32>()?[COUNT - 1].get());
     drop(storage); // the last holder: the name goes with it
-    let gone = matches!(handle.open(OpenOptions::new(), None), Err(error) if error.kind() == ErrorKind::NotFound);
+    let gone = matches!(
+        handle.open(OpenOptions::new(), None),
+        Err(error) if error.kind() == ErrorKind::NotFound
+    );
     println!("the name is {}", if gone { "gone" } else { "still there" });
     Ok(())
 }

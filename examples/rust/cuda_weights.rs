@@ -1,6 +1,7 @@
-//! Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
-//! as a trainer has them for its workers. The worker has them where they are, without a copy. Without CUDA this prints why, and exits with
-//! 77, as a test that was skipped. usage: cuda_weights FILE...
+//! Weights on a GPU for another process: read from an archive into device memory and lent over a
+//! connection, then those of the next archive, as a trainer has them for its workers. The worker
+//! has them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a
+//! test that was skipped. usage: cuda_weights FILE...
 
 use std::env;
 use std::error::Error;
@@ -10,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode};
 
 use tenon::{
-    cuda_available, cuda_collect, export_module_to, import_bytes, import_module, Connection, ErrorKind, ExportOptions, ImportOptions,
-    Message, Module, Tensor, Wait,
+    cuda_available, cuda_collect, export_module_to, import_bytes, import_module, Connection,
+    ErrorKind, ExportOptions, ImportOptions, Message, Module, Tensor, Wait,
 };
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -38,7 +39,12 @@ fn work(lender: &Connection) -> Outcome {
         for (i, view) in weights.views().iter().enumerate() {
             let (tensor, name) = (view.to_tensor(), weights.name(i).ok_or("no name")?);
             let (_, device) = tensor.device();
-            println!("  {name}: {} {:?} on cuda:{device}, the sum is {}", tensor.dtype(), tensor.sizes(), sum_of(&tensor)?);
+            println!(
+                "  {name}: {} {:?} on cuda:{device}, the sum is {}",
+                tensor.dtype(),
+                tensor.sizes(),
+                sum_of(&tensor)?
+            );
         }
     }
 }
@@ -54,9 +60,11 @@ fn lend(worker: &Connection, file: &str) -> Outcome {
 }
 
 fn run(files: &[String]) -> Outcome {
-    // A new program, with its end of the socket as its standard input: CUDA's driver does not work in a child of fork.
+    // A new program, with its end of the socket as its standard input: CUDA's driver does not work
+    // in a child of fork.
     let (ours, theirs) = UnixStream::pair()?;
-    let mut worker = Command::new(env::current_exe()?).arg("--worker").stdin(OwnedFd::from(theirs)).spawn()?;
+    let mut worker =
+        Command::new(env::current_exe()?).arg("--worker").stdin(OwnedFd::from(theirs)).spawn()?;
     let connection = Connection::from_stream(ours)?;
     for file in files {
         lend(&connection, file)?;

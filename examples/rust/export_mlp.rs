@@ -1,4 +1,5 @@
-//! Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without PyTorch. usage: export_mlp [FILE]
+//! Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+//! PyTorch. usage: export_mlp [FILE]
 
 use std::env;
 use std::error::Error;
@@ -9,7 +10,10 @@ use tenon::{export_module, ExportOptions, Flags, Module, StorageOptions, TensorM
 fn parameter(sizes: &[i64]) -> tenon::Result<TensorMut> {
     let numel: i64 = sizes.iter().product();
     let elements: Vec<f32> = (0..numel).map(|i| 0.25 * (i % 7 - 3) as f32).collect();
-    TensorMut::new(&StorageOptions::new().copy_from(&elements)?, &TensorSpec::of::<f32>(sizes).flags(Flags::REQUIRES_GRAD))
+    TensorMut::new(
+        &StorageOptions::new().copy_from(&elements)?,
+        &TensorSpec::of::<f32>(sizes).flags(Flags::REQUIRES_GRAD),
+    )
 }
 
 fn linear(size_in: i64, size_out: i64) -> tenon::Result<Module> {
@@ -38,6 +42,9 @@ def forward(self, x: Tensor) -> Tensor:
     )?;
     mlp.set_extra_file("labels.txt", "cat\ndog\nowl\n")?;
     let report = export_module(&mlp, &file, &ExportOptions::new())?;
-    println!("{file}: {} records, {} bytes, for PyTorch {} and later", report.records, report.nbytes, report.oldest_pytorch);
+    println!(
+        "{file}: {} records, {} bytes, for PyTorch {} and later",
+        report.records, report.nbytes, report.oldest_pytorch
+    );
     Ok(())
 }

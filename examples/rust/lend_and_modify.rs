@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return borrow();
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let mut borrower = Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
+    let mut borrower =
+        Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
 
     let weight = TensorMut::zeros::<f32>(&[1000, 1000])?;
     let mut message = Message::new()?;

@@ -1,4 +1,5 @@
-//! Lend weights that nobody can change any more: the borrower reads them in place, and its attempt to write is refused.
+//! Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
+//! to write is refused.
 
 use std::env;
 use std::error::Error;
@@ -15,7 +16,9 @@ fn borrow() -> Result<(), Box<dyn Error>> {
     // Frozen memory is as good as this process's own: a plain &[f32].
     println!("borrower: the third weight is {}", weights.as_slice::<f32>()?[2]);
     match weights.writable() {
-        Err(error) if error.kind() == ErrorKind::Permission => println!("borrower: cannot write: {error}"),
+        Err(error) if error.kind() == ErrorKind::Permission => {
+            println!("borrower: cannot write: {error}")
+        }
         other => return Err(format!("it could be written: {other:?}").into()),
     }
     Ok(())
@@ -26,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return borrow();
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let mut borrower = Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
+    let mut borrower =
+        Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
 
     let weights = Tensor::frozen(&[0.5f32, 1.5, 2.5, 3.5], &[4])?;
     let mut message = Message::new()?;

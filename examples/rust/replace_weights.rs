@@ -1,22 +1,28 @@
-//! The commonest job of all: import a model, put new weights in, export. The new ones are half the old ones here; they would come from a
-//! trainer. usage: replace_weights FILE OUT
+//! The commonest job of all: import a model, put new weights in, export. The new ones are half the
+//! old ones here; they would come from a trainer. usage: replace_weights FILE OUT
 
 use std::env;
 use std::error::Error;
 
 use tenon::{
-    export_module, import_module, DType, ExportOptions, ImportOptions, LoadOptions, StorageOptions, Tensor, TensorMut, TensorSpec,
+    export_module, import_module, DType, ExportOptions, ImportOptions, LoadOptions, StorageOptions,
+    Tensor, TensorMut, TensorSpec,
 };
 
 /// A new tensor of the same sizes, half as large in its elements.
 fn halve(old: &Tensor) -> tenon::Result<TensorMut> {
     let half: Vec<f32> = old.cells::<f32>()?.iter().map(|cell| cell.get() * 0.5).collect();
-    TensorMut::new(&StorageOptions::new().copy_from(&half)?, &TensorSpec::of::<f32>(old.sizes()).flags(old.flags()))
+    TensorMut::new(
+        &StorageOptions::new().copy_from(&half)?,
+        &TensorSpec::of::<f32>(old.sizes()).flags(old.flags()),
+    )
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [file, out] = arguments.as_slice() else { return Err("usage: replace_weights FILE OUT".into()) };
+    let [file, out] = arguments.as_slice() else {
+        return Err("usage: replace_weights FILE OUT".into());
+    };
     let mut model = import_module(file, &ImportOptions::new())?;
     let mut weights = Vec::new();
     for member in model.parameters()? {
@@ -27,7 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     // All of them or none; a name that the model has not is an error.
-    model.load(weights.iter().map(|(path, tensor)| (path.as_str(), tensor)), LoadOptions::new().allow_missing())?;
+    model.load(
+        weights.iter().map(|(path, tensor)| (path.as_str(), tensor)),
+        LoadOptions::new().allow_missing(),
+    )?;
     export_module(&model, out, &ExportOptions::new())?;
     println!("{out}: {} parameters replaced", weights.len());
     Ok(())

@@ -1,11 +1,13 @@
 //! A model's weights, lent and borrowed.
 //!
-//!     share_weights FD                              a borrower; FD is one end of a connected AF_UNIX socket
-//!     share_weights lend MODEL [PROGRAM ARG...]     the lender of a safetensors file to PROGRAM (this one if there is none), in whose
+//!     share_weights FD                              a borrower; FD is one end of a connected
+//!                                                   AF_UNIX socket
+//!     share_weights lend MODEL [PROGRAM ARG...]     the lender of a safetensors file to PROGRAM
+//!                                                   (this one if there is none), in whose
 //!                                                   arguments FD stands for its end of the socket
 //!
-//! The borrower says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes,
-//! and gets an answer:
+//! The borrower says "ready"; then the first message brings the tensors. After that each message
+//! asks for something in its user bytes, and gets an answer:
 //!
 //!     sum      read every float32 weight in place
 //!     add N    add 1 to weight N of the first tensor, in place
@@ -23,7 +25,9 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use safetensors::SafeTensors;
-use tenon::{Connection, DType, ErrorKind, Message, StorageMut, Tensor, TensorMut, TensorSpec, Wait};
+use tenon::{
+    Connection, DType, ErrorKind, Message, StorageMut, Tensor, TensorMut, TensorSpec, Wait,
+};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -58,7 +62,13 @@ fn borrow(connection: &Connection) -> Outcome {
     let first_byte_ns = monotonic_ns();
     let answer = |sum: f64| -> tenon::Result<()> {
         let copied = tenon::stats()?.bytes_copied;
-        say(connection, &format!("{{\"sum\": {sum}, \"first_byte_ns\": {first_byte_ns}, \"bytes_copied\": {copied}}}"))
+        say(
+            connection,
+            &format!(
+                "{{\"sum\": {sum}, \"first_byte_ns\": {first_byte_ns}, \
+                 \"bytes_copied\": {copied}}}"
+            ),
+        )
     };
     answer(0.0)?;
     loop {
@@ -69,14 +79,16 @@ fn borrow(connection: &Connection) -> Outcome {
         let command = std::str::from_utf8(message.user_bytes())?;
         if let Some(at) = command.strip_prefix("add ") {
             let writable = first.writable()?;
-            let cell = writable.cells::<f32>()?.get(at.parse::<usize>()?).ok_or("no such weight")?;
+            let cell =
+                writable.cells::<f32>()?.get(at.parse::<usize>()?).ok_or("no such weight")?;
             cell.set(cell.get() + 1.0);
         }
         answer(if command == "sum" { sum_of(&weights)? } else { 0.0 })?;
     }
 }
 
-/// All weights of the file in one storage: the one copy that there is, from the file into memory that can be lent.
+/// All weights of the file in one storage: the one copy that there is, from the file into memory
+/// that can be lent.
 fn load(path: &Path) -> Outcome<Vec<(String, TensorMut)>> {
     let file = fs::read(path)?;
     let model = SafeTensors::deserialize(&file)?;
@@ -88,11 +100,16 @@ fn load(path: &Path) -> Outcome<Vec<(String, TensorMut)>> {
     let mut place = 0;
     for (name, view) in tensors {
         if view.dtype() != safetensors::Dtype::F32 {
-            return Err(format!("{name} is of {:?}; this example is for float32", view.dtype()).into());
+            return Err(
+                format!("{name} is of {:?}; this example is for float32", view.dtype()).into()
+            );
         }
         storage.write(place, view.data())?;
         let sizes: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
-        weights.push((name, TensorMut::new(&storage, &TensorSpec::new(DType::F32, &sizes).offset(place / 4))?));
+        weights.push((
+            name,
+            TensorMut::new(&storage, &TensorSpec::new(DType::F32, &sizes).offset(place / 4))?,
+        ));
         place += padded(view.data().len());
     }
     Ok(weights)
@@ -101,7 +118,8 @@ fn load(path: &Path) -> Outcome<Vec<(String, TensorMut)>> {
 /// A number in the borrower's answer.
 fn number(answer: &Message, key: &str) -> Outcome<f64> {
     let text = std::str::from_utf8(answer.user_bytes())?;
-    let (_, rest) = text.split_once(&format!("\"{key}\": ")).ok_or_else(|| format!("no {key} in {text}"))?;
+    let (_, rest) =
+        text.split_once(&format!("\"{key}\": ")).ok_or_else(|| format!("no {key} in {text}"))?;
     Ok(rest.split([',', '}']).next().unwrap_or_default().parse()?)
 }
 
@@ -117,42 +135,63 @@ fn lend(model: &Path, command: &[OsString]) -> Outcome {
     let weights = load(model)?;
     let (_, first) = weights.first().ok_or("the file has no tensors")?;
     let copied = tenon::stats()?.bytes_copied;
-    println!("loaded   {} tensors, {} bytes, into one storage", weights.len(), first.storage().nbytes());
+    println!(
+        "loaded   {} tensors, {} bytes, into one storage",
+        weights.len(),
+        first.storage().nbytes()
+    );
 
     // The borrower gets its end of the socket as its standard input.
     let (ours, theirs) = UnixStream::pair()?;
     let this = [env::current_exe()?.into_os_string(), "FD".into()];
-    let (program, arguments) = if command.is_empty() { &this } else { command }.split_first().ok_or("no program")?;
-    let arguments = arguments.iter().map(|each| if each == "FD" { "0".into() } else { each.clone() });
-    let mut borrower = Command::new(program).args(arguments).stdin(OwnedFd::from(theirs)).spawn()?;
+    let (program, arguments) =
+        if command.is_empty() { &this } else { command }.split_first().ok_or("no program")?;
+    let arguments =
+        arguments.iter().map(|each| if each == "FD" { "0".into() } else { each.clone() });
+    let mut borrower =
+        Command::new(program).args(arguments).stdin(OwnedFd::from(theirs)).spawn()?;
     let connection = Connection::from_stream(ours)?;
     let patience = Duration::from_secs(120);
-    check(connection.recv(patience)?.user_bytes() == b"ready", "the borrower says that it is ready")?;
+    check(
+        connection.recv(patience)?.user_bytes() == b"ready",
+        "the borrower says that it is ready",
+    )?;
     let ask = |command: &str| -> Outcome<Message> {
         say(&connection, command)?;
         Ok(connection.recv(patience)?)
     };
 
     let mut message = Message::new()?;
-    message.add_all(weights.iter().map(|(name, tensor)| (Some(name), tensor)), tenon::Access::Auto)?;
+    message
+        .add_all(weights.iter().map(|(name, tensor)| (Some(name), tensor)), tenon::Access::Auto)?;
     let started = Instant::now();
     connection.send(&message, patience)?;
     let answer = connection.recv(patience)?;
-    println!("lent     the same {} tensors; the answer came after {} µs", weights.len(), started.elapsed().as_micros());
+    println!(
+        "lent     the same {} tensors; the answer came after {} µs",
+        weights.len(),
+        started.elapsed().as_micros()
+    );
     check(number(&answer, "bytes_copied")? == 0.0, "the borrower copied nothing")?;
     check(tenon::stats()?.bytes_copied == copied, "lending copies nothing")?;
     println!("copied   0 bytes there, 0 bytes here for the lend");
 
     let here = sum_of(weights.iter().map(|(_, tensor)| &**tensor))?;
     let there = number(&ask("sum")?, "sum")?;
-    check((there - here).abs() <= 1e-6 * here.abs().max(1.0), "the borrower reads the same weights")?;
+    check(
+        (there - here).abs() <= 1e-6 * here.abs().max(1.0),
+        "the borrower reads the same weights",
+    )?;
     println!("read     by the borrower, in place: the sum of all weights is {there:.6}");
 
     let before = first.cells::<f32>()?[0].get();
     ask("add 0")?;
     let after = first.cells::<f32>()?[0].get();
     check(after == before + 1.0, "the borrower's write is seen here")?;
-    println!("written  by the borrower, in place: weight 0: {before:+.4} -> {after:+.4}, seen by the lender");
+    println!(
+        "written  by the borrower, in place: weight 0: {before:+.4} -> {after:+.4}, \
+         seen by the lender"
+    );
 
     drop(connection);
     check(borrower.wait()?.success(), "the borrower ends in order")

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return borrow();
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let mut borrower = Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
+    let mut borrower =
+        Command::new(env::current_exe()?).arg("borrow").stdin(OwnedFd::from(theirs)).spawn()?;
 
     // [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]]
     let features = Composite::new(&CompositeSpec {

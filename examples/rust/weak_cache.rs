@@ -1,4 +1,5 @@
-//! A cache that does not keep its storages alive: it holds weak references, and makes a storage again when the last user let it go.
+//! A cache that does not keep its storages alive: it holds weak references, and makes a storage
+//! again when the last user let it go.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,8 @@ impl Cache {
             return Ok(storage);
         }
         println!("entry {entry}: made");
-        let storage = StorageOptions::new().copy_frozen(format!("this is entry {entry}").as_bytes())?;
+        let storage =
+            StorageOptions::new().copy_frozen(format!("this is entry {entry}").as_bytes())?;
         self.0.insert(entry, storage.downgrade()?);
         Ok(storage)
     }

@@ -48,7 +48,8 @@ uint32_t crc32(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
 }
 
 uint32_t crc32_combine(uint32_t first, uint32_t second, uint64_t second_nbytes) noexcept {
-  // `second_nbytes` zero bytes behind the first part multiply its remainder by x^(8 * second_nbytes).
+  // `second_nbytes` zero bytes behind the first part multiply its remainder by x^(8 *
+  // second_nbytes).
   uint32_t factor = kOne;
   uint32_t square = kOne >> 8;  // x^8
   for (uint64_t left = second_nbytes; left != 0; left >>= 1) {

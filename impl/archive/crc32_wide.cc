@@ -1,10 +1,12 @@
-// Folding. The message is a polynomial over GF(2), its first bit the highest power. A block B that lies n bits before another one may be
-// replaced by B * (x^n mod P) added to that one: the remainder stays the same. So a few wide registers run over the message, each
-// multiplied (128 bits in two halves) by what moves it one step on and added to the next step's bytes. What is left in them at the end is a
-// short message with the same remainder, and goes through the ordinary function.
+// Folding. The message is a polynomial over GF(2), its first bit the highest power. A block B that
+// lies n bits before another one may be replaced by B * (x^n mod P) added to that one: the
+// remainder stays the same. So a few wide registers run over the message, each multiplied (128 bits
+// in two halves) by what moves it one step on and added to the next step's bytes. What is left in
+// them at the end is a short message with the same remainder, and goes through the ordinary
+// function.
 //
-// Bits are reflected, as zip has them. The carry-less product of two reflected 64-bit numbers is the reflected product times x, which is
-// why the exponents are one less than the distance.
+// Bits are reflected, as zip has them. The carry-less product of two reflected 64-bit numbers is
+// the reflected product times x, which is why the exponents are one less than the distance.
 #include "archive/crc32_wide.h"
 
 #include <libdeflate.h>
@@ -28,58 +30,72 @@ constexpr uint64_t power_of_x(unsigned power) noexcept {
   return uint64_t{value} << 32;
 }
 
-// What moves 128 bits on by `bits`: for the half with the higher powers, which comes first in memory, and for the other one.
+// What moves 128 bits on by `bits`: for the half with the higher powers, which comes first in
+// memory, and for the other one.
 struct Fold {
   uint64_t first;
   uint64_t second;
 };
-constexpr Fold fold_by(unsigned bits) noexcept { return {power_of_x(bits + 63), power_of_x(bits - 1)}; }
+constexpr Fold fold_by(unsigned bits) noexcept {
+  return {power_of_x(bits + 63), power_of_x(bits - 1)};
+}
 
-// The registers' bytes as a message of its own, and the rest behind it. The register's first state is in them already, so the ordinary
-// function, which begins with the complement of what it is given, is given all ones.
-uint32_t finish(const void* registers, size_t registers_nbytes, const void* rest, uint64_t rest_nbytes) noexcept {
+// The registers' bytes as a message of its own, and the rest behind it. The register's first state
+// is in them already, so the ordinary function, which begins with the complement of what it is
+// given, is given all ones.
+uint32_t finish(const void* registers, size_t registers_nbytes, const void* rest,
+                uint64_t rest_nbytes) noexcept {
   const uint32_t crc = libdeflate_crc32(0xFFFFFFFF, registers, registers_nbytes);
   return rest_nbytes == 0 ? crc : libdeflate_crc32(crc, rest, static_cast<size_t>(rest_nbytes));
 }
 
 constexpr size_t kRegisters = 4;
 
-[[gnu::target("avx512f,avx512vl,vpclmulqdq")]] uint32_t run_512(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
+[[gnu::target("avx512f,avx512vl,vpclmulqdq")]] uint32_t run_512(uint32_t crc, const void* data,
+                                                                uint64_t nbytes) noexcept {
   constexpr uint64_t step = kRegisters * sizeof(__m512i);
   if (nbytes < step) return libdeflate_crc32(crc, data, static_cast<size_t>(nbytes));
   const auto* at = static_cast<const unsigned char*>(data);
   constexpr Fold fold = fold_by(step * 8);
   const __m512i factors =
-      _mm512_set_epi64(static_cast<long long>(fold.second), static_cast<long long>(fold.first), static_cast<long long>(fold.second),
-                       static_cast<long long>(fold.first), static_cast<long long>(fold.second), static_cast<long long>(fold.first),
+      _mm512_set_epi64(static_cast<long long>(fold.second), static_cast<long long>(fold.first),
+                       static_cast<long long>(fold.second), static_cast<long long>(fold.first),
+                       static_cast<long long>(fold.second), static_cast<long long>(fold.first),
                        static_cast<long long>(fold.second), static_cast<long long>(fold.first));
   __m512i registers[kRegisters];
 #pragma GCC unroll 4
-  for (size_t i = 0; i < kRegisters; ++i) registers[i] = _mm512_loadu_si512(at + i * sizeof(__m512i));
-  registers[0] = _mm512_xor_si512(registers[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc))));
+  for (size_t i = 0; i < kRegisters; ++i)
+    registers[i] = _mm512_loadu_si512(at + i * sizeof(__m512i));
+  registers[0] = _mm512_xor_si512(
+      registers[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc))));
   for (at += step, nbytes -= step; nbytes >= step; at += step, nbytes -= step) {
 #pragma GCC unroll 4  // else gcc keeps the registers in memory
     for (size_t i = 0; i < kRegisters; ++i) {
       const __m512i bytes = _mm512_loadu_si512(at + i * sizeof(__m512i));
       const __m512i first = _mm512_clmulepi64_epi128(registers[i], factors, 0x00);
       const __m512i second = _mm512_clmulepi64_epi128(registers[i], factors, 0x11);
-      registers[i] = _mm512_ternarylogic_epi64(first, second, bytes, 0x96);  // exclusive or of the three
+      // Exclusive or of the three.
+      registers[i] = _mm512_ternarylogic_epi64(first, second, bytes, 0x96);
     }
   }
   return finish(registers, sizeof registers, at, nbytes);
 }
 
-[[gnu::target("avx2,vpclmulqdq")]] uint32_t run_256(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
+[[gnu::target("avx2,vpclmulqdq")]] uint32_t run_256(uint32_t crc, const void* data,
+                                                    uint64_t nbytes) noexcept {
   constexpr uint64_t step = kRegisters * sizeof(__m256i);
   if (nbytes < step) return libdeflate_crc32(crc, data, static_cast<size_t>(nbytes));
   const auto* at = static_cast<const unsigned char*>(data);
   constexpr Fold fold = fold_by(step * 8);
-  const __m256i factors = _mm256_set_epi64x(static_cast<long long>(fold.second), static_cast<long long>(fold.first),
-                                            static_cast<long long>(fold.second), static_cast<long long>(fold.first));
+  const __m256i factors =
+      _mm256_set_epi64x(static_cast<long long>(fold.second), static_cast<long long>(fold.first),
+                        static_cast<long long>(fold.second), static_cast<long long>(fold.first));
   __m256i registers[kRegisters];
 #pragma GCC unroll 4
-  for (size_t i = 0; i < kRegisters; ++i) registers[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at) + i);
-  registers[0] = _mm256_xor_si256(registers[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(~crc))));
+  for (size_t i = 0; i < kRegisters; ++i)
+    registers[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at) + i);
+  registers[0] = _mm256_xor_si256(
+      registers[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(~crc))));
   for (at += step, nbytes -= step; nbytes >= step; at += step, nbytes -= step) {
 #pragma GCC unroll 4  // else gcc keeps the registers in memory
     for (size_t i = 0; i < kRegisters; ++i) {
@@ -99,7 +115,8 @@ Crc32Function crc32_by_256_bits() noexcept {
 }
 
 Crc32Function crc32_by_512_bits() noexcept {
-  const bool has_it = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
+  const bool has_it = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("vpclmulqdq");
   return has_it ? run_512 : nullptr;
 }
 

@@ -1,4 +1,5 @@
-// CRC-32 by carry-less multiplication of 256 and 512 bits at a time, for the processors that have it.
+// CRC-32 by carry-less multiplication of 256 and 512 bits at a time, for the processors that have
+// it.
 #pragma once
 
 #include <cstdint>

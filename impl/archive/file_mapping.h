@@ -9,8 +9,8 @@
 
 namespace tenon::archive {
 
-// One fd and one mapping. The size is that at the opening. A file that is replaced by another of its name stays as it was here; what is
-// written into it shows.
+// One fd and one mapping. The size is that at the opening. A file that is replaced by another of
+// its name stays as it was here; what is written into it shows.
 class FileMapping : public ZipSource {
  public:
   // NOT_FOUND, PERMISSION; INVALID_ARGUMENT if it is no regular file.

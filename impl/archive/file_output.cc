@@ -9,7 +9,9 @@ Result<FileOutput> FileOutput::create(const std::string& path) {
 
 Status FileOutput::write(std::span<const std::byte> bytes) { return file_.write(bytes); }
 
-Status FileOutput::write_both(std::span<const std::byte> head, std::span<const std::byte> body) { return file_.write_both(head, body); }
+Status FileOutput::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
+  return file_.write_both(head, body);
+}
 
 Status FileOutput::commit(Durability durability) { return file_.commit(durability); }
 

@@ -1,4 +1,5 @@
-// An archive as a file under a name: the name leads to the old file until commit(), and to the whole new one after it.
+// An archive as a file under a name: the name leads to the old file until commit(), and to the
+// whole new one after it.
 #pragma once
 
 #include <string>

@@ -41,7 +41,8 @@ constexpr size_t kLongText = 64;
 
 class ValuePickler {
  public:
-  explicit ValuePickler(const FromValuesOptions& options) : options_(options), tensors_(&writer_, options) {}
+  explicit ValuePickler(const FromValuesOptions& options)
+      : options_(options), tensors_(&writer_, options) {}
 
   Result<std::vector<std::byte>> run(const ValueRef& root);
 
@@ -79,7 +80,8 @@ class ValuePickler {
   PickledTensorWriter tensors_;
   std::unordered_map<const Value*, Memo> memo_;
   std::map<std::string, uint32_t> devices_;
-  // Long texts and types, which many values may share: each is compared with others, or printed, once.
+  // Long texts and types, which many values may share: each is compared with others, or printed,
+  // once.
   std::unordered_map<const Value*, uint32_t> texts_;
   std::unordered_map<const value::Type*, uint32_t> types_;
 };
@@ -100,7 +102,9 @@ Status ValuePickler::count(Value& root) {
     // What has no identity has nothing below it either.
     if (!value::has_identity(value.kind())) return Status::ok();
     Memo& memo = memo_[&value];
-    if (memo.open) return error(Code::kInvalidArgument, format("a %s contains itself", value::value_kind_name(value.kind())));
+    if (memo.open)
+      return error(Code::kInvalidArgument,
+                   format("a %s contains itself", value::value_kind_name(value.kind())));
     if (memo.counted) {
       memo.wanted = true;
       return Status::ok();
@@ -109,7 +113,8 @@ Status ValuePickler::count(Value& root) {
     const size_t children = value.child_count();
     if (children == 0) return Status::ok();
     if (stack.size() >= value::kMaxWalkDepth) {
-      return error(Code::kInvalidArgument, format("the values are nested deeper than %zu", value::kMaxWalkDepth));
+      return error(Code::kInvalidArgument,
+                   format("the values are nested deeper than %zu", value::kMaxWalkDepth));
     }
     memo.open = true;
     stack.push_back({&value, &memo, 0, children});
@@ -141,7 +146,8 @@ Status ValuePickler::write(Value& root) {
       continue;
     }
     const Value& value = *frame.value;
-    if (value.is(ValueKind::kObject) && !value.is_opaque()) writer_.text(value.attributes().all()[frame.next].name);
+    if (value.is(ValueKind::kObject) && !value.is_opaque())
+      writer_.text(value.attributes().all()[frame.next].name);
     Frame below;
     TENON_ASSIGN(const bool has_children, begin(frame.value->child(frame.next++), &below));
     if (has_children) stack.push_back(below);
@@ -231,7 +237,8 @@ Status ValuePickler::begin_list(const Value& list) {
     for (const ValueRef& item : list.items()) {
       if (item->is(wanted)) continue;
       return error(Code::kInvalidArgument,
-                   format("a %s holds a %s", list.declared_type()->print().c_str(), value::value_kind_name(item->kind())));
+                   format("a %s holds a %s", list.declared_type()->print().c_str(),
+                          value::value_kind_name(item->kind())));
     }
     writer_.global("torch.jit._pickle", function);
     writer_.opcode(Opcode::kMark);
@@ -277,7 +284,8 @@ Status ValuePickler::write_class(const Value& value) {
   const std::string& name = value.class_name();
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos || !value::is_qualified_name(name)) {
-    return error(Code::kInvalidArgument, format("'%s' is no qualified name of a class", name.c_str()));
+    return error(Code::kInvalidArgument,
+                 format("'%s' is no qualified name of a class", name.c_str()));
   }
   writer_.global(std::string_view(name).substr(0, dot), std::string_view(name).substr(dot + 1));
   return Status::ok();
@@ -302,7 +310,8 @@ NameStorage SequentialKeys::namer() {
   };
 }
 
-Result<std::vector<std::byte>> values_to_pickle(const ValueRef& root, const FromValuesOptions& options) {
+Result<std::vector<std::byte>> values_to_pickle(const ValueRef& root,
+                                                const FromValuesOptions& options) {
   return ValuePickler(options).run(root);
 }
 

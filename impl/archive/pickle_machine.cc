@@ -8,20 +8,23 @@
 namespace tenon::archive {
 namespace {
 
-// Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are bounded for.
+// Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are
+// bounded for.
 constexpr size_t kMostChildren = UINT32_MAX;
 
-// The lists of a pickle's nodes grow to twice their room. From so many nodes on it is asked first whether
-// there is memory for it: for each node that there is, at most so many bytes.
+// The lists of a pickle's nodes grow to twice their room. From so many nodes on it is asked first
+// whether there is memory for it: for each node that there is, at most so many bytes.
 constexpr size_t kAskFromNodes = size_t{1} << 18;
 constexpr uint64_t kNodeGrowthNbytes = 96;
 
 }  // namespace
 
-PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options) : bytes_(bytes), options_(options) {
+PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options)
+    : bytes_(bytes), options_(options) {
   tree_.bytes_ = reinterpret_cast<const char*>(bytes.data());
   tree_.record_ = options.record;
-  // A module of many tensors has a node for every four or five bytes: room for all of them at once, but no more than a few megabytes.
+  // A module of many tensors has a node for every four or five bytes: room for all of them at once,
+  // but no more than a few megabytes.
   const size_t expected = std::min<size_t>(bytes.size() / 4, 1U << 16);
   tree_.nodes_.reserve(expected);
   tree_.children_.reserve(expected);
@@ -29,19 +32,23 @@ PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadO
 }
 
 Status PickleMachine::error(Code code, const std::string& message) const {
-  const char* name = opcode_at_ < bytes_.size() ? opcode_name(static_cast<uint8_t>(bytes_[opcode_at_])) : nullptr;
+  const char* name =
+      opcode_at_ < bytes_.size() ? opcode_name(static_cast<uint8_t>(bytes_[opcode_at_])) : nullptr;
   if (name == nullptr) return pickle_error(code, options_.record, opcode_at_, message);
-  return pickle_error(code, options_.record, opcode_at_, std::string(name) + ": " + message).with("opcode", name);
+  return pickle_error(code, options_.record, opcode_at_, std::string(name) + ": " + message)
+      .with("opcode", name);
 }
 
 Status PickleMachine::over_limit(const char* limit, uint64_t value) const {
-  return error(Code::kResourceExhausted, format("the pickle exceeds the limit %s: %llu", limit, as_llu(value)))
+  return error(Code::kResourceExhausted,
+               format("the pickle exceeds the limit %s: %llu", limit, as_llu(value)))
       .with("limit", limit)
       .with("limit_value", value);
 }
 
 Result<PickleTree> PickleMachine::run() {
-  if (bytes_.size() > options_.limits.max_nbytes) return over_limit("max_nbytes", options_.limits.max_nbytes);
+  if (bytes_.size() > options_.limits.max_nbytes)
+    return over_limit("max_nbytes", options_.limits.max_nbytes);
   if (bytes_.empty() || static_cast<Opcode>(bytes_[0]) != Opcode::kProto) {
     return error(Code::kCorrupt, "this is no pickle: it does not begin with PROTO");
   }
@@ -51,19 +58,23 @@ Result<PickleTree> PickleMachine::run() {
 
 Status PickleMachine::finish() {
   if (!marks_.empty()) return error(Code::kCorrupt, format("%zu marks are left", marks_.size()));
-  if (stack_.size() != 1) return error(Code::kCorrupt, format("%zu values are on the stack, expected one", stack_.size()));
+  if (stack_.size() != 1)
+    return error(Code::kCorrupt,
+                 format("%zu values are on the stack, expected one", stack_.size()));
   tree_.root_ = stack_.back();
   tree_.nbytes_ = cursor_;
   return Status::ok();
 }
 
 Status PickleMachine::unknown_opcode(uint8_t byte) const {
-  if (opcode_name(byte) == nullptr) return error(Code::kCorrupt, format("0x%02x is no opcode", byte));
+  if (opcode_name(byte) == nullptr)
+    return error(Code::kCorrupt, format("0x%02x is no opcode", byte));
   return error(Code::kUnsupported, "PyTorch reads no such opcode in a module archive");
 }
 
 Status PickleMachine::read_opcodes() {
-  const uint8_t dialect = options_.dialect == PickleDialect::kModule ? kOpcodeOfModules : kOpcodeOfAll;
+  const uint8_t dialect =
+      options_.dialect == PickleDialect::kModule ? kOpcodeOfModules : kOpcodeOfAll;
   for (;;) {
     opcode_at_ = cursor_;
     if (cursor_ >= bytes_.size()) return error(Code::kCorrupt, "the pickle ends without STOP");
@@ -147,7 +158,10 @@ Status PickleMachine::read_opcodes() {
       case Opcode::kProto: TENON_TRY(read_protocol()); break;
       case Opcode::kFrame: TENON_TRY(read_frame()); break;
       case Opcode::kStop: return finish();
-      default: return error(Code::kUnsupported, "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
+      default:
+        return error(
+            Code::kUnsupported,
+            "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
     }
   }
 }
@@ -190,8 +204,12 @@ Status PickleMachine::read_container(Opcode opcode) {
     default: break;
   }
   if (!pop_mark(&begin)) return missing_mark();
-  if (opcode == Opcode::kDict && (stack_.size() - begin) % 2 != 0) return error(Code::kCorrupt, "a key without its value");
-  return push_list(opcode == Opcode::kList ? NodeKind::kList : opcode == Opcode::kDict ? NodeKind::kDict : NodeKind::kSet, begin);
+  if (opcode == Opcode::kDict && (stack_.size() - begin) % 2 != 0)
+    return error(Code::kCorrupt, "a key without its value");
+  return push_list(opcode == Opcode::kList   ? NodeKind::kList
+                   : opcode == Opcode::kDict ? NodeKind::kDict
+                                             : NodeKind::kSet,
+                   begin);
 }
 
 Status PickleMachine::read_addition(Opcode opcode) {
@@ -207,7 +225,9 @@ Status PickleMachine::read_addition(Opcode opcode) {
   const Node& node = tree_.nodes_[target];
   const bool is_call = node.kind == NodeKind::kReduce || node.kind == NodeKind::kNew;
   const bool as_items = opcode == Opcode::kSetItem || opcode == Opcode::kSetItems;
-  const NodeKind wanted = as_items ? NodeKind::kDict : opcode == Opcode::kAddItems ? NodeKind::kSet : NodeKind::kList;
+  const NodeKind wanted = as_items                      ? NodeKind::kDict
+                          : opcode == Opcode::kAddItems ? NodeKind::kSet
+                                                        : NodeKind::kList;
   if (node.kind != wanted && (!is_call || opcode == Opcode::kAddItems)) {
     return error(Code::kCorrupt, format("%s cannot take this", tree_.describe(target).c_str()));
   }
@@ -226,8 +246,9 @@ Status PickleMachine::extend_list(PickleTree::List* list, std::span<const NodeId
   std::vector<NodeId>& all = tree_.children_;
   const size_t count = list->count + added.size();
   if (count > list->capacity) {
-    // To the end, unless nothing lies behind it. What was filled in one go, as nearly all are, gets no spare room; what grows again gets as
-    // much as it has, so that a pickle that fills many lists in turns copies each a few times only.
+    // To the end, unless nothing lies behind it. What was filled in one go, as nearly all are, gets
+    // no spare room; what grows again gets as much as it has, so that a pickle that fills many
+    // lists in turns copies each a few times only.
     const bool is_last = size_t{list->begin} + list->capacity == all.size();
     const size_t begin = is_last ? list->begin : all.size();
     const size_t capacity = is_last || list->count == 0 ? count : 2 * count;
@@ -260,9 +281,12 @@ Status PickleMachine::read_call(Opcode opcode) {
   if (tree_.kind(callable) != NodeKind::kGlobal) {
     return error(Code::kCorrupt, format("%s cannot be called", tree_.describe(callable).c_str()));
   }
-  // REDUCE of an enum has its value there, and no tuple: only who knows what is called can say whether that is right.
-  if (opcode != Opcode::kReduce && tree_.kind(args) != NodeKind::kTuple) return error(Code::kCorrupt, "arguments that are no tuple");
-  TENON_TRY(push_node(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew, {.pair = {callable, args}}));
+  // REDUCE of an enum has its value there, and no tuple: only who knows what is called can say
+  // whether that is right.
+  if (opcode != Opcode::kReduce && tree_.kind(args) != NodeKind::kTuple)
+    return error(Code::kCorrupt, "arguments that are no tuple");
+  TENON_TRY(push_node(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew,
+                      {.pair = {callable, args}}));
   if (keyword_args != kNoNode) make_long_call(stack_.back()).keyword_args = keyword_args;
   return Status::ok();
 }
@@ -303,7 +327,8 @@ Status PickleMachine::put(uint64_t index) {
     memo_[index] = top;
     return Status::ok();
   }
-  if (memo_.size() + sparse_memo_.size() >= options_.limits.max_memo) return over_limit("max_memo", options_.limits.max_memo);
+  if (memo_.size() + sparse_memo_.size() >= options_.limits.max_memo)
+    return over_limit("max_memo", options_.limits.max_memo);
   if (index == memo_.size() && sparse_memo_.empty()) {
     memo_.push_back(top);
   } else {
@@ -314,7 +339,8 @@ Status PickleMachine::put(uint64_t index) {
 
 Status PickleMachine::read_sparse_get(uint64_t index) {
   const auto found = sparse_memo_.find(index);
-  if (found == sparse_memo_.end()) return error(Code::kCorrupt, format("memo %llu was never put", as_llu(index)));
+  if (found == sparse_memo_.end())
+    return error(Code::kCorrupt, format("memo %llu was never put", as_llu(index)));
   stack_.push_back(found->second);
   return Status::ok();
 }
@@ -343,7 +369,8 @@ Status PickleMachine::push_tuple(size_t begin) {
     return over_limit("max_nodes", options_.limits.max_nodes);
   for (size_t i = 0; i < count; ++i) all.push_back(stack_[begin + i]);
   stack_.resize(begin);
-  return push_node(NodeKind::kTuple, {.pair = {static_cast<uint32_t>(at), static_cast<uint32_t>(count)}});
+  return push_node(NodeKind::kTuple,
+                   {.pair = {static_cast<uint32_t>(at), static_cast<uint32_t>(count)}});
 }
 
 Status PickleMachine::push_list(NodeKind kind, size_t begin) {
@@ -381,7 +408,9 @@ bool PickleMachine::pop_mark(size_t* begin) noexcept {
   return true;
 }
 
-Status PickleMachine::missing_values() const { return error(Code::kCorrupt, "the stack has too few values"); }
+Status PickleMachine::missing_values() const {
+  return error(Code::kCorrupt, "the stack has too few values");
+}
 
 Status PickleMachine::missing_mark() const { return error(Code::kCorrupt, "there is no mark"); }
 

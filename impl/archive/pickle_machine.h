@@ -52,12 +52,13 @@ class PickleMachine {
   Status read_sparse_get(uint64_t index);
   Status finish();
 
-  // Each opcode does several of these small steps, so they say no more than whether there is what they want; error messages follow below.
-  // Little-endian, as pickle's sizes are.
+  // Each opcode does several of these small steps, so they say no more than whether there is what
+  // they want; error messages follow below. Little-endian, as pickle's sizes are.
   template <typename Number>
   bool take_number(uint64_t* out) noexcept;
   bool take(uint64_t nbytes, std::span<const std::byte>* out) noexcept;
-  bool has(size_t count) const noexcept { return stack_.size() - floor_ >= count; }  // so many values above the wall
+  // So many values above the wall.
+  bool has(size_t count) const noexcept { return stack_.size() - floor_ >= count; }
   bool pop(NodeId* out) noexcept;
   void push_mark();
   // Where the values above the last mark begin in the stack; the mark is gone afterwards.
@@ -83,8 +84,10 @@ class PickleMachine {
   size_t opcode_at_ = 0;
   std::vector<NodeId> stack_;
   std::vector<size_t> marks_;  // sizes of the stack when they were set
-  size_t floor_ = 0;           // the last of them. A mark is a wall: what lies under it belongs to what the mark begins
-  // Numbers count up from 0 in every pickler's output. One that does not goes into the map, so that a number alone costs no memory.
+  // The last of them. A mark is a wall: what lies under it belongs to what the mark begins.
+  size_t floor_ = 0;
+  // Numbers count up from 0 in every pickler's output. One that does not goes into the map, so that
+  // a number alone costs no memory.
   std::vector<NodeId> memo_;
   std::map<uint64_t, NodeId> sparse_memo_;
 };

@@ -1,4 +1,5 @@
-// The opcodes of PickleMachine that carry something in the bytes behind them: numbers, texts, names.
+// The opcodes of PickleMachine that carry something in the bytes behind them: numbers, texts,
+// names.
 #include "archive/pickle_machine.h"
 #include "base/checked.h"
 
@@ -18,7 +19,8 @@ bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexc
 }
 
 Status PickleMachine::missing_bytes(uint64_t nbytes) const {
-  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
+  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", as_llu(nbytes),
+                                      bytes_.size() - cursor_));
 }
 
 Status PickleMachine::read_protocol() {
@@ -33,12 +35,14 @@ Status PickleMachine::read_protocol() {
   return Status::ok();
 }
 
-// A frame is advice on how much to read at once. That it ends inside the bytes is checked, where its end is does not matter.
+// A frame is advice on how much to read at once. That it ends inside the bytes is checked, where
+// its end is does not matter.
 Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
   if (!take_number<uint64_t>(&nbytes)) return missing_bytes(8);
   if (!range_inside(cursor_, nbytes, bytes_.size())) {
-    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
+    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", as_llu(nbytes),
+                                        bytes_.size() - cursor_));
   }
   return Status::ok();
 }
@@ -60,7 +64,8 @@ Status PickleMachine::read_scalar(Opcode opcode) {
     case Opcode::kBinFloat:
       if (!take_number<uint64_t>(&number)) return missing_bytes(8);
       // The one big-endian number of pickle.
-      return push_node(NodeKind::kFloat, {.real = std::bit_cast<double>(__builtin_bswap64(number))});
+      return push_node(NodeKind::kFloat,
+                       {.real = std::bit_cast<double>(__builtin_bswap64(number))});
     default: return push_number(NodeKind::kNone, 0);
   }
 }
@@ -70,13 +75,18 @@ Status PickleMachine::read_integer() {
   uint64_t nbytes = 0;
   if (!take_number<Number>(&nbytes)) return missing_bytes(sizeof(Number));
   if (options_.dialect == PickleDialect::kModule && nbytes != 8) {
-    return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", as_llu(nbytes)));
+    return error(Code::kUnsupported,
+                 format("an integer of %llu bytes, PyTorch reads 8", as_llu(nbytes)));
   }
   std::span<const std::byte> from;
   if (!take(nbytes, &from)) return missing_bytes(nbytes);
-  if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
-  if (nbytes > 8) return push_node(NodeKind::kLong, {.pair = {1 + sizeof(Number), static_cast<uint32_t>(nbytes)}});
-  uint64_t value = !from.empty() && (from.back() & std::byte{0x80}) != std::byte{0} ? ~uint64_t{0} : 0;
+  if (nbytes > options_.limits.max_text_nbytes)
+    return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
+  if (nbytes > 8)
+    return push_node(NodeKind::kLong,
+                     {.pair = {1 + sizeof(Number), static_cast<uint32_t>(nbytes)}});
+  uint64_t value =
+      !from.empty() && (from.back() & std::byte{0x80}) != std::byte{0} ? ~uint64_t{0} : 0;
   for (size_t i = 0; i < from.size(); ++i) {
     value &= ~(uint64_t{0xff} << (8 * i));
     value |= static_cast<uint64_t>(from[i]) << (8 * i);
@@ -90,7 +100,8 @@ Status PickleMachine::read_text(NodeKind kind) {
   if (!take_number<Number>(&nbytes)) return missing_bytes(sizeof(Number));
   if (nbytes > bytes_.size() - cursor_) return missing_bytes(nbytes);
   cursor_ += nbytes;
-  if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
+  if (nbytes > options_.limits.max_text_nbytes)
+    return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
   return push_node(kind, {.pair = {1 + sizeof(Number), static_cast<uint32_t>(nbytes)}});
 }
 
@@ -104,7 +115,8 @@ Status PickleMachine::read_line(std::string_view* out) {
   const std::span<const std::byte> rest = bytes_.subspan(cursor_);
   const void* end = rest.empty() ? nullptr : std::memchr(rest.data(), '\n', rest.size());
   if (end == nullptr) return error(Code::kCorrupt, "a name without its end");
-  *out = {reinterpret_cast<const char*>(rest.data()), static_cast<size_t>(static_cast<const std::byte*>(end) - rest.data())};
+  *out = {reinterpret_cast<const char*>(rest.data()),
+          static_cast<size_t>(static_cast<const std::byte*>(end) - rest.data())};
   cursor_ += out->size() + 1;
   return Status::ok();
 }
@@ -125,7 +137,8 @@ Status PickleMachine::read_global() {
     module = tree_.text(module_node);
     name = tree_.text(name_node);
   }
-  if (module.size() > options_.limits.max_name_nbytes || name.size() > options_.limits.max_name_nbytes) {
+  if (module.size() > options_.limits.max_name_nbytes ||
+      name.size() > options_.limits.max_name_nbytes) {
     return over_limit("max_name_nbytes", options_.limits.max_name_nbytes);
   }
   return push_global(module, name);

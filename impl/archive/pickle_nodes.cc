@@ -5,7 +5,8 @@
 namespace tenon::archive {
 namespace {
 
-// A text from a hostile file in a message: its beginning only, and no quote of its own that would end it.
+// A text from a hostile file in a message: its beginning only, and no quote of its own that would
+// end it.
 std::string excerpt(std::string_view text) {
   constexpr size_t kMaxExcerptNbytes = 60;
   const bool cut = text.size() > kMaxExcerptNbytes;
@@ -47,7 +48,8 @@ std::string PickleTree::describe(NodeId id) const {
     case NodeKind::kStr: return excerpt(text(id));
     case NodeKind::kTuple:
     case NodeKind::kList:
-    case NodeKind::kSet: return format("a %s of %zu", node_kind_name(kind(id)), children(id).size());
+    case NodeKind::kSet:
+      return format("a %s of %zu", node_kind_name(kind(id)), children(id).size());
     case NodeKind::kDict: return format("a dict of %zu", children(id).size() / 2);
     case NodeKind::kGlobal: {
       std::string dotted(module(id));
@@ -59,7 +61,8 @@ std::string PickleTree::describe(NodeId id) const {
     case NodeKind::kNew: {
       const NodeId called = callable(id);
       const char* what = kind(id) == NodeKind::kReduce ? "a call of " : "an object of ";
-      return what + (kind(called) == NodeKind::kGlobal ? describe(called) : std::string(node_kind_name(kind(called))));
+      return what + (kind(called) == NodeKind::kGlobal ? describe(called)
+                                                       : std::string(node_kind_name(kind(called))));
     }
     default: return node_kind_name(kind(id));
   }
@@ -69,8 +72,10 @@ Status PickleTree::error(Code code, NodeId id, const std::string& message) const
   return pickle_error(code, record_, offset(id), message);
 }
 
-Status pickle_error(Code code, const std::string& record, uint64_t offset, const std::string& message) {
-  return Status(code, format("%s, byte %llu: %s", record.c_str(), static_cast<unsigned long long>(offset), message.c_str()))
+Status pickle_error(Code code, const std::string& record, uint64_t offset,
+                    const std::string& message) {
+  return Status(code, format("%s, byte %llu: %s", record.c_str(),
+                             static_cast<unsigned long long>(offset), message.c_str()))
       .with("record", record)
       .with("offset", offset);
 }

@@ -1,8 +1,10 @@
-// What a pickle says, as a tree of nodes that stand for its values and for the calls it wants made. Nothing is ever called here.
+// What a pickle says, as a tree of nodes that stand for its values and for the calls it wants made.
+// Nothing is ever called here.
 //
-// A node that the pickle refers to twice (by its memo) is one node with two parents, so that what is shared stays shared and a small pickle
-// stays small. Two consequences for who walks a tree: nodes are visited once each, by id, and a node may have itself below it.
-// Texts are views of the pickle's bytes, which must live as long as the tree.
+// A node that the pickle refers to twice (by its memo) is one node with two parents, so that what
+// is shared stays shared and a small pickle stays small. Two consequences for who walks a tree:
+// nodes are visited once each, by id, and a node may have itself below it. Texts are views of the
+// pickle's bytes, which must live as long as the tree.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +41,8 @@ enum class NodeKind : uint8_t {
 
 const char* node_kind_name(NodeKind kind) noexcept;
 
-// What a kReduce or kNew node is made of. Every list is empty and every id kNoNode if the pickle does not say it.
+// What a kReduce or kNew node is made of. Every list is empty and every id kNoNode if the pickle
+// does not say it.
 struct PickledCall {
   NodeId callable = kNoNode;
   NodeId args = kNoNode;
@@ -53,14 +56,16 @@ class PickleTree {
  public:
   NodeId root() const noexcept { return root_; }
   size_t count() const noexcept { return nodes_.size(); }
-  // Up to and with its STOP. PyTorch reads no further, and neither does anything here: what follows is nobody's.
+  // Up to and with its STOP. PyTorch reads no further, and neither does anything here: what follows
+  // is nobody's.
   uint64_t nbytes() const noexcept { return nbytes_; }
   int protocol() const noexcept { return protocol_; }
   // Of the reader's options: what messages call this pickle.
   const std::string& record() const noexcept { return record_; }
 
   NodeKind kind(NodeId id) const noexcept { return nodes_[id].kind; }
-  // Whether the pickle puts it in its memo, referred to or not: PyTorch's pickler does so with what others hold too.
+  // Whether the pickle puts it in its memo, referred to or not: PyTorch's pickler does so with what
+  // others hold too.
   bool memoised(NodeId id) const noexcept { return nodes_[id].memoised; }
   // Where its opcode stands.
   uint64_t offset(NodeId id) const noexcept { return nodes_[id].offset(); }
@@ -74,12 +79,17 @@ class PickleTree {
     const Pair& pair = nodes_[id].content.pair;
     return {bytes_ + nodes_[id].offset() + pair.first, pair.second};
   }
-  std::string_view module(NodeId id) const noexcept { return globals_[nodes_[id].content.pair.first].module; }
-  std::string_view name(NodeId id) const noexcept { return globals_[nodes_[id].content.pair.first].name; }
+  std::string_view module(NodeId id) const noexcept {
+    return globals_[nodes_[id].content.pair.first].module;
+  }
+  std::string_view name(NodeId id) const noexcept {
+    return globals_[nodes_[id].content.pair.first].name;
+  }
   // kTuple … kSet.
   std::span<const NodeId> children(NodeId id) const noexcept {
     const Pair& pair = nodes_[id].content.pair;
-    return nodes_[id].kind == NodeKind::kTuple ? span_of(pair.first, pair.second) : span_of(lists_[pair.first]);
+    return nodes_[id].kind == NodeKind::kTuple ? span_of(pair.first, pair.second)
+                                               : span_of(lists_[pair.first]);
   }
   NodeId persistent_id(NodeId id) const noexcept { return nodes_[id].content.pair.first; }
   // Which of the persistent ids it is, in the order of the pickle.
@@ -98,7 +108,9 @@ class PickleTree {
   // Whether a call has more than these two.
   bool is_long_call(NodeId id) const noexcept { return nodes_[id].is_long_call; }
   // Of a call that has one.
-  const NodeId& state(NodeId id) const noexcept { return calls_[nodes_[id].content.pair.first].state; }
+  const NodeId& state(NodeId id) const noexcept {
+    return calls_[nodes_[id].content.pair.first].state;
+  }
 
   // For messages: "'a text'", "a tuple of 3", "torch._utils._rebuild_tensor_v2(…)". One short line.
   std::string describe(NodeId id) const;
@@ -113,8 +125,9 @@ class PickleTree {
     std::string_view name;
   };
 
-  // A text: how far behind its opcode it begins, its bytes. A tuple: where in children_ it begins, its length. Other containers and
-  // globals: which of lists_, globals_. A persistent id: its node, which it is. A call: callable, arguments; or which of calls_.
+  // A text: how far behind its opcode it begins, its bytes. A tuple: where in children_ it begins,
+  // its length. Other containers and globals: which of lists_, globals_. A persistent id: its node,
+  // which it is. A call: callable, arguments; or which of calls_.
   struct Pair {
     uint32_t first;
     uint32_t second;
@@ -124,7 +137,8 @@ class PickleTree {
     double real;
     Pair pair;
   };
-  // A pickle has one for every five of its bytes, so their size is felt. No address space has more bytes than 48 bits count.
+  // A pickle has one for every five of its bytes, so their size is felt. No address space has more
+  // bytes than 48 bits count.
   struct Node {
     Content content;
     uint32_t offset_low = 0;
@@ -153,8 +167,12 @@ class PickleTree {
     List elements;
   };
 
-  std::span<const NodeId> span_of(size_t begin, size_t count) const noexcept { return {children_.data() + begin, count}; }
-  std::span<const NodeId> span_of(const List& list) const noexcept { return span_of(list.begin, list.count); }
+  std::span<const NodeId> span_of(size_t begin, size_t count) const noexcept {
+    return {children_.data() + begin, count};
+  }
+  std::span<const NodeId> span_of(const List& list) const noexcept {
+    return span_of(list.begin, list.count);
+  }
 
   const char* bytes_ = nullptr;
   std::vector<Node> nodes_;
@@ -171,12 +189,15 @@ class PickleTree {
 
 inline PickledCall PickleTree::call(NodeId id) const noexcept {
   const Node& node = nodes_[id];
-  if (!node.is_long_call) return {node.content.pair.first, node.content.pair.second, kNoNode, kNoNode, {}, {}};
+  if (!node.is_long_call)
+    return {node.content.pair.first, node.content.pair.second, kNoNode, kNoNode, {}, {}};
   const LongCall& call = calls_[node.content.pair.first];
-  return {call.callable, call.args, call.keyword_args, call.state, span_of(call.items), span_of(call.elements)};
+  return {call.callable, call.args,           call.keyword_args,
+          call.state,    span_of(call.items), span_of(call.elements)};
 }
 
 // The one form of a message about a record of pickles: "data.pkl, byte 12: …".
-Status pickle_error(Code code, const std::string& record, uint64_t offset, const std::string& message);
+Status pickle_error(Code code, const std::string& record, uint64_t offset,
+                    const std::string& message);
 
 }  // namespace tenon::archive

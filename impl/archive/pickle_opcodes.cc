@@ -93,7 +93,8 @@ constexpr std::array<const Fact*, 256> kByByte = by_byte();
 constexpr std::array<uint8_t, 256> dialects() {
   std::array<uint8_t, 256> table{};
   for (const Fact& fact : kFacts) {
-    table[static_cast<uint8_t>(fact.opcode)] = static_cast<uint8_t>(kOpcodeOfAll | (fact.in_module_dialect ? kOpcodeOfModules : 0));
+    table[static_cast<uint8_t>(fact.opcode)] =
+        static_cast<uint8_t>(kOpcodeOfAll | (fact.in_module_dialect ? kOpcodeOfModules : 0));
   }
   return table;
 }
@@ -102,6 +103,8 @@ constexpr std::array<uint8_t, 256> dialects() {
 
 constexpr std::array<uint8_t, 256> kOpcodeDialects = dialects();
 
-const char* opcode_name(uint8_t byte) noexcept { return kByByte[byte] != nullptr ? kByByte[byte]->name : nullptr; }
+const char* opcode_name(uint8_t byte) noexcept {
+  return kByByte[byte] != nullptr ? kByByte[byte]->name : nullptr;
+}
 
 }  // namespace tenon::archive

@@ -84,11 +84,14 @@ enum class Opcode : uint8_t {
 // "BINPUT"; null for a byte that is none.
 const char* opcode_name(uint8_t byte) noexcept;
 
-// By byte: whether PyTorch's C++ unpickler reads it, in any version, as what may be in a module archive; whether it is an opcode at all.
+// By byte: whether PyTorch's C++ unpickler reads it, in any version, as what may be in a module
+// archive; whether it is an opcode at all.
 inline constexpr uint8_t kOpcodeOfModules = 1;
 inline constexpr uint8_t kOpcodeOfAll = 2;
 extern const std::array<uint8_t, 256> kOpcodeDialects;
 
-inline bool opcode_in_module_dialect(uint8_t byte) noexcept { return (kOpcodeDialects[byte] & kOpcodeOfModules) != 0; }
+inline bool opcode_in_module_dialect(uint8_t byte) noexcept {
+  return (kOpcodeDialects[byte] & kOpcodeOfModules) != 0;
+}
 
 }  // namespace tenon::archive

@@ -14,7 +14,9 @@ class StateDictReader {
   StateDictReader(const PickleTree& tree, const StateDictOptions& options)
       : tree_(tree),
         options_(options),
-        tensors_(tree, {.find_storage = options.find_storage, .any_device = options.any_device, .general = true}),
+        tensors_(tree, {.find_storage = options.find_storage,
+                        .any_device = options.any_device,
+                        .general = true}),
         open_(tree.count()) {}
   Result<StateDict> run();
 
@@ -65,7 +67,8 @@ Result<StateDict> StateDictReader::run() {
   if (!is_container(root)) {
     return tree_.error(
         Code::kUnsupported, root,
-        format("%s is no state dict: save module.state_dict(), or a dict, list or tuple of tensors", tree_.describe(root).c_str()));
+        format("%s is no state dict: save module.state_dict(), or a dict, list or tuple of tensors",
+               tree_.describe(root).c_str()));
   }
   TENON_TRY(enter(root));
   while (!stack_.empty()) {
@@ -86,7 +89,8 @@ Result<StateDict> StateDictReader::run() {
 }
 
 Status StateDictReader::visit(NodeId id) {
-  // What is shared is walked once for each name that it has, and a short pickle can give something many names.
+  // What is shared is walked once for each name that it has, and a short pickle can give something
+  // many names.
   if (++visits_ > options_.limits.max_nodes) return over_limit(id, "max_nodes");
   if (tensors_.is_tensor(id)) return add_tensor(id);
   if (is_container(id)) return enter(id);
@@ -95,7 +99,8 @@ Status StateDictReader::visit(NodeId id) {
 }
 
 Status StateDictReader::enter(NodeId id) {
-  if (open_[id]) return tree_.error(Code::kUnsupported, id, tree_.describe(id) + " contains itself");
+  if (open_[id])
+    return tree_.error(Code::kUnsupported, id, tree_.describe(id) + " contains itself");
   if (stack_.size() >= options_.limits.max_depth) return over_limit(id, "max_depth");
   Frame frame;
   frame.node = id;
@@ -124,18 +129,22 @@ Status StateDictReader::add_name(const Frame& frame) {
   }
   const NodeId key = frame.children[frame.next];
   const bool is_str = tree_.kind(key) == NodeKind::kStr;
-  if (is_str && tree_.text(key).size() > options_.limits.max_name_nbytes) return over_limit(key, "max_name_nbytes");
+  if (is_str && tree_.text(key).size() > options_.limits.max_name_nbytes)
+    return over_limit(key, "max_name_nbytes");
   name_ += is_str ? tree_.text(key) : tree_.describe(key);
   return count_name(key, name_.size() - frame.name_nbytes);
 }
 
 Status StateDictReader::count_name(NodeId id, size_t nbytes) {
   names_nbytes_ += nbytes;
-  return names_nbytes_ > options_.limits.max_names_nbytes ? over_limit(id, "max_names_nbytes") : Status::ok();
+  return names_nbytes_ > options_.limits.max_names_nbytes ? over_limit(id, "max_names_nbytes")
+                                                          : Status::ok();
 }
 
 Status StateDictReader::over_limit(NodeId id, const char* limit) const {
-  return tree_.error(Code::kResourceExhausted, id, format("the state dict exceeds the limit %s", limit)).with("limit", limit);
+  return tree_
+      .error(Code::kResourceExhausted, id, format("the state dict exceeds the limit %s", limit))
+      .with("limit", limit);
 }
 
 Status StateDictReader::add_tensor(NodeId id) {
@@ -167,10 +176,12 @@ void StateDictReader::add_other(NodeId id) {
 Status StateDictReader::check_names() {
   std::vector<size_t> order(out_.tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out_.tensors[a].name < out_.tensors[b].name; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return out_.tensors[a].name < out_.tensors[b].name; });
   for (size_t i = 1; i < order.size(); ++i) {
     if (out_.tensors[order[i - 1]].name != out_.tensors[order[i]].name) continue;
-    return tree_.error(Code::kUnsupported, nodes_[order[i]], format("two tensors have the name %s", out_.tensors[order[i]].name.c_str()));
+    return tree_.error(Code::kUnsupported, nodes_[order[i]],
+                       format("two tensors have the name %s", out_.tensors[order[i]].name.c_str()));
   }
   return Status::ok();
 }

@@ -1,4 +1,5 @@
-// The storages of PickledTensors: persistent ids ("storage", torch.FloatStorage, key, device, numel).
+// The storages of PickledTensors: persistent ids ("storage", torch.FloatStorage, key, device,
+// numel).
 #include "archive/pickle_tensors.h"
 
 namespace tenon::archive {
@@ -11,14 +12,20 @@ constexpr size_t kMaxDeviceNbytes = 64;
 
 }  // namespace
 
-Result<ScalarType> PickledTensors::storage_type(NodeId id, std::optional<ScalarType> element) const {
+Result<ScalarType> PickledTensors::storage_type(NodeId id,
+                                                std::optional<ScalarType> element) const {
   if (id == known_.storage_class && !element) return known_.type;
   if (tree_.kind(id) != NodeKind::kGlobal) return wrong(id, "the class of a storage", "a global");
-  const bool of_torch = tree_.module(id) == "torch" || tree_.module(id) == "torch.cuda" || tree_.module(id) == "torch.storage";
+  const bool of_torch = tree_.module(id) == "torch" || tree_.module(id) == "torch.cuda" ||
+                        tree_.module(id) == "torch.storage";
   if (of_torch && tree_.name(id) == "UntypedStorage") return element.value_or(ScalarType::kByte);
-  const std::optional<ScalarType> type = value::scalar_type_from_storage_name(of_torch ? tree_.name(id) : std::string_view());
-  if (!type) return tree_.error(Code::kUnsupported, id, format("the storage class %s is not known", tree_.describe(id).c_str()));
-  if (element && *element != *type) return wrong(id, "the class of a storage", "that of its tensor's dtype");
+  const std::optional<ScalarType> type =
+      value::scalar_type_from_storage_name(of_torch ? tree_.name(id) : std::string_view());
+  if (!type)
+    return tree_.error(Code::kUnsupported, id,
+                       format("the storage class %s is not known", tree_.describe(id).c_str()));
+  if (element && *element != *type)
+    return wrong(id, "the class of a storage", "that of its tensor's dtype");
   known_.storage_class = id;
   known_.type = *type;
   return *type;
@@ -32,16 +39,19 @@ Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<Sc
     TENON_ASSIGN(known, find_storage(id, element));
     return known;
   }
-  if (element && known->type() != *element) return tree_.error(Code::kUnsupported, id, "a storage that tensors of two dtypes share");
+  if (element && known->type() != *element)
+    return tree_.error(Code::kUnsupported, id, "a storage that tensors of two dtypes share");
   return known;
 }
 
 Status PickledTensors::check_device(NodeId id) {
   if (tree_.text(id).size() > kMaxDeviceNbytes) return wrong(id, "a device", "a short name");
-  // Where the bytes of a module's tensor come to be is for whoever finds its storage to say; of a state dict that is asked for.
+  // Where the bytes of a module's tensor come to be is for whoever finds its storage to say; of a
+  // state dict that is asked for.
   const bool is_of_module = !options_.general && value::is_device_name(tree_.text(id));
   if (!options_.any_device && !is_of_module) {
-    if (const Status known = value::check_device(tree_.text(id)); !known.is_ok()) return placed(id, known);
+    if (const Status known = value::check_device(tree_.text(id)); !known.is_ok())
+      return placed(id, known);
   }
   known_.device = id;
   return Status::ok();
@@ -50,13 +60,15 @@ Status PickledTensors::check_device(NodeId id) {
 // Archives of PyTorch 1.4 have a sixth element, None.
 Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<ScalarType> element) {
   const NodeId tuple = tree_.persistent_id(id);
-  const std::span<const NodeId> parts = tree_.kind(tuple) == NodeKind::kTuple ? tree_.children(tuple) : std::span<const NodeId>();
+  const std::span<const NodeId> parts =
+      tree_.kind(tuple) == NodeKind::kTuple ? tree_.children(tuple) : std::span<const NodeId>();
   if (parts.size() < 5 || parts.size() > 6) return wrong(tuple, "a storage", "a tuple of 5");
   if (parts.size() == 6 && tree_.kind(parts[5]) != NodeKind::kNone) {
     return tree_.error(Code::kUnsupported, id, "a storage that is a view of another");
   }
   for (const size_t i : {size_t{0}, size_t{2}, size_t{3}}) {
-    if (tree_.kind(parts[i]) != NodeKind::kStr) return wrong(parts[i], "the kind, key or device of a storage", "a str");
+    if (tree_.kind(parts[i]) != NodeKind::kStr)
+      return wrong(parts[i], "the kind, key or device of a storage", "a str");
   }
   if (parts[0] != known_.storage_word && tree_.text(parts[0]) != "storage") {
     return wrong(parts[0], "the kind of a persistent id", "'storage'");
@@ -72,19 +84,26 @@ Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<Sc
   if (numel < 0) return wrong(parts[4], "the number of elements of a storage", "none below 0");
   storage.numel = static_cast<uint64_t>(numel);
   // An untyped storage counts bytes.
-  if (element && tree_.name(parts[1]) == "UntypedStorage") storage.numel /= value::scalar_type_info(*element).nbytes;
+  if (element && tree_.name(parts[1]) == "UntypedStorage")
+    storage.numel /= value::scalar_type_info(*element).nbytes;
   if (parts[3] != known_.device) TENON_TRY(check_device(parts[3]));
   if (options_.general) {
     const auto same = by_key_.find(storage.key);
     if (same != by_key_.end()) {
-      if (same->second->type() == storage.type && same->second->numel() == storage.numel) return same->second;
-      return tree_.error(Code::kUnsupported, id, format("the storage %s is there twice, and differs", tree_.describe(parts[2]).c_str()));
+      if (same->second->type() == storage.type && same->second->numel() == storage.numel)
+        return same->second;
+      return tree_.error(
+          Code::kUnsupported, id,
+          format("the storage %s is there twice, and differs", tree_.describe(parts[2]).c_str()));
     }
   }
-  if (!options_.find_storage) return tree_.error(Code::kUnsupported, id, "a tensor where none can be");
+  if (!options_.find_storage)
+    return tree_.error(Code::kUnsupported, id, "a tensor where none can be");
   TENON_ASSIGN(StorageValueRef found, options_.find_storage(storage));
   if (found->type() != storage.type || found->numel() < storage.numel) {
-    return tree_.error(Code::kInternal, id, format("the storage %s was found as another", tree_.describe(parts[2]).c_str()));
+    return tree_.error(
+        Code::kInternal, id,
+        format("the storage %s was found as another", tree_.describe(parts[2]).c_str()));
   }
   if (options_.general) by_key_.emplace(storage.key, found);
   return found;

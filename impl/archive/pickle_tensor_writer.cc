@@ -32,7 +32,8 @@ Status PickledTensorWriter::write_strided(const TensorValue& tensor) {
   return Status::ok();
 }
 
-// PyTorch 2.x writes and reads these. 1.x has no such argument and drops the bits, whoever wrote them.
+// PyTorch 2.x writes and reads these. 1.x has no such argument and drops the bits, whoever wrote
+// them.
 void PickledTensorWriter::write_math_bits(const TensorValue& tensor) {
   writer_.global("torch.jit._pickle", "restore_type_tag");
   writer_.opcode(Opcode::kEmptyDict);
@@ -69,8 +70,9 @@ Status PickledTensorWriter::write_quantizer(const value::Quantizer& quantizer) {
 Status PickledTensorWriter::write_sparse(const TensorValue& tensor) {
   const bool is_coo = tensor.layout() == TensorLayout::kSparseCoo;
   if (!is_coo && tensor.layout() != TensorLayout::kSparseCsr) {
-    return error(Code::kUnsupported, format("PyTorch's archives have no form for a tensor of layout %s",
-                                            std::string(value::tensor_layout_name(tensor.layout())).c_str()));
+    return error(Code::kUnsupported,
+                 format("PyTorch's archives have no form for a tensor of layout %s",
+                        std::string(value::tensor_layout_name(tensor.layout())).c_str()));
   }
   writer_.global("torch._utils", "_rebuild_sparse_tensor");
   writer_.opcode(Opcode::kMark);

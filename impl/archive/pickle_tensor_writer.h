@@ -1,4 +1,5 @@
-// Tensors as PyTorch's C++ pickler writes them. The inverse of PickledTensors, for the forms that the C++ pickler has.
+// Tensors as PyTorch's C++ pickler writes them. The inverse of PickledTensors, for the forms that
+// the C++ pickler has.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace tenon::archive {
 class PickledTensorWriter {
  public:
   // All must outlive this.
-  PickledTensorWriter(PickleWriter* writer, const FromValuesOptions& options) : writer_(*writer), options_(options) {}
+  PickledTensorWriter(PickleWriter* writer, const FromValuesOptions& options)
+      : writer_(*writer), options_(options) {}
 
   Status write(const value::TensorValue& tensor);
 

@@ -12,7 +12,8 @@ using value::ScalarType;
 using value::StorageValueRef;
 using value::TensorValueRef;
 
-// What wraps a tensor can wrap what wraps one: a Parameter of a subclass. More than these no pickler writes.
+// What wraps a tensor can wrap what wraps one: a Parameter of a subclass. More than these no
+// pickler writes.
 constexpr int kMaxWrappings = 4;
 
 // A strided tensor with everything as it is but requires_grad.
@@ -42,7 +43,8 @@ Result<TensorValueRef> with_requires_grad(const TensorValueRef& tensor, bool req
 }
 
 // How many elements a storage needs under these sizes and strides.
-bool reach_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, uint64_t* out) {
+bool reach_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+              uint64_t* out) {
   uint64_t last = 0;
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     *out = 0;
@@ -51,7 +53,8 @@ bool reach_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& str
   for (size_t i = 0; i < sizes.size(); ++i) {
     uint64_t step = 0;
     if (sizes[i] < 0 || strides[i] < 0) return false;
-    if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, static_cast<uint64_t>(strides[i]), &step)) return false;
+    if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, static_cast<uint64_t>(strides[i]), &step))
+      return false;
     if (!checked_add(last, step, &last)) return false;
   }
   return checked_add(last, uint64_t{1}, out);
@@ -59,29 +62,35 @@ bool reach_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& str
 
 }  // namespace
 
-bool is_global(const PickleTree& tree, NodeId id, std::string_view module, std::string_view name) noexcept {
+bool is_global(const PickleTree& tree, NodeId id, std::string_view module,
+               std::string_view name) noexcept {
   return tree.kind(id) == NodeKind::kGlobal && tree.module(id) == module && tree.name(id) == name;
 }
 
-bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module, std::string_view name) noexcept {
+bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module,
+                std::string_view name) noexcept {
   return tree.kind(id) == NodeKind::kReduce && is_global(tree, tree.callable(id), module, name);
 }
 
 std::span<const NodeId> call_arguments(const PickleTree& tree, NodeId id) noexcept {
   const NodeId arguments = tree.args(id);
-  return tree.kind(arguments) == NodeKind::kTuple ? tree.children(arguments) : std::span<const NodeId>();
+  return tree.kind(arguments) == NodeKind::kTuple ? tree.children(arguments)
+                                                  : std::span<const NodeId>();
 }
 
-PickledTensors::Form PickledTensors::form_of(std::string_view module, std::string_view name) noexcept {
+PickledTensors::Form PickledTensors::form_of(std::string_view module,
+                                             std::string_view name) noexcept {
   if (module == "torch._tensor" && name == "_rebuild_from_type_v2") return Form::kFromType;
   if (module != "torch._utils") return Form::kNone;
   if (name == "_rebuild_tensor_v2") return Form::kV2;
   if (name == "_rebuild_tensor") return Form::kV1;
   if (name == "_rebuild_tensor_v3") return Form::kV3;
   if (name == "_rebuild_qtensor") return Form::kQuantised;
-  if (name == "_rebuild_sparse_tensor" || name == "_rebuild_sparse_csr_tensor") return Form::kSparse;
+  if (name == "_rebuild_sparse_tensor" || name == "_rebuild_sparse_csr_tensor")
+    return Form::kSparse;
   if (name == "_rebuild_meta_tensor_no_storage") return Form::kMeta;
-  if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state") return Form::kParameter;
+  if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state")
+    return Form::kParameter;
   return Form::kNone;
 }
 
@@ -104,13 +113,16 @@ bool PickledTensors::is_tensor(NodeId id) const noexcept {
 
 bool PickledTensors::is_parameter(NodeId id) const noexcept {
   if (form(id) == Form::kParameter) return true;
-  const std::span<const NodeId> arguments = form(id) == Form::kFromType ? call_arguments(tree_, id) : std::span<const NodeId>();
-  return arguments.size() > 1 && (is_global(tree_, arguments[0], "torch._utils", "_rebuild_parameter") ||
-                                  is_global(tree_, arguments[1], "torch.nn.parameter", "Parameter"));
+  const std::span<const NodeId> arguments =
+      form(id) == Form::kFromType ? call_arguments(tree_, id) : std::span<const NodeId>();
+  return arguments.size() > 1 &&
+         (is_global(tree_, arguments[0], "torch._utils", "_rebuild_parameter") ||
+          is_global(tree_, arguments[1], "torch.nn.parameter", "Parameter"));
 }
 
 Status PickledTensors::wrong(NodeId id, const char* what, const char* wanted) const {
-  return tree_.error(Code::kCorrupt, id, format("%s is %s, expected %s", what, tree_.describe(id).c_str(), wanted));
+  return tree_.error(Code::kCorrupt, id,
+                     format("%s is %s, expected %s", what, tree_.describe(id).c_str(), wanted));
 }
 
 Status PickledTensors::placed(NodeId id, const Status& status) const {
@@ -122,7 +134,8 @@ Status PickledTensors::check_count(const Call& call, size_t min, size_t max) con
   const size_t count = call.arguments.size();
   if (count >= min && count <= max) return Status::ok();
   return tree_.error(Code::kCorrupt, call.node,
-                     format("%s has %zu arguments, expected %zu to %zu", tree_.describe(call.node).c_str(), count, min, max));
+                     format("%s has %zu arguments, expected %zu to %zu",
+                            tree_.describe(call.node).c_str(), count, min, max));
 }
 
 Result<int64_t> PickledTensors::integer(NodeId id, const char* what) const {
@@ -142,7 +155,8 @@ Status PickledTensors::read_dims(NodeId id, const char* what, std::vector<int64_
     if (arguments.size() != 1) return wrong(id, what, "a tuple of ints");
     id = arguments[0];
   }
-  if (tree_.kind(id) != NodeKind::kTuple && tree_.kind(id) != NodeKind::kList) return wrong(id, what, "a tuple of ints");
+  if (tree_.kind(id) != NodeKind::kTuple && tree_.kind(id) != NodeKind::kList)
+    return wrong(id, what, "a tuple of ints");
   const std::span<const NodeId> children = tree_.children(id);
   if (children.size() > kMaxDims) return wrong(id, what, "at most 64 dimensions");
   out->resize(children.size());
@@ -156,7 +170,8 @@ Status PickledTensors::read_dims(NodeId id, const char* what, std::vector<int64_
 Result<ScalarType> PickledTensors::scalar_type(NodeId id) const {
   std::optional<ScalarType> found;
   if (tree_.kind(id) == NodeKind::kInt) found = value::scalar_type_from_number(tree_.integer(id));
-  if (tree_.kind(id) == NodeKind::kGlobal && tree_.module(id) == "torch") found = value::scalar_type_from_dtype_name(tree_.name(id));
+  if (tree_.kind(id) == NodeKind::kGlobal && tree_.module(id) == "torch")
+    found = value::scalar_type_from_dtype_name(tree_.name(id));
   if (!found) return wrong(id, "dtype", "one of PyTorch's");
   return *found;
 }
@@ -167,11 +182,15 @@ Result<value::TensorLayout> PickledTensors::layout(NodeId id) const {
   if (tree_.kind(id) == NodeKind::kInt) found = value::tensor_layout_from_number(tree_.integer(id));
   if (is_call_of(tree_, id, "torch.serialization", "_get_layout")) {
     const std::span<const NodeId> arguments = call_arguments(tree_, id);
-    if (arguments.size() == 1 && tree_.kind(arguments[0]) == NodeKind::kStr && tree_.text(arguments[0]).starts_with(kPrefix)) {
+    if (arguments.size() == 1 && tree_.kind(arguments[0]) == NodeKind::kStr &&
+        tree_.text(arguments[0]).starts_with(kPrefix)) {
       found = value::tensor_layout_from_name(tree_.text(arguments[0]).substr(kPrefix.size()));
     }
   }
-  if (!found) return tree_.error(Code::kUnsupported, id, format("the layout %s of a tensor is not known", tree_.describe(id).c_str()));
+  if (!found)
+    return tree_.error(
+        Code::kUnsupported, id,
+        format("the layout %s of a tensor is not known", tree_.describe(id).c_str()));
   return *found;
 }
 
@@ -179,7 +198,8 @@ Result<value::TensorLayout> PickledTensors::layout(NodeId id) const {
 Status PickledTensors::check_hooks(NodeId id) const {
   if (tree_.kind(id) == NodeKind::kNone) return Status::ok();
   const bool is_known = tree_.kind(id) == NodeKind::kReduce && tree_.callable(id) == known_.hooks;
-  if (!is_known && !is_call_of(tree_, id, "collections", "OrderedDict")) return wrong(id, "backward hooks", "an OrderedDict");
+  if (!is_known && !is_call_of(tree_, id, "collections", "OrderedDict"))
+    return wrong(id, "backward hooks", "an OrderedDict");
   known_.hooks = tree_.callable(id);
   if (!call_arguments(tree_, id).empty() || !tree_.call(id).items.empty()) {
     return tree_.error(Code::kUnsupported, id, "a tensor with backward hooks");
@@ -193,10 +213,13 @@ Result<TensorValueRef> PickledTensors::read(NodeId id, int depth) {
   Call call{id, form(id), {}};
   if (!is_tensor(id)) return wrong(id, "a tensor", "a call that makes one");
   if (call.form == Form::kNone) {
-    return tree_.error(Code::kUnsupported, id, format("%s makes no tensor that is known", tree_.describe(tree_.callable(id)).c_str()));
+    return tree_.error(
+        Code::kUnsupported, id,
+        format("%s makes no tensor that is known", tree_.describe(tree_.callable(id)).c_str()));
   }
   if (depth > kMaxWrappings) return wrong(id, "a tensor", "one that is wrapped less often");
-  if (tree_.kind(tree_.args(id)) != NodeKind::kTuple) return wrong(tree_.args(id), "the arguments of a tensor", "a tuple");
+  if (tree_.kind(tree_.args(id)) != NodeKind::kTuple)
+    return wrong(tree_.args(id), "the arguments of a tensor", "a tuple");
   call.arguments = call_arguments(tree_, id);
   return read_call(call, depth);
 }
@@ -214,12 +237,13 @@ Result<TensorValueRef> PickledTensors::read_call(const Call& call, int depth) {
 // Only forms that have no parts themselves: so nothing here calls itself through a file.
 Result<TensorValueRef> PickledTensors::read_part(NodeId id) {
   const Form of = form(id);
-  if (of != Form::kV1 && of != Form::kV2 && of != Form::kV3) return wrong(id, "a part of a tensor", "a strided tensor");
+  if (of != Form::kV1 && of != Form::kV2 && of != Form::kV3)
+    return wrong(id, "a part of a tensor", "a strided tensor");
   return read(id, kMaxWrappings);
 }
 
-// (storage, offset, sizes, strides), then by form: nothing; requires_grad, hooks, [math bits]; the same with a dtype before the bits; a
-// quantizer and then requires_grad, hooks.
+// (storage, offset, sizes, strides), then by form: nothing; requires_grad, hooks, [math bits]; the
+// same with a dtype before the bits; a quantizer and then requires_grad, hooks.
 Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
   static constexpr size_t kMin[] = {0, 4, 6, 7, 7};
   static constexpr size_t kMax[] = {0, 4, 7, 8, 7};
@@ -244,7 +268,8 @@ Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
     TENON_TRY(check_hooks(arguments[next + 1]));
   }
   const size_t bits = call.form == Form::kV3 ? 7 : 6;
-  if (call.form != Form::kQuantised && arguments.size() > bits) TENON_TRY(read_math_bits(arguments[bits], &spec));
+  if (call.form != Form::kQuantised && arguments.size() > bits)
+    TENON_TRY(read_math_bits(arguments[bits], &spec));
   Result<TensorValueRef> made = value::TensorValue::create(spec);
   if (!made.is_ok()) return placed(call.node, made.status());
   spec.sizes.swap(sizes_);
@@ -255,7 +280,8 @@ Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
 // {"conj": True, "neg": True} or one of them, with a type tag or without.
 Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const {
   if (tree_.kind(id) == NodeKind::kNone) return Status::ok();
-  if (is_call_of(tree_, id, "torch.jit._pickle", "restore_type_tag") && !call_arguments(tree_, id).empty()) {
+  if (is_call_of(tree_, id, "torch.jit._pickle", "restore_type_tag") &&
+      !call_arguments(tree_, id).empty()) {
     id = call_arguments(tree_, id)[0];
   }
   if (tree_.kind(id) != NodeKind::kDict) return wrong(id, "the math bits of a tensor", "a dict");
@@ -264,9 +290,12 @@ Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const
   if (entries.size() > 4) return wrong(id, "the math bits of a tensor", "conj and neg");
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     TENON_ASSIGN(const bool set, boolean(entries[i + 1], "a math bit"));
-    const std::string_view name = tree_.kind(entries[i]) == NodeKind::kStr ? tree_.text(entries[i]) : std::string_view();
+    const std::string_view name =
+        tree_.kind(entries[i]) == NodeKind::kStr ? tree_.text(entries[i]) : std::string_view();
     if (name != "conj" && name != "neg") {
-      return tree_.error(Code::kUnsupported, entries[i], format("a tensor with %s is not known", tree_.describe(entries[i]).c_str()));
+      return tree_.error(
+          Code::kUnsupported, entries[i],
+          format("a tensor with %s is not known", tree_.describe(entries[i]).c_str()));
     }
     (name == "conj" ? spec->is_conj : spec->is_neg) = set;
   }
@@ -275,7 +304,8 @@ Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const
 
 // (scheme, scale, zero point), or (scheme, scales, zero points, axis) with two tensors.
 Status PickledTensors::read_quantizer(NodeId id, value::StridedSpec* spec) {
-  if (tree_.kind(id) != NodeKind::kTuple || tree_.children(id).empty()) return wrong(id, "a quantizer", "a tuple");
+  if (tree_.kind(id) != NodeKind::kTuple || tree_.children(id).empty())
+    return wrong(id, "a quantizer", "a tuple");
   const std::span<const NodeId> parts = tree_.children(id);
   value::Quantizer quantizer;
   std::optional<value::QScheme> scheme;
@@ -283,11 +313,13 @@ Status PickledTensors::read_quantizer(NodeId id, value::StridedSpec* spec) {
     scheme = value::qscheme_from_name(tree_.name(parts[0]));
   }
   if (!scheme) {
-    return tree_.error(Code::kUnsupported, parts[0], format("the quantizer %s is not known", tree_.describe(parts[0]).c_str()));
+    return tree_.error(Code::kUnsupported, parts[0],
+                       format("the quantizer %s is not known", tree_.describe(parts[0]).c_str()));
   }
   quantizer.scheme = *scheme;
   const bool per_tensor = *scheme == value::QScheme::kPerTensorAffine;
-  if (parts.size() != (per_tensor ? 3 : 4)) return wrong(id, "a quantizer", per_tensor ? "a tuple of 3" : "a tuple of 4");
+  if (parts.size() != (per_tensor ? 3 : 4))
+    return wrong(id, "a quantizer", per_tensor ? "a tuple of 3" : "a tuple of 4");
   if (per_tensor) {
     if (tree_.kind(parts[1]) != NodeKind::kFloat) return wrong(parts[1], "a scale", "a float");
     quantizer.scale = tree_.real(parts[1]);
@@ -321,21 +353,24 @@ Result<TensorValueRef> PickledTensors::read_meta(const Call& call) {
   return made;
 }
 
-// PyTorch's C++ writes (layout, sizes, requires_grad, part…, hooks); Python (layout, (part…, sizes)), of COO also with is_coalesced behind,
-// and in _rebuild_sparse_csr_tensor of old the same.
+// PyTorch's C++ writes (layout, sizes, requires_grad, part…, hooks); Python (layout, (part…,
+// sizes)), of COO also with is_coalesced behind, and in _rebuild_sparse_csr_tensor of old the same.
 Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
   TENON_TRY(check_count(call, 2, 7));
   value::SparseSpec spec;
   TENON_ASSIGN(spec.layout, layout(call.arguments[0]));
   const bool is_coo = spec.layout == value::TensorLayout::kSparseCoo;
   const size_t n_parts = is_coo ? 2 : 3;
-  if (spec.layout == value::TensorLayout::kStrided) return wrong(call.arguments[0], "the layout of a sparse tensor", "a sparse one");
+  if (spec.layout == value::TensorLayout::kStrided)
+    return wrong(call.arguments[0], "the layout of a sparse tensor", "a sparse one");
   std::span<const NodeId> parts;
   if (options_.general && call.arguments.size() == 2) {
-    if (tree_.kind(call.arguments[1]) != NodeKind::kTuple) return wrong(call.arguments[1], "the parts of a sparse tensor", "a tuple");
+    if (tree_.kind(call.arguments[1]) != NodeKind::kTuple)
+      return wrong(call.arguments[1], "the parts of a sparse tensor", "a tuple");
     const std::span<const NodeId> data = tree_.children(call.arguments[1]);
     if (data.size() != n_parts + 1 && !(is_coo && data.size() == 4)) {
-      return wrong(call.arguments[1], "the parts of a sparse tensor", is_coo ? "3 or 4 of them" : "4 of them");
+      return wrong(call.arguments[1], "the parts of a sparse tensor",
+                   is_coo ? "3 or 4 of them" : "4 of them");
     }
     parts = data.first(n_parts);
     TENON_TRY(read_dims(data[n_parts], "the sizes of a tensor", &spec.sizes));
@@ -359,7 +394,8 @@ Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
   return made;
 }
 
-// (tensor, requires_grad, hooks), and a state of Python attributes in _rebuild_parameter_with_state, which is nobody's here.
+// (tensor, requires_grad, hooks), and a state of Python attributes in
+// _rebuild_parameter_with_state, which is nobody's here.
 Result<TensorValueRef> PickledTensors::read_parameter(const Call& call, int depth) {
   TENON_TRY(check_count(call, 3, 4));
   TENON_ASSIGN(const TensorValueRef tensor, read(call.arguments[0], depth + 1));
@@ -370,17 +406,22 @@ Result<TensorValueRef> PickledTensors::read_parameter(const Call& call, int dept
   return made;
 }
 
-// (function, class, its arguments, state): a tensor with Python attributes, or of a subclass. The tensor in it is read, the rest is not.
+// (function, class, its arguments, state): a tensor with Python attributes, or of a subclass. The
+// tensor in it is read, the rest is not.
 Result<TensorValueRef> PickledTensors::read_from_type(const Call& call, int depth) {
   TENON_TRY(check_count(call, 4, 4));
   const NodeId function = call.arguments[0];
   if (depth >= kMaxWrappings) return wrong(call.node, "a tensor", "one that is wrapped less often");
-  if (tree_.kind(function) != NodeKind::kGlobal) return wrong(function, "the function of a tensor", "a global");
+  if (tree_.kind(function) != NodeKind::kGlobal)
+    return wrong(function, "the function of a tensor", "a global");
   Call inner{call.node, form_of(tree_.module(function), tree_.name(function)), {}};
   if (inner.form == Form::kNone || inner.form == Form::kFromType) {
-    return tree_.error(Code::kUnsupported, function, format("%s makes no tensor that is known", tree_.describe(function).c_str()));
+    return tree_.error(
+        Code::kUnsupported, function,
+        format("%s makes no tensor that is known", tree_.describe(function).c_str()));
   }
-  if (tree_.kind(call.arguments[2]) != NodeKind::kTuple) return wrong(call.arguments[2], "the arguments of a tensor", "a tuple");
+  if (tree_.kind(call.arguments[2]) != NodeKind::kTuple)
+    return wrong(call.arguments[2], "the arguments of a tensor", "a tuple");
   inner.arguments = tree_.children(call.arguments[2]);
   return read_call(inner, depth + 1);
 }

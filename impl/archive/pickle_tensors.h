@@ -22,15 +22,18 @@ class PickledTensors {
   struct Options {
     FindStorage find_storage;
     bool any_device = false;
-    // A file of torch.save. torch.load takes equal keys for one storage, where torch.jit.load takes one for each time that a pickle spells
-    // it out; and Python writes sparse tensors in a form of its own.
+    // A file of torch.save. torch.load takes equal keys for one storage, where torch.jit.load takes
+    // one for each time that a pickle spells it out; and Python writes sparse tensors in a form of
+    // its own.
     bool general = false;
   };
 
   // `tree` must outlive this.
-  PickledTensors(const PickleTree& tree, Options options) : tree_(tree), options_(std::move(options)) {}
+  PickledTensors(const PickleTree& tree, Options options)
+      : tree_(tree), options_(std::move(options)) {}
 
-  // Whether this node is a call of what makes tensors in PyTorch, known here or not, well-formed or not.
+  // Whether this node is a call of what makes tensors in PyTorch, known here or not, well-formed or
+  // not.
   bool is_tensor(NodeId id) const noexcept;
   // Whether that call is one of torch.nn.Parameter's.
   bool is_parameter(NodeId id) const noexcept;
@@ -38,7 +41,17 @@ class PickledTensors {
   Result<value::TensorValueRef> read(NodeId id);
 
  private:
-  enum class Form : uint8_t { kNone, kV1, kV2, kV3, kQuantised, kSparse, kMeta, kParameter, kFromType };
+  enum class Form : uint8_t {
+    kNone,
+    kV1,
+    kV2,
+    kV3,
+    kQuantised,
+    kSparse,
+    kMeta,
+    kParameter,
+    kFromType
+  };
   // One call, with its arguments checked to be a tuple.
   struct Call {
     NodeId node = kNoNode;
@@ -76,7 +89,8 @@ class PickledTensors {
   // What impl/value refuses in what a file says, with the place in the file.
   Status placed(NodeId id, const Status& status) const;
 
-  // A pickle has the callable of its tensors and the class of their storages once, and refers to them: what the last one means is kept.
+  // A pickle has the callable of its tensors and the class of their storages once, and refers to
+  // them: what the last one means is kept.
   struct Known {
     NodeId callable = kNoNode;
     Form form = Form::kNone;
@@ -98,8 +112,10 @@ class PickledTensors {
 };
 
 // Whether a node is the global `module name`, or a call of it.
-bool is_global(const PickleTree& tree, NodeId id, std::string_view module, std::string_view name) noexcept;
-bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module, std::string_view name) noexcept;
+bool is_global(const PickleTree& tree, NodeId id, std::string_view module,
+               std::string_view name) noexcept;
+bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module,
+                std::string_view name) noexcept;
 // The arguments of a call, if they are a tuple; else nothing.
 std::span<const NodeId> call_arguments(const PickleTree& tree, NodeId id) noexcept;
 

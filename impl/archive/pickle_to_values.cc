@@ -19,16 +19,19 @@ constexpr std::string_view kCustomClasses = "__torch__.torch.classes";
 
 // Modules whose names PyTorch gives a meaning of their own: no class of an archive lives there.
 bool is_reserved_module(std::string_view module) {
-  static constexpr std::string_view kReserved[] = {"torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
-                                                   "builtins", "__builtin__",  "collections",   "copyreg",           "copy_reg"};
+  static constexpr std::string_view kReserved[] = {
+      "torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
+      "builtins", "__builtin__",  "collections",   "copyreg",           "copy_reg"};
   return std::ranges::find(kReserved, module) != std::end(kReserved);
 }
 
 bool is_custom_module(std::string_view module) {
-  return module.starts_with(kCustomClasses) && (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
+  return module.starts_with(kCustomClasses) &&
+         (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
 }
 
-// What the items of a list must be, in the lists that PyTorch has in a form of their own: it refuses others too.
+// What the items of a list must be, in the lists that PyTorch has in a form of their own: it
+// refuses others too.
 std::optional<ValueKind> item_kind(const value::TypeRef& list) {
   if (!list) return std::nullopt;
   switch (list->element()->kind()) {
@@ -64,10 +67,12 @@ Result<UnpickledValue> PickledValues::run() {
       continue;
     }
     const NodeId child = frame.children[frame.next];
-    if (places_[child] == kOpen) return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
+    if (places_[child] == kOpen)
+      return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
     if (places_[child] == 0) {
       // Deeper than the limit on the way down already: what is open is a chain of nodes.
-      if (stack.size() >= options_.limits.max_depth) return over_limit(child, "max_depth", options_.limits.max_depth);
+      if (stack.size() >= options_.limits.max_depth)
+        return over_limit(child, "max_depth", options_.limits.max_depth);
       if (!is_leaf(child)) {
         TENON_ASSIGN(Frame below, enter(child));
         stack.push_back(std::move(below));  // `frame` may dangle from here on
@@ -81,7 +86,8 @@ Result<UnpickledValue> PickledValues::run() {
   UnpickledValue out;
   out.root = value_of(tree_.root());
   for (NodeId id = 0; options_.memoised && id < tree_.count(); ++id) {
-    if (has_value(id) && tree_.memoised(id) && value::has_identity(value_of(id)->kind())) out.memoised.push_back(value_of(id));
+    if (has_value(id) && tree_.memoised(id) && value::has_identity(value_of(id)->kind()))
+      out.memoised.push_back(value_of(id));
   }
   return out;
 }
@@ -91,10 +97,12 @@ Status PickledValues::placed(NodeId id, const Status& status) const {
   return tree_.error(code, id, status.message()).caused_by(status);
 }
 
-// A container that becomes part of another node's value, like the list in build_intlist's arguments, does so once: a second time would be a
-// second copy, and a short pickle could ask for many of a long list.
+// A container that becomes part of another node's value, like the list in build_intlist's
+// arguments, does so once: a second time would be a second copy, and a short pickle could ask for
+// many of a long list.
 Status PickledValues::claim(NodeId id) {
-  if (claimed_[id] || has_value(id)) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
+  if (claimed_[id] || has_value(id))
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
   claimed_[id] = true;
   return Status::ok();
 }
@@ -136,7 +144,9 @@ Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
   frame.node = id;
   const PickledCall call = tree_.call(id);
   if (call.state != kNoNode || !call.items.empty() || !call.elements.empty()) {
-    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has a state or items, and no value of a module archive has");
+    return tree_.error(
+        Code::kCorrupt, id,
+        tree_.describe(id) + " has a state or items, and no value of a module archive has");
   }
   const std::string_view module = tree_.module(call.callable);
   const std::string_view name = tree_.name(call.callable);
@@ -154,7 +164,8 @@ Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
 }
 
 // build_intlist and the like: of one bare list.
-Result<PickledValues::Frame> PickledValues::enter_typed_list(NodeId id, const value::TypeRef& element) {
+Result<PickledValues::Frame> PickledValues::enter_typed_list(NodeId id,
+                                                             const value::TypeRef& element) {
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
   if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kList) {
     return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is not given one list");
@@ -177,7 +188,9 @@ Result<PickledValues::Frame> PickledValues::enter_tagged(NodeId id) {
   const NodeId inner = arguments[0];
   const bool is_list = tree_.kind(inner) == NodeKind::kList;
   if (!is_list && tree_.kind(inner) != NodeKind::kDict) {
-    return tree_.error(Code::kCorrupt, id, format("a type tag on %s, expected a list or a dict", tree_.describe(inner).c_str()));
+    return tree_.error(
+        Code::kCorrupt, id,
+        format("a type tag on %s, expected a list or a dict", tree_.describe(inner).c_str()));
   }
   TENON_TRY(claim(inner));
   Frame frame;
@@ -187,7 +200,8 @@ Result<PickledValues::Frame> PickledValues::enter_tagged(NodeId id) {
   TENON_ASSIGN(frame.type, type_of_text(arguments[1]));
   if (frame.type->kind() != (is_list ? value::TypeKind::kList : value::TypeKind::kDict)) {
     return tree_.error(Code::kCorrupt, arguments[1],
-                       format("the type tag %s on a %s", tree_.describe(arguments[1]).c_str(), is_list ? "list" : "dict"));
+                       format("the type tag %s on a %s", tree_.describe(arguments[1]).c_str(),
+                              is_list ? "list" : "dict"));
   }
   return frame;
 }
@@ -196,12 +210,15 @@ Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
   const PickledCall call = tree_.call(id);
   const std::string_view module = tree_.module(call.callable);
   if (is_reserved_module(module)) {
-    return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(call.callable).c_str()));
+    return tree_.error(Code::kUnsupported, id,
+                       format("%s is not known", tree_.describe(call.callable).c_str()));
   }
-  if (call.keyword_args != kNoNode || !call_arguments(tree_, id).empty() || !call.items.empty() || !call.elements.empty()) {
+  if (call.keyword_args != kNoNode || !call_arguments(tree_, id).empty() || !call.items.empty() ||
+      !call.elements.empty()) {
     return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is made of more than a state");
   }
-  if (call.state == kNoNode) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has no state");
+  if (call.state == kNoNode)
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has no state");
   Frame frame;
   frame.node = id;
   if (tree_.kind(call.state) != NodeKind::kDict || is_custom_module(module)) {
@@ -218,12 +235,15 @@ Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
 }
 
 Status PickledValues::leave(Frame& frame) {
-  if (frame.height >= options_.limits.max_depth) return over_limit(frame.node, "max_depth", options_.limits.max_depth);
+  if (frame.height >= options_.limits.max_depth)
+    return over_limit(frame.node, "max_depth", options_.limits.max_depth);
   return keep(frame.node, frame.height, make(frame));
 }
 
 Status PickledValues::keep(NodeId id, uint32_t height, Result<ValueRef> made) {
-  if (!made.is_ok()) return made.status().code() == Code::kInvalidArgument ? placed(id, made.status()) : made.status();
+  if (!made.is_ok())
+    return made.status().code() == Code::kInvalidArgument ? placed(id, made.status())
+                                                          : made.status();
   made_.push_back({std::move(made).value(), height + 1});
   places_[id] = static_cast<uint32_t>(made_.size());
   return Status::ok();
@@ -241,11 +261,13 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
         const ValueRef& item = value_of(child);
         if (wanted && !item->is(*wanted)) {
           return tree_.error(Code::kCorrupt, child,
-                             format("a %s holds a %s", frame.type->print().c_str(), value::value_kind_name(item->kind())));
+                             format("a %s holds a %s", frame.type->print().c_str(),
+                                    value::value_kind_name(item->kind())));
         }
         items.push_back(item);
       }
-      return frame.role == Role::kTuple ? Value::tuple(std::move(items)) : Value::list(std::move(frame.type), std::move(items));
+      return frame.role == Role::kTuple ? Value::tuple(std::move(items))
+                                        : Value::list(std::move(frame.type), std::move(items));
     }
     case Role::kDict: {
       std::vector<value::DictEntry> entries;
@@ -258,10 +280,12 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
     }
     case Role::kEnum: {
       const ValueRef& inner = value_of(tree_.args(frame.node));
-      if (!inner->is(ValueKind::kInt) && !inner->is(ValueKind::kFloat) && !inner->is(ValueKind::kStr)) {
-        return tree_.error(Code::kCorrupt, frame.node,
-                           format("%s with a %s: an enum has an int, a float or a str", tree_.describe(frame.node).c_str(),
-                                  value::value_kind_name(inner->kind())));
+      if (!inner->is(ValueKind::kInt) && !inner->is(ValueKind::kFloat) &&
+          !inner->is(ValueKind::kStr)) {
+        return tree_.error(
+            Code::kCorrupt, frame.node,
+            format("%s with a %s: an enum has an int, a float or a str",
+                   tree_.describe(frame.node).c_str(), value::value_kind_name(inner->kind())));
       }
       TENON_ASSIGN(std::string name, class_name(tree_.callable(frame.node)));
       return Value::enumeration(std::move(name), inner);
@@ -274,13 +298,16 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
 
 Result<ValueRef> PickledValues::make_object(Frame& frame) {
   TENON_ASSIGN(std::string name, class_name(tree_.callable(frame.node)));
-  if (frame.role == Role::kOpaque) return Value::object_with_state(std::move(name), value_of(frame.children[0]));
+  if (frame.role == Role::kOpaque)
+    return Value::object_with_state(std::move(name), value_of(frame.children[0]));
   std::vector<value::Attribute> attributes;
   attributes.reserve(frame.children.size() / 2);
   for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
     const NodeId key = frame.children[i];
     if (tree_.kind(key) != NodeKind::kStr) {
-      return tree_.error(Code::kCorrupt, key, format("an attribute has the name %s, expected a str", tree_.describe(key).c_str()));
+      return tree_.error(
+          Code::kCorrupt, key,
+          format("an attribute has the name %s, expected a str", tree_.describe(key).c_str()));
     }
     if (tree_.text(key).size() > options_.limits.max_name_nbytes)
       return over_limit(key, "max_name_nbytes", options_.limits.max_name_nbytes);
@@ -309,18 +336,25 @@ Result<ValueRef> PickledValues::make_leaf(NodeId id) {
         return Value::of_tensor(std::move(tensor));
       }
       if (is_call_of(tree_, id, "torch", "device")) return make_device(id);
-      if (is_call_of(tree_, id, "builtins", "complex") || is_call_of(tree_, id, "__builtin__", "complex")) return make_complex(id);
-      return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(tree_.callable(id)).c_str()));
+      if (is_call_of(tree_, id, "builtins", "complex") ||
+          is_call_of(tree_, id, "__builtin__", "complex"))
+        return make_complex(id);
+      return tree_.error(Code::kUnsupported, id,
+                         format("%s is not known", tree_.describe(tree_.callable(id)).c_str()));
     }
     case NodeKind::kGlobal:
-      return tree_.error(Code::kUnsupported, id, format("%s stands where a value is wanted", tree_.describe(id).c_str()));
-    default: return tree_.error(Code::kCorrupt, id, format("%s stands where a value is wanted", tree_.describe(id).c_str()));
+      return tree_.error(Code::kUnsupported, id,
+                         format("%s stands where a value is wanted", tree_.describe(id).c_str()));
+    default:
+      return tree_.error(Code::kCorrupt, id,
+                         format("%s stands where a value is wanted", tree_.describe(id).c_str()));
   }
 }
 
 Result<ValueRef> PickledValues::make_complex(NodeId id) {
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
-  if (arguments.size() != 2 || tree_.kind(arguments[0]) != NodeKind::kFloat || tree_.kind(arguments[1]) != NodeKind::kFloat) {
+  if (arguments.size() != 2 || tree_.kind(arguments[0]) != NodeKind::kFloat ||
+      tree_.kind(arguments[1]) != NodeKind::kFloat) {
     return tree_.error(Code::kCorrupt, id, "a complex is not given two floats");
   }
   return Value::of_complex({tree_.real(arguments[0]), tree_.real(arguments[1])});
@@ -329,7 +363,8 @@ Result<ValueRef> PickledValues::make_complex(NodeId id) {
 Result<ValueRef> PickledValues::make_device(NodeId id) {
   constexpr size_t kMaxDevicePlaceNbytes = 64;
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
-  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kStr || tree_.text(arguments[0]).size() > kMaxDevicePlaceNbytes) {
+  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kStr ||
+      tree_.text(arguments[0]).size() > kMaxDevicePlaceNbytes) {
     return tree_.error(Code::kCorrupt, id, "a device is not given one short name");
   }
   return Value::of_device(std::string(tree_.text(arguments[0])));
@@ -360,16 +395,19 @@ Result<std::string> PickledValues::class_name(NodeId callable) {
 Status PickledValues::check_class(NodeId callable, const std::string& name) {
   if (classes_.contains(name)) return Status::ok();
   if (!value::is_qualified_name(name)) {
-    return tree_.error(Code::kCorrupt, callable, format("%s is no name of a class", tree_.describe(callable).c_str()));
+    return tree_.error(Code::kCorrupt, callable,
+                       format("%s is no name of a class", tree_.describe(callable).c_str()));
   }
   if (options_.check_class) {
-    if (const Status known = options_.check_class(name); !known.is_ok()) return placed(callable, known);
+    if (const Status known = options_.check_class(name); !known.is_ok())
+      return placed(callable, known);
   }
   classes_.insert(name);
   return Status::ok();
 }
 
-// Every object has its class's name and every attribute its own for itself, and a pickle says a name once and means it many times.
+// Every object has its class's name and every attribute its own for itself, and a pickle says a
+// name once and means it many times.
 Result<std::string> PickledValues::copy_name(NodeId node, std::string_view name) {
   TENON_TRY(count_names(node, name.size()));
   return std::string(name);
@@ -383,7 +421,9 @@ Status PickledValues::count_names(NodeId node, uint64_t nbytes) {
 
 Status PickledValues::over_limit(NodeId node, const char* limit, uint64_t value) const {
   return tree_
-      .error(Code::kResourceExhausted, node, format("the values exceed the limit %s: %llu", limit, static_cast<unsigned long long>(value)))
+      .error(Code::kResourceExhausted, node,
+             format("the values exceed the limit %s: %llu", limit,
+                    static_cast<unsigned long long>(value)))
       .with("limit", limit)
       .with("limit_value", value);
 }

@@ -83,7 +83,8 @@ class PickledValues {
   const PickleTree& tree_;
   const ToValuesOptions& options_;
   PickledTensors tensors_;
-  std::vector<uint32_t> places_;  // by node: one more than its place in made_; 0: it has no value; kOpen: it is on the stack
+  // By node: one more than its place in made_; 0: it has no value; kOpen: it is on the stack.
+  std::vector<uint32_t> places_;
   std::vector<Made> made_;
   value::ValueRef none_;  // these are not told apart from others that are equal, and there are many
   value::ValueRef bools_[2];

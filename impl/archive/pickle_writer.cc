@@ -32,7 +32,8 @@ void PickleWriter::integer(int64_t value) {
   } else if (value >= 0 && value <= std::numeric_limits<uint16_t>::max()) {
     opcode(Opcode::kBinInt2);
     number(bits, 2);
-  } else if (value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max()) {
+  } else if (value >= std::numeric_limits<int32_t>::min() &&
+             value <= std::numeric_limits<int32_t>::max()) {
     opcode(Opcode::kBinInt);
     number(bits, 4);
   } else {
@@ -81,7 +82,8 @@ void PickleWriter::integers(std::span<const int64_t> values) {
 }
 
 void PickleWriter::short_tuple(size_t count) {
-  static constexpr Opcode kBySize[] = {Opcode::kEmptyTuple, Opcode::kTuple1, Opcode::kTuple2, Opcode::kTuple3};
+  static constexpr Opcode kBySize[] = {Opcode::kEmptyTuple, Opcode::kTuple1, Opcode::kTuple2,
+                                       Opcode::kTuple3};
   opcode(kBySize[count]);
 }
 

@@ -1,5 +1,6 @@
-// Opcodes into bytes, with the memo that PyTorch's C++ pickler keeps: numbers from 0 in the order of use, texts by their text and globals
-// by theirs. What a value looks like is pickle_from_values.cc's.
+// Opcodes into bytes, with the memo that PyTorch's C++ pickler keeps: numbers from 0 in the order
+// of use, texts by their text and globals by theirs. What a value looks like is
+// pickle_from_values.cc's.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ class PickleWriter {
   void global(std::string_view module, std::string_view name);
   // MARK, the integers, TUPLE: how PyTorch writes sizes and strides, however many.
   void integers(std::span<const int64_t> values);
-  // Ends a tuple of at most kShortTuple values, which has no mark; a longer one is MARK, values, TUPLE.
+  // Ends a tuple of at most kShortTuple values, which has no mark; a longer one is MARK, values,
+  // TUPLE.
   static constexpr size_t kShortTuple = 3;
   void short_tuple(size_t count);
   // An empty call: what backward hooks are.

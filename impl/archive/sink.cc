@@ -11,7 +11,9 @@ Status Sink::write_both(std::span<const std::byte> head, std::span<const std::by
   return write(body);
 }
 
-Status FdSink::write(std::span<const std::byte> bytes) { return os::write_whole(fd_, {}, bytes, format("fd %d", fd_)); }
+Status FdSink::write(std::span<const std::byte> bytes) {
+  return os::write_whole(fd_, {}, bytes, format("fd %d", fd_));
+}
 
 Status FdSink::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
   return os::write_whole(fd_, head, body, format("fd %d", fd_));
@@ -19,15 +21,18 @@ Status FdSink::write_both(std::span<const std::byte> head, std::span<const std::
 
 Status CallbackSink::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const std::span<const std::byte> piece = bytes.first(std::min<uint64_t>(bytes.size(), kMostNbytes));
+    const std::span<const std::byte> piece =
+        bytes.first(std::min<uint64_t>(bytes.size(), kMostNbytes));
     const int64_t taken = function_(context_, piece.data(), piece.size());
     if (taken < 0) {
       const bool is_errno = taken >= -4095;  // as the kernel has it
       if (is_errno) return errno_status(static_cast<int>(-taken), "the writer function");
-      return Status(Code::kIo, format("the writer function failed with %lld", static_cast<long long>(taken)));
+      return Status(Code::kIo,
+                    format("the writer function failed with %lld", static_cast<long long>(taken)));
     }
     if (static_cast<uint64_t>(taken) != piece.size()) {
-      return Status(Code::kIo, format("the writer function took %lld of %zu bytes", static_cast<long long>(taken), piece.size()));
+      return Status(Code::kIo, format("the writer function took %lld of %zu bytes",
+                                      static_cast<long long>(taken), piece.size()));
     }
     bytes = bytes.subspan(piece.size());
   }

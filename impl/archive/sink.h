@@ -1,5 +1,6 @@
-// Where the bytes of an archive go, from its first to its last. An archive is written without seeking, so a pipe or a socket will do.
-// Files that appear whole or not at all are in file_output.h.
+// Where the bytes of an archive go, from its first to its last. An archive is written without
+// seeking, so a pipe or a socket will do. Files that appear whole or not at all are in
+// file_output.h.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,9 @@ class Sink {
   virtual Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
 };
 
-// An fd that the caller keeps open: a file (from its position on), a pipe, a socket. Waits where a non-blocking one has no room.
-// PEER_GONE, and no signal, if nobody reads a pipe or a socket any more.
+// An fd that the caller keeps open: a file (from its position on), a pipe, a socket. Waits where a
+// non-blocking one has no room. PEER_GONE, and no signal, if nobody reads a pipe or a socket any
+// more.
 class FdSink : public Sink {
  public:
   explicit FdSink(int fd) noexcept : fd_(fd) {}
@@ -35,13 +37,14 @@ class FdSink : public Sink {
   int fd_;
 };
 
-// A function of the user's. It takes all bytes and returns their number; a negative errno, or any other number, is a failure. It never
-// gets more than kMostNbytes at once.
+// A function of the user's. It takes all bytes and returns their number; a negative errno, or any
+// other number, is a failure. It never gets more than kMostNbytes at once.
 class CallbackSink : public Sink {
  public:
   using Function = int64_t (*)(void* context, const void* data, size_t nbytes);
   static constexpr uint64_t kMostNbytes = uint64_t{1} << 30;
-  CallbackSink(Function function, void* context) noexcept : function_(function), context_(context) {}
+  CallbackSink(Function function, void* context) noexcept
+      : function_(function), context_(context) {}
   Status write(std::span<const std::byte> bytes) override;
 
  private:

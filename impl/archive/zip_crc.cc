@@ -32,7 +32,8 @@ Result<std::vector<uint64_t>> find_crc_places(const ZipSource& source, const Zip
     return found;
   };
   TENON_ASSIGN(const bool in_directory, add(record.central_offset + kCentralCrcAt));
-  if (!in_directory) return corrupt_at(source, record.central_offset, "was changed after it was opened");
+  if (!in_directory)
+    return corrupt_at(source, record.central_offset, "was changed after it was opened");
   TENON_TRY(add(record.header_offset + kLocalCrcAt).status());
   std::array<std::byte, 2> flags{};
   TENON_TRY(source.read(record.header_offset + kFlagsAt, flags.data(), flags.size()));

@@ -20,9 +20,11 @@ constexpr uint64_t kMostInflation = 1032;
 // Up to so many, compressed bytes may be more than twice the bytes that they stand for.
 constexpr uint64_t kThinUpTo = 4096;
 
-Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_value, uint64_t found) {
+Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_value,
+                  uint64_t found) {
   return Status(Code::kResourceExhausted,
-                format("%s: %llu is over the limit %s (%llu)", source.name().c_str(), static_cast<unsigned long long>(found), limit,
+                format("%s: %llu is over the limit %s (%llu)", source.name().c_str(),
+                       static_cast<unsigned long long>(found), limit,
                        static_cast<unsigned long long>(limit_value)))
       .with("limit", std::string(limit))
       .with("limit_value", limit_value);
@@ -30,11 +32,12 @@ Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_val
 
 std::string_view top_of(std::string_view name) noexcept { return name.substr(0, name.find('/')); }
 
-// PyTorch writes them under any name that the user gives. They are data: the reader of a module gives them a
-// safe name (zip_names.h), and nothing is ever unpacked.
+// PyTorch writes them under any name that the user gives. They are data: the reader of a module
+// gives them a safe name (zip_names.h), and nothing is ever unpacked.
 bool is_extra_file(std::string_view name) noexcept {
   const std::string_view top = top_of(name);
-  return find_prefix_fault(top) == nullptr && name.substr(top.size()).starts_with("/extra/") && !name.ends_with('/');
+  return find_prefix_fault(top) == nullptr && name.substr(top.size()).starts_with("/extra/") &&
+         !name.ends_with('/');
 }
 
 class DirectoryReader {
@@ -44,19 +47,24 @@ class DirectoryReader {
 
   Result<ZipDirectory> run() {
     TENON_ASSIGN(const ZipEnd end, find_zip_end(source_));
-    if (end.entries > limits_.max_records) return over_limit(source_, "max_records", limits_.max_records, end.entries);
+    if (end.entries > limits_.max_records)
+      return over_limit(source_, "max_records", limits_.max_records, end.entries);
     if (end.directory_nbytes > limits_.max_directory_nbytes)
-      return over_limit(source_, "max_directory_nbytes", limits_.max_directory_nbytes, end.directory_nbytes);
+      return over_limit(source_, "max_directory_nbytes", limits_.max_directory_nbytes,
+                        end.directory_nbytes);
     if (end.entries == 0) return corrupt_at(source_, end.directory_offset, "has no records");
     if (end.entries > end.directory_nbytes / kCentralNbytes)
-      return corrupt_at(source_, end.directory_offset, "has a directory that is too short for its entries");
+      return corrupt_at(source_, end.directory_offset,
+                        "has a directory that is too short for its entries");
     directory_offset_ = end.directory_offset;
     result_.oddities.trailing_nbytes = end.trailing_nbytes;
     result_.bytes.resize(end.directory_nbytes);
     TENON_TRY(source_.read(directory_offset_, result_.bytes.data(), result_.bytes.size()));
     entries_.reserve(end.entries);
     for (uint64_t i = 0; i < end.entries; ++i) TENON_TRY(read_entry());
-    if (at_ != result_.bytes.size()) return corrupt_at(source_, directory_offset_ + at_, "has a directory that is longer than its entries");
+    if (at_ != result_.bytes.size())
+      return corrupt_at(source_, directory_offset_ + at_,
+                        "has a directory that is longer than its entries");
     TENON_TRY(take_prefix());
     TENON_TRY(sort_names());
     TENON_TRY(check_local_headers(source_, directory_offset_, &entries_));
@@ -66,7 +74,9 @@ class DirectoryReader {
 
  private:
   uint64_t here() const noexcept { return directory_offset_ + at_; }
-  Status wrong(std::string_view name, Code code, const std::string& what) const { return wrong_entry(source_, name, here(), code, what); }
+  Status wrong(std::string_view name, Code code, const std::string& what) const {
+    return wrong_entry(source_, name, here(), code, what);
+  }
 
   Status read_entry() {
     const std::byte* const head = result_.bytes.data() + at_;
@@ -76,9 +86,11 @@ class DirectoryReader {
     const uint64_t name_nbytes = get16(head + 28);
     const uint64_t extra_nbytes = get16(head + 30);
     const uint64_t nbytes = kCentralNbytes + name_nbytes + extra_nbytes + get16(head + 32);
-    if (nbytes > room) return corrupt_at(source_, here(), "has a directory entry that is longer than the directory");
+    if (nbytes > room)
+      return corrupt_at(source_, here(), "has a directory entry that is longer than the directory");
     ZipEntry entry;
-    entry.name = std::string_view(reinterpret_cast<const char*>(head + kCentralNbytes), name_nbytes);
+    entry.name =
+        std::string_view(reinterpret_cast<const char*>(head + kCentralNbytes), name_nbytes);
     entry.central_offset = here();
     entry.flags = get16(head + 8);
     entry.method = get16(head + 10);
@@ -89,7 +101,8 @@ class DirectoryReader {
     const ZipWideNumbers wide{entry.nbytes == kIn64 ? &entry.nbytes : nullptr,
                               entry.stored_nbytes == kIn64 ? &entry.stored_nbytes : nullptr,
                               entry.header_offset == kIn64 ? &entry.header_offset : nullptr};
-    const bool is_wide = wide.nbytes != nullptr || wide.stored_nbytes != nullptr || wide.header_offset != nullptr;
+    const bool is_wide =
+        wide.nbytes != nullptr || wide.stored_nbytes != nullptr || wide.header_offset != nullptr;
     if (is_wide && !read_wide_numbers(head + kCentralNbytes + name_nbytes, extra_nbytes, wide))
       return wrong(entry.name, Code::kCorrupt, "lacks its zip64 sizes");
     TENON_TRY(check_entry(entry, get16(head + 34)));
@@ -103,29 +116,38 @@ class DirectoryReader {
       return over_limit(source_, "max_name_nbytes", limits_.max_name_nbytes, entry.name.size());
     }
     const bool is_folder = entry.name.ends_with('/');
-    const std::string_view name = is_folder ? entry.name.substr(0, entry.name.size() - 1) : entry.name;
+    const std::string_view name =
+        is_folder ? entry.name.substr(0, entry.name.size() - 1) : entry.name;
     if (const char* fault = find_name_fault(name); fault != nullptr && !is_extra_file(entry.name))
       return wrong(entry.name, Code::kCorrupt, format("has a name that %s", fault));
-    if ((entry.flags & (kEncrypted | kStronglyEncrypted | kMasked)) != 0) return wrong(entry.name, Code::kUnsupported, "is encrypted");
+    if ((entry.flags & (kEncrypted | kStronglyEncrypted | kMasked)) != 0)
+      return wrong(entry.name, Code::kUnsupported, "is encrypted");
     if ((entry.flags & kPatch) != 0 || (entry.method != kStored && entry.method != kDeflated))
-      return wrong(entry.name, Code::kUnsupported, format("is compressed by method %u: only deflate is known", unsigned{entry.method}));
+      return wrong(
+          entry.name, Code::kUnsupported,
+          format("is compressed by method %u: only deflate is known", unsigned{entry.method}));
     if (disk != 0) return wrong(entry.name, Code::kCorrupt, "is on another disk");
-    if (is_folder && entry.nbytes != 0) return wrong(entry.name, Code::kCorrupt, "is a directory with bytes of its own");
+    if (is_folder && entry.nbytes != 0)
+      return wrong(entry.name, Code::kCorrupt, "is a directory with bytes of its own");
     if (entry.method == kStored && entry.nbytes != entry.stored_nbytes)
       return wrong(entry.name, Code::kCorrupt, "is not compressed and has two sizes");
     if (entry.method == kDeflated) return check_inflation(entry);
     return Status::ok();
   }
 
-  // Neither a few bytes that would fill the memory nor, of blocks that hold nothing, many for a few.
+  // Neither a few bytes that would fill the memory nor, of blocks that hold nothing, many for a
+  // few.
   Status check_inflation(const ZipEntry& entry) {
-    if (!checked_add(inflated_nbytes_, entry.nbytes, &inflated_nbytes_) || inflated_nbytes_ > limits_.max_inflated_nbytes)
-      return over_limit(source_, "max_inflated_nbytes", limits_.max_inflated_nbytes, inflated_nbytes_);
+    if (!checked_add(inflated_nbytes_, entry.nbytes, &inflated_nbytes_) ||
+        inflated_nbytes_ > limits_.max_inflated_nbytes)
+      return over_limit(source_, "max_inflated_nbytes", limits_.max_inflated_nbytes,
+                        inflated_nbytes_);
     const bool too_dense = entry.nbytes / kMostInflation > entry.stored_nbytes;
     const bool too_thin = entry.stored_nbytes / 2 > entry.nbytes && entry.stored_nbytes > kThinUpTo;
     if (!too_dense && !too_thin) return Status::ok();
     return wrong(entry.name, Code::kCorrupt,
-                 format("has %llu bytes that cannot be %llu compressed ones", static_cast<unsigned long long>(entry.stored_nbytes),
+                 format("has %llu bytes that cannot be %llu compressed ones",
+                        static_cast<unsigned long long>(entry.stored_nbytes),
                         static_cast<unsigned long long>(entry.nbytes)));
   }
 
@@ -134,7 +156,8 @@ class DirectoryReader {
     if (first.find('/') == std::string_view::npos) {
       if (prefix_ == Prefix::kOptional) return Status::ok();
       return wrong_entry(source_, first, directory_offset_, Code::kCorrupt,
-                         "is not in a directory, as every record of an archive is. Give a file that torch.jit.save or Tenon wrote");
+                         "is not in a directory, as every record of an archive is. Give a file "
+                         "that torch.jit.save or Tenon wrote");
     }
     result_.prefix = top_of(first);
     return Status::ok();
@@ -147,16 +170,21 @@ class DirectoryReader {
     return name.size() > nbytes && name[nbytes] == '/' && name.starts_with(result_.prefix);
   }
   std::string_view inner(std::string_view name) const noexcept {
-    return is_inside(name) && !result_.prefix.empty() ? name.substr(result_.prefix.size() + 1) : name;
+    return is_inside(name) && !result_.prefix.empty() ? name.substr(result_.prefix.size() + 1)
+                                                      : name;
   }
 
   // All entries by name: what is there twice lies side by side.
   Status sort_names() {
     std::vector<ZipDirectory::Key>& keys = result_.by_name;
     const auto name = [this](const ZipDirectory::Key& key) { return entries_[key.index].name; };
-    const auto before = [&](const auto& a, const auto& b) { return a.hash != b.hash ? a.hash < b.hash : name(a) < name(b); };
-    // Into buckets by the first bits of the hash, of which there are about as many as entries, and then within each.
-    const auto bits = static_cast<unsigned>(std::clamp(static_cast<int>(std::bit_width(entries_.size())), 1, 20));
+    const auto before = [&](const auto& a, const auto& b) {
+      return a.hash != b.hash ? a.hash < b.hash : name(a) < name(b);
+    };
+    // Into buckets by the first bits of the hash, of which there are about as many as entries, and
+    // then within each.
+    const auto bits =
+        static_cast<unsigned>(std::clamp(static_cast<int>(std::bit_width(entries_.size())), 1, 20));
     const auto bucket = [bits](uint64_t hash) { return static_cast<size_t>(hash >> (64 - bits)); };
     std::vector<ZipDirectory::Key> unordered;
     unordered.reserve(entries_.size());
@@ -169,12 +197,14 @@ class DirectoryReader {
     keys.resize(entries_.size());
     for (const ZipDirectory::Key& key : unordered) keys[ends[bucket(key.hash)]++] = key;
     for (size_t i = 0, begin = 0; i + 1 < ends.size(); begin = ends[i++]) {
-      if (ends[i] - begin > 1) std::sort(keys.begin() + static_cast<ptrdiff_t>(begin), keys.begin() + ends[i], before);
+      if (ends[i] - begin > 1)
+        std::sort(keys.begin() + static_cast<ptrdiff_t>(begin), keys.begin() + ends[i], before);
     }
-    const auto twice =
-        std::ranges::adjacent_find(keys, [&](const auto& a, const auto& b) { return a.hash == b.hash && name(a) == name(b); });
+    const auto twice = std::ranges::adjacent_find(
+        keys, [&](const auto& a, const auto& b) { return a.hash == b.hash && name(a) == name(b); });
     if (twice == keys.end()) return Status::ok();
-    return wrong_entry(source_, name(*twice), directory_offset_, Code::kCorrupt, "is in the directory twice");
+    return wrong_entry(source_, name(*twice), directory_offset_, Code::kCorrupt,
+                       "is in the directory twice");
   }
 
   void take_records() {
@@ -186,7 +216,8 @@ class DirectoryReader {
       take_record(entries_[i]);
       if (result_.records.size() > before) place[i] = static_cast<uint32_t>(before);
     }
-    std::erase_if(result_.by_name, [&](const ZipDirectory::Key& key) { return place[key.index] == kNone; });
+    std::erase_if(result_.by_name,
+                  [&](const ZipDirectory::Key& key) { return place[key.index] == kNone; });
     for (ZipDirectory::Key& key : result_.by_name) key.index = place[key.index];
   }
 
@@ -225,15 +256,17 @@ class DirectoryReader {
 
 }  // namespace
 
-Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offset, Code code, const std::string& what) {
+Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offset, Code code,
+                   const std::string& what) {
   std::string text(name);
-  return Status(code, format("%s: record %.200s %s (byte %llu)", source.name().c_str(), text.c_str(), what.c_str(),
-                             static_cast<unsigned long long>(offset)))
+  return Status(code, format("%s: record %.200s %s (byte %llu)", source.name().c_str(),
+                             text.c_str(), what.c_str(), static_cast<unsigned long long>(offset)))
       .with("record", std::move(text))
       .with("offset", offset);
 }
 
-Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits, Prefix prefix) {
+Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits,
+                                        Prefix prefix) {
   return DirectoryReader(source, limits, prefix).run();
 }
 

@@ -1,4 +1,5 @@
-// The structure of a zip file: what its directory and its records' headers say, checked against each other and against the file.
+// The structure of a zip file: what its directory and its records' headers say, checked against
+// each other and against the file.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,15 @@ struct ZipLimits {
   uint64_t max_directory_nbytes = uint64_t{256} << 20;
   uint64_t max_name_nbytes = 4096;
   uint64_t max_inflated_nbytes = uint64_t{1} << 30;  // all compressed records together
-  uint64_t max_read_nbytes = uint64_t{4} << 30;      // what ZipReader::read may allocate for one record
-  uint64_t max_kept_nbytes = uint64_t{1} << 30;      // an import's code and extra files, which stay in memory
+  // What ZipReader::read may allocate for one record.
+  uint64_t max_read_nbytes = uint64_t{4} << 30;
+  // An import's code and extra files, which stay in memory.
+  uint64_t max_kept_nbytes = uint64_t{1} << 30;
 };
 
 // Whether all records lie in one directory. torch.export of PyTorch 2.6 writes an archive without
-// one. With kOptional, if the first entry is in no directory, every file is a record, and the prefix
-// is empty.
+// one. With kOptional, if the first entry is in no directory, every file is a record, and the
+// prefix is empty.
 enum class Prefix { kRequired, kOptional };
 
 struct ZipRecord {
@@ -53,7 +56,8 @@ struct ZipOddities {
 };
 
 struct ZipDirectory {
-  // Sorted by the hash of the name, and among equal ones by the name: whoever makes names of one hash gains nothing.
+  // Sorted by the hash of the name, and among equal ones by the name: whoever makes names of one
+  // hash gains nothing.
   struct Key {
     uint64_t hash = 0;
     uint32_t index = 0;  // of `records`
@@ -67,8 +71,10 @@ struct ZipDirectory {
   ZipOddities oddities;
 };
 
-// Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there is one, "record"; UNSUPPORTED, the same
-// for encryption and for methods other than deflate; INCOMPATIBLE, by name, for another kind of file (file_kind.h).
-Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits, Prefix prefix = Prefix::kRequired);
+// Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there
+// is one, "record"; UNSUPPORTED, the same for encryption and for methods other than deflate;
+// INCOMPATIBLE, by name, for another kind of file (file_kind.h).
+Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits,
+                                        Prefix prefix = Prefix::kRequired);
 
 }  // namespace tenon::archive

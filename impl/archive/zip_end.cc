@@ -24,9 +24,11 @@ Status no_zip(const ZipSource& source) {
   TENON_TRY(source.read(0, head.data(), nbytes));
   const std::string kind = file_kind(std::span(head).first(nbytes), source.nbytes());
   if (kind.empty() || kind.starts_with("cut short") || kind.starts_with("empty")) {
-    const std::string what = kind.empty() ? "no archive, or its end is missing: it has no end record of a zip file. Give a file that "
-                                            "torch.jit.save or Tenon wrote, or copy or download it again"
-                                          : kind;
+    const std::string what = kind.empty()
+                                 ? "no archive, or its end is missing: it has no end record of a "
+                                   "zip file. Give a file that "
+                                   "torch.jit.save or Tenon wrote, or copy or download it again"
+                                 : kind;
     return corrupt_at(source, source.nbytes(), ("is " + what).c_str());
   }
   return Status(Code::kIncompatible, source.name() + " is " + kind);
@@ -57,25 +59,34 @@ struct Numbers {
 };
 
 // A number of the short record is either the one of the long record or says that it is there.
-bool agree(uint64_t narrow, uint64_t wide, uint64_t in_wide) noexcept { return narrow == wide || narrow == in_wide; }
+bool agree(uint64_t narrow, uint64_t wide, uint64_t in_wide) noexcept {
+  return narrow == wide || narrow == in_wide;
+}
 
 // The long record, which lies right before its locator. *end becomes its offset.
-Status read_end64(const ZipSource& source, const std::byte* locator, Numbers* numbers, uint64_t* end) {
+Status read_end64(const ZipSource& source, const std::byte* locator, Numbers* numbers,
+                  uint64_t* end) {
   const uint64_t locator_offset = *end - kLocatorNbytes;
   const uint64_t offset = get64(locator + 8);
-  if (get32(locator + 4) != 0 || get32(locator + 16) > 1) return corrupt_at(source, locator_offset, "is one of several disks");
+  if (get32(locator + 4) != 0 || get32(locator + 16) > 1)
+    return corrupt_at(source, locator_offset, "is one of several disks");
   if (!range_inside(offset, kEnd64Nbytes, locator_offset))
     return corrupt_at(source, locator_offset, "has a zip64 locator that leads nowhere");
   std::array<std::byte, kEnd64Nbytes> record{};
   TENON_TRY(source.read(offset, record.data(), record.size()));
-  if (get32(record.data()) != kEnd64Signature || get64(record.data() + 4) != locator_offset - offset - 12)
+  if (get32(record.data()) != kEnd64Signature ||
+      get64(record.data() + 4) != locator_offset - offset - 12)
     return corrupt_at(source, offset,
-                      "has no zip64 end record where its locator says: it is damaged, or cut short behind an archive that is one of its "
+                      "has no zip64 end record where its locator says: it is damaged, or cut short "
+                      "behind an archive that is one of its "
                       "records. Copy or download it again");
-  if (get32(record.data() + 16) != 0 || get32(record.data() + 20) != 0 || get64(record.data() + 24) != get64(record.data() + 32))
+  if (get32(record.data() + 16) != 0 || get32(record.data() + 20) != 0 ||
+      get64(record.data() + 24) != get64(record.data() + 32))
     return corrupt_at(source, offset, "is one of several disks");
-  const Numbers wide{get64(record.data() + 32), get64(record.data() + 40), get64(record.data() + 48)};
-  if (!agree(numbers->entries, wide.entries, kIn64Short) || !agree(numbers->directory_nbytes, wide.directory_nbytes, kIn64) ||
+  const Numbers wide{get64(record.data() + 32), get64(record.data() + 40),
+                     get64(record.data() + 48)};
+  if (!agree(numbers->entries, wide.entries, kIn64Short) ||
+      !agree(numbers->directory_nbytes, wide.directory_nbytes, kIn64) ||
       !agree(numbers->directory_offset, wide.directory_offset, kIn64)) {
     return corrupt_at(source, offset, "has two end records that disagree");
   }
@@ -87,7 +98,8 @@ Status read_end64(const ZipSource& source, const std::byte* locator, Numbers* nu
 }  // namespace
 
 Status corrupt_at(const ZipSource& source, uint64_t offset, const char* what) {
-  return Status(Code::kCorrupt, format("%s %s (byte %llu)", source.name().c_str(), what, static_cast<unsigned long long>(offset)))
+  return Status(Code::kCorrupt, format("%s %s (byte %llu)", source.name().c_str(), what,
+                                       static_cast<unsigned long long>(offset)))
       .with("offset", offset);
 }
 
@@ -97,7 +109,8 @@ Result<ZipEnd> find_zip_end(const ZipSource& source) {
   const std::byte* const record = tail.data();
   const uint64_t behind = tail.size() - kEndNbytes;
   const uint64_t comment_nbytes = get16(record + 20);
-  if (comment_nbytes > behind) return corrupt_at(source, end, "does not end where its end record says");
+  if (comment_nbytes > behind)
+    return corrupt_at(source, end, "does not end where its end record says");
   if (get16(record + 4) != 0 || get16(record + 6) != 0 || get16(record + 8) != get16(record + 10))
     return corrupt_at(source, end, "is one of several disks");
   Numbers numbers{get16(record + 10), get32(record + 12), get32(record + 16)};
@@ -112,9 +125,12 @@ Result<ZipEnd> find_zip_end(const ZipSource& source) {
   if (!is_wide && (numbers.directory_nbytes == kIn64 || numbers.directory_offset == kIn64))
     return corrupt_at(source, narrow_end, "lacks its zip64 end record");
   if (!range_inside(numbers.directory_offset, numbers.directory_nbytes, end))
-    return corrupt_at(source, narrow_end, "has an end record whose directory does not lie before it");
-  // Mail programs and shells add a line: PyTorch does not read what follows, and neither does this reader.
-  return ZipEnd{numbers.directory_offset, numbers.directory_nbytes, numbers.entries, behind - comment_nbytes};
+    return corrupt_at(source, narrow_end,
+                      "has an end record whose directory does not lie before it");
+  // Mail programs and shells add a line: PyTorch does not read what follows, and neither does this
+  // reader.
+  return ZipEnd{numbers.directory_offset, numbers.directory_nbytes, numbers.entries,
+                behind - comment_nbytes};
 }
 
 }  // namespace tenon::archive

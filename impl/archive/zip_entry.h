@@ -24,19 +24,23 @@ struct ZipEntry {
 };
 
 // An error that names the entry, and the offset in the file where it is seen.
-Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offset, Code code, const std::string& what);
+Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offset, Code code,
+                   const std::string& what);
 
-// Local headers and data descriptors say what the directory says, and all lie before the directory, none over another. Fills in
-// data_offset.
-Status check_local_headers(const ZipSource& source, uint64_t directory_offset, std::vector<ZipEntry>* entries);
+// Local headers and data descriptors say what the directory says, and all lie before the directory,
+// none over another. Fills in data_offset.
+Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
+                           std::vector<ZipEntry>* entries);
 
-// The numbers of a zip64 extra field among `extra`, each of which is there only if its short one asks for it: uncompressed size, compressed
-// size, offset. False if the field is missing or too short, or if the extra fields are no fields.
+// The numbers of a zip64 extra field among `extra`, each of which is there only if its short one
+// asks for it: uncompressed size, compressed size, offset. False if the field is missing or too
+// short, or if the extra fields are no fields.
 struct ZipWideNumbers {
   uint64_t* nbytes = nullptr;
   uint64_t* stored_nbytes = nullptr;
   uint64_t* header_offset = nullptr;
 };
-bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes, const ZipWideNumbers& wanted) noexcept;
+bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes,
+                       const ZipWideNumbers& wanted) noexcept;
 
 }  // namespace tenon::archive

@@ -8,7 +8,8 @@
 
 namespace tenon::archive::zip {
 
-static_assert(std::endian::native == std::endian::little, "a zip file's numbers are read and written as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "a zip file's numbers are read and written as they lie");
 
 inline constexpr uint32_t kLocalSignature = 0x04034B50;
 inline constexpr uint32_t kDescriptorSignature = 0x08074B50;

@@ -11,13 +11,16 @@ namespace {
 
 using namespace zip;
 
-constexpr uint64_t kWindowNbytes = 192;  // a descriptor, and a header with a name and PyTorch's padding
+// A descriptor, and a header with a name and PyTorch's padding.
+constexpr uint64_t kWindowNbytes = 192;
 constexpr uint64_t kMostDescriptorNbytes = 24;
-// Headers that lie closer together than this are copied with what is between them, which takes less than a call for each.
+// Headers that lie closer together than this are copied with what is between them, which takes less
+// than a call for each.
 constexpr uint64_t kNearNbytes = 4096;
 constexpr uint64_t kMostWindowNbytes = uint64_t{64} << 10;
 
-// Copies of small parts of the source. The descriptor of one record and the header of the next lie side by side, mostly in one copy.
+// Copies of small parts of the source. The descriptor of one record and the header of the next lie
+// side by side, mostly in one copy.
 class Window {
  public:
   explicit Window(const ZipSource& source) noexcept : source_(source) {}
@@ -33,7 +36,9 @@ class Window {
     }
     return static_cast<const std::byte*>(bytes_.data() + (offset - begin_));
   }
-  bool has(uint64_t offset, uint64_t nbytes) const noexcept { return offset >= begin_ && range_inside(offset - begin_, nbytes, nbytes_); }
+  bool has(uint64_t offset, uint64_t nbytes) const noexcept {
+    return offset >= begin_ && range_inside(offset - begin_, nbytes, nbytes_);
+  }
   // How far the next copy is to go at least.
   void look_ahead(uint64_t end) noexcept { ahead_ = end; }
 
@@ -55,7 +60,9 @@ class LocalHeaders {
     if (window_.has(begin, kWindowNbytes)) return;
     uint64_t end = begin;
     for (const ZipEntry* entry : entries) {
-      if (entry->header_offset > end + kNearNbytes || entry->header_offset - begin > kMostWindowNbytes - kWindowNbytes) break;
+      if (entry->header_offset > end + kNearNbytes ||
+          entry->header_offset - begin > kMostWindowNbytes - kWindowNbytes)
+        break;
       end = entry->header_offset + kWindowNbytes;
     }
     window_.look_ahead(end);
@@ -63,21 +70,28 @@ class LocalHeaders {
 
   // Everything of this entry lies before `limit`.
   Status check(ZipEntry* entry, uint64_t limit) {
-    const auto wrong = [&](const char* what) { return wrong_entry(source_, entry->name, entry->header_offset, Code::kCorrupt, what); };
-    if (!range_inside(entry->header_offset, kLocalNbytes, limit)) return wrong("overlaps what follows it");
+    const auto wrong = [&](const char* what) {
+      return wrong_entry(source_, entry->name, entry->header_offset, Code::kCorrupt, what);
+    };
+    if (!range_inside(entry->header_offset, kLocalNbytes, limit))
+      return wrong("overlaps what follows it");
     TENON_ASSIGN(const std::byte* head, window_.at(entry->header_offset, kLocalNbytes));
-    if (get32(head) != kLocalSignature) return wrong("has no local header where the directory says");
+    if (get32(head) != kLocalSignature)
+      return wrong("has no local header where the directory says");
     const uint64_t name_nbytes = get16(head + 26);
     const uint64_t extra_nbytes = get16(head + 28);
     const uint64_t head_nbytes = kLocalNbytes + name_nbytes + extra_nbytes;
     uint64_t whole = 0;
-    if (!checked_add(head_nbytes, entry->stored_nbytes, &whole) || !range_inside(entry->header_offset, whole, limit))
+    if (!checked_add(head_nbytes, entry->stored_nbytes, &whole) ||
+        !range_inside(entry->header_offset, whole, limit))
       return wrong("overlaps what follows it");
     TENON_ASSIGN(head, window_.at(entry->header_offset, head_nbytes));
-    if (get16(head + 6) != entry->flags || get16(head + 8) != entry->method || !agrees(*entry, head, extra_nbytes))
+    if (get16(head + 6) != entry->flags || get16(head + 8) != entry->method ||
+        !agrees(*entry, head, extra_nbytes))
       return wrong("has a local header that disagrees with the directory");
     const auto* const name = reinterpret_cast<const char*>(head + kLocalNbytes);
-    if (std::string_view(name, name_nbytes) != entry->name) return wrong("has another name in its local header");
+    if (std::string_view(name, name_nbytes) != entry->name)
+      return wrong("has another name in its local header");
     entry->data_offset = entry->header_offset + head_nbytes;
     if ((entry->flags & kHasDescriptor) == 0) return Status::ok();
     TENON_ASSIGN(const bool found, has_descriptor(*entry, limit));
@@ -95,12 +109,15 @@ class LocalHeaders {
       const std::byte* const extra = head + kLocalNbytes + get16(head + 26);
       uint64_t wide_nbytes = 0;
       uint64_t wide_stored = 0;
-      const bool is_wide = read_wide_numbers(extra, extra_nbytes, {&wide_nbytes, &wide_stored, nullptr});
+      const bool is_wide =
+          read_wide_numbers(extra, extra_nbytes, {&wide_nbytes, &wide_stored, nullptr});
       if (is_wide && nbytes == kIn64) nbytes = wide_nbytes;
       if (is_wide && stored_nbytes == kIn64) stored_nbytes = wide_stored;
     }
     const bool later = (entry.flags & kHasDescriptor) != 0;
-    const auto is = [later](uint64_t here, uint64_t there) { return here == there || (later && here == 0); };
+    const auto is = [later](uint64_t here, uint64_t there) {
+      return here == there || (later && here == 0);
+    };
     return is(crc, entry.crc) && is(stored_nbytes, entry.stored_nbytes) && is(nbytes, entry.nbytes);
   }
 
@@ -113,8 +130,11 @@ class LocalHeaders {
       if (room < signature_nbytes + 4 + 2 * number_nbytes) return false;
       if (signature_nbytes != 0 && get32(bytes) != kDescriptorSignature) return false;
       const std::byte* const at = bytes + signature_nbytes;
-      const auto number = [&](const std::byte* from) { return number_nbytes == 8 ? get64(from) : get32(from); };
-      return get32(at) == entry.crc && number(at + 4) == entry.stored_nbytes && number(at + 4 + number_nbytes) == entry.nbytes;
+      const auto number = [&](const std::byte* from) {
+        return number_nbytes == 8 ? get64(from) : get32(from);
+      };
+      return get32(at) == entry.crc && number(at + 4) == entry.stored_nbytes &&
+             number(at + 4 + number_nbytes) == entry.nbytes;
     };
     return fits(4, 8) || fits(4, 4) || fits(0, 8) || fits(0, 4);
   }
@@ -125,7 +145,8 @@ class LocalHeaders {
 
 }  // namespace
 
-bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes, const ZipWideNumbers& wanted) noexcept {
+bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes,
+                       const ZipWideNumbers& wanted) noexcept {
   for (uint64_t at = 0; extra_nbytes - at >= kExtraHeadNbytes;) {
     const uint64_t field_nbytes = get16(extra + at + 2);
     const std::byte* from = extra + at + kExtraHeadNbytes;
@@ -146,17 +167,22 @@ bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes, const ZipW
   return false;
 }
 
-Status check_local_headers(const ZipSource& source, uint64_t directory_offset, std::vector<ZipEntry>* entries) {
+Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
+                           std::vector<ZipEntry>* entries) {
   // In the order of their places in the file, which for nearly all archives is the directory's.
   std::vector<ZipEntry*> in_place;
   in_place.reserve(entries->size());
   for (ZipEntry& entry : *entries) in_place.push_back(&entry);
-  const auto before = [](const ZipEntry* a, const ZipEntry* b) { return a->header_offset < b->header_offset; };
+  const auto before = [](const ZipEntry* a, const ZipEntry* b) {
+    return a->header_offset < b->header_offset;
+  };
   if (!std::ranges::is_sorted(in_place, before)) std::ranges::sort(in_place, before);
   LocalHeaders headers(source);
   for (size_t i = 0; i < in_place.size(); ++i) {
-    const uint64_t limit = i + 1 < in_place.size() ? in_place[i + 1]->header_offset : directory_offset;
-    if (limit - in_place[i]->header_offset <= kNearNbytes) headers.look_ahead(std::span(in_place).subspan(i));
+    const uint64_t limit =
+        i + 1 < in_place.size() ? in_place[i + 1]->header_offset : directory_offset;
+    if (limit - in_place[i]->header_offset <= kNearNbytes)
+      headers.look_ahead(std::span(in_place).subspan(i));
     TENON_TRY(headers.check(in_place[i], std::min(limit, directory_offset)));
   }
   return Status::ok();

@@ -18,21 +18,27 @@ constexpr uint64_t kChunkNbytes = uint64_t{256} << 10;
 constexpr uint64_t kAskFrom = uint64_t{1} << 20;
 
 struct FreeDecompressor {
-  void operator()(libdeflate_decompressor* decompressor) const noexcept { libdeflate_free_decompressor(decompressor); }
+  void operator()(libdeflate_decompressor* decompressor) const noexcept {
+    libdeflate_free_decompressor(decompressor);
+  }
 };
 
 }  // namespace
 
-Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const ZipLimits& limits, Prefix prefix) {
+Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const ZipLimits& limits,
+                                       Prefix prefix) {
   TENON_ASSIGN(ZipDirectory directory, read_zip_directory(*source, limits, prefix));
-  Ref<ZipReader> reader = Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), limits.max_read_nbytes));
+  Ref<ZipReader> reader = Ref<ZipReader>::adopt(
+      new ZipReader(std::move(source), std::move(directory), limits.max_read_nbytes));
   if (check == Check::kAll) TENON_TRY(reader->verify_all());
   return reader;
 }
 
-Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range> ranges, std::string_view name_prefix) {
+Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range> ranges,
+                                    std::string_view name_prefix) {
   ZipDirectory directory;
-  std::vector<std::pair<size_t, size_t>> names;  // where each begins in the directory's bytes, and its size
+  // Where each begins in the directory's bytes, and its size.
+  std::vector<std::pair<size_t, size_t>> names;
   for (size_t i = 0; i < ranges.size(); ++i) {
     const std::string name = std::string(name_prefix) + std::to_string(i);
     const auto* const bytes = reinterpret_cast<const std::byte*>(name.data());
@@ -41,38 +47,51 @@ Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range
   }
   for (size_t i = 0; i < ranges.size(); ++i) {
     ZipRecord record;
-    record.name = {reinterpret_cast<const char*>(directory.bytes.data()) + names[i].first, names[i].second};
+    record.name = {reinterpret_cast<const char*>(directory.bytes.data()) + names[i].first,
+                   names[i].second};
     record.data_offset = ranges[i].offset;
     record.nbytes = record.stored_nbytes = ranges[i].nbytes;
     directory.by_name.push_back({ZipDirectory::hash_of(record.name), static_cast<uint32_t>(i)});
     directory.records.push_back(record);
   }
-  std::sort(directory.by_name.begin(), directory.by_name.end(), [&](const ZipDirectory::Key& one, const ZipDirectory::Key& other) {
-    return one.hash != other.hash ? one.hash < other.hash : directory.records[one.index].name < directory.records[other.index].name;
-  });
+  std::sort(directory.by_name.begin(), directory.by_name.end(),
+            [&](const ZipDirectory::Key& one, const ZipDirectory::Key& other) {
+              return one.hash != other.hash
+                         ? one.hash < other.hash
+                         : directory.records[one.index].name < directory.records[other.index].name;
+            });
   return Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), UINT64_MAX));
 }
 
 const ZipRecord* ZipReader::find(std::string_view name) const noexcept {
   const uint64_t hash = ZipDirectory::hash_of(name);
-  const auto name_of = [this](const ZipDirectory::Key& key) { return directory_.records[key.index].name; };
-  const auto found = std::lower_bound(
-      directory_.by_name.begin(), directory_.by_name.end(), name,
-      [&](const ZipDirectory::Key& key, std::string_view wanted) { return key.hash != hash ? key.hash < hash : name_of(key) < wanted; });
-  return found != directory_.by_name.end() && name_of(*found) == name ? &directory_.records[found->index] : nullptr;
+  const auto name_of = [this](const ZipDirectory::Key& key) {
+    return directory_.records[key.index].name;
+  };
+  const auto found =
+      std::lower_bound(directory_.by_name.begin(), directory_.by_name.end(), name,
+                       [&](const ZipDirectory::Key& key, std::string_view wanted) {
+                         return key.hash != hash ? key.hash < hash : name_of(key) < wanted;
+                       });
+  return found != directory_.by_name.end() && name_of(*found) == name
+             ? &directory_.records[found->index]
+             : nullptr;
 }
 
 Status ZipReader::wrong(const ZipRecord& record, Code code, const std::string& what) const {
   const std::string name(record.name);
-  return Status(code, format("%s: record %.200s at byte %llu %s", source_->name().c_str(), name.c_str(),
-                             static_cast<unsigned long long>(record.data_offset), what.c_str()))
+  return Status(code,
+                format("%s: record %.200s at byte %llu %s", source_->name().c_str(), name.c_str(),
+                       static_cast<unsigned long long>(record.data_offset), what.c_str()))
       .with("record", name)
       .with("offset", record.data_offset);
 }
 
 Status ZipReader::check_crc(const ZipRecord& record, uint32_t crc) const {
   if (!record.has_crc() || crc == record.crc) return Status::ok();
-  return wrong(record, Code::kCorrupt, format("has other bytes than were written: their CRC-32 is %08x and not %08x", crc, record.crc));
+  return wrong(record, Code::kCorrupt,
+               format("has other bytes than were written: their CRC-32 is %08x and not %08x", crc,
+                      record.crc));
 }
 
 // The kernel would kill this process, rather than refuse it the memory.
@@ -82,7 +101,8 @@ Status ZipReader::check_readable(const ZipRecord& record) const {
     return nbytes < kAskFrom ? Status::ok() : os::ask_headroom(nbytes);
   }
   return wrong(record, Code::kResourceExhausted,
-               format("has %llu bytes, which is over max_read_nbytes (%llu)", static_cast<unsigned long long>(record.nbytes),
+               format("has %llu bytes, which is over max_read_nbytes (%llu)",
+                      static_cast<unsigned long long>(record.nbytes),
                       static_cast<unsigned long long>(max_read_nbytes_)))
       .with("limit", std::string("max_read_nbytes"))
       .with("limit_value", max_read_nbytes_);
@@ -103,22 +123,30 @@ Result<std::string> ZipReader::read_text(const ZipRecord& record) const {
 }
 
 Status ZipReader::inflate_into(const ZipRecord& record, void* to) const {
-  const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> decompressor(libdeflate_alloc_decompressor());
-  if (decompressor == nullptr) return Status(Code::kResourceExhausted, "no memory for decompression").with("limit", std::string("memory"));
+  const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> decompressor(
+      libdeflate_alloc_decompressor());
+  if (decompressor == nullptr)
+    return Status(Code::kResourceExhausted, "no memory for decompression")
+        .with("limit", std::string("memory"));
   std::vector<std::byte> packed(record.stored_nbytes);
   TENON_TRY(source_->read(record.data_offset, packed.data(), packed.size()));
   size_t taken = 0;
   size_t given = 0;
-  const libdeflate_result result =
-      libdeflate_deflate_decompress_ex(decompressor.get(), packed.data(), packed.size(), to, record.nbytes, &taken, &given);
-  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return wrong(record, Code::kCorrupt, "inflates to more bytes than its header says");
-  if (result != LIBDEFLATE_SUCCESS) return wrong(record, Code::kCorrupt, "cannot be inflated: its compressed bytes are broken");
-  if (given != record.nbytes) return wrong(record, Code::kCorrupt, "inflates to fewer bytes than its header says");
-  if (taken != packed.size()) return wrong(record, Code::kCorrupt, "has bytes behind its compressed ones");
+  const libdeflate_result result = libdeflate_deflate_decompress_ex(
+      decompressor.get(), packed.data(), packed.size(), to, record.nbytes, &taken, &given);
+  if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
+    return wrong(record, Code::kCorrupt, "inflates to more bytes than its header says");
+  if (result != LIBDEFLATE_SUCCESS)
+    return wrong(record, Code::kCorrupt, "cannot be inflated: its compressed bytes are broken");
+  if (given != record.nbytes)
+    return wrong(record, Code::kCorrupt, "inflates to fewer bytes than its header says");
+  if (taken != packed.size())
+    return wrong(record, Code::kCorrupt, "has bytes behind its compressed ones");
   return check_crc(record, crc32(0, to, record.nbytes));
 }
 
-Status ZipReader::read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to, uint32_t* crc) const {
+Status ZipReader::read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to,
+                             uint32_t* crc) const {
   for (uint64_t done = 0; done < to.size();) {
     const uint64_t piece = std::min(to.size() - done, kChunkNbytes);
     TENON_TRY(source_->read(record.data_offset + offset + done, to.data() + done, piece));
@@ -142,7 +170,8 @@ Status ZipReader::verify(const ZipRecord& record) const {
     return inflate_into(record, bytes.data());
   }
   if (!record.has_crc()) return Status::ok();
-  if (!source_->is_file()) return check_crc(record, crc32(0, source_->base() + record.data_offset, record.nbytes));
+  if (!source_->is_file())
+    return check_crc(record, crc32(0, source_->base() + record.data_offset, record.nbytes));
   std::vector<std::byte> chunk(std::min(record.nbytes, kChunkNbytes));
   uint32_t crc = 0;
   for (uint64_t done = 0; done < record.nbytes;) {

@@ -1,4 +1,5 @@
-// What an archive is read from: bytes that lie in memory, and a way to copy them that tells of a file that was cut short.
+// What an archive is read from: bytes that lie in memory, and a way to copy them that tells of a
+// file that was cut short.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ class ZipSource : public Counted {
  public:
   // The caller has checked that the range is inside. CORRUPT if the bytes are there no more.
   virtual Status read(uint64_t offset, void* to, uint64_t nbytes) const = 0;
-  // For views. The bytes of a file can go (SIGBUS) and change at any time: whatever is believed was copied by read().
+  // For views. The bytes of a file can go (SIGBUS) and change at any time: whatever is believed was
+  // copied by read().
   const std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
   // For messages: the path, if there is one.
@@ -25,7 +27,8 @@ class ZipSource : public Counted {
   virtual bool is_file() const noexcept { return false; }
 
  protected:
-  ZipSource(std::string name, const std::byte* base, uint64_t nbytes) noexcept : name_(std::move(name)), base_(base), nbytes_(nbytes) {}
+  ZipSource(std::string name, const std::byte* base, uint64_t nbytes) noexcept
+      : name_(std::move(name)), base_(base), nbytes_(nbytes) {}
 
  private:
   std::string name_;

@@ -1,4 +1,5 @@
-// Arithmetic that says when it overflows. Everything computed from sizes that came from outside goes through here.
+// Arithmetic that says when it overflows. Everything computed from sizes that came from outside
+// goes through here.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,13 @@ template <typename T>
   return true;
 }
 
-inline uint64_t round_up(uint64_t value, uint64_t unit) noexcept { return (value + unit - 1) & ~(unit - 1); }
+inline uint64_t round_up(uint64_t value, uint64_t unit) noexcept {
+  return (value + unit - 1) & ~(unit - 1);
+}
 
-inline bool is_power_of_two(uint64_t value) noexcept { return value != 0 && (value & (value - 1)) == 0; }
+inline bool is_power_of_two(uint64_t value) noexcept {
+  return value != 0 && (value & (value - 1)) == 0;
+}
 
 // Whether [offset, offset + nbytes) lies in [0, total).
 [[nodiscard]] inline bool range_inside(uint64_t offset, uint64_t nbytes, uint64_t total) noexcept {

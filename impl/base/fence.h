@@ -3,8 +3,8 @@
 
 namespace tenon {
 
-// ThreadSanitizer knows no fences, and gcc warns of it. So no plain data of threads may count on this one, only words that are atomic; and
-// it fences all the same.
+// ThreadSanitizer knows no fences, and gcc warns of it. So no plain data of threads may count on
+// this one, only words that are atomic; and it fences all the same.
 inline void full_fence() noexcept {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

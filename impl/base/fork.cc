@@ -32,7 +32,8 @@ Registry& registry() noexcept {
 void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
-  // Before the kernel copies anything: a release that looks after this knows that a child may have what it gives back.
+  // Before the kernel copies anything: a release that looks after this knows that a child may have
+  // what it gives back.
   detail::g_forks_begun.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
@@ -46,7 +47,8 @@ void on_parent() noexcept {
 void on_child() noexcept {
   Registry& all = registry();
   detail::g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  all.forks_ended.store(detail::g_forks_begun.load());  // of the parent's other threads' forks there is nothing here
+  // Of the parent's other threads' forks there is nothing here.
+  all.forks_ended.store(detail::g_forks_begun.load());
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
   for (size_t i = all.count; i > 0; --i) {
     if (all.hooks[i - 1].child_unlocked != nullptr) all.hooks[i - 1].child_unlocked();
@@ -71,10 +73,13 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
   }
 }
 
-// Those begun first: a fork that begins between the two looks makes them differ, or the mark an old one.
+// Those begun first: a fork that begins between the two looks makes them differ, or the mark an old
+// one.
 uint32_t fork_mark() noexcept {
   const uint32_t begun = detail::g_forks_begun.load(std::memory_order_seq_cst);
-  return begun == registry().forks_ended.load(std::memory_order_seq_cst) && begun != kForking ? begun : kForking;
+  return begun == registry().forks_ended.load(std::memory_order_seq_cst) && begun != kForking
+             ? begun
+             : kForking;
 }
 
 bool has_forked() noexcept { return registry().has_forked.load(std::memory_order_relaxed); }

@@ -1,5 +1,6 @@
-// Keeps a value that is computed when it is first asked for. Several threads may compute it at once;
-// one result stays. There is no lock, so a child of fork never waits for a thread of its parent.
+// Keeps a value that is computed when it is first asked for. Several threads may compute it at
+// once; one result stays. There is no lock, so a child of fork never waits for a thread of its
+// parent.
 #pragma once
 
 #include <atomic>
@@ -22,11 +23,15 @@ class Once {
     if (T* const now = value_.load(std::memory_order_acquire)) return *now;
     std::unique_ptr<T> made = std::forward<Make>(make)();
     T* present = nullptr;
-    if (value_.compare_exchange_strong(present, made.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *made.release();
+    if (value_.compare_exchange_strong(present, made.get(), std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+      return *made.release();
     return *present;
   }
   // Not beside get().
-  void set(std::unique_ptr<T> value) noexcept { delete value_.exchange(value.release(), std::memory_order_acq_rel); }
+  void set(std::unique_ptr<T> value) noexcept {
+    delete value_.exchange(value.release(), std::memory_order_acq_rel);
+  }
 
  private:
   mutable std::atomic<T*> value_{nullptr};

@@ -1,5 +1,5 @@
-// Room in a vector before something that must not fail, at the vector's own pace: reserve() alone gives just what is asked, and what is
-// added one by one is then copied each time.
+// Room in a vector before something that must not fail, at the vector's own pace: reserve() alone
+// gives just what is asked, and what is added one by one is then copied each time.
 #pragma once
 
 #include <algorithm>

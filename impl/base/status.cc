@@ -44,7 +44,9 @@ ErrorInfoRef ErrorInfoRef::create() {
   return ref;
 }
 
-void ErrorInfoRef::retain() const noexcept { info_->references.fetch_add(1, std::memory_order_relaxed); }
+void ErrorInfoRef::retain() const noexcept {
+  info_->references.fetch_add(1, std::memory_order_relaxed);
+}
 
 void ErrorInfoRef::release() const noexcept {
   if (info_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete info_;
@@ -54,30 +56,43 @@ Status::Status(Code code, std::string message) : info_(ErrorInfoRef::create()) {
   ErrorInfo& info = *info_.info_;
   info.code = code;
   info.message = std::move(message);
-  std::replace_if(info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  std::replace_if(
+      info.message.begin(), info.message.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
 Status::Status(Code code, const char* message) : Status(code, std::string(message)) {}
 
-const std::string& Status::message() const noexcept { return info_ ? info_->message : immortal<NoMessage>().text; }
+const std::string& Status::message() const noexcept {
+  return info_ ? info_->message : immortal<NoMessage>().text;
+}
 
 Status&& Status::with(const char* key, std::string value) && {
   if (info_) info_.info_->details.push_back({key, std::move(value)});
   return std::move(*this);
 }
 
-Status&& Status::with(const char* key, const char* value) && { return std::move(*this).with(key, std::string(value)); }
+Status&& Status::with(const char* key, const char* value) && {
+  return std::move(*this).with(key, std::string(value));
+}
 
-Status&& Status::with(const char* key, int64_t value) && { return std::move(*this).with(key, std::to_string(value)); }
+Status&& Status::with(const char* key, int64_t value) && {
+  return std::move(*this).with(key, std::to_string(value));
+}
 
-Status&& Status::with(const char* key, uint64_t value) && { return std::move(*this).with(key, std::to_string(value)); }
+Status&& Status::with(const char* key, uint64_t value) && {
+  return std::move(*this).with(key, std::to_string(value));
+}
 
-Status&& Status::with(const char* key, int value) && { return std::move(*this).with(key, std::to_string(value)); }
+Status&& Status::with(const char* key, int value) && {
+  return std::move(*this).with(key, std::to_string(value));
+}
 
 std::string_view Status::detail(std::string_view key) const noexcept {
   if (is_ok()) return {};
   const auto& details = info_->details;
-  const auto found = std::find_if(details.begin(), details.end(), [&](const Detail& one) { return one.key == key; });
+  const auto found = std::find_if(details.begin(), details.end(),
+                                  [&](const Detail& one) { return one.key == key; });
   return found == details.end() ? std::string_view() : std::string_view(found->value);
 }
 
@@ -135,9 +150,14 @@ ErrnoMeaning meaning_of(int error) {
   }
 }
 
-// strerror_r in its two forms, both thread-safe: glibc's returns the text, which need not be in the buffer, and musl's a number.
-[[maybe_unused]] const char* text_of(const char* returned, const char*) noexcept { return returned; }
-[[maybe_unused]] const char* text_of(int error, const char* buffer) noexcept { return error == 0 ? buffer : "unknown error"; }
+// strerror_r in its two forms, both thread-safe: glibc's returns the text, which need not be in the
+// buffer, and musl's a number.
+[[maybe_unused]] const char* text_of(const char* returned, const char*) noexcept {
+  return returned;
+}
+[[maybe_unused]] const char* text_of(int error, const char* buffer) noexcept {
+  return error == 0 ? buffer : "unknown error";
+}
 
 }  // namespace
 
@@ -147,7 +167,8 @@ Status errno_status(int error, const std::string& what) {
   const char* reason = text_of(strerror_r(error, text, sizeof text), text);
   Status status(meaning.code, what + ": " + reason);
   status = std::move(status).with("errno", error);
-  if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
+  if (meaning.limit != nullptr)
+    status = std::move(status).with("limit", std::string(meaning.limit));
   return status;
 }
 

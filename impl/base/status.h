@@ -1,5 +1,5 @@
-// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status and tenon_error once, in
-// capi/src/boundary.h.
+// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status
+// and tenon_error once, in capi/src/boundary.h.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,8 @@ struct Detail {
 
 struct ErrorInfo;
 
-// Who shares an ErrorInfo. Every function that can fail returns one, nearly always empty: one pointer, and its end is one comparison.
+// Who shares an ErrorInfo. Every function that can fail returns one, nearly always empty: one
+// pointer, and its end is one comparison.
 class ErrorInfoRef {
  public:
   ErrorInfoRef() noexcept = default;
@@ -81,9 +82,9 @@ struct ErrorInfo {
   mutable std::atomic<uint32_t> references{1};
 };
 
-// The functions that make a failure are cold: the compiler optimises the code that leads to them for
-// size and moves it out of the way. Overloads that take a literal make its std::string themselves, or
-// each caller would have the code for that.
+// The functions that make a failure are cold: the compiler optimises the code that leads to them
+// for size and moves it out of the way. Overloads that take a literal make its std::string
+// themselves, or each caller would have the code for that.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
@@ -120,17 +121,21 @@ class [[nodiscard]] Status {
 // A uint64_t as %llu takes it: the two are not the same type on every platform.
 inline unsigned long long as_llu(uint64_t value) noexcept { return value; }
 
-[[gnu::cold]] inline Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+[[gnu::cold]] inline Status invalid(std::string message) {
+  return {Code::kInvalidArgument, std::move(message)};
+}
 
-// A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE, ENOSPC, … to RESOURCE_EXHAUSTED with the
-// limit they stand for, EACCES and EPERM to PERMISSION, the rest to IO.
+// A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE,
+// ENOSPC, … to RESOURCE_EXHAUSTED with the limit they stand for, EACCES and EPERM to PERMISSION,
+// the rest to IO.
 [[gnu::cold]] Status errno_status(int error, const std::string& what);
 [[gnu::cold]] Status errno_status(int error, const char* what);
 
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor): returns read better
+  Result(T value)
+      : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): returns read better
   Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   bool is_ok() const noexcept { return value_.has_value(); }
   const Status& status() const& noexcept { return status_; }
@@ -149,13 +154,15 @@ class [[nodiscard]] Result {
 #define TENON_JOIN(a, b) TENON_JOIN_(a, b)
 
 // Return from the calling function if `expression` (a Status) failed.
-#define TENON_TRY(expression)                                                                                \
-  do {                                                                                                       \
-    if (::tenon::Status tenon_try_status = (expression); !tenon_try_status.is_ok()) return tenon_try_status; \
+#define TENON_TRY(expression)                                                       \
+  do {                                                                              \
+    if (::tenon::Status tenon_try_status = (expression); !tenon_try_status.is_ok()) \
+      return tenon_try_status;                                                      \
   } while (false)
 
 // Declare `target` from a Result, or return its status.
-#define TENON_ASSIGN(target, expression) TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
+#define TENON_ASSIGN(target, expression) \
+  TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
 #define TENON_ASSIGN_(target, expression, name)       \
   auto name = (expression);                           \
   if (!name.is_ok()) return std::move(name).status(); \

@@ -68,7 +68,8 @@ using OrderedOpcodes = std::array<uint8_t, kOpcodeCount>;
 constexpr OrderedOpcodes order_opcodes() {
   OrderedOpcodes ordered{};
   for (uint8_t i = 0; i < kOpcodeCount; ++i) ordered[i] = i;
-  std::sort(ordered.begin(), ordered.end(), [](uint8_t a, uint8_t b) { return kOpcodeNames[a] < kOpcodeNames[b]; });
+  std::sort(ordered.begin(), ordered.end(),
+            [](uint8_t a, uint8_t b) { return kOpcodeNames[a] < kOpcodeNames[b]; });
   return ordered;
 }
 
@@ -83,8 +84,9 @@ std::string_view opcode_name(Opcode opcode) noexcept {
 }
 
 std::optional<Opcode> find_opcode(std::string_view name) noexcept {
-  const auto found = std::lower_bound(kOrderedOpcodes.begin(), kOrderedOpcodes.end(), name,
-                                      [](uint8_t number, std::string_view wanted) { return kOpcodeNames[number] < wanted; });
+  const auto found = std::lower_bound(
+      kOrderedOpcodes.begin(), kOrderedOpcodes.end(), name,
+      [](uint8_t number, std::string_view wanted) { return kOpcodeNames[number] < wanted; });
   if (found == kOrderedOpcodes.end() || kOpcodeNames[*found] != name) return std::nullopt;
   return static_cast<Opcode>(*found);
 }

@@ -34,10 +34,12 @@ class ProgramReader {
     Program program;
     program.version = items[0]->as_int();
     if (program.version < kOldestVersion || program.version > kNewestVersion) {
-      return Status(Code::kIncompatible, format("bytecode.pkl has version %lld, and versions %lld to %lld are known: "
-                                                "save the module by a PyTorch that writes one of these",
-                                                static_cast<long long>(program.version), static_cast<long long>(kOldestVersion),
-                                                static_cast<long long>(kNewestVersion)))
+      return Status(Code::kIncompatible,
+                    format("bytecode.pkl has version %lld, and versions %lld to %lld are known: "
+                           "save the module by a PyTorch that writes one of these",
+                           static_cast<long long>(program.version),
+                           static_cast<long long>(kOldestVersion),
+                           static_cast<long long>(kNewestVersion)))
           .with("record", "bytecode.pkl");
     }
     version_ = program.version;
@@ -66,7 +68,8 @@ class ProgramReader {
     function.has_schema = items.size() == 3;
     if (!function.has_schema) {
       if (version_ <= kLastWithoutSchema) return function;
-      return corrupt(format("the schema is missing, which version %lld has", static_cast<long long>(version_)));
+      return corrupt(format("the schema is missing, which version %lld has",
+                            static_cast<long long>(version_)));
     }
     Items parts[std::size(kSchemaKeys)];
     TENON_TRY(read_table(*items[2], kSchemaKeys, "the schema", parts));
@@ -105,23 +108,28 @@ class ProgramReader {
     function->instructions.reserve(items.size());
     for (size_t i = 0; i < items.size(); ++i) {
       const Value& item = *items[i];
-      const bool is_triple = item.is(ValueKind::kTuple) && item.items().size() == 3 && item.items()[0]->is(ValueKind::kStr) &&
-                             item.items()[1]->is(ValueKind::kInt) && item.items()[2]->is(ValueKind::kInt);
+      const bool is_triple = item.is(ValueKind::kTuple) && item.items().size() == 3 &&
+                             item.items()[0]->is(ValueKind::kStr) &&
+                             item.items()[1]->is(ValueKind::kInt) &&
+                             item.items()[2]->is(ValueKind::kInt);
       if (!is_triple) {
         return corrupt(format("instruction %zu is no tuple of a name and two integers", i));
       }
       const std::string& name = item.items()[0]->as_str();
       const std::optional<Opcode> opcode = find_opcode(name);
       if (!opcode) {
-        return corrupt(format("instruction %zu is '%.100s', and PyTorch has no such opcode", i, name.c_str()));
+        return corrupt(
+            format("instruction %zu is '%.100s', and PyTorch has no such opcode", i, name.c_str()));
       }
       const int64_t x = item.items()[1]->as_int();
       const int64_t n = item.items()[2]->as_int();
       if (x < std::numeric_limits<int32_t>::min() || x > std::numeric_limits<int32_t>::max()) {
-        return corrupt(format("instruction %zu, %s: X is %lld, which 32 bits do not hold", i, name.c_str(), static_cast<long long>(x)));
+        return corrupt(format("instruction %zu, %s: X is %lld, which 32 bits do not hold", i,
+                              name.c_str(), static_cast<long long>(x)));
       }
       if (n < 0 || n > kMaxN) {
-        return corrupt(format("instruction %zu, %s: N is %lld, and not from 0 to %lld", i, name.c_str(), static_cast<long long>(n),
+        return corrupt(format("instruction %zu, %s: N is %lld, and not from 0 to %lld", i,
+                              name.c_str(), static_cast<long long>(n),
                               static_cast<long long>(kMaxN)));
       }
       function->instructions.push_back({*opcode, static_cast<int32_t>(x), static_cast<int32_t>(n)});
@@ -144,12 +152,15 @@ class ProgramReader {
       if (use.name.empty()) return corrupt(format("operator %zu has an empty name", i));
       if (size == 3) {
         const Value& count = *item.items()[2];
-        const bool is_count = count.is(ValueKind::kInt) && count.as_int() >= kVariadicInRecord && count.as_int() <= kMaxN;
+        const bool is_count = count.is(ValueKind::kInt) && count.as_int() >= kVariadicInRecord &&
+                              count.as_int() <= kMaxN;
         if (!is_count) {
-          return corrupt(format("operator %zu, %s: %s is no number of arguments", i, use.name.substr(0, kMaxNamedBytes).c_str(),
+          return corrupt(format("operator %zu, %s: %s is no number of arguments", i,
+                                use.name.substr(0, kMaxNamedBytes).c_str(),
                                 name_of(count).c_str()));
         }
-        use.arguments = count.as_int() == kVariadicInRecord ? OperatorUse::kVariadic : static_cast<int32_t>(count.as_int());
+        use.arguments = count.as_int() == kVariadicInRecord ? OperatorUse::kVariadic
+                                                            : static_cast<int32_t>(count.as_int());
       }
       function->operators.push_back(std::move(use));
     }
@@ -175,19 +186,23 @@ class ProgramReader {
   }
 
   // A table is a tuple of pairs, whose keys are `keys` in that order.
-  Result<Items> rows_of(const Value& value, std::span<const std::string_view> keys, std::string_view what) {
+  Result<Items> rows_of(const Value& value, std::span<const std::string_view> keys,
+                        std::string_view what) {
     TENON_ASSIGN(const Items rows, tuple_of(value, what));
     if (rows.size() != keys.size()) {
-      return corrupt(format("%.*s has %zu rows, and not %zu", static_cast<int>(what.size()), what.data(), rows.size(), keys.size()));
+      return corrupt(format("%.*s has %zu rows, and not %zu", static_cast<int>(what.size()),
+                            what.data(), rows.size(), keys.size()));
     }
     for (size_t i = 0; i < rows.size(); ++i) {
       const Value& row = *rows[i];
       if (!row.is(ValueKind::kTuple) || row.items().size() != 2) {
-        return corrupt(format("row %zu of %.*s is no pair", i, static_cast<int>(what.size()), what.data()));
+        return corrupt(
+            format("row %zu of %.*s is no pair", i, static_cast<int>(what.size()), what.data()));
       }
       const Value& key = *row.items()[0];
       if (!key.is(ValueKind::kStr) || key.as_str() != keys[i]) {
-        return corrupt(format("row %zu of %.*s is %s, and not '%.*s'", i, static_cast<int>(what.size()), what.data(), name_of(key).c_str(),
+        return corrupt(format("row %zu of %.*s is %s, and not '%.*s'", i,
+                              static_cast<int>(what.size()), what.data(), name_of(key).c_str(),
                               static_cast<int>(keys[i].size()), keys[i].data()));
       }
     }
@@ -195,7 +210,8 @@ class ProgramReader {
   }
 
   // The values of a table whose values are tuples.
-  Status read_table(const Value& value, std::span<const std::string_view> keys, std::string_view what, std::span<Items> parts) {
+  Status read_table(const Value& value, std::span<const std::string_view> keys,
+                    std::string_view what, std::span<Items> parts) {
     TENON_ASSIGN(const Items rows, rows_of(value, keys, what));
     for (size_t i = 0; i < rows.size(); ++i) {
       TENON_ASSIGN(parts[i], tuple_of(*rows[i]->items()[1], keys[i]));
@@ -232,7 +248,8 @@ class ProgramReader {
 
   Status corrupt(const std::string& what) const { return fault(Code::kCorrupt, what); }
   Status fault(Code code, const std::string& what) const {
-    return Status(code, "bytecode.pkl: " + (where_.empty() ? what : where_ + ": " + what)).with("record", "bytecode.pkl");
+    return Status(code, "bytecode.pkl: " + (where_.empty() ? what : where_ + ": " + what))
+        .with("record", "bytecode.pkl");
   }
 
   uint64_t nbytes_left_;
@@ -242,6 +259,8 @@ class ProgramReader {
 
 }  // namespace
 
-Result<Program> read_program(const ValueRef& pickled, const ReadLimits& limits) { return ProgramReader(limits).run(*pickled); }
+Result<Program> read_program(const ValueRef& pickled, const ReadLimits& limits) {
+  return ProgramReader(limits).run(*pickled);
+}
 
 }  // namespace tenon::bytecode

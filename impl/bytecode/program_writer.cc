@@ -20,8 +20,10 @@ class ProgramWriter {
 
   Result<ValueRef> run() {
     if (program_.version < kOldestVersion || program_.version > kNewestVersion) {
-      return invalid(format("bytecode has no version %lld: give one from %lld to %lld", static_cast<long long>(program_.version),
-                            static_cast<long long>(kOldestVersion), static_cast<long long>(kNewestVersion)));
+      return invalid(format("bytecode has no version %lld: give one from %lld to %lld",
+                            static_cast<long long>(program_.version),
+                            static_cast<long long>(kOldestVersion),
+                            static_cast<long long>(kNewestVersion)));
     }
     if (program_.functions.empty()) return invalid("bytecode without a function is not written");
     std::vector<ValueRef> items;
@@ -61,7 +63,9 @@ class ProgramWriter {
       if (instruction.n < 0 || instruction.n > kMaxN) {
         return fault(function, "has an instruction whose N is not from 0 to 65535");
       }
-      instructions.push_back(Value::tuple({opcode_text(instruction.opcode), Value::of_int(instruction.x), Value::of_int(instruction.n)}));
+      instructions.push_back(
+          Value::tuple({opcode_text(instruction.opcode), Value::of_int(instruction.x),
+                        Value::of_int(instruction.n)}));
     }
     std::vector<ValueRef> operators;
     operators.reserve(function.operators.size());
@@ -71,11 +75,13 @@ class ProgramWriter {
         return fault(function, "uses an operator with less than no arguments");
       }
       if (use.arguments != OperatorUse::kAllArguments) {
-        item.push_back(Value::of_int(use.arguments == OperatorUse::kVariadic ? kVariadicInRecord : use.arguments));
+        item.push_back(Value::of_int(use.arguments == OperatorUse::kVariadic ? kVariadicInRecord
+                                                                             : use.arguments));
       }
       operators.push_back(Value::tuple(std::move(item)));
     }
-    if (std::any_of(function.constants.begin(), function.constants.end(), [](const ValueRef& constant) { return !constant; })) {
+    if (std::any_of(function.constants.begin(), function.constants.end(),
+                    [](const ValueRef& constant) { return !constant; })) {
       return fault(function, "has a constant without a value");
     }
     std::vector<ValueRef> types;
@@ -91,8 +97,8 @@ class ProgramWriter {
   }
 
   Result<ValueRef> schema_value(const Function& function) {
-    return Value::tuple(
-        {entry(kSchemaKeys[0], arguments_value(function.arguments)), entry(kSchemaKeys[1], arguments_value(function.returns))});
+    return Value::tuple({entry(kSchemaKeys[0], arguments_value(function.arguments)),
+                         entry(kSchemaKeys[1], arguments_value(function.returns))});
   }
 
   ValueRef arguments_value(const std::vector<Argument>& arguments) {
@@ -110,7 +116,9 @@ class ProgramWriter {
 
   // A row of a table. Every row is a tuple of its own, because the pickler writes a shared tuple
   // once.
-  static ValueRef entry(std::string_view key, ValueRef value) { return Value::tuple({Value::of_str(std::string(key)), std::move(value)}); }
+  static ValueRef entry(std::string_view key, ValueRef value) {
+    return Value::tuple({Value::of_str(std::string(key)), std::move(value)});
+  }
 
   const ValueRef& opcode_text(Opcode opcode) {
     ValueRef& text = opcode_texts_[static_cast<uint8_t>(opcode)];

@@ -15,7 +15,8 @@ inline constexpr int64_t kMaxN = 65535;  // of an instruction
 inline constexpr int64_t kVariadicInRecord = -1;
 
 // The keys of each table, in their order.
-inline constexpr std::string_view kCodeKeys[] = {"instructions", "operators", "constants", "types", "register_size"};
+inline constexpr std::string_view kCodeKeys[] = {"instructions", "operators", "constants", "types",
+                                                 "register_size"};
 inline constexpr std::string_view kSchemaKeys[] = {"arguments", "returns"};
 inline constexpr std::string_view kArgumentKeys[] = {"name", "type", "default_value"};
 

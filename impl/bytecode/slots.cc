@@ -55,8 +55,9 @@ class SoleWriters {
   }
 
   bool has(int64_t number) const {
-    const auto behind = std::upper_bound(changes_.begin(), changes_.end(), number,
-                                         [](int64_t wanted, const Change& change) { return wanted < change.first; });
+    const auto behind = std::upper_bound(
+        changes_.begin(), changes_.end(), number,
+        [](int64_t wanted, const Change& change) { return wanted < change.first; });
     return behind != changes_.begin() && std::prev(behind)->writers == 1;
   }
 
@@ -94,7 +95,9 @@ class ClassStack {
     return known;
   }
 
-  void drop(int64_t count) { top_.resize(top_.size() - std::min(top_.size(), static_cast<size_t>(count))); }
+  void drop(int64_t count) {
+    top_.resize(top_.size() - std::min(top_.size(), static_cast<size_t>(count)));
+  }
 
  private:
   static constexpr size_t kMaxKnown = 256;
@@ -133,7 +136,8 @@ class SlotChecker {
     size_t inputs = function_.arguments.size();
     const Instruction& first = function_.instructions.front();
     // Without a schema the first instruction says how many inputs there are.
-    if (!function_.has_schema) inputs = first.opcode == Opcode::kStoreN ? static_cast<size_t>(first.n) : 1;
+    if (!function_.has_schema)
+      inputs = first.opcode == Opcode::kStoreN ? static_cast<size_t>(first.n) : 1;
     if (inputs == 0) return;
     stack_.push(slots_.self_of(function_));
     for (size_t i = 1; i < inputs; ++i) stack_.push(nullptr);
@@ -162,26 +166,33 @@ class SlotChecker {
   Status get_attribute(size_t i) {
     const KnownClass* const known = stack_.pop();
     TENON_TRY(check_slot(i, known));
-    stack_.push(known == nullptr ? nullptr : known->inner_at(static_cast<size_t>(function_.instructions[i].x)));
+    stack_.push(known == nullptr
+                    ? nullptr
+                    : known->inner_at(static_cast<size_t>(function_.instructions[i].x)));
     return Status::ok();
   }
 
   Status check_slot(size_t i, const KnownClass* known) const {
     const auto slot = static_cast<size_t>(function_.instructions[i].x);
     if (known == nullptr && slot >= slots_.largest()) {
-      return instruction_fault(Code::kCorrupt, function_, i,
-                               format("there is no attribute %zu, for no object of the module has more than %zu", slot, slots_.largest()));
+      return instruction_fault(
+          Code::kCorrupt, function_, i,
+          format("there is no attribute %zu, for no object of the module has more than %zu", slot,
+                 slots_.largest()));
     }
     if (known == nullptr || slot < known->count) return Status::ok();
     return instruction_fault(
         Code::kCorrupt, function_, i,
-        format("there is no attribute %zu, for an object of the class %.300s has %zu", slot, known->name.c_str(), known->count));
+        format("there is no attribute %zu, for an object of the class %.300s has %zu", slot,
+               known->name.c_str(), known->count));
   }
 
   StackEffect effect_of_operator(size_t i) {
     const auto number = static_cast<size_t>(function_.instructions[i].x);
     const auto [found, is_new] = arities_.try_emplace(number);
-    if (is_new && find_arity_) found->second = find_arity_(function_.operators[number].name, function_.operators[number].overload);
+    if (is_new && find_arity_)
+      found->second =
+          find_arity_(function_.operators[number].name, function_.operators[number].overload);
     return operator_effect(function_, i, found->second);
   }
 
@@ -218,7 +229,8 @@ class SlotChecker {
 
 }  // namespace
 
-Result<ModuleSlots> ModuleSlots::create(const Program& program, const ValueRef& module, const value::ClassTable* classes) {
+Result<ModuleSlots> ModuleSlots::create(const Program& program, const ValueRef& module,
+                                        const value::ClassTable* classes) {
   ModuleSlots slots;
   if (module->is(ValueKind::kObject)) slots.root_ = module->class_name();
   std::vector<ValueRef> objects;
@@ -233,7 +245,9 @@ Result<ModuleSlots> ModuleSlots::create(const Program& program, const ValueRef& 
   // An object that a method may get from its caller.
   for (const Function& function : program.functions) {
     for (const Argument& argument : function.arguments) {
-      const ClassDecl* const decl = argument.type.starts_with("__torch__.") ? find_object_class(classes, argument.type) : nullptr;
+      const ClassDecl* const decl = argument.type.starts_with("__torch__.")
+                                        ? find_object_class(classes, argument.type)
+                                        : nullptr;
       if (decl != nullptr) slots.largest_ = std::max(slots.largest_, decl->fields.size());
     }
   }
@@ -264,7 +278,9 @@ void ModuleSlots::note_inner(const Value& object, const std::vector<bool>& is_se
   known.inner.resize(is_first ? count : std::min(count, known.inner.size()), nullptr);
   for (size_t slot = 0; slot < known.inner.size(); ++slot) {
     const Value& value = *object.attributes().all()[slot].value;
-    const auto there = value.is(ValueKind::kObject) && !is_set[slot] ? classes_.find(value.class_name()) : classes_.end();
+    const auto there = value.is(ValueKind::kObject) && !is_set[slot]
+                           ? classes_.find(value.class_name())
+                           : classes_.end();
     const KnownClass* const inner = there == classes_.end() ? nullptr : &there->second;
     if (is_first) known.inner[slot] = inner;
     if (known.inner[slot] != inner) known.inner[slot] = nullptr;
@@ -273,8 +289,11 @@ void ModuleSlots::note_inner(const Value& object, const std::vector<bool>& is_se
 
 const KnownClass* ModuleSlots::self_of(const Function& function) const {
   const size_t dot = function.name.rfind('.');
-  const std::string_view name = dot == std::string::npos ? std::string_view() : std::string_view(function.name).substr(0, dot);
-  const std::string_view method = std::string_view(function.name).substr(dot == std::string::npos ? 0 : dot + 1);
+  const std::string_view name = dot == std::string::npos
+                                    ? std::string_view()
+                                    : std::string_view(function.name).substr(0, dot);
+  const std::string_view method =
+      std::string_view(function.name).substr(dot == std::string::npos ? 0 : dot + 1);
   if (const auto found = classes_.find(name); found != classes_.end()) return &found->second;
   // The lite interpreter finds a method of the root by its last name. It finds the methods of a
   // state by the whole name.
@@ -283,7 +302,8 @@ const KnownClass* ModuleSlots::self_of(const Function& function) const {
   return root == classes_.end() ? nullptr : &root->second;
 }
 
-Status check_slots(const Function& function, const ModuleSlots& slots, const FindArity& find_arity) {
+Status check_slots(const Function& function, const ModuleSlots& slots,
+                   const FindArity& find_arity) {
   return SlotChecker(function, slots, find_arity).run();
 }
 

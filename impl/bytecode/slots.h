@@ -1,6 +1,7 @@
-// ModuleSlots: how many attributes the objects of a module have. An instruction GET_ATTR or SET_ATTR
-// names an attribute by its place, its slot, and the lite interpreter reads foreign memory where an
-// object has no such slot. The verifier checks the slots of a program against the module's objects.
+// ModuleSlots: how many attributes the objects of a module have. An instruction GET_ATTR or
+// SET_ATTR names an attribute by its place, its slot, and the lite interpreter reads foreign memory
+// where an object has no such slot. The verifier checks the slots of a program against the module's
+// objects.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,14 @@ class ModuleSlots {
     std::vector<const Class*> inner;
     bool has_inner = false;  // whether `inner` was filled
 
-    const Class* inner_at(size_t slot) const noexcept { return slot < inner.size() ? inner[slot] : nullptr; }
+    const Class* inner_at(size_t slot) const noexcept {
+      return slot < inner.size() ? inner[slot] : nullptr;
+    }
   };
 
   // `module` is the object whose methods the program has. `classes` may be null.
-  static Result<ModuleSlots> create(const Program& program, const value::ValueRef& module, const value::ClassTable* classes);
+  static Result<ModuleSlots> create(const Program& program, const value::ValueRef& module,
+                                    const value::ClassTable* classes);
 
   // The class of the object whose method it is. Null: it is not known.
   const Class* self_of(const Function& function) const;
@@ -47,10 +51,10 @@ class ModuleSlots {
   size_t largest_ = 0;
 };
 
-// Checks the slots of a function that is otherwise good: each register is written before it is read.
-// CORRUPT, with the place of the instruction, for a slot that the object does not have. The class of
-// an object is known if it is `self`, or was read from an attribute of such an object that no
-// instruction of the program sets. Every other object has as many attributes as any has.
+// Checks the slots of a function that is otherwise good: each register is written before it is
+// read. CORRUPT, with the place of the instruction, for a slot that the object does not have. The
+// class of an object is known if it is `self`, or was read from an attribute of such an object that
+// no instruction of the program sets. Every other object has as many attributes as any has.
 Status check_slots(const Function& function, const ModuleSlots& slots, const FindArity& find_arity);
 
 }  // namespace tenon::bytecode

@@ -12,8 +12,9 @@ namespace {
 
 // The tokens of one character that PyTorch's parser knows. All else but a space belongs to a word.
 constexpr std::string_view kSpecialCharacters = "+-*/%@()[]:,={}><.?!&^|~";
-constexpr std::string_view kSimpleTypes[] = {"Tensor", "int",    "float", "bool", "complex",  "str",  "Device", "Generator",
-                                             "Stream", "number", "None",  "Any",  "NoneType", "list", "tuple",  "Capsule"};
+constexpr std::string_view kSimpleTypes[] = {
+    "Tensor", "int",    "float", "bool", "complex",  "str",  "Device", "Generator",
+    "Stream", "number", "None",  "Any",  "NoneType", "list", "tuple",  "Capsule"};
 // TorchScript has these, and PyTorch's lite interpreter does not.
 constexpr std::string_view kUnreadTypes[] = {"Union", "Future", "RRef", "Await"};
 constexpr std::string_view kRootName = "__torch__";
@@ -37,12 +38,14 @@ class TypeTextParser {
  private:
   Result<TypeShape> parse(size_t depth) {
     if (depth > kMaxTypeTextDepth) {
-      return Status(Code::kResourceExhausted, format("it is nested deeper than %zu levels", kMaxTypeTextDepth));
+      return Status(Code::kResourceExhausted,
+                    format("it is nested deeper than %zu levels", kMaxTypeTextDepth));
     }
     if (token_ == kRootName) return parse_class(depth);
     const std::string_view word = token_;
     if (is_one_of(word, kUnreadTypes)) {
-      return Status(Code::kUnsupported, format("the lite interpreter does not read the type %s", std::string(word).c_str()));
+      return Status(Code::kUnsupported, format("the lite interpreter does not read the type %s",
+                                               std::string(word).c_str()));
     }
     if (is_one_of(word, kSimpleTypes)) {
       advance();
@@ -65,7 +68,9 @@ class TypeTextParser {
   Result<TypeShape> parse_tuple(size_t depth) {
     advance();
     TENON_TRY(expect("["));
-    if (token_ == "(") return Status(Code::kUnsupported, "the lite interpreter does not read the empty tuple Tuple[()]");
+    if (token_ == "(")
+      return Status(Code::kUnsupported,
+                    "the lite interpreter does not read the empty tuple Tuple[()]");
     TypeShape shape{TypeForm::kTuple, 0};
     while (token_ != "]") {
       if (shape.parts > 0) TENON_TRY(expect(","));
@@ -87,7 +92,8 @@ class TypeTextParser {
     }
     if (name == kRootName) return unexpected("'.'");
     if (name.starts_with(kCustomClasses)) {
-      if (std::count(name.begin(), name.end(), '.') != kDotsOfCustomClass) return unexpected("a class of __torch__.torch.classes");
+      if (std::count(name.begin(), name.end(), '.') != kDotsOfCustomClass)
+        return unexpected("a class of __torch__.torch.classes");
       return TypeShape{TypeForm::kCustomClass, 0};
     }
     if (token_ != "[") return TypeShape{TypeForm::kName, 0};
@@ -120,7 +126,8 @@ class TypeTextParser {
     begin_ = std::min(text_.find_first_not_of(' ', end_), text_.size());
     end_ = begin_;
     if (begin_ < text_.size()) {
-      const size_t special = std::min(text_.find_first_of(kSpecialCharacters, begin_), text_.size());
+      const size_t special =
+          std::min(text_.find_first_of(kSpecialCharacters, begin_), text_.size());
       end_ = special == begin_ ? begin_ + 1 : std::min(special, text_.find(' ', begin_));
     }
     token_ = text_.substr(begin_, end_ - begin_);
@@ -140,8 +147,10 @@ class TypeTextParser {
 
   Status unexpected(const std::string& wanted) const {
     constexpr size_t kMaxShown = 60;
-    const std::string there = token_.empty() ? "its end" : "'" + std::string(token_.substr(0, kMaxShown)) + "'";
-    return Status(Code::kCorrupt, format("byte %zu is %s, and not %s", begin_, there.c_str(), wanted.c_str()));
+    const std::string there =
+        token_.empty() ? "its end" : "'" + std::string(token_.substr(0, kMaxShown)) + "'";
+    return Status(Code::kCorrupt,
+                  format("byte %zu is %s, and not %s", begin_, there.c_str(), wanted.c_str()));
   }
 
   std::string_view text_;

@@ -1,5 +1,5 @@
-// Reads the texts of a function's table of types. PyTorch's loader parses each of them when it loads
-// a function, and it reads foreign memory for a Union or a text that is nested too deep. The
+// Reads the texts of a function's table of types. PyTorch's loader parses each of them when it
+// loads a function, and it reads foreign memory for a Union or a text that is nested too deep. The
 // verifier calls this parser.
 //
 // The grammar is in docs/format/bytecode.md.

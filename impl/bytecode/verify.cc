@@ -36,7 +36,8 @@ class FunctionVerifier {
     const size_t count = function_.instructions.size();
     if (count == 0) return fault(Code::kCorrupt, "it has no instruction");
     if (function_.has_schema && function_.returns.size() != 1) {
-      return fault(Code::kCorrupt, format("it returns %zu values, and a function returns one", function_.returns.size()));
+      return fault(Code::kCorrupt, format("it returns %zu values, and a function returns one",
+                                          function_.returns.size()));
     }
     TENON_TRY(check_names(function_));
     TENON_ASSIGN(const std::vector<TypeShape> types, parse_types(function_));
@@ -52,7 +53,8 @@ class FunctionVerifier {
       if (is_reachable_) TENON_TRY(step(i));
     }
     if (!is_reachable_) return Status::ok();
-    return instruction_fault(Code::kCorrupt, function_, count - 1, "the function ends here without RET");
+    return instruction_fault(Code::kCorrupt, function_, count - 1,
+                             "the function ends here without RET");
   }
 
  private:
@@ -63,7 +65,9 @@ class FunctionVerifier {
     PathState entry;
   };
 
-  size_t words() const noexcept { return static_cast<size_t>((function_.register_count + kWordBits - 1) / kWordBits); }
+  size_t words() const noexcept {
+    return static_cast<size_t>((function_.register_count + kWordBits - 1) / kWordBits);
+  }
 
   Status begin() {
     const auto limit = static_cast<int64_t>(options_.max_words);
@@ -73,7 +77,8 @@ class FunctionVerifier {
     }
     arities_.resize(function_.operators.size());
     for (size_t i = 0; options_.find_arity && i < arities_.size(); ++i) {
-      arities_[i] = options_.find_arity(function_.operators[i].name, function_.operators[i].overload);
+      arities_[i] =
+          options_.find_arity(function_.operators[i].name, function_.operators[i].overload);
     }
     TENON_TRY(hold_words());
     state_.written.assign(words(), 0);
@@ -107,7 +112,8 @@ class FunctionVerifier {
         if (!has_register(x)) {
           return instruction_fault(
               Code::kCorrupt, function_, i,
-              format("register %lld is read, and has no value on every path that leads here", static_cast<long long>(x)));
+              format("register %lld is read, and has no value on every path that leads here",
+                     static_cast<long long>(x)));
         }
         if (instruction.opcode == Opcode::kMove) set_register(x, false);
         break;
@@ -140,7 +146,8 @@ class FunctionVerifier {
     if (!state_.is_exact || state_.depth == 1) return Status::ok();
     return instruction_fault(
         Code::kCorrupt, function_, i,
-        format("the stack has %lld values at the end, and a function returns one", static_cast<long long>(state_.depth)));
+        format("the stack has %lld values at the end, and a function returns one",
+               static_cast<long long>(state_.depth)));
   }
 
   Status begin_loop(size_t i) {
@@ -148,8 +155,9 @@ class FunctionVerifier {
     TENON_TRY(need(i, needed));
     const size_t exit = target_of(i);
     if (!loops_.empty() && exit > loops_.back().exit) {
-      return instruction_fault(Code::kCorrupt, function_, i,
-                               format("it leaves the loop of instruction %zu, in which it stands", loops_.back().index));
+      return instruction_fault(
+          Code::kCorrupt, function_, i,
+          format("it leaves the loop of instruction %zu, in which it stands", loops_.back().index));
     }
     TENON_TRY(hold_words());
     loops_.push_back({i, exit, state_});
@@ -169,10 +177,12 @@ class FunctionVerifier {
     if (target > i) return wait_at(i, target, std::move(state_));
     // The open loops are ordered by their first instructions.
     const auto loop =
-        std::lower_bound(loops_.begin(), loops_.end(), target, [](const OpenLoop& open, size_t wanted) { return open.index < wanted; });
+        std::lower_bound(loops_.begin(), loops_.end(), target,
+                         [](const OpenLoop& open, size_t wanted) { return open.index < wanted; });
     if (loop == loops_.end() || loop->index != target) {
-      return instruction_fault(Code::kCorrupt, function_, i,
-                               format("it jumps back to the loop of instruction %zu from outside of it", target));
+      return instruction_fault(
+          Code::kCorrupt, function_, i,
+          format("it jumps back to the loop of instruction %zu from outside of it", target));
     }
     TENON_TRY(take_steps(words()));
     if (state_.is_exact && loop->entry.is_exact && state_.depth != loop->entry.depth) {
@@ -181,9 +191,10 @@ class FunctionVerifier {
     for (size_t word = 0; word < words(); ++word) {
       const uint64_t lost = loop->entry.written[word] & ~state_.written[word];
       if (lost == 0) continue;
-      return instruction_fault(Code::kCorrupt, function_, i,
-                               format("register %lld has no value any more when the loop of instruction %zu goes round",
-                                      static_cast<long long>(word) * kWordBits + __builtin_ctzll(lost) + 1, target));
+      return instruction_fault(
+          Code::kCorrupt, function_, i,
+          format("register %lld has no value any more when the loop of instruction %zu goes round",
+                 static_cast<long long>(word) * kWordBits + __builtin_ctzll(lost) + 1, target));
     }
     return Status::ok();
   }
@@ -216,16 +227,18 @@ class FunctionVerifier {
   }
 
   Status depth_fault(size_t from, size_t target, int64_t one, int64_t other) const {
-    return instruction_fault(Code::kCorrupt, function_, from,
-                             format("the paths to instruction %zu leave %lld values on the stack, and %lld", target,
-                                    static_cast<long long>(one), static_cast<long long>(other)));
+    return instruction_fault(
+        Code::kCorrupt, function_, from,
+        format("the paths to instruction %zu leave %lld values on the stack, and %lld", target,
+               static_cast<long long>(one), static_cast<long long>(other)));
   }
 
   Status need(size_t i, int64_t count) const {
     if (!state_.is_exact || state_.depth >= count) return Status::ok();
     return instruction_fault(
         Code::kCorrupt, function_, i,
-        format("it takes %lld values from a stack of %lld", static_cast<long long>(count), static_cast<long long>(state_.depth)));
+        format("it takes %lld values from a stack of %lld", static_cast<long long>(count),
+               static_cast<long long>(state_.depth)));
   }
 
   Status pop(size_t i, int64_t count) {
@@ -234,7 +247,9 @@ class FunctionVerifier {
     return Status::ok();
   }
 
-  size_t target_of(size_t i) const noexcept { return static_cast<size_t>(static_cast<int64_t>(i) + function_.instructions[i].x); }
+  size_t target_of(size_t i) const noexcept {
+    return static_cast<size_t>(static_cast<int64_t>(i) + function_.instructions[i].x);
+  }
 
   bool has_register(int64_t number) const noexcept {
     const auto bit = static_cast<uint64_t>(number - 1);
@@ -256,7 +271,9 @@ class FunctionVerifier {
     for (uint64_t bit = first; bit < end;) {
       const uint64_t word = bit / kWordBits;
       const uint64_t next = std::min<uint64_t>(end, (word + 1) * kWordBits);
-      const uint64_t mask = next - bit == kWordBits ? ~uint64_t{0} : ((uint64_t{1} << (next - bit)) - 1) << (bit % kWordBits);
+      const uint64_t mask = next - bit == kWordBits
+                                ? ~uint64_t{0}
+                                : ((uint64_t{1} << (next - bit)) - 1) << (bit % kWordBits);
       state_.written[word] |= mask;
       bit = next;
     }
@@ -267,20 +284,24 @@ class FunctionVerifier {
   Status hold_words() {
     words_held_ += words();
     if (words_held_ > options_.max_words) {
-      return fault(Code::kResourceExhausted, "its registers and jumps take more memory than the limit allows");
+      return fault(Code::kResourceExhausted,
+                   "its registers and jumps take more memory than the limit allows");
     }
     return take_steps(words());
   }
 
   Status take_steps(uint64_t count) {
     if (count > steps_left_) {
-      return fault(Code::kResourceExhausted, "its registers and jumps take more steps to verify than the limit allows");
+      return fault(Code::kResourceExhausted,
+                   "its registers and jumps take more steps to verify than the limit allows");
     }
     steps_left_ -= count;
     return Status::ok();
   }
 
-  Status fault(Code code, const std::string& what) const { return function_fault(code, function_, what); }
+  Status fault(Code code, const std::string& what) const {
+    return function_fault(code, function_, what);
+  }
 
   const Function& function_;
   const VerifyOptions& options_;
@@ -295,7 +316,9 @@ class FunctionVerifier {
 
 }  // namespace
 
-Status verify(const Function& function, const VerifyOptions& options) { return FunctionVerifier(function, options).run(); }
+Status verify(const Function& function, const VerifyOptions& options) {
+  return FunctionVerifier(function, options).run();
+}
 
 Status verify(const Program& program, const VerifyOptions& options) {
   // Functions call the same operators again and again, and the caller's search takes long.
@@ -310,8 +333,10 @@ Status verify(const Program& program, const VerifyOptions& options) {
   }
   for (const Function& function : program.functions) TENON_TRY(verify(function, sharing));
   if (!options.module) return Status::ok();
-  TENON_ASSIGN(const ModuleSlots slots, ModuleSlots::create(program, options.module, options.classes));
-  for (const Function& function : program.functions) TENON_TRY(check_slots(function, slots, sharing.find_arity));
+  TENON_ASSIGN(const ModuleSlots slots,
+               ModuleSlots::create(program, options.module, options.classes));
+  for (const Function& function : program.functions)
+    TENON_TRY(check_slots(function, slots, sharing.find_arity));
   return Status::ok();
 }
 

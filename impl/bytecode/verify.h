@@ -1,6 +1,6 @@
-// Checks that a function of bytecode can be run. PyTorch's lite interpreter trusts registers, jumps,
-// types, slots of attributes and the depth of the stack, and reads foreign memory where they are
-// wrong. The importer verifies the bytecode of an archive, and the compiler its own.
+// Checks that a function of bytecode can be run. PyTorch's lite interpreter trusts registers,
+// jumps, types, slots of attributes and the depth of the stack, and reads foreign memory where they
+// are wrong. The importer verifies the bytecode of an archive, and the compiler its own.
 //
 // Every instruction is looked at a fixed number of times, so time is linear in the instructions.
 // Memory is bounded by the limit. The rules are in docs/format/bytecode.md.
@@ -28,7 +28,8 @@ struct OperatorArity {
 
 // Nothing: there is no such operator in the caller's table. Another PyTorch, or a program with
 // operators of its own, may have it.
-using FindArity = std::function<std::optional<OperatorArity>(const std::string& name, const std::string& overload)>;
+using FindArity = std::function<std::optional<OperatorArity>(const std::string& name,
+                                                             const std::string& overload)>;
 
 struct VerifyOptions {
   // Null: no operator is known. A known operator whose outputs differ from call to call has as many

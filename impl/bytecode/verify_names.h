@@ -8,8 +8,8 @@
 namespace tenon::bytecode {
 
 // CORRUPT: the function's name has an empty part, an operator's name is not two names around "::",
-// or a type of the schema is no type. UNSUPPORTED: PyTorch's loader does not read such a type, or it
-// dies of it. A Union that is the whole type of a result is taken: PyTorch does not look at it.
+// or a type of the schema is no type. UNSUPPORTED: PyTorch's loader does not read such a type, or
+// it dies of it. A Union that is the whole type of a result is taken: PyTorch does not look at it.
 Status check_names(const Function& function);
 
 }  // namespace tenon::bytecode

@@ -11,7 +11,11 @@ namespace {
 class OperandChecks {
  public:
   OperandChecks(const Function& function, std::span<const TypeShape> types, size_t index)
-      : function_(function), types_(types), x_(function.instructions[index].x), n_(function.instructions[index].n), index_(index) {}
+      : function_(function),
+        types_(types),
+        x_(function.instructions[index].x),
+        n_(function.instructions[index].n),
+        index_(index) {}
 
   std::string operand_in(size_t count, const char* what) const {
     if (x_ >= 0 && static_cast<size_t>(x_) < count) return {};
@@ -24,43 +28,52 @@ class OperandChecks {
     if (!wrong.empty()) return wrong;
     const auto number = static_cast<size_t>(x_);
     if (std::find(forms.begin(), forms.end(), types_[number].form) != forms.end()) return {};
-    return format("type %zu is '%.100s', and not %s", number, function_.types[number].c_str(), wanted);
+    return format("type %zu is '%.100s', and not %s", number, function_.types[number].c_str(),
+                  wanted);
   }
 
   // PyTorch writes the name alone where it does not know the definition.
   std::string named_tuple() const {
-    std::string wrong = type({TypeForm::kNamedTuple, TypeForm::kTuple, TypeForm::kName}, "a NamedTuple");
+    std::string wrong =
+        type({TypeForm::kNamedTuple, TypeForm::kTuple, TypeForm::kName}, "a NamedTuple");
     if (!wrong.empty()) return wrong;
     const TypeShape& shape = types_[static_cast<size_t>(x_)];
     if (shape.form == TypeForm::kName || shape.parts == static_cast<size_t>(n_)) return {};
-    return format("it makes a NamedTuple of %lld values, and type %lld has %zu", as_lld(n_), as_lld(x_), shape.parts);
+    return format("it makes a NamedTuple of %lld values, and type %lld has %zu", as_lld(n_),
+                  as_lld(x_), shape.parts);
   }
 
   std::string types(int64_t count) const {
     const auto size = static_cast<int64_t>(function_.types.size());
     if (x_ >= 0 && count >= 1 && x_ + count <= size) return {};
-    return format("it names %lld types from number %lld on, and the function has %lld", as_lld(count), as_lld(x_), as_lld(size));
+    return format("it names %lld types from number %lld on, and the function has %lld",
+                  as_lld(count), as_lld(x_), as_lld(size));
   }
 
   std::string registers(int64_t count) const {
     if (x_ >= 1 && count <= function_.register_count - x_ + 1) return {};
-    return format("it names %lld registers from number %lld on, and the function has %lld", as_lld(count), as_lld(x_),
-                  as_lld(function_.register_count));
+    return format("it names %lld registers from number %lld on, and the function has %lld",
+                  as_lld(count), as_lld(x_), as_lld(function_.register_count));
   }
 
   std::string jump(bool may_go_back) const {
     const auto count = static_cast<int64_t>(function_.instructions.size());
     const int64_t target = static_cast<int64_t>(index_) + x_;
     if (target < 0 || target >= count) {
-      return format("it jumps to instruction %lld, and the function has %lld", as_lld(target), as_lld(count));
+      return format("it jumps to instruction %lld, and the function has %lld", as_lld(target),
+                    as_lld(count));
     }
     if (x_ > 0) return {};
-    const bool is_loop = may_go_back && function_.instructions[static_cast<size_t>(target)].opcode == Opcode::kLoop;
+    const bool is_loop =
+        may_go_back && function_.instructions[static_cast<size_t>(target)].opcode == Opcode::kLoop;
     if (is_loop) return {};
-    return format("it jumps back to instruction %lld, and only a JMP to a LOOP goes back", as_lld(target));
+    return format("it jumps back to instruction %lld, and only a JMP to a LOOP goes back",
+                  as_lld(target));
   }
 
-  std::string not_negative() const { return x_ >= 0 ? std::string() : format("its X is %lld, and not 0 or more", as_lld(x_)); }
+  std::string not_negative() const {
+    return x_ >= 0 ? std::string() : format("its X is %lld, and not 0 or more", as_lld(x_));
+  }
 
   std::string loop() const {
     if (n_ < 2) return format("its N is %lld, and a loop has 2 or more", as_lld(n_));
@@ -86,7 +99,8 @@ class OperandChecks {
   size_t index_;
 };
 
-std::string find_operand_fault(const Function& function, std::span<const TypeShape> types, size_t index) {
+std::string find_operand_fault(const Function& function, std::span<const TypeShape> types,
+                               size_t index) {
   const Instruction& instruction = function.instructions[index];
   const OperandChecks check(function, types, index);
   switch (instruction.opcode) {
@@ -104,7 +118,8 @@ std::string find_operand_fault(const Function& function, std::span<const TypeSha
     case Opcode::kInterfaceCall: return check.method();
     case Opcode::kNamedTupleConstruct: return check.named_tuple();
     case Opcode::kListConstruct: return check.type({TypeForm::kList}, "a List");
-    case Opcode::kCreateObject: return check.type({TypeForm::kCustomClass, TypeForm::kName}, "a class");
+    case Opcode::kCreateObject:
+      return check.type({TypeForm::kCustomClass, TypeForm::kName}, "a class");
     case Opcode::kDictConstruct:
       if (instruction.n % 2 != 0) return "its N is odd, and a dict is made of keys and values";
       return check.type({TypeForm::kDict}, "a Dict");
@@ -114,7 +129,8 @@ std::string find_operand_fault(const Function& function, std::span<const TypeSha
     case Opcode::kListUnpack:
     case Opcode::kTupleConstruct:
     case Opcode::kTupleSlice: return check.not_negative();
-    case Opcode::kFormat: return instruction.x >= 1 ? std::string() : "its X counts the format too, and is less than 1";
+    case Opcode::kFormat:
+      return instruction.x >= 1 ? std::string() : "its X counts the format too, and is less than 1";
     case Opcode::kCall:
       // The loader alone adds the functions that a CALL names: upgraders of operators.
       return "a record has no functions for it to call";
@@ -165,9 +181,11 @@ StackEffect stack_effect(const Instruction& instruction) noexcept {
   }
 }
 
-StackEffect operator_effect(const Function& function, size_t index, const std::optional<OperatorArity>& arity) noexcept {
+StackEffect operator_effect(const Function& function, size_t index,
+                            const std::optional<OperatorArity>& arity) noexcept {
   const Instruction& instruction = function.instructions[index];
-  StackEffect effect{function.operators[static_cast<size_t>(instruction.x)].arguments, OperatorArity::kAny};
+  StackEffect effect{function.operators[static_cast<size_t>(instruction.x)].arguments,
+                     OperatorArity::kAny};
   if (instruction.opcode == Opcode::kOpN) {
     effect.pops = instruction.n;
   } else if (effect.pops < 0) {
@@ -189,8 +207,9 @@ Result<std::vector<TypeShape>> parse_types(const Function& function) {
     const std::string& text = function.types[i];
     Result<TypeShape> shape = parse_type_text(text);
     if (!shape.is_ok()) {
-      return function_fault(shape.status().code(), function,
-                            format("type %zu, '%.100s': %s", i, text.c_str(), shape.status().message().c_str()));
+      return function_fault(
+          shape.status().code(), function,
+          format("type %zu, '%.100s': %s", i, text.c_str(), shape.status().message().c_str()));
     }
     types.push_back(shape.value());
   }
@@ -200,7 +219,8 @@ Result<std::vector<TypeShape>> parse_types(const Function& function) {
 Status check_operands(const Function& function, std::span<const TypeShape> types, size_t index) {
   const Instruction& instruction = function.instructions[index];
   if (!runs_in_lite(instruction.opcode)) {
-    return instruction_fault(Code::kUnsupported, function, index, "the lite interpreter does not run this opcode");
+    return instruction_fault(Code::kUnsupported, function, index,
+                             "the lite interpreter does not run this opcode");
   }
   const std::string wrong = find_operand_fault(function, types, index);
   if (wrong.empty()) return Status::ok();
@@ -208,14 +228,18 @@ Status check_operands(const Function& function, std::span<const TypeShape> types
 }
 
 Status function_fault(Code code, const Function& function, const std::string& what) {
-  return Status(code, format("bytecode.pkl: function %.300s: %s", function.name.c_str(), what.c_str())).with("record", "bytecode.pkl");
+  return Status(code,
+                format("bytecode.pkl: function %.300s: %s", function.name.c_str(), what.c_str()))
+      .with("record", "bytecode.pkl");
 }
 
-Status instruction_fault(Code code, const Function& function, size_t index, const std::string& what) {
+Status instruction_fault(Code code, const Function& function, size_t index,
+                         const std::string& what) {
   const Instruction& instruction = function.instructions[index];
   const std::string_view opcode = opcode_name(instruction.opcode);
-  return Status(code, format("bytecode.pkl: function %.300s, instruction %zu (%.*s %lld %lld): %s", function.name.c_str(), index,
-                             static_cast<int>(opcode.size()), opcode.data(), static_cast<long long>(instruction.x),
+  return Status(code, format("bytecode.pkl: function %.300s, instruction %zu (%.*s %lld %lld): %s",
+                             function.name.c_str(), index, static_cast<int>(opcode.size()),
+                             opcode.data(), static_cast<long long>(instruction.x),
                              static_cast<long long>(instruction.n), what.c_str()))
       .with("record", "bytecode.pkl");
 }

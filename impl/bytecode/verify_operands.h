@@ -25,7 +25,8 @@ struct StackEffect {
 StackEffect stack_effect(const Instruction& instruction) noexcept;
 
 // Of OP and OPN. A number that nobody knows is OperatorArity::kAny.
-StackEffect operator_effect(const Function& function, size_t index, const std::optional<OperatorArity>& arity) noexcept;
+StackEffect operator_effect(const Function& function, size_t index,
+                            const std::optional<OperatorArity>& arity) noexcept;
 
 // The types of the function's table. The message of a fault names the type.
 Result<std::vector<TypeShape>> parse_types(const Function& function);
@@ -37,6 +38,7 @@ Status check_operands(const Function& function, std::span<const TypeShape> types
 // "bytecode.pkl: function __torch__.M.forward: " and what is wrong.
 Status function_fault(Code code, const Function& function, const std::string& what);
 // "bytecode.pkl: function __torch__.M.forward, instruction 5 (LOAD 7 0): " and what is wrong.
-Status instruction_fault(Code code, const Function& function, size_t index, const std::string& what);
+Status instruction_fault(Code code, const Function& function, size_t index,
+                         const std::string& what);
 
 }  // namespace tenon::bytecode

@@ -10,23 +10,29 @@
 namespace tenon::channel {
 namespace {
 
-// More lenders further up than that, through one connection, and somebody makes tokens for their own sake.
+// More lenders further up than that, through one connection, and somebody makes tokens for their
+// own sake.
 constexpr size_t kMostInherited = 1024;
-// Of which something is still held. A lender renews 16 times at most, and takes hang-ups into account; this one may see them later.
+// Of which something is still held. A lender renews 16 times at most, and takes hang-ups into
+// account; this one may see them later.
 constexpr size_t kMostAccounts = 32;
 
-Status corrupt_lease(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
+Status corrupt_lease(const char* what) {
+  return Status(Code::kCorrupt, what).with("field", std::string("leases"));
+}
 
 }  // namespace
 
-Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out) {
-  // Every step leaves things so that the same block can be taken again, should memory end in the middle: what moved out of `fds` is in
-  // place.
+Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
+                       std::vector<memory::Lease>* out) {
+  // Every step leaves things so that the same block can be taken again, should memory end in the
+  // middle: what moved out of `fds` is in place.
   out->resize(block.slots.size());
   size_t next = 0;
   for (const TokenRecord& record : block.tokens) {
     std::array<os::Fd*, 3> own{};
-    for (uint32_t i = 0; i < fds_of(record.kind); ++i, ++next) own[i] = next < fds.size() ? &fds[next] : nullptr;
+    for (uint32_t i = 0; i < fds_of(record.kind); ++i, ++next)
+      own[i] = next < fds.size() ? &fds[next] : nullptr;
     const auto is_here = [&](size_t i) { return own[i] != nullptr && own[i]->is_open(); };
     switch (record.kind) {
       case TokenKind::kAccount: {
@@ -38,7 +44,9 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
           std::erase_if(holdings_, [](const auto& each) { return each.expired(); });
           if (holdings_.size() >= kMostAccounts) {
             lost_ = true;
-            return Status(Code::kResourceExhausted, format("the peer lends under more than %zu tokens at once", kMostAccounts))
+            return Status(
+                       Code::kResourceExhausted,
+                       format("the peer lends under more than %zu tokens at once", kMostAccounts))
                 .with("limit", std::string("accounts"))
                 .with("limit_value", uint64_t{kMostAccounts});
           }
@@ -47,22 +55,28 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
           TENON_ASSIGN(account_, std::move(opened));
         }
         // Also on a second try.
-        if (std::none_of(holdings_.begin(), holdings_.end(), [&](const auto& each) { return each.lock().get() == account_.get(); }))
+        if (std::none_of(holdings_.begin(), holdings_.end(),
+                         [&](const auto& each) { return each.lock().get() == account_.get(); }))
           holdings_.emplace_back(account_.get());
         for (const auto& [id, inherited] : inherited_) account_->inherit(inherited);
         break;
       }
       case TokenKind::kInherited: {
         if (is_here(0)) {
-          if (!os::is_token(own[0]->get())) return corrupt_lease("an inherited token that is no end of a pipe");
-          // What comes home is kept by its block (tensor/pack.cc). The fd is closed with the frame, when that is done.
+          if (!os::is_token(own[0]->get()))
+            return corrupt_lease("an inherited token that is no end of a pipe");
+          // What comes home is kept by its block (tensor/pack.cc). The fd is closed with the frame,
+          // when that is done.
           if (const uint64_t ledger = memory::own_ledger_of(own[0]->get()); ledger != 0) {
             guard_->add(ledger);
             break;
           }
-          if (inherited_.contains(record.id)) return corrupt_lease("an inherited token that came before");
+          if (inherited_.contains(record.id))
+            return corrupt_lease("an inherited token that came before");
           if (inherited_.size() >= kMostInherited) {
-            return Status(Code::kResourceExhausted, format("the peer hands on tokens of more than %zu lenders", kMostInherited))
+            return Status(
+                       Code::kResourceExhausted,
+                       format("the peer hands on tokens of more than %zu lenders", kMostInherited))
                 .with("limit", std::string("inherited_tokens"))
                 .with("limit_value", uint64_t{kMostInherited});
           }
@@ -84,7 +98,8 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
         const auto found = inherited_.find(record.id);
         if (found == inherited_.end()) break;  // it found no place when it came
         for (const auto& each : holdings_) {
-          if (const Ref<memory::Holding> holding = each.lock()) holding->disinherit(found->second.get());
+          if (const Ref<memory::Holding> holding = each.lock())
+            holding->disinherit(found->second.get());
         }
         inherited_.erase(found);
         break;
@@ -93,14 +108,17 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
   }
   if (missed_) {
     return Status(Code::kResourceExhausted,
-                  "a token that came here before found no free fd, and leases may count on it: raise RLIMIT_NOFILE (ulimit -n) or close "
+                  "a token that came here before found no free fd, and leases may count on it: "
+                  "raise RLIMIT_NOFILE (ulimit -n) or close "
                   "fds, and make a new connection")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
-  if (block.account != account_id_) return corrupt_lease("leases of an account that did not come over this connection");
+  if (block.account != account_id_)
+    return corrupt_lease("leases of an account that did not come over this connection");
   if (lost_) {
     return Status(Code::kResourceExhausted,
-                  "the token of the leases found no free fd here, so the lender may use their memory again: raise RLIMIT_NOFILE (ulimit "
+                  "the token of the leases found no free fd here, so the lender may use their "
+                  "memory again: raise RLIMIT_NOFILE (ulimit "
                   "-n) or close fds, and make a new connection")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
@@ -115,7 +133,8 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
   const uint32_t mark = fork_mark();
   account_->retain(count);
   for (size_t i = 0; i < block.slots.size(); ++i) {
-    if (block.slots[i] != kNoLease) (*out)[i] = memory::Lease(Ref<memory::Holding>::adopt(account_.get()), block.slots[i], mark);
+    if (block.slots[i] != kNoLease)
+      (*out)[i] = memory::Lease(Ref<memory::Holding>::adopt(account_.get()), block.slots[i], mark);
   }
   return Status::ok();
 }

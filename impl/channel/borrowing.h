@@ -1,4 +1,5 @@
-// What a connection's receiver knows of leases: the token that its peer waits for, and those of lenders further up.
+// What a connection's receiver knows of leases: the token that its peer waits for, and those of
+// lenders further up.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,12 @@ class Borrowing {
  public:
   // `guard`: the connection's, borrowed.
   explicit Borrowing(memory::UnreadGuard* guard) noexcept : guard_(guard) {}
-  // Takes the tokens' fds, the first of `fds`, or leaves those that are not kept; those that the kernel dropped are missing. The leases are
-  // given back with `out`, whatever becomes of the message. CORRUPT: the peer does not keep to the protocol.
+  // Takes the tokens' fds, the first of `fds`, or leaves those that are not kept; those that the
+  // kernel dropped are missing. The leases are given back with `out`, whatever becomes of the
+  // message. CORRUPT: the peer does not keep to the protocol.
   Status take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out);
-  // Tokens came that could not be read. The peer takes them for known, so nothing that it lends can be counted on any more.
+  // Tokens came that could not be read. The peer takes them for known, so nothing that it lends can
+  // be counted on any more.
   void miss() noexcept { missed_ = true; }
   // Whether the peer's token is shared by a fork, and asks for another if so.
   void renew() noexcept;
@@ -34,7 +37,8 @@ class Borrowing {
  private:
   Ref<memory::Holding> account_;
   uint64_t account_id_ = 0;
-  bool lost_ = false;  // the token of the account found no place: the lender takes its leases for ended
+  // The token of the account found no place: the lender takes its leases for ended.
+  bool lost_ = false;
   bool missed_ = false;
   std::unordered_map<uint64_t, std::shared_ptr<memory::Token>, KeyedHash> inherited_;
   memory::UnreadGuard* guard_;

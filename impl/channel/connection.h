@@ -1,5 +1,5 @@
-// Messages over a socket. An fd crosses once however many tensors live in its segment (numbering.h), and blocks go under leases (lending.h,
-// borrowing.h).
+// Messages over a socket. An fd crosses once however many tensors live in its segment
+// (numbering.h), and blocks go under leases (lending.h, borrowing.h).
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,8 @@
 
 namespace tenon::channel {
 
-// Who may be at the other end: anybody, for whoever made the socket has decided; this user and root; members of a group besides.
+// Who may be at the other end: anybody, for whoever made the socket has decided; this user and
+// root; members of a group besides.
 enum class Peers { kAny, kSameUser, kGroup };
 
 struct ConnectionOptions {
@@ -40,16 +41,19 @@ struct ConnectionOptions {
   tensor::DescriptorLimits limits;
   uint64_t max_mapped_nbytes = 0;  // 0: as os::MapBudget has it
   Peers peers = Peers::kAny;
-  gid_t group = 0;              // with kGroup
-  bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them
+  gid_t group = 0;  // with kGroup
+  // A device's read-only storages are lent, too, though whoever gets them can write them.
+  bool cuda_let_write = false;
   bool cuda_keep_open = false;  // as in share::CudaOpenOptions
-  bool named_files = false;     // let in named files that Tenon made, if the peer is of this user or root
+  // Let in named files that Tenon made, if the peer is of this user or root.
+  bool named_files = false;
   bool drop_when_gone = false;  // drop received memory when the lender is gone
 };
 
 class Connection {
  public:
-  // In a child of fork it may be as a thread left it that was using it: then nothing of it is touched but its socket.
+  // In a child of fork it may be as a thread left it that was using it: then nothing of it is
+  // touched but its socket.
   struct End {
     void operator()(Connection* connection) const noexcept;
   };
@@ -63,11 +67,13 @@ class Connection {
   // Readable from the moment when the lender is gone and what it lent is dropped. Borrowed.
   Result<int> gone_fd();
 
-  // In which stream memory of that device is used here, in messages from now on: the default stream until then.
+  // In which stream memory of that device is used here, in messages from now on: the default stream
+  // until then.
   void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
 
-  // Null message: only finish what an earlier call left. A message whose send ended early is kept, and a call with it again goes on with
-  // that one, until this thread has heard that it is through: from such a call, or from a later one.
+  // Null message: only finish what an earlier call left. A message whose send ended early is kept,
+  // and a call with it again goes on with that one, until this thread has heard that it is through:
+  // from such a call, or from a later one.
   Status send(const tensor::Message* message, const os::Wait& wait);
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
@@ -77,16 +83,22 @@ class Connection {
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
-  Status pack_and_grant(const tensor::Message& message, tensor::Packed* packed, Lending::Grant* grant);
+  Status pack_and_grant(const tensor::Message& message, tensor::Packed* packed,
+                        Lending::Grant* grant);
   Status enqueue(const tensor::Message& message);
   Result<uint64_t> keep(const tensor::Message& message);
   void forget_kept(uint64_t frame, const tensor::Message* message) noexcept;
-  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const;
-  Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds);
+  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd,
+                                                std::vector<std::byte>* large) const;
+  Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used,
+                     uint64_t* token_fds);
   Status take_unread_leases();
-  Status take_devices(const DeviceBlock& block, size_t first_fd, const tensor::DescriptorContent& content,
+  Status take_devices(const DeviceBlock& block, size_t first_fd,
+                      const tensor::DescriptorContent& content,
                       std::vector<share::CudaReach>* out) const;
-  bool has_nothing_to_read() const noexcept { return !pending_ && (!broken_.is_ok() || frames_.has_nothing()); }
+  bool has_nothing_to_read() const noexcept {
+    return !pending_ && (!broken_.is_ok() || frames_.has_nothing());
+  }
   memory::Drained is_drained() noexcept;
   Result<std::unique_ptr<tensor::Message>> open_pending();
   bool is_dropped() const noexcept { return options_.drop_when_gone && watch_->is_gone(); }
@@ -102,8 +114,9 @@ class Connection {
   std::mutex watch_mutex_;
   std::shared_ptr<LenderWatch> watch_;  // set at birth, or by gone_fd()
 
-  // Of each direction two: the turn is a caller's for as long as it waits, and only callers take it. The other is taken by the library's
-  // thread too, which tries and never waits for the peer; so a caller waits for it, and is not told that the connection is busy.
+  // Of each direction two: the turn is a caller's for as long as it waits, and only callers take
+  // it. The other is taken by the library's thread too, which tries and never waits for the peer;
+  // so a caller waits for it, and is not told that the connection is busy.
   std::mutex send_turn_;
   std::mutex send_mutex_;
   struct Kept {
@@ -120,8 +133,8 @@ class Connection {
   std::mutex recv_mutex_;
   Borrowing borrowing_{&guard_};
   ReceivedNumbers received_;
-  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept, for given back it would be ended, and
-  // the next try would open bytes that are another's by then.
+  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept,
+  // for given back it would be ended, and the next try would open bytes that are another's by then.
   struct Pending {
     InFrame frame;
     std::vector<memory::Lease> leases;
@@ -131,7 +144,8 @@ class Connection {
   std::optional<Pending> pending_;
   Status broken_;  // bytes came that are no message
   // Last, so that it ends first: what it asks after is whole until then.
-  memory::UnreadGuard guard_{[](void* context) noexcept { return static_cast<Connection*>(context)->is_drained(); }, this};
+  memory::UnreadGuard guard_{
+      [](void* context) noexcept { return static_cast<Connection*>(context)->is_drained(); }, this};
 };
 
 }  // namespace tenon::channel

@@ -24,7 +24,9 @@ constexpr size_t kFrameWork = 256;
 constexpr size_t kFdWork = 1024;
 constexpr size_t kMostWork = size_t{256} << 10;
 
-Status corrupt_frame(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+Status corrupt_frame(const char* what) {
+  return Status(Code::kCorrupt, what).with("field", std::string("frame"));
+}
 
 Status check_memfd(int fd, uint64_t nbytes) {
   constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
@@ -51,14 +53,17 @@ class Connection::Forgetting {
   Connection* connection_;
 };
 
-Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const {
+Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd,
+                                                          std::vector<std::byte>* large) const {
   if (!in_memfd) return std::span<const std::byte>(frame.payload);
   uint64_t nbytes = 0;
-  if (frame.payload.size() != sizeof nbytes) return corrupt_frame("a frame of another length than its kind has");
+  if (frame.payload.size() != sizeof nbytes)
+    return corrupt_frame("a frame of another length than its kind has");
   std::memcpy(&nbytes, frame.payload.data(), sizeof nbytes);
   if (nbytes > options_.limits.max_nbytes) {
     return Status(Code::kResourceExhausted,
-                  format("a message of %llu bytes, and %llu are accepted", static_cast<unsigned long long>(nbytes),
+                  format("a message of %llu bytes, and %llu are accepted",
+                         static_cast<unsigned long long>(nbytes),
                          static_cast<unsigned long long>(options_.limits.max_nbytes)))
         .with("limit", std::string("max_message_nbytes"))
         .with("limit_value", options_.limits.max_nbytes);
@@ -76,7 +81,8 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   TENON_TRY(check_process());
   const Collecting collecting(*this);
-  std::vector<Ref<storage::Storage>> unwanted;  // released when the turn is over, for the end of one looks for others
+  // Released when the turn is over, for the end of one looks for others.
+  std::vector<Ref<storage::Storage>> unwanted;
   std::unique_lock<std::mutex> turn(recv_turn_, std::defer_lock);
   TENON_TRY(take_turn(&turn, wait));
   const std::lock_guard<std::mutex> lock(recv_mutex_);
@@ -84,7 +90,8 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
   if (is_dropped()) {
     return Status(Code::kPeerGone,
-                  "the lender is gone, and this connection drops what it lent, messages that nobody has received included; make the "
+                  "the lender is gone, and this connection drops what it lent, messages that "
+                  "nobody has received included; make the "
                   "connection with on_lender_gone KEEP to receive them")
         .with("option", std::string("TENON_LENDER_GONE_KEEP"));
   }
@@ -102,7 +109,8 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
       pending_.emplace(Pending{std::move(frame).value(), {}, {}});
     }
     work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
-    // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
+    // What throws in here is out of memory, and the frame stays for the next call. Whatever else it
+    // comes to is said once.
     Result<std::unique_ptr<Message>> message = open_pending();
     if (options_.drop_when_gone && message.is_ok()) watch_->add(pending_->storages);
     unwanted = std::move(pending_->storages);
@@ -118,24 +126,30 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
 // Without waiting: by whoever finds that a token is gone.
 memory::Drained Connection::is_drained() noexcept {
   const std::unique_lock<std::mutex> lock(recv_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return frames_.waits_with_nothing() ? memory::Drained::kYes : memory::Drained::kBusy;
+  if (!lock.owns_lock())
+    return frames_.waits_with_nothing() ? memory::Drained::kYes : memory::Drained::kBusy;
   return has_nothing_to_read() ? memory::Drained::kYes : memory::Drained::kNo;
 }
 
-Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds) {
+Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used,
+                               uint64_t* token_fds) {
   InFrame* const frame = &pending_->frame;
   TENON_ASSIGN(const LeaseBlock block, decode_lease_block(bytes, used));
   *token_fds = block.n_fds();
-  if (*token_fds > frame->fds_announced - first_fd) return corrupt_frame("a lease block with more tokens than fds");
+  if (*token_fds > frame->fds_announced - first_fd)
+    return corrupt_frame("a lease block with more tokens than fds");
   if (pending_->leases_taken) return Status::ok();
-  const std::span<os::Fd> fds = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
-  TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())), &pending_->leases));
+  const std::span<os::Fd> fds =
+      std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
+  TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())),
+                            &pending_->leases));
   pending_->leases_taken = true;
   if (guard_.has_any()) frames_.tell_waits();
   return Status::ok();
 }
 
-// Of a large message that is refused whole. Its leases would stand as long as the connection, so they are taken to be given back.
+// Of a large message that is refused whole. Its leases would stand as long as the connection, so
+// they are taken to be given back.
 Status Connection::take_unread_leases() {
   const InFrame& frame = pending_->frame;
   if (frame.fds.empty()) return Status::ok();  // nobody can tell them: they end with the connection
@@ -153,16 +167,20 @@ Status Connection::take_unread_leases() {
   return take_leases(block, 1, &used, &token_fds);
 }
 
-Status Connection::take_devices(const DeviceBlock& block, size_t first_fd, const DescriptorContent& content,
+Status Connection::take_devices(const DeviceBlock& block, size_t first_fd,
+                                const DescriptorContent& content,
                                 std::vector<share::CudaReach>* out) const {
-  const std::span<const os::Fd> fds = std::span(pending_->frame.fds).subspan(first_fd, block.n_fds());
-  TENON_ASSIGN(*out, reach_devices(block, fds, content, streams_, {options_.open, options_.cuda_keep_open}));
+  const std::span<const os::Fd> fds =
+      std::span(pending_->frame.fds).subspan(first_fd, block.n_fds());
+  TENON_ASSIGN(
+      *out, reach_devices(block, fds, content, streams_, {options_.open, options_.cuda_keep_open}));
   return Status::ok();
 }
 
 Result<std::unique_ptr<Message>> Connection::open_pending() {
   InFrame* const frame = &pending_->frame;
-  // Whatever is no message ends the connection: after it nothing of what the peer says can be counted on.
+  // Whatever is no message ends the connection: after it nothing of what the peer says can be
+  // counted on.
   const auto end = [&](Status status) -> Status {
     if (status.code() == Code::kCorrupt) broken_ = status;
     // The segments that it would have made known stay unknown.
@@ -170,10 +188,12 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     return status;
   };
   if (!frame->fds_status.is_ok()) received_.lose(frame->fds_status);
-  if (frame->kind < kMessage || frame->kind > kLargeDevices) return end(corrupt_frame("a frame of no known kind"));
+  if (frame->kind < kMessage || frame->kind > kLargeDevices)
+    return end(corrupt_frame("a frame of no known kind"));
   const bool leased = frame->kind >= kLeased;
   const bool on_devices = frame->kind == kDevices || frame->kind == kLargeDevices;
-  const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased || frame->kind == kLargeDevices;
+  const bool in_memfd =
+      frame->kind == kLargeMessage || frame->kind == kLargeLeased || frame->kind == kLargeDevices;
   std::vector<std::byte> large;
   Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
   if (!found.is_ok()) {
@@ -193,12 +213,14 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (leased) {
     size_t used = 0;
     uint64_t token_fds = 0;
-    if (Status taken = take_leases(bytes, first_fd, &used, &token_fds); !taken.is_ok()) return end(std::move(taken));
+    if (Status taken = take_leases(bytes, first_fd, &used, &token_fds); !taken.is_ok())
+      return end(std::move(taken));
     bytes = bytes.subspan(used);
     first_fd += token_fds;
   }
   if (frame->kind == kTokens) {
-    if (!bytes.empty() || !pending_->leases.empty()) return end(corrupt_frame("tokens with something behind them"));
+    if (!bytes.empty() || !pending_->leases.empty())
+      return end(corrupt_frame("tokens with something behind them"));
     return std::unique_ptr<Message>();
   }
   borrowing_.renew();
@@ -210,17 +232,19 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     Result<DeviceBlock> block = decode_device_block(bytes, &used);
     if (!block.is_ok()) return end(std::move(block).status());
     devices = std::move(block).value();
-    if (devices.n_fds() > frame->fds_announced - first_fd) return end(corrupt_frame("a device block with more fds than came"));
+    if (devices.n_fds() > frame->fds_announced - first_fd)
+      return end(corrupt_frame("a device block with more fds than came"));
     bytes = bytes.subspan(used);
     first_fd += devices.n_fds();
   }
-  Result<DescriptorContent> decoded =
-      tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits, devices.segments.size());
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(
+      bytes, frame->fds_announced - first_fd, options_.limits, devices.segments.size());
   if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
   if (leased && content.storages.size() != pending_->leases.size())
     return end(corrupt_frame("a lease block of another number of storages"));
-  // From here on the numbers of its segments are known, and what else fails is of this message alone.
+  // From here on the numbers of its segments are known, and what else fails is of this message
+  // alone.
   const auto end_if_corrupt = [&](Status status) -> Status {
     return status.code() == Code::kCorrupt ? end(std::move(status)) : std::move(status);
   };
@@ -229,12 +253,14 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(end_if_corrupt(received_.resolve(content, &resolved)));
   std::vector<share::CudaReach> reached;
-  if (on_devices) TENON_TRY(end_if_corrupt(take_devices(devices, first_device_fd, content, &reached)));
+  if (on_devices)
+    TENON_TRY(end_if_corrupt(take_devices(devices, first_device_fd, content, &reached)));
   for (size_t i = 0; i < resolved.size(); ++i) {
-    if (content.segments[i].reach == Reach::kDevice) resolved[i].device = &reached[content.segments[i].fd_index];
+    if (content.segments[i].reach == Reach::kDevice)
+      resolved[i].device = &reached[content.segments[i].fd_index];
   }
-  Result<std::unique_ptr<Message>> message =
-      tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
+  Result<std::unique_ptr<Message>> message = tensor::unpack(
+      std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
   if (!message.is_ok()) return end_if_corrupt(std::move(message).status());
   return message;
 }

@@ -1,4 +1,5 @@
-// A connection's sending: each message is put behind what is pending, whoever has the turn, and then handed to the kernel.
+// A connection's sending: each message is put behind what is pending, whoever has the turn, and
+// then handed to the kernel.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +23,8 @@ using tensor::SegmentRecord;
 // Messages whose sends ended early and whose senders did not come back.
 constexpr size_t kMostKept = 1024;
 
-// What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
+// What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large
+// descriptor.
 struct Carried {
   std::vector<Ref<Segment>> segments;
   std::vector<tensor::DeviceSegment> device_segments;
@@ -36,15 +38,18 @@ Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
   TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, bytes.size()));
   TENON_TRY(os::write_file(fd.get(), 0, bytes.data(), bytes.size()));
-  TENON_TRY(os::add_seals(fd.get(), os::kSealWrite | os::kSealShrink | os::kSealGrow | os::kSealSeal));
+  TENON_TRY(
+      os::add_seals(fd.get(), os::kSealWrite | os::kSealShrink | os::kSealGrow | os::kSealSeal));
   return fd;
 }
 
 }  // namespace
 
-// A lease page must be sealed, and where memfd_create is denied there is none. Then own blocks are lent as by a bare fd, and retired when
-// their storages go. What others lent is not lent on so, for nothing would tell them that it is still in use.
-Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed, Lending::Grant* grant) {
+// A lease page must be sealed, and where memfd_create is denied there is none. Then own blocks are
+// lent as by a bare fd, and retired when their storages go. What others lent is not lent on so, for
+// nothing would tell them that it is still in use.
+Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed,
+                                  Lending::Grant* grant) {
   TENON_TRY(tensor::pack(message, tensor::Leases::kYes, packed, options_.cuda_let_write));
   const bool on_devices = !packed->device_segments.empty();
   Status granted = lending_.prepare(*packed, grant, on_devices);
@@ -54,7 +59,8 @@ Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed
 }
 
 Status Connection::enqueue(const Message& message) {
-  // Its vectors keep their room from message to message; what they point to does not outlive the call.
+  // Its vectors keep their room from message to message; what they point to does not outlive the
+  // call.
   struct Clear {
     tensor::Packed* packed;
     ~Clear() { packed->clear(); }
@@ -109,7 +115,8 @@ Status Connection::enqueue(const Message& message) {
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
     frame.fds.insert(frame.fds.begin(), carried->large.get());
   }
-  // All memory first: a number counts as sent, and a lease as given, if and only if its frame is in the queue.
+  // All memory first: a number counts as sent, and a lease as given, if and only if its frame is in
+  // the queue.
   sent_.prepare(&added);
   frames_.make_room();
   // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
@@ -126,7 +133,8 @@ Status Connection::enqueue(const Message& message) {
   return Status::ok();
 }
 
-// By the library's thread, which waits for nobody: false if the connection is busy. What the socket does not take goes with the next send.
+// By the library's thread, which waits for nobody: false if the connection is busy. What the socket
+// does not take goes with the next send.
 bool Connection::send_renewal() noexcept {
   if (!check_process().is_ok()) return true;
   const std::unique_lock<std::mutex> lock(send_mutex_, std::try_to_lock);
@@ -152,12 +160,15 @@ bool Connection::send_renewal() noexcept {
   }
 }
 
-// Which frame it is. Behind what is pending, before anything can end the call early: whoever gets TIMEOUT knows that the connection has it.
+// Which frame it is. Behind what is pending, before anything can end the call early: whoever gets
+// TIMEOUT knows that the connection has it.
 Result<uint64_t> Connection::keep(const Message& message) {
   const auto same = [&](const Kept& each) { return each.message == message.id(); };
-  if (const auto found = std::find_if(kept_.begin(), kept_.end(), same); found != kept_.end()) return found->frame;
+  if (const auto found = std::find_if(kept_.begin(), kept_.end(), same); found != kept_.end())
+    return found->frame;
   // Those that are through, and whose senders never ask.
-  if (kept_.size() >= kMostKept) std::erase_if(kept_, [&](const Kept& each) { return each.frame <= frames_.sent(); });
+  if (kept_.size() >= kMostKept)
+    std::erase_if(kept_, [&](const Kept& each) { return each.frame <= frames_.sent(); });
   TENON_TRY(frames_.check_room());
   make_room(&kept_, 1);
   TENON_TRY(enqueue(message));
@@ -165,12 +176,13 @@ Result<uint64_t> Connection::keep(const Message& message) {
   return frames_.enqueued();
 }
 
-// This thread hears that so many frames are sent. What another thread had to leave is that one's to ask for, be it sent by now: its next
-// call with the same message would send it once more.
+// This thread hears that so many frames are sent. What another thread had to leave is that one's to
+// ask for, be it sent by now: its next call with the same message would send it once more.
 void Connection::forget_kept(uint64_t frame, const Message* message) noexcept {
   const std::thread::id self = std::this_thread::get_id();
   std::erase_if(kept_, [&](const Kept& each) {
-    return each.frame <= frame && (each.sender == self || (message != nullptr && each.message == message->id()));
+    return each.frame <= frame &&
+           (each.sender == self || (message != nullptr && each.message == message->id()));
   });
 }
 
@@ -193,7 +205,8 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
     TENON_TRY(frames_.flush(waiter, frame, &lock));
   }
   forget_kept(frame, message);
-  // What others put in meanwhile, and do not wait for: as much as goes now. What is wrong with it their next call says.
+  // What others put in meanwhile, and do not wait for: as much as goes now. What is wrong with it
+  // their next call says.
   bool full = false;
   if (!frames_.idle()) (void)frames_.hand_over(frames_.enqueued(), &full);
   return Status::ok();

@@ -48,7 +48,8 @@ Status make_depot(DepositState* all) {
   TENON_ASSIGN(all->name, share::choose_filename(share::kSharedMemory, share::kDefaultPrefix, ""));
   // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it
   // when its lender is dead.
-  TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600, static_cast<gid_t>(-1)));
+  TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600,
+                                               static_cast<gid_t>(-1)));
   if (!all->exit_hook) all->exit_hook = std::atexit([]() { leave_deposits(); }) == 0;
   if (Status served = serve_depot(all); !served.is_ok()) {
     unlink_depot(*all);
@@ -80,7 +81,8 @@ Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* tick
 
 Status too_many_segments(uint64_t most) {
   return Status(Code::kResourceExhausted,
-                format("%llu segments wait to be fetched by the receivers of earlier messages: let them read first, keep small tensors "
+                format("%llu segments wait to be fetched by the receivers of earlier messages: let "
+                       "them read first, keep small tensors "
                        "together in an arena, or raise max_unfetched_segments",
                        as_llu(most)))
       .with("limit", std::string("max_unfetched_segments"))
@@ -134,7 +136,8 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed));
   if (!packed.device_segments.empty()) {
     return Status(Code::kUnsupported,
-                  "a message with memory of a device cannot be deposited: send it over a connection, or share its handle "
+                  "a message with memory of a device cannot be deposited: send it over a "
+                  "connection, or share its handle "
                   "(tenon_share_cuda)");
   }
   auto envelope = Ref<Envelope>::adopt(new Envelope());
@@ -148,7 +151,8 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   Ref<Depot> depot;
   Depot::Place place;
   {
-    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &ticket, 2 + 2 * packed.segments.size()));
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock,
+                 enter_depot(&all, &ticket, 2 + 2 * packed.segments.size()));
     depot = all.depot;
     TENON_TRY(number_all(&all, packed, &ticket.things));
     TENON_ASSIGN(place, depot->deposit(objects, slots.data()));
@@ -166,7 +170,8 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   ticket.envelope = slots[0];
   size_t next = 1;
   ticket.slots.reserve(packed.leased.size());
-  for (const memory::Leased* const each : packed.leased) ticket.slots.push_back(each != nullptr ? slots[next++] : kNoLease);
+  for (const memory::Leased* const each : packed.leased)
+    ticket.slots.push_back(each != nullptr ? slots[next++] : kNoLease);
   for (size_t i = 0; i < packed.content.segments.size(); ++i) {
     tensor::SegmentRecord& record = packed.content.segments[i];
     record.reach = tensor::Reach::kKnown;
@@ -208,13 +213,18 @@ Result<std::unique_ptr<Deposit>> Deposit::create() {
   return deposit;
 }
 
-Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage, memory::Access access) {
-  if (!depot_->made_by_this_process()) return Status(Code::kInvalidArgument, "the deposit is of the process that this one was forked from");
-  if (!depot_->is_unfetched(place_)) return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
+Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage,
+                                            memory::Access access) {
+  if (!depot_->made_by_this_process())
+    return Status(Code::kInvalidArgument,
+                  "the deposit is of the process that this one was forked from");
+  if (!depot_->is_unfetched(place_))
+    return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
   tensor::Packed packed;
   TENON_TRY(tensor::pack_storage(storage, access, &packed));
   if (!packed.device_segments.empty())
-    return Status(Code::kUnsupported, "memory of a device cannot be deposited: share its handle (tenon_share_cuda)");
+    return Status(Code::kUnsupported,
+                  "memory of a device cannot be deposited: share its handle (tenon_share_cuda)");
   std::vector<Thing> things;
   {
     DepositState& all = deposit_state();
@@ -222,15 +232,19 @@ Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage
     TENON_TRY(number_all(&all, packed, &things));
   }
   if (things.size() > kMostRecordThings)
-    return Status(Code::kUnsupported, "the storage counts on more lenders further up than a record has room for: clone it");
+    return Status(
+        Code::kUnsupported,
+        "the storage counts on more lenders further up than a record has room for: clone it");
   StorageTicket ticket;
   ticket.slot = kNoLease;
   static_cast<Envelope*>(envelope_.get())->keep(storage);
-  if (memory::Leased* const leased = packed.leased[0]; leased != nullptr) TENON_TRY(depot_->add(place_, {&leased, 1}, &ticket.slot));
+  if (memory::Leased* const leased = packed.leased[0]; leased != nullptr)
+    TENON_TRY(depot_->add(place_, {&leased, 1}, &ticket.slot));
   const tensor::StorageRecord& record = packed.content.storages[0];
   ticket.offset = record.offset;
   ticket.nbytes = record.nbytes;
-  ticket.access = static_cast<uint32_t>(storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kWritable);
+  ticket.access = static_cast<uint32_t>(storage->is_read_only() ? memory::Access::kReadOnly
+                                                                : memory::Access::kWritable);
   ticket.mode = static_cast<uint32_t>(storage->mode());
   if (!packed.content.segments.empty()) {
     const tensor::SegmentRecord& segment = packed.content.segments[0];
@@ -257,8 +271,9 @@ Result<OwnMessage> own_message(std::span<const std::byte> ticket) {
   TENON_ASSIGN(const Ticket read, decode_ticket(own, &used));
   Ref<Depot> depot = own_depot(read.depot);
   if (!depot) {
-    return Status(Code::kInvalidArgument,
-                  format("the ticket is of process %d: the process that deposited a message takes it back", read.pid))
+    return Status(Code::kInvalidArgument, format("the ticket is of process %d: the process that "
+                                                 "deposited a message takes it back",
+                                                 read.pid))
         .with("pid", read.pid);
   }
   return OwnMessage{std::move(depot), {read.message, read.generation}};

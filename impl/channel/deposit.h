@@ -23,7 +23,8 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message);
 // before. INVALID_ARGUMENT: it is another process's.
 Result<bool> withdraw(std::span<const std::byte> ticket);
 
-// A message of this process by its ticket, fetched or not. INVALID_ARGUMENT: it is another process's.
+// A message of this process by its ticket, fetched or not. INVALID_ARGUMENT: it is another
+// process's.
 struct OwnMessage {
   Ref<memory::Depot> depot;
   memory::Depot::Place place;

@@ -95,7 +95,10 @@ class PlanReader {
   std::span<const std::byte> left_;
 };
 
-Status bad_plan() { return Status(Code::kCorrupt, "no plan of this version: start the tenon-manager that belongs to the library"); }
+Status bad_plan() {
+  return Status(Code::kCorrupt,
+                "no plan of this version: start the tenon-manager that belongs to the library");
+}
 
 Result<std::shared_ptr<Keeping>> read_plan(int fd) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
@@ -105,9 +108,12 @@ Result<std::shared_ptr<Keeping>> read_plan(int fd) {
   PlanReader reader(bytes);
   auto plan = std::make_shared<Keeping>();
   PlanHeader& header = plan->header;
-  if (!reader.take(&header) || header.magic != kPlanMagic || !reader.take_text(&plan->name.directory, header.directory_nbytes) ||
-      !reader.take_text(&plan->name.leaf, header.leaf_nbytes) || !reader.take_some(&plan->messages, header.n_messages) ||
-      !reader.take_some(&plan->things, header.n_things) || !reader.take_some(&plan->relatives, header.n_relatives))
+  if (!reader.take(&header) || header.magic != kPlanMagic ||
+      !reader.take_text(&plan->name.directory, header.directory_nbytes) ||
+      !reader.take_text(&plan->name.leaf, header.leaf_nbytes) ||
+      !reader.take_some(&plan->messages, header.n_messages) ||
+      !reader.take_some(&plan->things, header.n_things) ||
+      !reader.take_some(&plan->relatives, header.n_relatives))
     return bad_plan();
   return plan;
 }
@@ -203,8 +209,11 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   fds.insert(fds.end(), options.relatives.begin(), options.relatives.end());
   TENON_ASSIGN(const std::string program, share::find_manager_program(options.program));
   os::Waiter waiter({.timeout_ns = kStartNs});
-  TENON_ASSIGN(const std::string line, os::run_for_line(program, {"--keep", format("%d", plan.get())}, &waiter, fds));
-  if (line != kKeeping) return Status(Code::kPeerGone, format("%s keeps nothing: %s", program.c_str(), line.c_str())).with("path", program);
+  TENON_ASSIGN(const std::string line,
+               os::run_for_line(program, {"--keep", format("%d", plan.get())}, &waiter, fds));
+  if (line != kKeeping)
+    return Status(Code::kPeerGone, format("%s keeps nothing: %s", program.c_str(), line.c_str()))
+        .with("path", program);
   // The socket is the keeper's from here on: nobody unlinks it at this process's exit.
   forget_depot(&all);
   return messages.size();
@@ -229,7 +238,8 @@ Status keep_deposits(Keeping* keeping, const std::function<void()>& ready) {
     all.name = keeping->name;
     all.id = keeping->header.depot;
     all.listener = Fd(keeping->header.listener);
-    TENON_ASSIGN(all.depot, Depot::inherit(Fd(keeping->header.page), keeping->header.next_borrower));
+    TENON_ASSIGN(all.depot,
+                 Depot::inherit(Fd(keeping->header.page), keeping->header.next_borrower));
     for (const PlanThing& each : keeping->things) {
       NumberedThing thing;
       thing.number = {each.number, each.serial};
@@ -245,7 +255,8 @@ Status keep_deposits(Keeping* keeping, const std::function<void()>& ready) {
   const int family = keeping->header.family;
   const bool has_anybody = family >= 0 || !relatives.empty();
   const int64_t end = os::monotonic_ns() + keeping->header.ns;
-  while (!all_fetched(*all.depot, &keeping->messages) && os::monotonic_ns() < end && (!has_anybody || has_family(family, &relatives)))
+  while (!all_fetched(*all.depot, &keeping->messages) && os::monotonic_ns() < end &&
+         (!has_anybody || has_family(family, &relatives)))
     (void)::poll(relatives.data(), relatives.size(), kLookMs);
   const std::lock_guard<std::mutex> lock(all.mutex);
   unlink_depot(all);

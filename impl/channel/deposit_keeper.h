@@ -17,8 +17,9 @@ namespace tenon::channel {
 struct KeepOptions {
   int64_t ns = 60'000'000'000;     // how long at the most
   std::span<const int> relatives;  // pidfds: while one of these processes lives, somebody may fetch
-  int family = -1;                 // a file, opened for this call alone: while anybody has a shared lock on it, too
-  std::string program;             // empty: tenon-manager beside this library
+  // A file, opened for this call alone: while anybody has a shared lock on it, too.
+  int family = -1;
+  std::string program;  // empty: tenon-manager beside this library
 };
 
 // Before this process ends: what is deposited afterwards has a depot of its own, and ends with the

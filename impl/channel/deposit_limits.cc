@@ -14,7 +14,9 @@ namespace {
 
 using memory::Depot;
 
-bool is_same(Depot::Place a, Depot::Place b) noexcept { return a.message == b.message && a.generation == b.generation; }
+bool is_same(Depot::Place a, Depot::Place b) noexcept {
+  return a.message == b.message && a.generation == b.generation;
+}
 
 void want_age_tick(DepositState* all, int64_t now_ns) noexcept;
 
@@ -48,7 +50,8 @@ void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
 
 }  // namespace
 
-void withdraw_expired(DepositState* all, const Ref<Depot>& depot, const std::vector<Depot::Place>& places) noexcept {
+void withdraw_expired(DepositState* all, const Ref<Depot>& depot,
+                      const std::vector<Depot::Place>& places) noexcept {
   uint64_t expired = 0;
   for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
   if (expired == 0) return;
@@ -75,7 +78,8 @@ void Waiting::forget_fetched(const Depot& depot) {
   look_at_ = std::max<size_t>(1024, all_.size() * 2);
 }
 
-std::vector<Depot::Place> Waiting::take_expired(const Depot& depot, const DepositLimits& limits, int64_t now_ns) {
+std::vector<Depot::Place> Waiting::take_expired(const Depot& depot, const DepositLimits& limits,
+                                                int64_t now_ns) {
   std::vector<Depot::Place> expired;
   if (all_.empty()) return expired;
   const bool is_too_much = limits.nbytes > 0 && nbytes_ > limits.nbytes;
@@ -83,7 +87,8 @@ std::vector<Depot::Place> Waiting::take_expired(const Depot& depot, const Deposi
   if (is_too_much || is_too_old || all_.size() > look_at_) forget_fetched(depot);
   while (!all_.empty()) {
     const One oldest = all_.front();
-    const bool over = limits.nbytes > 0 && nbytes_ > limits.nbytes && !is_same(oldest.place, all_.back().place);
+    const bool over =
+        limits.nbytes > 0 && nbytes_ > limits.nbytes && !is_same(oldest.place, all_.back().place);
     const bool old = limits.age_ns > 0 && now_ns - oldest.since_ns >= limits.age_ns;
     if (!over && !old) break;
     expired.push_back(oldest.place);
@@ -98,7 +103,8 @@ void count_deposit(const Ref<Depot>& depot, Depot::Place place, uint64_t nbytes)
   std::vector<Depot::Place> expired;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if ((all.limits.nbytes == 0 && all.limits.age_ns == 0) || all.depot.get() != depot.get()) return;
+    if ((all.limits.nbytes == 0 && all.limits.age_ns == 0) || all.depot.get() != depot.get())
+      return;
     const int64_t now = os::monotonic_ns();
     try {
       all.waiting.add(place, nbytes, now);

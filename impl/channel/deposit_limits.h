@@ -36,7 +36,8 @@ class Waiting {
   // With the lock of the state, as all here. Of a message in pieces each piece is added.
   void add(memory::Depot::Place place, uint64_t nbytes, int64_t now_ns);
   // Those that have to go, taken out. The newest message stays, however large it is.
-  std::vector<memory::Depot::Place> take_expired(const memory::Depot& depot, const DepositLimits& limits, int64_t now_ns);
+  std::vector<memory::Depot::Place> take_expired(const memory::Depot& depot,
+                                                 const DepositLimits& limits, int64_t now_ns);
   // When the oldest message was deposited; 0: none waits.
   int64_t oldest_ns() const noexcept { return all_.empty() ? 0 : all_.front().since_ns; }
   void clear() noexcept;
@@ -54,9 +55,11 @@ class Waiting {
 };
 
 // Counts a deposit that is open, or a piece of one, and withdraws what waits beyond the limits.
-void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::Place place, uint64_t nbytes) noexcept;
+void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::Place place,
+                   uint64_t nbytes) noexcept;
 // Without the lock. Withdraws those that nobody has fetched, and counts them.
-void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot, const std::vector<memory::Depot::Place>& places) noexcept;
+void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot,
+                      const std::vector<memory::Depot::Place>& places) noexcept;
 // With the lock. The most segments that may be numbered.
 uint64_t most_segments(const DepositState& all) noexcept;
 

@@ -33,7 +33,8 @@ constexpr size_t kMostDepotClients = 64;
 
 const bool g_deposit_fork_hooks = [] {
   (void)deposit_state();
-  register_fork_hooks(7, {[]() noexcept { deposit_state().mutex.lock(); }, []() noexcept { deposit_state().mutex.unlock(); },
+  register_fork_hooks(7, {[]() noexcept { deposit_state().mutex.lock(); },
+                          []() noexcept { deposit_state().mutex.unlock(); },
                           []() noexcept {
                             DepositState& all = deposit_state();
                             all.mutex.unlock();
@@ -49,7 +50,8 @@ const bool g_deposit_fork_hooks = [] {
 
 // ---- answers
 
-void answer(const DepotClient& client, Code code, uint32_t borrower, std::span<const int> fds) noexcept {
+void answer(const DepotClient& client, Code code, uint32_t borrower,
+            std::span<const int> fds) noexcept {
   DepotAnswerPacket packet{};
   packet.magic = kDepotMagic;
   packet.code = static_cast<int32_t>(code);
@@ -66,7 +68,8 @@ struct FoundThings {
   std::vector<int> fds;
 };
 
-Code find_things(const DepositState& all, std::span<const WireThingName> names, FoundThings* found) {
+Code find_things(const DepositState& all, std::span<const WireThingName> names,
+                 FoundThings* found) {
   for (const WireThingName& name : names) {
     const auto at = all.things.find(name.serial);
     if (at == all.things.end() || at->second.number.thing != name.number) return Code::kNotFound;
@@ -98,7 +101,8 @@ bool serve(DepositState* all, const DepotClient& client) {
     std::array<WireThingName, kMostThings> names;
   } request;
   os::ReceivedFds fds;
-  const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
+  const os::Transfer got = os::receive_message(
+      client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
   if (got.error == EAGAIN) return false;
   if (got.error != 0 || got.nbytes == 0) return true;
   if (!is_request(request.head, got.nbytes, got.data_cut)) {
@@ -106,9 +110,11 @@ bool serve(DepositState* all, const DepotClient& client) {
     return true;
   }
   FoundThings found;
-  const Code code = find_things(*all, std::span(request.names).first(request.head.n_things), &found);
+  const Code code =
+      find_things(*all, std::span(request.names).first(request.head.n_things), &found);
   if (code != Code::kOk || request.head.request == static_cast<uint32_t>(DepotRequest::kThings)) {
-    answer(client, code, 0, code == Code::kOk ? std::span<const int>(found.fds) : std::span<const int>());
+    answer(client, code, 0,
+           code == Code::kOk ? std::span<const int>(found.fds) : std::span<const int>());
     return true;
   }
   Result<os::Peer> peer = os::peer_of(client.socket.get());
@@ -117,7 +123,8 @@ bool serve(DepositState* all, const DepotClient& client) {
     answer(client, Code::kResourceExhausted, 0, {});
     return true;
   }
-  Result<Ref<memory::Ledger>> ledger = memory::Ledger::create_for_depot({peer.value().pid, peer.value().uid}, all->depot, number.value());
+  Result<Ref<memory::Ledger>> ledger = memory::Ledger::create_for_depot(
+      {peer.value().pid, peer.value().uid}, all->depot, number.value());
   if (!ledger.is_ok()) {
     answer(client, ledger.status().code(), 0, {});
     return true;
@@ -177,7 +184,8 @@ void on_depot_listener(int fd, bool, bool) noexcept {
             []() noexcept {
               DepositState& here = deposit_state();
               const std::lock_guard<std::mutex> again(here.mutex);
-              if (here.listener.is_open()) (void)os::serve_fd(here.listener.get(), &on_depot_listener);
+              if (here.listener.is_open())
+                (void)os::serve_fd(here.listener.get(), &on_depot_listener);
             },
             20'000'000);
         return;
@@ -209,12 +217,15 @@ void sweep_things(DepositState* all, size_t looks) noexcept {
     const auto here = at++;
     if (!here->second.is_over()) continue;
     all->depot->end_thing(here->second.number);
-    (here->second.kind == ThingKind::kSegment ? all->segment_serials : all->token_serials).erase(here->second.key);
+    (here->second.kind == ThingKind::kSegment ? all->segment_serials : all->token_serials)
+        .erase(here->second.key);
     all->things.erase(here);
   }
 }
 
-Status serve_depot(DepositState* all) { return os::serve_fd(all->listener.get(), &on_depot_listener); }
+Status serve_depot(DepositState* all) {
+  return os::serve_fd(all->listener.get(), &on_depot_listener);
+}
 
 void stop_serving_depot(DepositState* all) noexcept {
   os::stop_serving_fd(all->listener.get());
@@ -234,7 +245,8 @@ void forget_depot(DepositState* all) noexcept {
 
 void sweep_depots() noexcept {
   try {
-    Result<Ref<share::Directory>> directory = share::open_names_directory(std::string(share::kSharedMemory));
+    Result<Ref<share::Directory>> directory =
+        share::open_names_directory(std::string(share::kSharedMemory));
     if (directory.is_ok()) share::sweep_some_names(directory.value(), false);
   } catch (...) {
     // No memory: the next call sweeps.

@@ -46,9 +46,10 @@ struct DepositState {
   DepotId id{};
   share::Filename name;
   os::Fd listener;
-  std::unordered_map<uint64_t, NumberedThing> things;      // by serial
-  std::unordered_map<uint64_t, uint64_t> segment_serials;  // by the segment's serial in this process
-  std::unordered_map<uint64_t, uint64_t> token_serials;    // by the token's id in this process
+  std::unordered_map<uint64_t, NumberedThing> things;  // by serial
+  // By the segment's serial in this process.
+  std::unordered_map<uint64_t, uint64_t> segment_serials;
+  std::unordered_map<uint64_t, uint64_t> token_serials;  // by the token's id in this process
   std::unordered_map<int, DepotClient> clients;
   DepositLimits limits;
   Waiting waiting;

@@ -25,7 +25,9 @@ constexpr size_t kFewWatches = 64;
 constexpr int64_t kLongestGraceNs = int64_t{100} * 365 * 24 * 3600 * 1'000'000'000;
 
 // Each watch is an fd: an eighth of what this process may open, for the rest is its own.
-size_t most_watches() noexcept { return std::max<size_t>(static_cast<size_t>(os::fd_limit() / 8), 16); }
+size_t most_watches() noexcept {
+  return std::max<size_t>(static_cast<size_t>(os::fd_limit() / 8), 16);
+}
 
 // With the lock. Watches of fetched messages end, and so do those whose fds have hung up. A message
 // whose carrier has been gone for long enough is `due`.
@@ -78,8 +80,9 @@ void watch_tick() noexcept {
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns) {
   TENON_ASSIGN(const OwnMessage own, own_message(ticket));
   if (!os::can_hang_up(fd)) {
-    return Status(Code::kInvalidArgument,
-                  format("fd %d is no open end of a pipe or socket, so it does not tell that its other end is gone", fd))
+    return Status(Code::kInvalidArgument, format("fd %d is no open end of a pipe or socket, so it "
+                                                 "does not tell that its other end is gone",
+                                                 fd))
         .with("fd", fd);
   }
   grace_ns = std::min(grace_ns, kLongestGraceNs);
@@ -87,20 +90,23 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
   std::vector<Depot::Place> due;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (all.depot.get() != own.depot.get()) return Status(Code::kInvalidArgument, "the message was handed over to a keeper");
+    if (all.depot.get() != own.depot.get())
+      return Status(Code::kInvalidArgument, "the message was handed over to a keeper");
     const size_t most = most_watches();
-    if (all.watches.size() >= std::min(all.look_at_watches, most)) look_at_watches(&all, os::monotonic_ns(), &due);
+    if (all.watches.size() >= std::min(all.look_at_watches, most))
+      look_at_watches(&all, os::monotonic_ns(), &due);
     if (all.watches.size() >= most) {
-      return Status(
-                 Code::kResourceExhausted,
-                 format("%zu messages with markers wait to be read, an eighth of the limit of open files: let their receivers read, raise "
-                        "the limit (ulimit -n), or send without a marker",
-                        most))
+      return Status(Code::kResourceExhausted,
+                    format("%zu messages with markers wait to be read, an eighth of the limit of "
+                           "open files: let their receivers read, raise "
+                           "the limit (ulimit -n), or send without a marker",
+                           most))
           .with("limit", std::string("RLIMIT_NOFILE"))
           .with("limit_value", uint64_t{most});
     }
     // Room first: what is adopted below must not be closed by a failure.
-    if (all.watches.size() == all.watches.capacity()) all.watches.reserve(std::max(kFewWatches, 2 * all.watches.size()));
+    if (all.watches.size() == all.watches.capacity())
+      all.watches.reserve(std::max(kFewWatches, 2 * all.watches.size()));
     all.watches.push_back({os::Fd(fd), own.place, grace_ns});
     want_watch_tick(&all);
   }

@@ -37,7 +37,8 @@ struct DepotAnswerPacket {
   uint32_t borrower;  // 0 but after a greeting
   uint32_t n_fds;
 };
-static_assert(sizeof(DepotRequestPacket) == 16 && sizeof(WireThingName) == 16 && sizeof(DepotAnswerPacket) == 32);
+static_assert(sizeof(DepotRequestPacket) == 16 && sizeof(WireThingName) == 16 &&
+              sizeof(DepotAnswerPacket) == 32);
 
 // Lender: whether a packet of `nbytes` bytes is a request, with as many names behind its head as
 // the head says. `is_cut`: the packet was longer than the buffer.
@@ -46,8 +47,10 @@ bool is_request(const DepotRequestPacket& head, size_t nbytes, bool is_cut) noex
 // An error about the lender of a ticket: "the lender of the message, process 17, " and then `why`.
 Status lender_status(Code code, const Ticket& ticket, const char* why);
 // Receiver: checks an answer's bytes against the ticket. The status of a refusal is the lender's.
-Status check_answer(const DepotAnswerPacket& answer, size_t nbytes, bool is_cut, const Ticket& ticket);
+Status check_answer(const DepotAnswerPacket& answer, size_t nbytes, bool is_cut,
+                    const Ticket& ticket);
 // Receiver: after check_answer(), checks how many fds came against the request.
-Status check_answer_fds(const DepotAnswerPacket& answer, DepotRequest request, size_t n_things, size_t n_fds, const Ticket& ticket);
+Status check_answer_fds(const DepotAnswerPacket& answer, DepotRequest request, size_t n_things,
+                        size_t n_fds, const Ticket& ticket);
 
 }  // namespace tenon::channel

@@ -1,5 +1,5 @@
-// The device block: what stands between lease block and descriptor in a message with storages of a device. Bytes only; specified in
-// docs/format/cuda.md.
+// The device block: what stands between lease block and descriptor in a message with storages of a
+// device. Bytes only; specified in docs/format/cuda.md.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,8 @@ struct DeviceBlock {
 };
 
 std::vector<std::byte> encode_device_block(const DeviceBlock& block);
-// From the start of `bytes`, which must be private to this process. `used`: how long it is. What a handle says is not looked at.
+// From the start of `bytes`, which must be private to this process. `used`: how long it is. What a
+// handle says is not looked at.
 Result<DeviceBlock> decode_device_block(std::span<const std::byte> bytes, size_t* used);
 
 }  // namespace tenon::channel

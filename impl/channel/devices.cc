@@ -38,11 +38,14 @@ Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceS
   return opened;
 }
 
-// Whether whoever receives may not write them, by device segment: because of how they came, or of what the connection was told.
-std::vector<bool> find_read_only(const DeviceBlock& block, const DescriptorContent& content, memory::Access wanted) {
+// Whether whoever receives may not write them, by device segment: because of how they came, or of
+// what the connection was told.
+std::vector<bool> find_read_only(const DeviceBlock& block, const DescriptorContent& content,
+                                 memory::Access wanted) {
   std::vector<bool> read_only(block.segments.size(), wanted == memory::Access::kReadOnly);
   for (const SegmentRecord& record : content.segments) {
-    if (record.reach == Reach::kDevice && static_cast<memory::Access>(record.access) == memory::Access::kReadOnly)
+    if (record.reach == Reach::kDevice &&
+        static_cast<memory::Access>(record.access) == memory::Access::kReadOnly)
       read_only[record.fd_index] = true;
   }
   return read_only;
@@ -51,8 +54,10 @@ std::vector<bool> find_read_only(const DeviceBlock& block, const DescriptorConte
 // Bytes have a handle that leads to them.
 Status check_handles(const DeviceBlock& block, const DescriptorContent& content) {
   for (const SegmentRecord& record : content.segments) {
-    if (record.reach == Reach::kDevice && record.nbytes != 0 && block.segments[record.fd_index].handle.empty())
-      return Status(Code::kCorrupt, "memory of a device to which no handle leads").with("field", std::string("devices"));
+    if (record.reach == Reach::kDevice && record.nbytes != 0 &&
+        block.segments[record.fd_index].handle.empty())
+      return Status(Code::kCorrupt, "memory of a device to which no handle leads")
+          .with("field", std::string("devices"));
   }
   return Status::ok();
 }
@@ -69,9 +74,12 @@ cuda::Stream DeviceStreams::of(int32_t device) const {
   const auto found = streams_.find(device);
   return found == streams_.end() ? nullptr : found->second;
 }
-bool DeviceStreams::in_use() const noexcept { return !std::unique_lock<std::mutex>(mutex_, std::try_to_lock).owns_lock(); }
+bool DeviceStreams::in_use() const noexcept {
+  return !std::unique_lock<std::mutex>(mutex_, std::try_to_lock).owns_lock();
+}
 
-Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams, std::vector<int>* fds) {
+Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams,
+                                      std::vector<int>* fds) {
   DeviceBlock block;
   std::unordered_map<int32_t, Used> used;  // by ordinal
   block.segments.reserve(packed.device_segments.size());
@@ -86,7 +94,8 @@ Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const Device
     DeviceSegmentRecord& record = block.segments.emplace_back();
     record.device = device.index;
     if (!segment.exported) continue;
-    TENON_ASSIGN(record.handle, share::encode_cuda_handle(segment.exported->route, segment.read_only));
+    TENON_ASSIGN(record.handle,
+                 share::encode_cuda_handle(segment.exported->route, segment.read_only));
     const std::vector<int>& numbers = segment.exported->route.fd_numbers;
     record.n_fds = static_cast<uint32_t>(numbers.size());
     fds->insert(fds->end(), numbers.begin(), numbers.end());
@@ -100,11 +109,14 @@ Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const Device
   return block;
 }
 
-Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span<const os::Fd> fds, const DescriptorContent& content,
-                                             const DeviceStreams& streams, const DeviceOpenOptions& options) {
+Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span<const os::Fd> fds,
+                                             const DescriptorContent& content,
+                                             const DeviceStreams& streams,
+                                             const DeviceOpenOptions& options) {
   TENON_TRY(check_handles(block, content));
   if (options.open.is_private()) {
-    return Status(Code::kUnsupported, "memory of a device came, and there are no private openings of it");
+    return Status(Code::kUnsupported,
+                  "memory of a device came, and there are no private openings of it");
   }
   TENON_ASSIGN(const std::vector<Opened> devices, open_devices(block, streams));
   const std::vector<bool> read_only = find_read_only(block, content, options.open.access);

@@ -1,4 +1,5 @@
-// Memory of devices in the messages of a connection: in which streams it is used, and how it gets into a device block and out of one.
+// Memory of devices in the messages of a connection: in which streams it is used, and how it gets
+// into a device block and out of one.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +32,22 @@ class DeviceStreams {
   std::map<int32_t, cuda::Stream> streams_;
 };
 
-// For what is packed: its handles, and for each device an event of its stream, which the leases keep. Without an event to be had it waits
-// for the stream. `fds`: of the handles, in their order, behind what is there; borrowed from the exports of `packed`.
-Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams, std::vector<int>* fds);
+// For what is packed: its handles, and for each device an event of its stream, which the leases
+// keep. Without an event to be had it waits for the stream. `fds`: of the handles, in their order,
+// behind what is there; borrowed from the exports of `packed`.
+Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams,
+                                      std::vector<int>* fds);
 
 struct DeviceOpenOptions {
   share::OpenOptions open;
   bool keep_open = false;
 };
-// One for each segment of the block. What is given from now on to the streams of its devices waits for the sender's. The fds are borrowed.
-Result<std::vector<share::CudaReach>> reach_devices(const DeviceBlock& block, std::span<const os::Fd> fds,
-                                                    const tensor::DescriptorContent& content, const DeviceStreams& streams,
+// One for each segment of the block. What is given from now on to the streams of its devices waits
+// for the sender's. The fds are borrowed.
+Result<std::vector<share::CudaReach>> reach_devices(const DeviceBlock& block,
+                                                    std::span<const os::Fd> fds,
+                                                    const tensor::DescriptorContent& content,
+                                                    const DeviceStreams& streams,
                                                     const DeviceOpenOptions& options);
 
 }  // namespace tenon::channel

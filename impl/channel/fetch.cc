@@ -62,16 +62,20 @@ struct Link {
   std::shared_ptr<os::Mapping> page;  // messages that are fetched piece by piece keep it
   uint32_t messages = 0;
   uint32_t n_things = 0;
-  uint64_t ended = 0;                               // of the lender's things, when this process looked last
+  // Of the lender's things, when this process looked last.
+  uint64_t ended = 0;
   std::unordered_map<uint32_t, KnownThing> things;  // by number
 };
 
 namespace {
 
-Status corrupt_ticket(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("ticket")); }
+Status corrupt_ticket(const char* what) {
+  return Status(Code::kCorrupt, what).with("field", std::string("ticket"));
+}
 
-// A receiver that has met a lender can fetch what is left after that lender was killed. So a link to
-// a lender that is gone stays while one of its messages is unfetched, unless there are so many links.
+// A receiver that has met a lender can fetch what is left after that lender was killed. So a link
+// to a lender that is gone stays while one of its messages is unfetched, unless there are so many
+// links.
 constexpr size_t kFewLinks = 8;
 // With more links than this the lenders are looked at only when the number of links has doubled.
 constexpr size_t kLookedAtEachTime = 64;
@@ -99,7 +103,8 @@ void forget_links_in_child() noexcept {
 
 const bool g_fetch_fork_hooks = [] {
   (void)fetch_state();
-  register_fork_hooks(7, {[]() noexcept { fetch_state().mutex.lock(); }, []() noexcept { fetch_state().mutex.unlock(); },
+  register_fork_hooks(7, {[]() noexcept { fetch_state().mutex.lock(); },
+                          []() noexcept { fetch_state().mutex.unlock(); },
                           []() noexcept { fetch_state().mutex.unlock(); }, &forget_links_in_child});
   return true;
 }();
@@ -157,12 +162,14 @@ Status not_reached(const Ticket& ticket, Status cause) {
   if (cause.code() == Code::kPeerGone) sweep_depots();
   if (cause.code() == Code::kPeerGone)
     return lender_status(Code::kPeerGone, ticket,
-                         "is gone: it was killed, or it ended and its keeper's time is over; let it live until its messages are "
+                         "is gone: it was killed, or it ended and its keeper's time is over; let "
+                         "it live until its messages are "
                          "fetched, or its keeper stay for longer")
         .caused_by(cause);
   if (cause.code() == Code::kNotFound) {
     return Status(Code::kPeerGone,
-                  format("the lender of the message, process %d, is gone or cannot be reached from here: there is no socket %s; if it "
+                  format("the lender of the message, process %d, is gone or cannot be reached from "
+                         "here: there is no socket %s; if it "
                          "lives, let both processes see the same /dev/shm",
                          ticket.pid, ticket.rendezvous.c_str()))
         .with("pid", ticket.pid)
@@ -178,29 +185,38 @@ struct Answer {
 };
 
 // `hung_up`: the lender did so instead of answering.
-Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<const Thing> things, os::Waiter* waiter, bool* hung_up) {
+Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<const Thing> things,
+                        os::Waiter* waiter, bool* hung_up) {
   Result<Fd> connected = os::connect_local(os::SocketKind::kPackets, ticket.rendezvous, waiter);
   if (!connected.is_ok()) return not_reached(ticket, std::move(connected).status());
   const Fd socket = std::move(connected).value();
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
-  if (!os::is_own_or_root(peer)) return lender_status(Code::kPermission, ticket, "belongs to another user");
+  if (!os::is_own_or_root(peer))
+    return lender_status(Code::kPermission, ticket, "belongs to another user");
   struct {
     DepotRequestPacket head;
     std::array<WireThingName, kMostThings> names;
   } packet{};
-  packet.head = {kDepotMagic, static_cast<uint32_t>(request), static_cast<uint32_t>(things.size()), 0};
-  for (size_t i = 0; i < things.size(); ++i) packet.names[i] = {things[i].number, static_cast<uint32_t>(things[i].kind), things[i].serial};
-  const auto bytes = std::as_bytes(std::span(&packet, 1)).first(sizeof packet.head + things.size() * sizeof(WireThingName));
+  packet.head = {kDepotMagic, static_cast<uint32_t>(request), static_cast<uint32_t>(things.size()),
+                 0};
+  for (size_t i = 0; i < things.size(); ++i)
+    packet.names[i] = {things[i].number, static_cast<uint32_t>(things[i].kind), things[i].serial};
+  const auto bytes = std::as_bytes(std::span(&packet, 1))
+                         .first(sizeof packet.head + things.size() * sizeof(WireThingName));
   const os::Transfer sent = os::send_message(socket.get(), bytes, {}, {});
-  if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET) return errno_status(sent.error, "asking the lender of a message");
+  if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET)
+    return errno_status(sent.error, "asking the lender of a message");
   const std::string awaited = format("an answer of process %d, the message's lender,", ticket.pid);
   TENON_TRY(waiter->until_ready(socket.get(), POLLIN, awaited.c_str()));
   DepotAnswerPacket answer{};
   os::ReceivedFds received;
-  os::Transfer got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
+  os::Transfer got = os::receive_message(
+      socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
   // The kernel reports first that the lender hung up on an unread request; what it had said before
   // is there all the same.
-  if (got.error == ECONNRESET) got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
+  if (got.error == ECONNRESET)
+    got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false,
+                              &received);
   *hung_up = got.error == ECONNRESET || (got.error == 0 && got.nbytes == 0);
   if (*hung_up) return lender_status(Code::kPeerGone, ticket, "hung up");
   if (got.error != 0) return errno_status(got.error, "the answer of a message's lender");
@@ -214,7 +230,8 @@ Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<co
 
 // A lender that ends hangs up on whoever asks at that moment, and its keeper listens at the same
 // socket.
-Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const Thing> things, os::Waiter* waiter) {
+Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const Thing> things,
+                   os::Waiter* waiter) {
   constexpr int kMostTries = 16;
   constexpr int64_t kPauseNs = 1'000'000;
   for (int tries = 1;; ++tries) {
@@ -229,14 +246,17 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
 Status map_claims(Fd* fd, Link* link) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd->get()));
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
-  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded || (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
+  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded ||
+      (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
     return corrupt_ticket("a claims page that is not sealed, or cannot be written");
   if (os::is_of_huge_pages(fd->get())) return corrupt_ticket("a claims page of huge pages");
   std::array<std::byte, sizeof(claims::Header)> bytes;
   if (file.nbytes < sizeof bytes) return corrupt_ticket("a claims page that is too short");
   TENON_TRY(os::read_file(fd->get(), 0, bytes.data(), bytes.size()));
-  TENON_ASSIGN(const claims::Counts counts, claims::check_header(bytes, file.nbytes, link->holding->slots()));
-  TENON_ASSIGN(os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd->get(), 0, file.nbytes));
+  TENON_ASSIGN(const claims::Counts counts,
+               claims::check_header(bytes, file.nbytes, link->holding->slots()));
+  TENON_ASSIGN(os::Mapping page,
+               os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd->get(), 0, file.nbytes));
   link->page = std::make_shared<os::Mapping>(std::move(page));
   link->messages = counts.messages;
   link->n_things = counts.things;
@@ -253,17 +273,20 @@ bool knows(const Link& link, const Thing& thing) {
 
 std::vector<Thing> unknown_of(const Link& link, std::span<const Thing> things) {
   std::vector<Thing> unknown;
-  std::copy_if(things.begin(), things.end(), std::back_inserter(unknown), [&](const Thing& each) { return !knows(link, each); });
+  std::copy_if(things.begin(), things.end(), std::back_inserter(unknown),
+               [&](const Thing& each) { return !knows(link, each); });
   return unknown;
 }
 
 Status take_things(Link* link, std::span<const Thing> things, std::span<Fd> fds) {
   for (size_t i = 0; i < things.size(); ++i) {
-    if (things[i].number >= link->n_things) return corrupt_ticket("a ticket with a number beyond the claims page");
+    if (things[i].number >= link->n_things)
+      return corrupt_ticket("a ticket with a number beyond the claims page");
     KnownThing known;
     known.serial = things[i].serial;
     if (things[i].kind == ThingKind::kToken) {
-      if (!os::is_token(fds[i].get())) return corrupt_ticket("an inherited token that is no end of a pipe");
+      if (!os::is_token(fds[i].get()))
+        return corrupt_ticket("an inherited token that is no end of a pipe");
       // What comes home is kept by its block (tensor/pack.cc); a copy here would hide the hang-up.
       if (memory::own_ledger_of(fds[i].get()) == 0) {
         known.token = memory::make_token(std::move(fds[i]));
@@ -284,7 +307,9 @@ void forget_ended(Link* link) {
   if (ended == link->ended) return;
   link->ended = ended;
   std::erase_if(link->things, [&](auto& entry) {
-    const bool gone = claims::thing_word(base, link->messages, entry.first).load(std::memory_order_acquire) != entry.second.serial;
+    const bool gone =
+        claims::thing_word(base, link->messages, entry.first).load(std::memory_order_acquire) !=
+        entry.second.serial;
     if (gone && entry.second.token) link->holding->disinherit(entry.second.token.get());
     return gone;
   });
@@ -320,12 +345,14 @@ Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os:
   return Status::ok();
 }
 
-Result<Ref<Segment>> map_segment(Link* link, const Thing& thing, memory::Access access, uint64_t nbytes, uint64_t needed,
+Result<Ref<Segment>> map_segment(Link* link, const Thing& thing, memory::Access access,
+                                 uint64_t nbytes, uint64_t needed,
                                  const share::OpenOptions& options) {
   KnownThing& known = link->things.at(thing.number);
   if (!known.segment) {
     if (!known.fd.is_open()) return corrupt_ticket("a number that is of a token and of a segment");
-    TENON_ASSIGN(known.segment, share::open_segment(known.fd.get(), access, nbytes, needed, options, &known.fd));
+    TENON_ASSIGN(known.segment,
+                 share::open_segment(known.fd.get(), access, nbytes, needed, options, &known.fd));
     known.nbytes = nbytes;
     known.access = access;
   } else if (known.nbytes != nbytes || known.access != access || needed > known.nbytes) {
@@ -334,13 +361,14 @@ Result<Ref<Segment>> map_segment(Link* link, const Thing& thing, memory::Access 
   return known.segment;
 }
 
-Status resolve(Link* link, const Ticket& ticket, const DescriptorContent& content, const share::OpenOptions& options,
-               std::vector<tensor::Resolved>* out) {
+Status resolve(Link* link, const Ticket& ticket, const DescriptorContent& content,
+               const share::OpenOptions& options, std::vector<tensor::Resolved>* out) {
   const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const tensor::SegmentRecord& record = content.segments[i];
     TENON_ASSIGN(Ref<Segment> segment,
-                 map_segment(link, ticket.things[i], static_cast<memory::Access>(record.access), record.nbytes, needed[i], options));
+                 map_segment(link, ticket.things[i], static_cast<memory::Access>(record.access),
+                             record.nbytes, needed[i], options));
     out->push_back({std::move(segment), -1, nullptr});
   }
   return Status::ok();
@@ -348,20 +376,23 @@ Status resolve(Link* link, const Ticket& ticket, const DescriptorContent& conten
 
 Status already_fetched(const Ticket& ticket) {
   return Status(Code::kNotFound,
-                format("the message of process %d was fetched before, or withdrawn: a message can be fetched once; deposit one for each "
+                format("the message of process %d was fetched before, or withdrawn: a message can "
+                       "be fetched once; deposit one for each "
                        "receiver",
                        ticket.pid))
       .with("pid", ticket.pid);
 }
 
 // By its own lender. Blocks are kept as what they are, and not by leases.
-Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, const Ticket& ticket, DescriptorContent content,
+Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, const Ticket& ticket,
+                                           DescriptorContent content,
                                            const share::OpenOptions& options) {
   std::vector<tensor::Resolved> resolved;
   for (size_t i = 0; i < content.segments.size(); ++i) {
     Ref<Segment> segment = own_segment(ticket.things[i]);
     if (!segment) return already_fetched(ticket);
-    if (content.segments[i].nbytes != segment->nbytes()) return corrupt_ticket("a segment of another size than it has");
+    if (content.segments[i].nbytes != segment->nbytes())
+      return corrupt_ticket("a segment of another size than it has");
     resolved.push_back({std::move(segment), -1, nullptr});
   }
   const memory::Depot::Place place{ticket.message, ticket.generation};
@@ -375,7 +406,9 @@ Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, cons
   for (size_t i = 0; i < leases.size(); ++i) {
     const tensor::StorageRecord& record = content.storages[i];
     if (record.segment == tensor::kNoSegment) continue;
-    if (memory::LentBlock* const block = memory::lease_own(resolved[record.segment].segment->key(), record.offset); block != nullptr)
+    if (memory::LentBlock* const block =
+            memory::lease_own(resolved[record.segment].segment->key(), record.offset);
+        block != nullptr)
       leases[i] = memory::Lease(block);
   }
   std::vector<Ref<storage::Storage>> storages;
@@ -384,21 +417,28 @@ Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, cons
 
 }  // namespace
 
-Result<std::unique_ptr<Message>> fetch(std::span<const std::byte> ticket_bytes, const FetchOptions& options, const os::Wait& wait) {
-  if (options.open.is_private()) return Status(Code::kUnsupported, "a deposited message is fetched as it is: clone what should be private");
+Result<std::unique_ptr<Message>> fetch(std::span<const std::byte> ticket_bytes,
+                                       const FetchOptions& options, const os::Wait& wait) {
+  if (options.open.is_private())
+    return Status(Code::kUnsupported,
+                  "a deposited message is fetched as it is: clone what should be private");
   const std::vector<std::byte> bytes(ticket_bytes.begin(), ticket_bytes.end());
   size_t used = 0;
   TENON_ASSIGN(const Ticket ticket, decode_ticket(bytes, &used));
-  TENON_ASSIGN(DescriptorContent content, tensor::decode_descriptor(std::span(bytes).subspan(used), 0, options.limits));
-  if (content.storages.size() != ticket.slots.size() || content.segments.size() > ticket.things.size())
+  TENON_ASSIGN(DescriptorContent content,
+               tensor::decode_descriptor(std::span(bytes).subspan(used), 0, options.limits));
+  if (content.storages.size() != ticket.slots.size() ||
+      content.segments.size() > ticket.things.size())
     return corrupt_ticket("a ticket of another number of storages or segments than its descriptor");
   for (size_t i = 0; i < ticket.things.size(); ++i) {
     const bool is_segment = i < content.segments.size();
     if ((ticket.things[i].kind == ThingKind::kSegment) != is_segment ||
-        (is_segment && (content.segments[i].reach != tensor::Reach::kKnown || content.segments[i].id != ticket.things[i].serial)))
+        (is_segment && (content.segments[i].reach != tensor::Reach::kKnown ||
+                        content.segments[i].id != ticket.things[i].serial)))
       return corrupt_ticket("a ticket whose segments are not those of its descriptor");
   }
-  if (const Ref<memory::Depot> depot = own_depot(ticket.depot)) return fetch_own(depot, ticket, std::move(content), options.open);
+  if (const Ref<memory::Depot> depot = own_depot(ticket.depot))
+    return fetch_own(depot, ticket, std::move(content), options.open);
   TENON_ASSIGN(const std::shared_ptr<Link> link, find_link(ticket.depot));
   os::Waiter waiter(wait);
   std::vector<memory::Lease> leases(content.storages.size());
@@ -407,33 +447,42 @@ Result<std::unique_ptr<Message>> fetch(std::span<const std::byte> ticket_bytes, 
   TENON_TRY(meet(link.get(), ticket, ticket.things, &waiter));
   const uint32_t slots = link->holding->slots();
   const auto is_beyond = [&](uint32_t slot) { return slot != kNoLease && slot >= slots; };
-  if (ticket.message >= link->messages || ticket.envelope >= slots || std::any_of(ticket.slots.begin(), ticket.slots.end(), is_beyond))
+  if (ticket.message >= link->messages || ticket.envelope >= slots ||
+      std::any_of(ticket.slots.begin(), ticket.slots.end(), is_beyond))
     return corrupt_ticket("a ticket with a number beyond the claims page or the lease page");
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(resolve(link.get(), ticket, content, options.open, &resolved));
   // One mark for all, and before the claim: a fork from here on makes them the family's.
   const uint32_t mark = fork_mark();
-  if (!claims::claim(link->page->base(), ticket.message, ticket.generation, link->number)) return already_fetched(ticket);
+  if (!claims::claim(link->page->base(), ticket.message, ticket.generation, link->number))
+    return already_fetched(ticket);
   const memory::Lease envelope(link->holding, ticket.envelope, mark);
   for (size_t i = 0; i < leases.size(); ++i) {
-    if (ticket.slots[i] != kNoLease) leases[i] = memory::Lease(link->holding, ticket.slots[i], mark);
+    if (ticket.slots[i] != kNoLease)
+      leases[i] = memory::Lease(link->holding, ticket.slots[i], mark);
   }
-  Result<std::unique_ptr<Message>> message = tensor::unpack(std::move(content), resolved, leases, options.open, &storages);
+  Result<std::unique_ptr<Message>> message =
+      tensor::unpack(std::move(content), resolved, leases, options.open, &storages);
   claims::say_opened(link->page->base(), ticket.message, {ticket.generation, link->number});
   return message;
 }
 
 // ---- piece by piece
 
-Result<std::unique_ptr<Fetched>> Fetched::create(std::span<const std::byte> head, const FetchOptions& options, const os::Wait& wait) {
-  if (options.open.is_private()) return Status(Code::kUnsupported, "a deposited message is fetched as it is: clone what should be private");
+Result<std::unique_ptr<Fetched>> Fetched::create(std::span<const std::byte> head,
+                                                 const FetchOptions& options,
+                                                 const os::Wait& wait) {
+  if (options.open.is_private())
+    return Status(Code::kUnsupported,
+                  "a deposited message is fetched as it is: clone what should be private");
   const std::vector<std::byte> bytes(head.begin(), head.end());
   size_t used = 0;
   std::unique_ptr<Fetched> fetched(new Fetched());
   TENON_ASSIGN(fetched->ticket_, decode_ticket(bytes, &used));
   const Ticket& ticket = fetched->ticket_;
   if (used != bytes.size() || !ticket.slots.empty() || !ticket.things.empty())
-    return corrupt_ticket("the ticket of a whole message, where one of a message in pieces is expected");
+    return corrupt_ticket(
+        "the ticket of a whole message, where one of a message in pieces is expected");
   fetched->options_ = options;
   if (Ref<memory::Depot> depot = own_depot(ticket.depot)) {
     if (!depot->claim_here({ticket.message, ticket.generation})) return already_fetched(ticket);
@@ -452,43 +501,56 @@ Result<std::unique_ptr<Fetched>> Fetched::create(std::span<const std::byte> head
   fetched->page_ = link->page;
   fetched->n_messages_ = link->messages;
   fetched->n_things_ = link->n_things;
-  if (!claims::claim(link->page->base(), ticket.message, ticket.generation, link->number)) return already_fetched(ticket);
+  if (!claims::claim(link->page->base(), ticket.message, ticket.generation, link->number))
+    return already_fetched(ticket);
   fetched->holding_ = link->holding;
   return fetched;
 }
 
 Result<Ref<storage::Storage>> Fetched::open_own(const StorageTicket& storage) {
   if (storage.slot != kNoLease &&
-      (!own_->has_slot({ticket_.message, ticket_.generation}, storage.slot) || !opened_here_.insert(storage.slot).second))
+      (!own_->has_slot({ticket_.message, ticket_.generation}, storage.slot) ||
+       !opened_here_.insert(storage.slot).second))
     return corrupt_ticket("a record with a lease of another message, or that was opened before");
   Ref<Segment> segment = own_segment(storage.segment);
   if (!segment) return already_fetched(ticket_);
   memory::Lease lease;
-  if (memory::LentBlock* const block = memory::lease_own(segment->key(), storage.offset); block != nullptr) lease = memory::Lease(block);
+  if (memory::LentBlock* const block = memory::lease_own(segment->key(), storage.offset);
+      block != nullptr)
+    lease = memory::Lease(block);
   return share::open_range(segment, storage.offset, storage.nbytes, &lease);
 }
 
-Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes, const os::Wait& wait) {
-  TENON_ASSIGN(const StorageTicket storage, decode_storage_ticket(std::vector<std::byte>(bytes.begin(), bytes.end())));
+Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes,
+                                            const os::Wait& wait) {
+  TENON_ASSIGN(const StorageTicket storage,
+               decode_storage_ticket(std::vector<std::byte>(bytes.begin(), bytes.end())));
   if (storage.nbytes == 0) {
-    return storage::Storage::open_empty(static_cast<memory::Mode>(storage.mode),
-                                        static_cast<memory::Access>(storage.access) == memory::Access::kReadOnly);
+    return storage::Storage::open_empty(
+        static_cast<memory::Mode>(storage.mode),
+        static_cast<memory::Access>(storage.access) == memory::Access::kReadOnly);
   }
   if (own_) return open_own(storage);
   os::Waiter waiter(wait);
   std::vector<Thing> things{storage.segment};
   things.insert(things.end(), storage.tokens.begin(), storage.tokens.end());
   TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_link(link_.get(), &waiter));
-  if (storage.slot != kNoLease && storage.slot >= holding_->slots()) return corrupt_ticket("a lease beyond the lease page");
+  if (storage.slot != kNoLease && storage.slot >= holding_->slots())
+    return corrupt_ticket("a lease beyond the lease page");
   TENON_TRY(meet(link_.get(), ticket_, things, &waiter));
-  TENON_ASSIGN(const Ref<Segment> segment, map_segment(link_.get(), storage.segment, static_cast<memory::Access>(storage.access),
-                                                       storage.segment_nbytes, storage.offset + storage.nbytes, options_.open));
+  TENON_ASSIGN(
+      const Ref<Segment> segment,
+      map_segment(link_.get(), storage.segment, static_cast<memory::Access>(storage.access),
+                  storage.segment_nbytes, storage.offset + storage.nbytes, options_.open));
   memory::Lease lease;
   if (storage.slot != kNoLease) {
     look_at_slots();
-    if (left_.erase(storage.slot) == 0) return corrupt_ticket("a record with a lease of another message, or that was opened before");
+    if (left_.erase(storage.slot) == 0)
+      return corrupt_ticket("a record with a lease of another message, or that was opened before");
     lease = memory::Lease(holding_, storage.slot, mark_);
-    if (memory::LentBlock* const block = memory::lease_own(segment->key(), storage.offset); block != nullptr) lease = memory::Lease(block);
+    if (memory::LentBlock* const block = memory::lease_own(segment->key(), storage.offset);
+        block != nullptr)
+      lease = memory::Lease(block);
   }
   return share::open_range(segment, storage.offset, storage.nbytes, &lease);
 }
@@ -519,7 +581,8 @@ Fetched::~Fetched() {
   const memory::GivingBack together;
   for (const uint32_t slot : left_) holding_->give_back(slot, mark_);
   // A child of fork may have opened none: its parent says when it is done.
-  if (!forked_since(mark_)) claims::say_opened(page_->base(), ticket_.message, {ticket_.generation, number_});
+  if (!forked_since(mark_))
+    claims::say_opened(page_->base(), ticket_.message, {ticket_.generation, number_});
   holding_->give_back(ticket_.envelope, mark_);
 }
 

@@ -29,7 +29,8 @@ struct FetchOptions {
 // met, and of whose segments it knows those that the message needs, no system call is made; else
 // the lender is asked once. NOT_FOUND: it was fetched before, or withdrawn. PEER_GONE: its lender
 // is gone, and had not been met.
-Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket, const FetchOptions& options, const os::Wait& wait);
+Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket,
+                                               const FetchOptions& options, const os::Wait& wait);
 
 struct Link;
 
@@ -37,7 +38,8 @@ struct Link;
 // storages. What was not opened is given back when it ends.
 class Fetched {
  public:
-  static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head, const FetchOptions& options, const os::Wait& wait);
+  static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head,
+                                                 const FetchOptions& options, const os::Wait& wait);
   Fetched(const Fetched&) = delete;
   Fetched& operator=(const Fetched&) = delete;
   ~Fetched();

@@ -22,16 +22,19 @@ constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
 constexpr size_t kBufferSize = 128 * 1024;
 constexpr size_t kReadsAtOnce = 1024;  // more than any frame takes whose fds a process can have
-constexpr size_t kManyFds = 16;        // where asking how many fds are open costs little beside them
+// Where asking how many fds are open costs little beside them.
+constexpr size_t kManyFds = 16;
 constexpr size_t kMostQueuedFrames = 4096;
 constexpr uint64_t kMostQueuedNbytes = uint64_t{256} << 20;
-constexpr size_t kSmallPayload = 512;  // copied behind its header, which is cheaper than having the kernel gather two pieces
+// Copied behind its header, which is cheaper than having the kernel gather two pieces.
+constexpr size_t kSmallPayload = 512;
 static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
 
 template <typename T>
 void put_at(std::byte* at, T value) noexcept {
-  for (size_t i = 0; i < sizeof(T); ++i) at[i] = static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    at[i] = static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i));
 }
 
 template <typename T>
@@ -42,9 +45,12 @@ T get(const std::byte* at) noexcept {
 }
 
 constexpr const char* kConnectAgain = "make a new connection to go on";
-constexpr const char* kBothEnds = "; both ends must be connections of Tenon, and nothing else may use the socket";
+constexpr const char* kBothEnds =
+    "; both ends must be connections of Tenon, and nothing else may use the socket";
 
-Status no_frame(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what) + kBothEnds); }
+Status no_frame(std::string what) {
+  return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what) + kBothEnds);
+}
 
 }  // namespace
 
@@ -52,7 +58,9 @@ Result<SocketType> check_socket(int fd) {
   TENON_ASSIGN(const os::SocketFacts facts, os::socket_facts(fd));
   const char* fault = nullptr;
   if (facts.domain != AF_UNIX) {
-    fault = "is not an AF_UNIX socket: memory is lent within one machine, over a socket pair or a Unix socket";
+    fault =
+        "is not an AF_UNIX socket: memory is lent within one machine, over a socket pair or a Unix "
+        "socket";
   } else if (facts.type != SOCK_STREAM && facts.type != SOCK_SEQPACKET) {
     fault = "is neither a stream nor a seqpacket socket";
   } else if (facts.listening) {
@@ -60,7 +68,8 @@ Result<SocketType> check_socket(int fd) {
   } else if (!facts.connected) {
     fault = "is a socket that is not connected: connect it first";
   }
-  if (fault != nullptr) return Status(Code::kInvalidArgument, format("fd %d %s", fd, fault)).with("fd", fd);
+  if (fault != nullptr)
+    return Status(Code::kInvalidArgument, format("fd %d %s", fd, fault)).with("fd", fd);
   return facts.type == SOCK_STREAM ? SocketType::kStream : SocketType::kSeqpacket;
 }
 
@@ -78,7 +87,8 @@ Status FrameSocket::check_room() const {
   const size_t frames = queue_.size() - next_;
   if (frames < kMostQueuedFrames && queued_nbytes_ < kMostQueuedNbytes) return {};
   return Status(Code::kResourceExhausted,
-                format("%zu messages with %llu bytes wait on socket %d, whose peer reads none of them: send nothing more "
+                format("%zu messages with %llu bytes wait on socket %d, whose peer reads none of "
+                       "them: send nothing more "
                        "until it does, or close the connection",
                        frames, static_cast<unsigned long long>(queued_nbytes_), fd_))
       .with("limit", std::string("send_queue"))
@@ -101,7 +111,8 @@ Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<s
     TENON_TRY(hand_over(count, &full));
     if (!full) return {};
     if (lock != nullptr) lock->unlock();
-    Status ready = waiter.until_ready(fd_, POLLOUT, "room for a message, which comes when the peer reads,");
+    Status ready =
+        waiter.until_ready(fd_, POLLOUT, "room for a message, which comes when the peer reads,");
     if (lock != nullptr) lock->lock();
     TENON_TRY(std::move(ready));
   }
@@ -112,10 +123,12 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
   if (unsendable_ && next_sequence_ < count) return send_error(EPIPE);
   while (next_sequence_ < count) {
     OutFrame& frame = queue_[next_];
-    if (frame.payload.size() > kMaxFramePayload) return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
+    if (frame.payload.size() > kMaxFramePayload)
+      return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
     const size_t fds_left = frame.fds.size() - fds_gone_;
     const bool more = fds_left > kMaxFdsPerPacket;
-    const std::span<const int> fds(frame.fds.data() + fds_gone_, std::min(fds_left, kMaxFdsPerPacket));
+    const std::span<const int> fds(frame.fds.data() + fds_gone_,
+                                   std::min(fds_left, kMaxFdsPerPacket));
     const std::span<const std::byte> payload(frame.payload.data(), more ? 0 : frame.payload.size());
 
     std::array<std::byte, kHeaderSize + kSmallPayload> packet;  // not initialised
@@ -128,15 +141,16 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     put_at<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
     put_at<uint64_t>(&packet[24], next_sequence_);
 
-    // Two pieces, of which the first holds a small payload too. The fds go with the first byte and only with it.
+    // Two pieces, of which the first holds a small payload too. The fds go with the first byte and
+    // only with it.
     const size_t copied = payload.size() <= kSmallPayload ? payload.size() : 0;
     if (copied > 0) std::memcpy(&packet[kHeaderSize], payload.data(), copied);
     const size_t front = kHeaderSize + copied;
     const std::span<const std::byte> back = payload.subspan(copied);
     os::Transfer sent;
     if (bytes_gone_ < front) {
-      sent =
-          os::send_message(fd_, std::span(packet).first(front).subspan(bytes_gone_), back, bytes_gone_ == 0 ? fds : std::span<const int>());
+      sent = os::send_message(fd_, std::span(packet).first(front).subspan(bytes_gone_), back,
+                              bytes_gone_ == 0 ? fds : std::span<const int>());
     } else {
       sent = os::send_message(fd_, back.subspan(bytes_gone_ - front), {}, {});
     }
@@ -170,23 +184,29 @@ Status FrameSocket::send_error(int error) {
     case ECONNREFUSED:
     case ENOTCONN:
       unsendable_ = true;
-      return Status(Code::kPeerGone, format("the peer of socket %d has closed its end or has ended: %s", fd_, kConnectAgain))
+      return Status(Code::kPeerGone,
+                    format("the peer of socket %d has closed its end or has ended: %s", fd_,
+                           kConnectAgain))
           .with("fd", fd_)
           .with("errno", error);
     case ETOOMANYREFS:
-      return errno_status(error, format("socket %d: this user has too many fds in flight, sent and not yet received: wait until peers have "
+      return errno_status(error, format("socket %d: this user has too many fds in flight, sent and "
+                                        "not yet received: wait until peers have "
                                         "received them, or raise RLIMIT_NOFILE (ulimit -n)",
                                         fd_))
           .with("limit_value", os::fd_limit())
           .with("fd", fd_);
     case EMSGSIZE: {  // seqpacket only: a packet must fit in the send buffer
       Status status =
-          Status(Code::kResourceExhausted, format("socket %d: its send buffer is smaller than one packet: raise SO_SNDBUF", fd_))
+          Status(
+              Code::kResourceExhausted,
+              format("socket %d: its send buffer is smaller than one packet: raise SO_SNDBUF", fd_))
               .with("errno", error)
               .with("limit", std::string("SO_SNDBUF"))
               .with("wanted", static_cast<uint64_t>(kHeaderSize + queue_[next_].payload.size()))
               .with("fd", fd_);
-      if (const auto size = os::send_buffer_size(fd_)) status = std::move(status).with("limit_value", *size);
+      if (const auto size = os::send_buffer_size(fd_))
+        status = std::move(status).with("limit_value", *size);
       return status;
     }
     default: return errno_status(error, format("sending on socket %d", fd_)).with("fd", fd_);
@@ -202,13 +222,16 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
     bool whole = false;
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
-    // Packets that never make a frame, and never cease, do not hold a call beyond its time. The socket stays ready.
-    if (reads % kReadsAtOnce == 0) TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
+    // Packets that never make a frame, and never cease, do not hold a call beyond its time. The
+    // socket stays ready.
+    if (reads % kReadsAtOnce == 0)
+      TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
     TENON_TRY(fill(waiter));
   }
 }
 
-// Nothing is taken off the buffer before all memory for it is there, so that a failing allocation loses no byte and no fd.
+// Nothing is taken off the buffer before all memory for it is there, so that a failing allocation
+// loses no byte and no fd.
 Status FrameSocket::take_packets(bool* whole) {
   for (;;) {
     if (buffered() < kHeaderSize) return {};
@@ -239,9 +262,12 @@ Status FrameSocket::take_packets(bool* whole) {
 
 Status FrameSocket::parse_header() {
   const std::byte* at = buffer_.get() + begin_;
-  if (const uint32_t magic = get<uint32_t>(at); magic != kMagic) return stop(no_frame(format("it starts with 0x%08x", magic)));
+  if (const uint32_t magic = get<uint32_t>(at); magic != kMagic)
+    return stop(no_frame(format("it starts with 0x%08x", magic)));
   if (const uint16_t version = get<uint16_t>(at + 4); version != kFrameVersion) {
-    return stop(Status(Code::kIncompatible, format("the peer sends frames of version %u, this side reads %u", version, kFrameVersion)));
+    return stop(Status(
+        Code::kIncompatible,
+        format("the peer sends frames of version %u, this side reads %u", version, kFrameVersion)));
   }
   Header header;
   header.kind = get<uint16_t>(at + 6);
@@ -252,22 +278,29 @@ Status FrameSocket::parse_header() {
   header.sequence = get<uint64_t>(at + 24);
 
   if ((header.flags & ~kFlagMore) != 0)
-    return stop(Status(Code::kIncompatible, format("the peer sends frames with flags 0x%x", header.flags)));
-  if (header.payload > kMaxFramePayload) return stop(no_frame(format("a payload of %u bytes", header.payload)));
-  if (header.frame_fds > max_fds_) return stop(no_frame(format("%u fds in one frame, at most %u are taken", header.frame_fds, max_fds_)));
+    return stop(
+        Status(Code::kIncompatible, format("the peer sends frames with flags 0x%x", header.flags)));
+  if (header.payload > kMaxFramePayload)
+    return stop(no_frame(format("a payload of %u bytes", header.payload)));
+  if (header.frame_fds > max_fds_)
+    return stop(
+        no_frame(format("%u fds in one frame, at most %u are taken", header.frame_fds, max_fds_)));
   if (header.sequence != expected_sequence_) {
-    return stop(no_frame(format("frame number %llu where %llu is due", static_cast<unsigned long long>(header.sequence),
+    return stop(no_frame(format("frame number %llu where %llu is due",
+                                static_cast<unsigned long long>(header.sequence),
                                 static_cast<unsigned long long>(expected_sequence_))));
   }
   const bool first = fds_told_ == 0;  // every packet but the last carries fds
-  if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced)) return stop(no_frame("its packets do not agree"));
+  if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced))
+    return stop(no_frame("its packets do not agree"));
   // How a frame is cut into packets is fixed by its number of fds, so there is nothing to trust.
   const size_t fds_left = header.frame_fds - fds_told_;
   const bool more = fds_left > kMaxFdsPerPacket;
-  if (header.packet_fds != std::min(fds_left, kMaxFdsPerPacket) || more != ((header.flags & kFlagMore) != 0) ||
-      (more && header.payload != 0)) {
-    return stop(no_frame(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left", header.packet_fds, header.flags,
-                                header.payload, fds_left)));
+  if (header.packet_fds != std::min(fds_left, kMaxFdsPerPacket) ||
+      more != ((header.flags & kFlagMore) != 0) || (more && header.payload != 0)) {
+    return stop(
+        no_frame(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left",
+                        header.packet_fds, header.flags, header.payload, fds_left)));
   }
   header_ = header;
   TENON_TRY(claim_fds());
@@ -282,19 +315,22 @@ Status FrameSocket::parse_header() {
 Status FrameSocket::claim_fds() {
   if (batch_.held && batch_.to <= taken_) TENON_TRY(drop_stray_fds());
   if (header_.packet_fds == 0) {
-    // Fds that came with this packet's last byte may be the next one's; if no byte came behind it, there is no next one.
+    // Fds that came with this packet's last byte may be the next one's; if no byte came behind it,
+    // there is no next one.
     if (batch_.held && batch_.to <= taken_ + kHeaderSize + header_.payload) return drop_stray_fds();
     return {};
   }
   const size_t announced = header_.packet_fds;
-  if (!batch_.held || batch_.from > taken_) return stop(no_frame(format("%zu fds announced and not sent", announced)));
+  if (!batch_.held || batch_.from > taken_)
+    return stop(no_frame(format("%zu fds announced and not sent", announced)));
   const size_t came = batch_.fds.size();
   if (came > announced || (came < announced && !batch_.fds.cut())) {
     return stop(no_frame(format("%zu fds announced and %zu sent", announced, came)));
   }
   if (!accepts(header_.kind, header_.frame_fds)) fds_lost_ = true;
   // A frame can stay unfinished for as long as its sender likes, and keeps its fds here meanwhile.
-  if (accepted_fds_ != nullptr && header_.frame_fds >= kManyFds && !os::has_spare_fds()) fds_lost_ = true;
+  if (accepted_fds_ != nullptr && header_.frame_fds >= kManyFds && !os::has_spare_fds())
+    fds_lost_ = true;
   if (fds_lost_) {
     batch_.fds.clear();
   } else {
@@ -305,7 +341,8 @@ Status FrameSocket::claim_fds() {
   return {};
 }
 
-// The kernel also says MSG_CTRUNC for what is no fd (a security label, say): a batch without fds is no offence.
+// The kernel also says MSG_CTRUNC for what is no fd (a security label, say): a batch without fds is
+// no offence.
 Status FrameSocket::drop_stray_fds() {
   const size_t count = batch_.fds.size();
   batch_.fds.clear();
@@ -323,14 +360,16 @@ Status FrameSocket::fill(os::Waiter& waiter) {
   }
   for (;;) {
     os::ReceivedFds fds;
-    const os::Transfer got =
-        os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded() && !tells_waits_, &fds);
+    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_},
+                                                 waiter.unbounded() && !tells_waits_, &fds);
     switch (got.error) {
       case 0:
         if (got.nbytes == 0) return end_of_stream(fds.size() > 0);
         if (got.data_cut) return stop(no_frame("a packet that is too long"));
-        if (type_ == SocketType::kSeqpacket && got.nbytes < kHeaderSize) return stop(no_frame(format("a packet of %zu bytes", got.nbytes)));
-        if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0) return stop(no_frame("fds in the middle of a packet"));
+        if (type_ == SocketType::kSeqpacket && got.nbytes < kHeaderSize)
+          return stop(no_frame(format("a packet of %zu bytes", got.nbytes)));
+        if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0)
+          return stop(no_frame("fds in the middle of a packet"));
         put_away(fds, got.nbytes);
         return {};
       case EAGAIN: {
@@ -340,9 +379,11 @@ Status FrameSocket::fill(os::Waiter& waiter) {
         TENON_TRY(std::move(ready));
         break;
       }
-      case ECONNRESET:  // the peer left bytes of ours unread. Reported once, ahead of what it had sent itself, which is still to be read
+      case ECONNRESET:  // the peer left bytes of ours unread. Reported once, ahead of what it had
+                        // sent itself, which is still to be read
         break;
-      default: return errno_status(got.error, format("receiving on socket %d", fd_)).with("fd", fd_);
+      default:
+        return errno_status(got.error, format("receiving on socket %d", fd_)).with("fd", fd_);
     }
   }
 }
@@ -360,10 +401,12 @@ void FrameSocket::put_away(os::ReceivedFds& fds, size_t nbytes) {
 
 Status FrameSocket::end_of_stream(bool with_fds) {
   // On a seqpacket socket an empty packet looks like the end.
-  if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_))) return stop(no_frame("an empty packet"));
+  if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_)))
+    return stop(no_frame("an empty packet"));
   const bool between = buffered() == 0 && fds_told_ == 0;
-  return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end or has ended%s: %s", fd_,
-                                             between ? "" : ", in the middle of a frame", kConnectAgain))
+  return stop(Status(Code::kPeerGone,
+                     format("the peer of socket %d has closed its end or has ended%s: %s", fd_,
+                            between ? "" : ", in the middle of a frame", kConnectAgain))
                   .with("fd", fd_));
 }
 
@@ -371,9 +414,11 @@ bool FrameSocket::has_nothing() const noexcept {
   return !stopped_.is_ok() || (buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0);
 }
 
-// What arrived after the receiver had found nothing is on the socket until it says that it waits no more.
+// What arrived after the receiver had found nothing is on the socket until it says that it waits no
+// more.
 bool FrameSocket::waits_with_nothing() const noexcept {
-  return waits_.load(std::memory_order_seq_cst) && os::unread_nbytes(fd_) == 0 && waits_.load(std::memory_order_seq_cst);
+  return waits_.load(std::memory_order_seq_cst) && os::unread_nbytes(fd_) == 0 &&
+         waits_.load(std::memory_order_seq_cst);
 }
 
 // Nothing more is received, so what was held for it goes.
@@ -389,20 +434,25 @@ Status FrameSocket::stop(Status why) {
 
 Status FrameSocket::loss() const {
   if (!accepts(frame_.kind, frame_.fds_announced)) {
-    return Status(Code::kResourceExhausted, format("the peer sends %u fds at once, more than those of %llu segments and what goes with "
-                                                   "them: raise max_segments to take them",
-                                                   frame_.fds_announced, static_cast<unsigned long long>(max_segments_)))
+    return Status(Code::kResourceExhausted,
+                  format("the peer sends %u fds at once, more than those of %llu segments and what "
+                         "goes with "
+                         "them: raise max_segments to take them",
+                         frame_.fds_announced, static_cast<unsigned long long>(max_segments_)))
         .with("limit", std::string("max_segments"))
         .with("limit_value", max_segments_)
         .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   }
-  Status status = Status(Code::kResourceExhausted, format("%zu of %u fds of a message found no place in this process and were dropped: "
-                                                          "raise RLIMIT_NOFILE (ulimit -n) or close fds, and "
-                                                          "make a new connection, because the peer does not send them again over this one",
-                                                          frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
-                      .with("limit", std::string("RLIMIT_NOFILE"))
-                      .with("limit_value", os::fd_limit())
-                      .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
+  Status status =
+      Status(
+          Code::kResourceExhausted,
+          format("%zu of %u fds of a message found no place in this process and were dropped: "
+                 "raise RLIMIT_NOFILE (ulimit -n) or close fds, and "
+                 "make a new connection, because the peer does not send them again over this one",
+                 frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
+          .with("limit", std::string("RLIMIT_NOFILE"))
+          .with("limit_value", os::fd_limit())
+          .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   if (const auto open = os::open_fd_count()) status = std::move(status).with("in_use", *open);
   return status;
 }

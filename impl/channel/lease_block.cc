@@ -24,10 +24,13 @@ static_assert(sizeof(LeaseBlockHeader) == 24 && sizeof(WireToken) == 16);
 constexpr uint32_t kLeaseBlockVersion = 1;
 constexpr uint32_t kMostTokens = 4096;
 
-Status corrupt_lease_block(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
+Status corrupt_lease_block(const char* what) {
+  return Status(Code::kCorrupt, what).with("field", std::string("leases"));
+}
 
 uint64_t lease_block_length(uint64_t n_tokens, uint64_t n_leases) noexcept {
-  return round_up(sizeof(LeaseBlockHeader) + n_tokens * sizeof(WireToken) + n_leases * sizeof(uint32_t), 8);
+  return round_up(
+      sizeof(LeaseBlockHeader) + n_tokens * sizeof(WireToken) + n_leases * sizeof(uint32_t), 8);
 }
 
 }  // namespace
@@ -40,7 +43,8 @@ uint64_t LeaseBlock::n_fds() const noexcept {
 
 std::vector<std::byte> encode_lease_block(const LeaseBlock& block) {
   LeaseBlockHeader header{};
-  header.nbytes = static_cast<uint32_t>(lease_block_length(block.tokens.size(), block.slots.size()));
+  header.nbytes =
+      static_cast<uint32_t>(lease_block_length(block.tokens.size(), block.slots.size()));
   header.version = kLeaseBlockVersion;
   header.account = block.account;
   header.n_tokens = static_cast<uint32_t>(block.tokens.size());
@@ -54,7 +58,8 @@ std::vector<std::byte> encode_lease_block(const LeaseBlock& block) {
     std::memcpy(to, &record, sizeof record);
     to += sizeof record;
   }
-  if (!block.slots.empty()) std::memcpy(to, block.slots.data(), block.slots.size() * sizeof(uint32_t));
+  if (!block.slots.empty())
+    std::memcpy(to, block.slots.data(), block.slots.size() * sizeof(uint32_t));
   return bytes;
 }
 
@@ -63,11 +68,14 @@ Result<LeaseBlock> decode_lease_block(std::span<const std::byte> bytes, size_t* 
   if (bytes.size() < sizeof header) return corrupt_lease_block("a lease block that is cut short");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.version != kLeaseBlockVersion) {
-    return Status(Code::kIncompatible, format("a lease block of version %u", header.version)).with("field", std::string("leases"));
+    return Status(Code::kIncompatible, format("a lease block of version %u", header.version))
+        .with("field", std::string("leases"));
   }
-  if (header.n_tokens > kMostTokens) return corrupt_lease_block("a lease block with too many tokens");
+  if (header.n_tokens > kMostTokens)
+    return corrupt_lease_block("a lease block with too many tokens");
   const uint64_t nbytes = lease_block_length(header.n_tokens, header.n_leases);
-  if (header.nbytes != nbytes || nbytes > bytes.size()) return corrupt_lease_block("a lease block of another length than it says");
+  if (header.nbytes != nbytes || nbytes > bytes.size())
+    return corrupt_lease_block("a lease block of another length than it says");
   if (header.account == 0) return corrupt_lease_block("a lease block without an account");
   LeaseBlock block;
   block.account = header.account;
@@ -83,11 +91,13 @@ Result<LeaseBlock> decode_lease_block(std::span<const std::byte> bytes, size_t* 
     if (record.id == 0 || record.kind < 1 || record.kind > 3 || record.n_fds != fds_of(token.kind))
       return corrupt_lease_block("a token of no known kind");
     if (token.kind != TokenKind::kAccount) continue;
-    if (begins || record.id != header.account) return corrupt_lease_block("a token of another account than the block's");
+    if (begins || record.id != header.account)
+      return corrupt_lease_block("a token of another account than the block's");
     begins = true;
   }
   block.slots.resize(header.n_leases);
-  if (header.n_leases > 0) std::memcpy(block.slots.data(), from, header.n_leases * sizeof(uint32_t));
+  if (header.n_leases > 0)
+    std::memcpy(block.slots.data(), from, header.n_leases * sizeof(uint32_t));
   from += header.n_leases * sizeof(uint32_t);
   for (; from < bytes.data() + nbytes; ++from) {
     if (*from != std::byte{0}) return corrupt_lease_block("padding of a lease block that is not 0");

@@ -1,5 +1,5 @@
-// The lease block: what stands before the descriptor in a message whose storages are lent under leases. Bytes only; specified in
-// docs/format/lease.md.
+// The lease block: what stands before the descriptor in a message whose storages are lent under
+// leases. Bytes only; specified in docs/format/lease.md.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,9 @@ struct TokenRecord {
   uint64_t id = 0;  // the sender's, never used again on this connection
   TokenKind kind = TokenKind::kAccount;
 };
-constexpr uint32_t fds_of(TokenKind kind) noexcept { return kind == TokenKind::kAccount ? 3 : kind == TokenKind::kInherited ? 1 : 0; }
+constexpr uint32_t fds_of(TokenKind kind) noexcept {
+  return kind == TokenKind::kAccount ? 3 : kind == TokenKind::kInherited ? 1 : 0;
+}
 
 struct LeaseBlock {
   uint64_t account = 0;  // the ledger that the slots are of

@@ -50,7 +50,8 @@ LenderWatchState& lender_watch_state() noexcept { return immortal<LenderWatchSta
 // came stays there.
 const bool g_lender_watch_fork_hooks = [] {
   (void)lender_watch_state();
-  register_fork_hooks(24, {[]() noexcept { lender_watch_state().mutex.lock(); }, []() noexcept { lender_watch_state().mutex.unlock(); },
+  register_fork_hooks(24, {[]() noexcept { lender_watch_state().mutex.lock(); },
+                           []() noexcept { lender_watch_state().mutex.unlock(); },
                            []() noexcept {
                              lender_watch_state().mutex.unlock();
                              lender_watch_state().watches.clear();
@@ -59,23 +60,32 @@ const bool g_lender_watch_fork_hooks = [] {
   return true;
 }();
 
-bool is_lent(const Storage& storage) noexcept { return storage.device_memory() != nullptr ? storage.nbytes() > 0 : !storage.is_own(); }
+bool is_lent(const Storage& storage) noexcept {
+  return storage.device_memory() != nullptr ? storage.nbytes() > 0 : !storage.is_own();
+}
 
 }  // namespace
 
 LenderWatch::LenderWatch(int socket, os::Fd event, Forget forget, void* context) noexcept
-    : socket_(socket), event_(std::move(event)), generation_(fork_generation()), forget_(forget), context_(context) {}
+    : socket_(socket),
+      event_(std::move(event)),
+      generation_(fork_generation()),
+      forget_(forget),
+      context_(context) {}
 
 Result<std::shared_ptr<LenderWatch>> LenderWatch::create(int socket, Forget forget, void* context) {
   os::Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event.is_open()) return os::with_fd_limit(errno_status(errno, "watching a lender needs an eventfd"));
-  const std::shared_ptr<LenderWatch> watch(new LenderWatch(socket, std::move(event), forget, context));
+  if (!event.is_open())
+    return os::with_fd_limit(errno_status(errno, "watching a lender needs an eventfd"));
+  const std::shared_ptr<LenderWatch> watch(
+      new LenderWatch(socket, std::move(event), forget, context));
   LenderWatchState& all = lender_watch_state();
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (!all.watches.try_emplace(socket, watch).second) {
-      return Status(Code::kInvalidArgument,
-                    format("another connection on socket %d watches its lender: give each a socket of its own", socket))
+      return Status(Code::kInvalidArgument, format("another connection on socket %d watches its "
+                                                   "lender: give each a socket of its own",
+                                                   socket))
           .with("fd", socket);
     }
   }
@@ -92,7 +102,9 @@ void LenderWatch::end() noexcept {
     LenderWatchState& all = lender_watch_state();
     std::shared_ptr<LenderWatch> self = shared_from_this();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto found = all.watches.find(socket_); found != all.watches.end() && found->second == self) all.watches.erase(found);
+    if (const auto found = all.watches.find(socket_);
+        found != all.watches.end() && found->second == self)
+      all.watches.erase(found);
     for (const Storage* const each : storages_) (void)all.remove_lender(each);
     storages_.clear();
   }
@@ -172,7 +184,8 @@ void LenderWatch::lender_gone() noexcept {
 void LenderWatch::forget_segments() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (forget_ == nullptr) return;
-  for (int i = 0; i < kForgetTries && !forget_(context_); ++i) std::this_thread::sleep_for(kForgetPause);
+  for (int i = 0; i < kForgetTries && !forget_(context_); ++i)
+    std::this_thread::sleep_for(kForgetPause);
 }
 
 }  // namespace tenon::channel

@@ -13,11 +13,13 @@ namespace {
 constexpr size_t kMostRenewed = 16;
 
 // The slots of those that have one, each in its place.
-std::vector<uint32_t> spread(std::span<memory::Leased* const> leased, std::span<const uint32_t> slots) {
+std::vector<uint32_t> spread(std::span<memory::Leased* const> leased,
+                             std::span<const uint32_t> slots) {
   std::vector<uint32_t> all;
   all.reserve(leased.size());
   size_t next = 0;
-  for (const memory::Leased* const each : leased) all.push_back(each != nullptr ? slots[next++] : kNoLease);
+  for (const memory::Leased* const each : leased)
+    all.push_back(each != nullptr ? slots[next++] : kNoLease);
   return all;
 }
 
@@ -46,7 +48,8 @@ Status Lending::find_ledger() {
     if (renewed_.size() >= kMostRenewed) return Status::ok();
     renewed_.emplace_back(ledger_.get());
   }
-  TENON_ASSIGN(Ref<memory::Ledger> made, memory::with_spare([&] { return memory::Ledger::create(borrower_, true); }));
+  TENON_ASSIGN(Ref<memory::Ledger> made,
+               memory::with_spare([&] { return memory::Ledger::create(borrower_, true); }));
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
   if (!told_.empty()) made->always_ring();  // it is the one that hears of those from now on
   ledger_ = std::move(made);
@@ -60,7 +63,8 @@ void Lending::name_account(Grant* grant) {
   grant->block_.account = ledger_->id();
   if (!ledger_->has_fds()) return;
   grant->block_.tokens.push_back({grant->block_.account, TokenKind::kAccount});
-  for (const os::Fd* fd : {&ledger_->fds().token, &ledger_->fds().page, &ledger_->fds().bell}) grant->fds_.push_back(fd->get());
+  for (const os::Fd* fd : {&ledger_->fds().token, &ledger_->fds().page, &ledger_->fds().bell})
+    grant->fds_.push_back(fd->get());
 }
 
 Status Lending::prepare_renewal(Grant* grant) {
@@ -81,7 +85,8 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always)
   std::span<memory::Leased* const> objects = packed.leased;
   std::vector<memory::Leased*> some;  // if they are not all
   if (std::find(objects.begin(), objects.end(), nullptr) != objects.end()) {
-    std::copy_if(objects.begin(), objects.end(), std::back_inserter(some), [](const memory::Leased* each) { return each != nullptr; });
+    std::copy_if(objects.begin(), objects.end(), std::back_inserter(some),
+                 [](const memory::Leased* each) { return each != nullptr; });
     objects = some;
   }
   if (objects.empty() && !always) return Status::ok();
@@ -99,8 +104,11 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always)
   if (!packed.upstream.empty()) ledger_->always_ring();
   for (const memory::Holding* holding : packed.upstream) {
     for (std::shared_ptr<memory::Token>& token : holding->tokens()) {
-      const auto same = [&](const TokenRecord& each) { return each.id == token->id && each.kind == TokenKind::kInherited; };
-      if (told_.contains(token->id) || std::any_of(block.tokens.begin(), block.tokens.end(), same)) continue;
+      const auto same = [&](const TokenRecord& each) {
+        return each.id == token->id && each.kind == TokenKind::kInherited;
+      };
+      if (told_.contains(token->id) || std::any_of(block.tokens.begin(), block.tokens.end(), same))
+        continue;
       block.tokens.push_back({token->id, TokenKind::kInherited});
       grant->fds_.push_back(token->fd.get());
       token->told.store(true, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// What a connection's sender knows of leases: the ledger of what its peer was lent, and which tokens of lenders further up crossed.
+// What a connection's sender knows of leases: the ledger of what its peer was lent, and which
+// tokens of lenders further up crossed.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct CarriedTokens {
 
 class Lending {
  public:
-  // `renewer`: who sends a block without leases when the borrower asks for a new token (memory/ledger.h).
+  // `renewer`: who sends a block without leases when the borrower asks for a new token
+  // (memory/ledger.h).
   Lending(const memory::Borrower& borrower, memory::Ledger::Renewer renewer, void* context) noexcept
       : borrower_(borrower), renewer_(renewer), context_(context) {}
   Lending(const Lending&) = delete;
@@ -55,13 +57,13 @@ class Lending {
   };
   // `always`: the message has a lease block even if nothing in it needs a lease.
   Status prepare(const tensor::Packed& packed, Grant* grant, bool always = false);
-  // A new token, if the borrower wants one, and which of those handed on are not needed any more: a block without leases. Else the grant is
-  // not needed().
+  // A new token, if the borrower wants one, and which of those handed on are not needed any more: a
+  // block without leases. Else the grant is not needed().
   Status prepare_renewal(Grant* grant);
   // The frame is in the queue. What it returns lives as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
-  // Before it ends, with the lock that keeps the renewer out: a call of it may be changing which ledger there is. It is called no more
-  // then.
+  // Before it ends, with the lock that keeps the renewer out: a call of it may be changing which
+  // ledger there is. It is called no more then.
   void stop_renewals() noexcept;
 
  private:
@@ -73,7 +75,8 @@ class Lending {
   memory::Ledger::Renewer renewer_;
   void* context_;
   Ref<memory::Ledger> ledger_;
-  std::vector<Weak<memory::Ledger>> renewed_;  // ledgers before this one, whose tokens are a family's
+  // Ledgers before this one, whose tokens are a family's.
+  std::vector<Weak<memory::Ledger>> renewed_;
   std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
 };
 

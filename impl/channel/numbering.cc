@@ -14,7 +14,9 @@ using tensor::DescriptorContent;
 using tensor::Reach;
 using tensor::SegmentRecord;
 
-Status corrupt_number(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+Status corrupt_number(const char* what) {
+  return Status(Code::kCorrupt, what).with("field", std::string("frame"));
+}
 
 // Nobody needs it: it is gone, or only connections that were sent it still hold it.
 bool is_unneeded(const Weak<Segment>& segment) noexcept {
@@ -24,14 +26,15 @@ bool is_unneeded(const Weak<Segment>& segment) noexcept {
 
 }  // namespace
 
-const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added, std::span<const SegmentRecord> used) {
-  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of
-  // them.
+const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added,
+                                                            std::span<const SegmentRecord> used) {
+  // Two looks for each segment that is added, and two for the message: dead ones go faster than new
+  // ones come, and no call looks at all of them.
   for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
     if (sweep_ >= list_.size()) sweep_ = 0;
     auto& [number, segment] = list_[sweep_];
-    // Other connections take it up and let go of it meanwhile, so the two counts are not of one moment: what this very message uses is
-    // needed, whatever they say.
+    // Other connections take it up and let go of it meanwhile, so the two counts are not of one
+    // moment: what this very message uses is needed, whatever they say.
     const auto is_this = [&, id = number](const SegmentRecord& each) { return each.id == id; };
     if (!is_unneeded(segment) || std::any_of(used.begin(), used.end(), is_this)) {
       ++sweep_;
@@ -51,7 +54,8 @@ const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added, 
 void SentNumbers::prepare(Added* added) {
   make_room(&list_, added->size());
   indices_.reserve(indices_.size() + added->size());
-  for (size_t i = 0; i < added->size(); ++i) added->indices_.emplace(added->entries_[i].first, list_.size() + i);
+  for (size_t i = 0; i < added->size(); ++i)
+    added->indices_.emplace(added->entries_[i].first, list_.size() + i);
 }
 
 void SentNumbers::commit(Added* added) noexcept {
@@ -61,7 +65,8 @@ void SentNumbers::commit(Added* added) noexcept {
 }
 
 uint64_t ReceivedNumbers::default_max_segments() noexcept {
-  const uint64_t most = std::min({tensor::DescriptorLimits().max_segments, os::max_map_count() / 4, os::fd_limit() / 2});
+  const uint64_t most = std::min(
+      {tensor::DescriptorLimits().max_segments, os::max_map_count() / 4, os::fd_limit() / 2});
   return std::max<uint64_t>(most, 1);
 }
 
@@ -72,25 +77,29 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
     return corrupt_number("a message that forgets more segments than crossed this connection");
   for (const uint64_t number : content.forgotten) entries_.erase(number);
   // What is in the table from an earlier try has left the frame.
-  const auto more =
-      static_cast<size_t>(std::count_if(frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
-                                        frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
+  const auto more = static_cast<size_t>(std::count_if(
+      frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
+      frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
   if (entries_.size() + more > max_segments_) {
-    lost_ = Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted",
-                                                    entries_.size() + more, static_cast<unsigned long long>(max_segments_)))
+    lost_ = Status(Code::kResourceExhausted,
+                   format("the peer would have %zu segments open here, and %llu are accepted",
+                          entries_.size() + more, static_cast<unsigned long long>(max_segments_)))
                 .with("limit", std::string("max_segments"))
                 .with("limit_value", max_segments_);
     return lost_;
   }
   for (const SegmentRecord& record : content.segments) {
-    if (record.reach == Reach::kProc) return corrupt_number("a segment that is reached through /proc, in a connection");
+    if (record.reach == Reach::kProc)
+      return corrupt_number("a segment that is reached through /proc, in a connection");
     if (record.reach == Reach::kKnown || record.reach == Reach::kDevice) continue;
     if (record.id == 0) return corrupt_number("a segment without a number");
     ++crossed_;
     const size_t at = first_fd + record.fd_index;
-    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
+    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier
+    // try.
     if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
-    Entry& entry = entries_.try_emplace(record.id).first->second;  // needs memory, so before the fd moves
+    // Needs memory, so before the fd moves.
+    Entry& entry = entries_.try_emplace(record.id).first->second;
     entry.fd = std::move(frame->fds[at]);
     entry.segment.set(nullptr);
     entry.access = static_cast<memory::Access>(record.access);
@@ -99,7 +108,8 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
   return Status::ok();
 }
 
-Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<tensor::Resolved>* out) {
+Status ReceivedNumbers::resolve(const DescriptorContent& content,
+                                std::vector<tensor::Resolved>* out) {
   const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
   out->reserve(content.segments.size());
   for (size_t i = 0; i < content.segments.size(); ++i) {
@@ -118,9 +128,12 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<te
       one.fd = entry.fd.get();
     } else {
       if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
-        // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
+        // The fd is given away only if this works, so that a limit met now can be raised and the
+        // next message tried.
         if (!entry.fd.is_open()) return corrupt_number("a storage that lies outside its segment");
-        TENON_ASSIGN(Ref<Segment> opened, share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], open_, &entry.fd));
+        TENON_ASSIGN(Ref<Segment> opened,
+                     share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i],
+                                         open_, &entry.fd));
         entry.segment.set(std::move(opened));
       }
       one.segment = entry.segment.get();

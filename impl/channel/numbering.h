@@ -1,6 +1,7 @@
-// Which segments crossed a connection. Both ends number them by the sender's serial. The sender says with each message which of the numbers
-// it will not use again (their segments are gone there); until then the receiver holds the segment, so that a number it was told of can
-// always be followed.
+// Which segments crossed a connection. Both ends number them by the sender's serial. The sender
+// says with each message which of the numbers it will not use again (their segments are gone
+// there); until then the receiver holds the segment, so that a number it was told of can always be
+// followed.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,9 @@ class SentNumbers {
   class Added {
    public:
     size_t size() const noexcept { return entries_.size(); }
-    void push_back(uint64_t number, memory::Segment* segment) { entries_.emplace_back(number, Weak<memory::Segment>(segment)); }
+    void push_back(uint64_t number, memory::Segment* segment) {
+      entries_.emplace_back(number, Weak<memory::Segment>(segment));
+    }
 
    private:
     friend class SentNumbers;
@@ -38,9 +41,10 @@ class SentNumbers {
   };
 
   bool contains(uint64_t number) const { return indices_.contains(number); }
-  // What the message, of those segments, has to say is gone. Kept until commit(): the peer holds a segment that it is never told about for
-  // ever.
-  const std::vector<uint64_t>& collect_forgotten(const Added& added, std::span<const tensor::SegmentRecord> used);
+  // What the message, of those segments, has to say is gone. Kept until commit(): the peer holds a
+  // segment that it is never told about for ever.
+  const std::vector<uint64_t>& collect_forgotten(const Added& added,
+                                                 std::span<const tensor::SegmentRecord> used);
   // Takes all the memory that commit() needs.
   void prepare(Added* added);
   // The message is in the queue: from now on its numbers are known there.
@@ -56,7 +60,8 @@ class SentNumbers {
 // The receiver's side.
 class ReceivedNumbers {
  public:
-  ReceivedNumbers(share::OpenOptions open, uint64_t max_segments) noexcept : open_(std::move(open)), max_segments_(max_segments) {}
+  ReceivedNumbers(share::OpenOptions open, uint64_t max_segments) noexcept
+      : open_(std::move(open)), max_segments_(max_segments) {}
 
   // What a peer may have open where nobody says a number: half of RLIMIT_NOFILE and a quarter of
   // vm.max_map_count, so that no one peer takes all of them, and never more than 65,536.
@@ -64,15 +69,17 @@ class ReceivedNumbers {
   // What a message brings; the fds of its segments begin at `first_fd`.
   Status add(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
-  // fds were dropped or refused, and why: from now on a number without a segment is no proof of a bad peer.
+  // fds were dropped or refused, and why: from now on a number without a segment is no proof of a
+  // bad peer.
   void lose(const Status& why) { lost_ = why; }
   // Lets go of all segments: the lender is gone, so no message will come that uses them.
   void forget_all() noexcept { entries_.clear(); }
   bool has_lost() const noexcept { return !lost_.is_ok(); }
 
  private:
-  // A segment held because the peer numbered it, and counted as such: what only connections hold is needed by nobody here, and holding each
-  // other's segments for ever is what two ends that send the same one to and fro would do otherwise.
+  // A segment held because the peer numbered it, and counted as such: what only connections hold is
+  // needed by nobody here, and holding each other's segments for ever is what two ends that send
+  // the same one to and fro would do otherwise.
   class Numbered {
    public:
     Numbered() noexcept = default;

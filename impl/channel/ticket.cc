@@ -32,7 +32,8 @@ struct WireThing {
   uint32_t kind;
   uint64_t serial;
 };
-static_assert(sizeof(TicketHeader) == 64 && offsetof(TicketHeader, depot) == 16 && offsetof(TicketHeader, n_slots) == 48);
+static_assert(sizeof(TicketHeader) == 64 && offsetof(TicketHeader, depot) == 16 &&
+              offsetof(TicketHeader, n_slots) == 48);
 static_assert(sizeof(WireThing) == 16);
 
 struct WireStorage {
@@ -52,7 +53,9 @@ constexpr uint16_t kVersion = 1;
 // Of all descriptors' records at least 16 bytes each are in 64 MiB.
 constexpr uint32_t kMostRecords = 4U << 20;
 
-Status refuse_ticket(Code code, const char* what) { return Status(code, what).with("field", std::string("ticket")); }
+Status refuse_ticket(Code code, const char* what) {
+  return Status(code, what).with("field", std::string("ticket"));
+}
 
 struct Places {
   uint64_t rendezvous;
@@ -95,7 +98,9 @@ std::vector<std::byte> encode_ticket(const Ticket& ticket, std::span<const std::
   header.n_things = static_cast<uint32_t>(ticket.things.size());
   header.rendezvous_nbytes = static_cast<uint32_t>(ticket.rendezvous.size());
   std::memcpy(bytes.data() + at.rendezvous, ticket.rendezvous.data(), ticket.rendezvous.size());
-  if (!ticket.slots.empty()) std::memcpy(bytes.data() + at.slots, ticket.slots.data(), ticket.slots.size() * sizeof(uint32_t));
+  if (!ticket.slots.empty())
+    std::memcpy(bytes.data() + at.slots, ticket.slots.data(),
+                ticket.slots.size() * sizeof(uint32_t));
   std::byte* to = bytes.data() + at.things;
   for (const Thing& thing : ticket.things) {
     const WireThing record{thing.number, static_cast<uint32_t>(thing.kind), thing.serial};
@@ -110,20 +115,29 @@ std::vector<std::byte> encode_ticket(const Ticket& ticket, std::span<const std::
 
 Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used) {
   TicketHeader header;
-  if (bytes.size() < sizeof header) return refuse_ticket(Code::kCorrupt, "a ticket that is cut short");
+  if (bytes.size() < sizeof header)
+    return refuse_ticket(Code::kCorrupt, "a ticket that is cut short");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != kTicketMagic) return refuse_ticket(Code::kCorrupt, "bytes that are no ticket");
+  if (header.magic != kTicketMagic)
+    return refuse_ticket(Code::kCorrupt, "bytes that are no ticket");
   if (header.version != kVersion)
-    return refuse_ticket(Code::kIncompatible, "a ticket of another version: update Tenon where it is fetched");
-  if (header.n_slots > kMostRecords || header.n_things > kMostRecords || header.rendezvous_nbytes > kMostRendezvousNbytes)
+    return refuse_ticket(Code::kIncompatible,
+                         "a ticket of another version: update Tenon where it is fetched");
+  if (header.n_slots > kMostRecords || header.n_things > kMostRecords ||
+      header.rendezvous_nbytes > kMostRendezvousNbytes)
     return refuse_ticket(Code::kCorrupt, "a ticket with more records than a message has");
   const Places at = places_of(header.rendezvous_nbytes, header.n_slots, header.n_things);
-  if (header.nbytes != at.end || bytes.size() < at.end) return refuse_ticket(Code::kCorrupt, "a ticket of another length than it says");
+  if (header.nbytes != at.end || bytes.size() < at.end)
+    return refuse_ticket(Code::kCorrupt, "a ticket of another length than it says");
   const std::span<const std::byte> own = bytes.first(at.end);
-  if (header.crc32 != checksum_of(header, own)) return refuse_ticket(Code::kCorrupt, "a ticket whose checksum is wrong");
-  if (header.zero != 0 || header.zero_too != 0) return refuse_ticket(Code::kCorrupt, "a ticket whose unused fields are not 0");
-  const uint64_t path_end = at.rendezvous + header.rendezvous_nbytes, slots_end = at.slots + header.n_slots * sizeof(uint32_t);
-  if (!is_zero(own.subspan(path_end, at.slots - path_end)) || !is_zero(own.subspan(slots_end, at.things - slots_end)))
+  if (header.crc32 != checksum_of(header, own))
+    return refuse_ticket(Code::kCorrupt, "a ticket whose checksum is wrong");
+  if (header.zero != 0 || header.zero_too != 0)
+    return refuse_ticket(Code::kCorrupt, "a ticket whose unused fields are not 0");
+  const uint64_t path_end = at.rendezvous + header.rendezvous_nbytes,
+                 slots_end = at.slots + header.n_slots * sizeof(uint32_t);
+  if (!is_zero(own.subspan(path_end, at.slots - path_end)) ||
+      !is_zero(own.subspan(slots_end, at.things - slots_end)))
     return refuse_ticket(Code::kCorrupt, "a ticket whose padding is not 0");
   Ticket ticket;
   ticket.depot = header.depot;
@@ -131,11 +145,14 @@ Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used) {
   ticket.generation = header.generation;
   ticket.envelope = header.envelope;
   ticket.pid = header.pid;
-  ticket.rendezvous.assign(reinterpret_cast<const char*>(own.data() + at.rendezvous), header.rendezvous_nbytes);
-  if (ticket.rendezvous.empty() || ticket.rendezvous.front() != '/' || ticket.rendezvous.find('\0') != std::string::npos)
+  ticket.rendezvous.assign(reinterpret_cast<const char*>(own.data() + at.rendezvous),
+                           header.rendezvous_nbytes);
+  if (ticket.rendezvous.empty() || ticket.rendezvous.front() != '/' ||
+      ticket.rendezvous.find('\0') != std::string::npos)
     return refuse_ticket(Code::kCorrupt, "a ticket whose socket has no path");
   ticket.slots.resize(header.n_slots);
-  if (header.n_slots > 0) std::memcpy(ticket.slots.data(), own.data() + at.slots, header.n_slots * sizeof(uint32_t));
+  if (header.n_slots > 0)
+    std::memcpy(ticket.slots.data(), own.data() + at.slots, header.n_slots * sizeof(uint32_t));
   ticket.things.reserve(header.n_things);
   bool in_tokens = false;
   for (uint32_t i = 0; i < header.n_things; ++i) {
@@ -144,7 +161,8 @@ Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used) {
     const bool is_token = record.kind == static_cast<uint32_t>(ThingKind::kToken);
     if (!is_token && record.kind != static_cast<uint32_t>(ThingKind::kSegment))
       return refuse_ticket(Code::kIncompatible, "a ticket with a kind of thing that is not known");
-    if (record.serial == 0 || (in_tokens && !is_token)) return refuse_ticket(Code::kCorrupt, "a ticket with a thing that cannot be");
+    if (record.serial == 0 || (in_tokens && !is_token))
+      return refuse_ticket(Code::kCorrupt, "a ticket with a thing that cannot be");
     in_tokens = is_token;
     ticket.things.push_back({record.number, static_cast<ThingKind>(record.kind), record.serial});
   }
@@ -153,8 +171,9 @@ Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used) {
 }
 
 std::vector<std::byte> encode_storage_ticket(const StorageTicket& ticket) {
-  const WireStorage storage{ticket.slot,   ticket.segment.number, ticket.segment.serial, ticket.offset,
-                            ticket.nbytes, ticket.segment_nbytes, ticket.access,         ticket.mode};
+  const WireStorage storage{
+      ticket.slot,   ticket.segment.number, ticket.segment.serial, ticket.offset,
+      ticket.nbytes, ticket.segment_nbytes, ticket.access,         ticket.mode};
   std::vector<std::byte> bytes(sizeof storage + ticket.tokens.size() * sizeof(WireThing));
   std::memcpy(bytes.data(), &storage, sizeof storage);
   std::byte* to = bytes.data() + sizeof storage;
@@ -172,15 +191,19 @@ Result<StorageTicket> decode_storage_ticket(std::span<const std::byte> bytes) {
     return refuse_ticket(Code::kCorrupt, "a storage's ticket of a length that none has");
   std::memcpy(&storage, bytes.data(), sizeof storage);
   if (storage.access < 1 || storage.access > 2 || storage.mode > 2)
-    return refuse_ticket(Code::kCorrupt, "a storage's ticket with an access or a mode that is none");
+    return refuse_ticket(Code::kCorrupt,
+                         "a storage's ticket with an access or a mode that is none");
   if ((storage.serial == 0) != (storage.nbytes == 0) || storage.offset > storage.segment_nbytes ||
       storage.nbytes > storage.segment_nbytes - storage.offset)
-    return refuse_ticket(Code::kCorrupt, "a storage's ticket whose bytes lie outside their segment");
-  StorageTicket ticket{storage.slot,           {storage.segment, ThingKind::kSegment, storage.serial},
-                       storage.offset,         storage.nbytes,
-                       storage.segment_nbytes, storage.access,
-                       storage.mode,           {}};
-  for (std::span<const std::byte> left = bytes.subspan(sizeof storage); !left.empty(); left = left.subspan(sizeof(WireThing))) {
+    return refuse_ticket(Code::kCorrupt,
+                         "a storage's ticket whose bytes lie outside their segment");
+  StorageTicket ticket{
+      storage.slot,           {storage.segment, ThingKind::kSegment, storage.serial},
+      storage.offset,         storage.nbytes,
+      storage.segment_nbytes, storage.access,
+      storage.mode,           {}};
+  for (std::span<const std::byte> left = bytes.subspan(sizeof storage); !left.empty();
+       left = left.subspan(sizeof(WireThing))) {
     WireThing record;
     std::memcpy(&record, left.data(), sizeof record);
     if (record.kind != static_cast<uint32_t>(ThingKind::kToken) || record.serial == 0)

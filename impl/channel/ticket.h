@@ -36,7 +36,8 @@ struct Ticket {
   uint32_t generation = 0;
   uint32_t envelope = 0;        // the slot that is given back when all has been opened
   std::vector<uint32_t> slots;  // one for each storage of the descriptor; kNoLease: it has none
-  std::vector<Thing> things;    // of the descriptor's segments, one for each in their order, then tokens
+  // Of the descriptor's segments, one for each in their order, then tokens.
+  std::vector<Thing> things;
 };
 
 // One storage of a message that is deposited piece by piece: its ticket has no slots, things and

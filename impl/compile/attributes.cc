@@ -87,10 +87,13 @@ Status FunctionCompiler::attribute(const Expr& expr, Sugar* out) {
   return attribute_of(base, expr.text, expr.range, out);
 }
 
-Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, script::Range range, Sugar* out) {
+Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, script::Range range,
+                                      Sugar* out) {
   const std::string text(name);
   switch (base.kind) {
-    case Sugar::Kind::kNamespace: *out = Sugar::of(Sugar::Kind::kOperator, base.name + "::" + text); return {};
+    case Sugar::Kind::kNamespace:
+      *out = Sugar::of(Sugar::Kind::kOperator, base.name + "::" + text);
+      return {};
     case Sugar::Kind::kQualified: return qualified_name(base.name + "." + text, range, out);
     case Sugar::Kind::kGlobal:
       if (base.global == Global::kOps) {
@@ -100,14 +103,18 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
       if (base.global == Global::kConstants) {
         const std::span<const value::ValueRef> constants = unit_.constants();
         const size_t index = constant_index(text);
-        if (index >= constants.size()) return builder_.refuse(range, "the archive has no constant " + text);
+        if (index >= constants.size())
+          return builder_.refuse(range, "the archive has no constant " + text);
         TypeRef type = type_of_literal(*constants[index]);
         if (!type && constants[index]->is(value::ValueKind::kObject)) {
           Result<TypeRef> made = Type::class_type(constants[index]->class_name());
           if (made.is_ok()) type = std::move(made).value();
         }
-        if (!type && constants[index]->is(value::ValueKind::kList)) type = constants[index]->declared_type();
-        if (!type) return builder_.refuse(range, "the lite interpreter of PyTorch has no constant of this kind");
+        if (!type && constants[index]->is(value::ValueKind::kList))
+          type = constants[index]->declared_type();
+        if (!type)
+          return builder_.refuse(range,
+                                 "the lite interpreter of PyTorch has no constant of this kind");
         *out = Sugar::of(builder_.constant(constants[index], std::move(type)));
         return {};
       }
@@ -142,9 +149,12 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
   if (name == "__new__") {
     // `with torch.no_grad():` makes its object before the `with`.
     bool has_with = false;
-    script::walk(*header_.function, {{}, [&](const script::Stmt& stmt) { has_with |= stmt.kind == script::StmtKind::kWith; }});
-    return builder_.unsupported(has_with ? "the lite interpreter of PyTorch has no `with`"
-                                         : "the lite interpreter of PyTorch makes no objects of classes");
+    script::walk(*header_.function, {{}, [&](const script::Stmt& stmt) {
+                                       has_with |= stmt.kind == script::StmtKind::kWith;
+                                     }});
+    return builder_.unsupported(
+        has_with ? "the lite interpreter of PyTorch has no `with`"
+                 : "the lite interpreter of PyTorch makes no objects of classes");
   }
   return builder_.refuse(range, "there is nothing of the name " + text + " here");
 }
@@ -166,8 +176,10 @@ Status FunctionCompiler::qualified_name(std::string name, script::Range range, S
   return {};
 }
 
-Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out, bool* done) {
-  const auto cast = std::find_if(kCastMethods.begin(), kCastMethods.end(), [&](const CastMethod& each) { return each.name == name; });
+Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out,
+                                             bool* done) {
+  const auto cast = std::find_if(kCastMethods.begin(), kCastMethods.end(),
+                                 [&](const CastMethod& each) { return each.name == name; });
   if (cast != kCastMethods.end()) {
     *out = Sugar::of(Sugar::Kind::kCast, std::string(name), base);
     out->number = cast->scalar_type;
@@ -175,7 +187,9 @@ Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view 
     return {};
   }
   const bool is_part = name == "real" || name == "imag";
-  if (!is_part && std::find(kTensorAttributes.begin(), kTensorAttributes.end(), name) == kTensorAttributes.end()) return {};
+  if (!is_part && std::find(kTensorAttributes.begin(), kTensorAttributes.end(), name) ==
+                      kTensorAttributes.end())
+    return {};
   *done = true;
   if (is_part) {
     TENON_ASSIGN(GraphValue* const made, operator_value("aten::" + std::string(name), {base}));
@@ -203,7 +217,8 @@ Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view 
   return {};
 }
 
-Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view name, script::Range range, Sugar* out) {
+Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view name,
+                                            script::Range range, Sugar* out) {
   const Type& type = *base->type;
   const std::string text(name);
   if (type.kind() == TypeKind::kTensor) {
@@ -221,16 +236,21 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
     if (info == nullptr) return builder_.refuse(range, "there is no class " + type.class_name());
     if (info->kind() == ClassKind::kNamedTuple) {
       const auto field = info->fields.find(name);
-      if (field == info->fields.end()) return builder_.refuse(range, type.class_name() + " has no field " + text);
+      if (field == info->fields.end())
+        return builder_.refuse(range, type.class_name() + " has no field " + text);
       const TypeRef& declared = info->declaration->fields[field->second].type;
       GraphValue* const index = builder_.integer(static_cast<int64_t>(field->second));
-      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, index}, declared ? declared : Type::tensor()));
+      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, index},
+                                             declared ? declared : Type::tensor()));
       return {};
     }
-    if (info->kind() == ClassKind::kEnum) return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");
+    if (info->kind() == ClassKind::kEnum)
+      return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");
     if (info->find_method(name) != nullptr) {
       TENON_ASSIGN(const Header* const header, unit_.method_header(type.class_name(), name));
-      *out = Sugar::of(info->declaration->is_interface() ? Sugar::Kind::kInterface : Sugar::Kind::kMethod, text, base);
+      *out = Sugar::of(
+          info->declaration->is_interface() ? Sugar::Kind::kInterface : Sugar::Kind::kMethod, text,
+          base);
       out->header = header;
       return {};
     }
@@ -257,14 +277,17 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
     *out = Sugar::of(Sugar::Kind::kCustom, text, base);
     out->returns = custom_method_returns(type.class_name(), name);
     if (out->returns) return {};
-    return builder_.unsupported(type.class_name() + " is a custom class, and Tenon does not know what its method " + text + " returns");
+    return builder_.unsupported(type.class_name() +
+                                " is a custom class, and Tenon does not know what its method " +
+                                text + " returns");
   }
   *out = Sugar::of(Sugar::Kind::kOperator, "aten::" + text, base);
   return {};
 }
 
 // The value of a constant of a class, which may stand in another source than this function.
-Result<GraphValue*> FunctionCompiler::literal_of(const script::Source& source, const Expr& expr, const TypeRef& hint) {
+Result<GraphValue*> FunctionCompiler::literal_of(const script::Source& source, const Expr& expr,
+                                                 const TypeRef& hint) {
   TENON_ASSIGN(value::ValueRef literal, literal_value(source, expr, unit_.constants(), hint));
   if (literal->is(value::ValueKind::kList) || literal->is(value::ValueKind::kDict)) {
     TypeRef type = hint ? hint : literal->declared_type();

@@ -18,7 +18,9 @@ bool is_flag(std::string_view name) noexcept {
 }
 
 // A value that only counts where its flag is set.
-bool is_behind_flag(std::string_view name) noexcept { return name == kResult || name.starts_with(kKeptPrefix); }
+bool is_behind_flag(std::string_view name) noexcept {
+  return name == kResult || name.starts_with(kKeptPrefix);
+}
 
 bool is_of_source(std::string_view name) noexcept { return !name.starts_with('%'); }
 
@@ -33,7 +35,8 @@ Flow both(Flow a, Flow b) noexcept {
 // Whether break or continue is among what ends these statements.
 bool stays_in_function(StmtList statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Stmt* each) {
-    const bool is_loop = each->kind == script::StmtKind::kFor || each->kind == script::StmtKind::kWhile;
+    const bool is_loop =
+        each->kind == script::StmtKind::kFor || each->kind == script::StmtKind::kWhile;
     return each->kind == script::StmtKind::kBreak || each->kind == script::StmtKind::kContinue ||
            (!is_loop && (stays_in_function(each->body) || stays_in_function(each->else_body)));
   });
@@ -61,7 +64,8 @@ Status FunctionCompiler::refine(const Condition::Refinements& known) {
   return {};
 }
 
-Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, StmtList statements, StmtList rest, Way* out) {
+Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, StmtList statements,
+                             StmtList rest, Way* out) {
   Block* const around = builder_.block();
   builder_.enter(block);
   const size_t mark = environment_.begin();
@@ -79,16 +83,18 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
       environment_.set(name, std::move(wider));
     }
     // A way that may leave has its flag looked at before the rest.
-    TENON_TRY(out->flow == Flow::kMayLeave ? if_not_left(rest, &out->flow) : this->block(rest, &out->flow));
+    TENON_TRY(out->flow == Flow::kMayLeave ? if_not_left(rest, &out->flow)
+                                           : this->block(rest, &out->flow));
   }
   out->changes = environment_.take(mark);
   builder_.enter(around);
   return {};
 }
 
-// The other way cannot be taken and is not compiled. But PyTorch compiles both, so a variable has the
-// type that it could have after either.
-Status FunctionCompiler::only_way(const Condition& chosen, StmtList statements, StmtList other, Flow* flow) {
+// The other way cannot be taken and is not compiled. But PyTorch compiles both, so a variable has
+// the type that it could have after either.
+Status FunctionCompiler::only_way(const Condition& chosen, StmtList statements, StmtList other,
+                                  Flow* flow) {
   const Condition::Refinements& known = chosen.known ? chosen.if_true : chosen.if_false;
   const size_t mark = environment_.begin();
   TENON_TRY(refine(known));
@@ -98,37 +104,44 @@ Status FunctionCompiler::only_way(const Condition& chosen, StmtList statements, 
     const Local& before = environment_.at(change.id);
     const auto found = known.find(environment_.name_of(change.id));
     const bool was_none = found != known.end() && found->second->kind() == TypeKind::kNone;
-    if (!other_ends && !was_none && before.declared && !before.is_narrow) change.after.is_narrow = false;
+    if (!other_ends && !was_none && before.declared && !before.is_narrow)
+      change.after.is_narrow = false;
     environment_.change(change.id, std::move(change.after));
   }
   return {};
 }
 
-Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flow, bool* took_rest) {
+Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flow,
+                                      bool* took_rest) {
   Condition chosen;
   TENON_TRY(condition(*stmt.value, &chosen));
   if (chosen.value == nullptr) {
-    return only_way(chosen, chosen.known ? stmt.body : stmt.else_body, chosen.known ? stmt.else_body : stmt.body, flow);
+    return only_way(chosen, chosen.known ? stmt.body : stmt.else_body,
+                    chosen.known ? stmt.else_body : stmt.body, flow);
   }
   const Flow flow_true = flow_of(stmt.body);
   const Flow flow_false = flow_of(stmt.else_body);
   // The rest is compiled into the way that goes on, so that no flag has to be looked at.
-  *took_rest =
-      (flow_true == Flow::kLeaves) != (flow_false == Flow::kLeaves) && !(flow_true == Flow::kRaises || flow_false == Flow::kRaises);
+  *took_rest = (flow_true == Flow::kLeaves) != (flow_false == Flow::kLeaves) &&
+               !(flow_true == Flow::kRaises || flow_false == Flow::kRaises);
   Node* const node = builder_.append_if(chosen.value);
   Way if_true;
   Way if_false;
   const StmtList nothing;
-  // Where break or continue end the other way, PyTorch forgets after the `if` what the condition told.
+  // Where break or continue end the other way, PyTorch forgets after the `if` what the condition
+  // told.
   if_true.forgets = stays_in_function(stmt.else_body);
   if_false.forgets = stays_in_function(stmt.body);
-  TENON_TRY(way(chosen.if_true, node->blocks[0], stmt.body, *took_rest && flow_true != Flow::kLeaves ? rest : nothing, &if_true));
-  TENON_TRY(way(chosen.if_false, node->blocks[1], stmt.else_body, *took_rest && flow_false != Flow::kLeaves ? rest : nothing, &if_false));
+  TENON_TRY(way(chosen.if_true, node->blocks[0], stmt.body,
+                *took_rest && flow_true != Flow::kLeaves ? rest : nothing, &if_true));
+  TENON_TRY(way(chosen.if_false, node->blocks[1], stmt.else_body,
+                *took_rest && flow_false != Flow::kLeaves ? rest : nothing, &if_false));
   *flow = both(if_true.flow, if_false.flow);
   return join(node, std::move(if_true), std::move(if_false));
 }
 
-TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const {
+TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair,
+                                      const Way* const (&ways)[2]) const {
   const TypeRef& a = pair.ways[0].value->type;
   const TypeRef& b = pair.ways[1].value->type;
   // On a way that is left, a value has the type of the other one.
@@ -136,22 +149,27 @@ TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair, c
   if (is_of_source(name) && ends(ways[1]->flow)) return a;
   const TypeRef& declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
   TypeRef type = unify(builder_.classes(), a, b);
-  if (declared && (!type || (is_behind_flag(name) && is_subtype(builder_.classes(), *type, *declared)))) return declared;
+  if (declared &&
+      (!type || (is_behind_flag(name) && is_subtype(builder_.classes(), *type, *declared))))
+    return declared;
   return type;
 }
 
-Result<GraphValue*> FunctionCompiler::handed_on(std::string_view name, GraphValue* usual, GraphValue* flag, GraphValue* kept,
+Result<GraphValue*> FunctionCompiler::handed_on(std::string_view name, GraphValue* usual,
+                                                GraphValue* flag, GraphValue* kept,
                                                 const TypeRef& type) {
   const auto fitted = [&](GraphValue* value) -> Result<GraphValue*> {
     if (value != nullptr) value = convert(&builder_, value, type, false);
     if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *type))
-      return builder_.refuse(std::string(name) + " is " + with_article(*type) + " before the loop, and a round gives it another type");
+      return builder_.refuse(std::string(name) + " is " + with_article(*type) +
+                             " before the loop, and a round gives it another type");
     return value;
   };
   if (flag == nullptr) return fitted(usual);
   Node* const node = builder_.append_if(flag);
   Block* const around = builder_.block();
-  for (const auto& [block, value] : {std::pair(node->blocks[0], kept), std::pair(node->blocks[1], usual)}) {
+  for (const auto& [block, value] :
+       {std::pair(node->blocks[0], kept), std::pair(node->blocks[1], usual)}) {
     builder_.enter(block);
     TENON_ASSIGN(GraphValue* const converted, fitted(value));
     block->outputs.push_back(converted);
@@ -176,18 +194,22 @@ Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed*
     const Local* const of_loop = environment_.find(name_of_kept(name));
     const Pair& pair = changed->find(name)->second;
     // The loop carries the variables for which it has noted their types.
-    if (of_loop == nullptr || !of_loop->declared || pair.ways[0].value == nullptr || pair.ways[1].value == nullptr) continue;
+    if (of_loop == nullptr || !of_loop->declared || pair.ways[0].value == nullptr ||
+        pair.ways[1].value == nullptr)
+      continue;
     const TypeRef wanted = of_loop->declared;
     const TypeRef type = joined_type(name, pair, ways);
     for (int side = 0; side < 2; ++side) {
       GraphValue* value = pair.ways[side].value;
-      if (ways[side]->flow != Flow::kLeaves || is_subtype(builder_.classes(), *value->type, *type)) continue;
+      if (ways[side]->flow != Flow::kLeaves || is_subtype(builder_.classes(), *value->type, *type))
+        continue;
       Pair& flags = pair_of(name_of_flag(name));
       Pair& kept = pair_of(name_of_kept(name));
       Block* const around = builder_.block();
       builder_.enter(ways[side]->block);
       // It may have been kept on a part of this way already.
-      TENON_ASSIGN(value, handed_on(name, value, flags.ways[side].value, kept.ways[side].value, wanted));
+      TENON_ASSIGN(value,
+                   handed_on(name, value, flags.ways[side].value, kept.ways[side].value, wanted));
       flags.ways[side].value = builder_.constant(value::Value::of_bool(true));
       builder_.enter(around);
       kept.ways[side] = {value, wanted};

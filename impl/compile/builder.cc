@@ -46,7 +46,8 @@ Node* Builder::append_if(GraphValue* condition) {
 }
 
 Result<GraphValue*> Builder::unchecked_cast(GraphValue* value, TypeRef type) {
-  const std::span<const script::Schema* const> casts = script::SchemaTable::get().schemas("prim::unchecked_cast", torch_);
+  const std::span<const script::Schema* const> casts =
+      script::SchemaTable::get().schemas("prim::unchecked_cast", torch_);
   if (casts.empty()) return refuse("this PyTorch has no unchecked_cast");
   return append_operator(*casts[0], {value}, {std::move(type)})[0];
 }
@@ -68,8 +69,10 @@ GraphValue* Builder::constant(value::ValueRef constant) {
 
 GraphValue* Builder::list(TypeRef element, std::vector<GraphValue*> items) {
   Result<TypeRef> type = Type::list(std::move(element));
-  // An element that makes the type too deep is as unknown as any: the list is one of anything then, and no operator takes it.
-  return append_value(NodeKind::kListConstruct, std::move(items), type.is_ok() ? std::move(type).value() : Type::any());
+  // An element that makes the type too deep is as unknown as any: the list is one of anything then,
+  // and no operator takes it.
+  return append_value(NodeKind::kListConstruct, std::move(items),
+                      type.is_ok() ? std::move(type).value() : Type::any());
 }
 
 GraphValue* Builder::tuple(std::vector<GraphValue*> items) {
@@ -77,14 +80,19 @@ GraphValue* Builder::tuple(std::vector<GraphValue*> items) {
   types.reserve(items.size());
   for (const GraphValue* item : items) types.push_back(item->type);
   Result<TypeRef> type = Type::tuple(std::move(types));
-  return append_value(NodeKind::kTupleConstruct, std::move(items), type.is_ok() ? std::move(type).value() : Type::any());
+  return append_value(NodeKind::kTupleConstruct, std::move(items),
+                      type.is_ok() ? std::move(type).value() : Type::any());
 }
 
 std::vector<GraphValue*> Builder::unpack(GraphValue* tuple) {
-  if (tuple->node != nullptr && tuple->node->kind == NodeKind::kTupleConstruct && !tuple->node->is_inlined) return tuple->node->inputs;
-  if (tuple->node != nullptr && tuple->node->kind == NodeKind::kConstant && tuple->node->constant->is(ValueKind::kTuple)) {
+  if (tuple->node != nullptr && tuple->node->kind == NodeKind::kTupleConstruct &&
+      !tuple->node->is_inlined)
+    return tuple->node->inputs;
+  if (tuple->node != nullptr && tuple->node->kind == NodeKind::kConstant &&
+      tuple->node->constant->is(ValueKind::kTuple)) {
     std::vector<GraphValue*> items;
-    for (const value::ValueRef& item : tuple->node->constant->items()) items.push_back(constant(item));
+    for (const value::ValueRef& item : tuple->node->constant->items())
+      items.push_back(constant(item));
     return items;
   }
   Node* const node = append(NodeKind::kTupleUnpack, {tuple});
@@ -92,7 +100,8 @@ std::vector<GraphValue*> Builder::unpack(GraphValue* tuple) {
   return node->outputs;
 }
 
-std::vector<GraphValue*> Builder::append_operator(const script::Schema& schema, std::vector<GraphValue*> inputs,
+std::vector<GraphValue*> Builder::append_operator(const script::Schema& schema,
+                                                  std::vector<GraphValue*> inputs,
                                                   std::vector<TypeRef> returns) {
   Node* const node = append(NodeKind::kOperator, std::move(inputs));
   node->schema = &schema;
@@ -103,10 +112,13 @@ std::vector<GraphValue*> Builder::append_operator(const script::Schema& schema, 
 Status Builder::check_room(size_t nodes) const {
   if (graph_.depth() > kMaxDepth) {
     return source_.error(Code::kResourceExhausted, range_,
-                         format("with all functions that it calls, `if` and loops stand in one another more than %u deep here", kMaxDepth));
+                         format("with all functions that it calls, `if` and loops stand in one "
+                                "another more than %u deep here",
+                                kMaxDepth));
   }
   if (graph_.node_count() + nodes <= max_nodes_) return {};
-  return source_.error(Code::kResourceExhausted, range_, "with all functions that it calls, this function is too large to compile");
+  return source_.error(Code::kResourceExhausted, range_,
+                       "with all functions that it calls, this function is too large to compile");
 }
 
 }  // namespace tenon::compile

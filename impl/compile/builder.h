@@ -1,4 +1,5 @@
-// Builder: appends nodes to a block of a graph, and says in errors where in the source they come from.
+// Builder: appends nodes to a block of a graph, and says in errors where in the source they come
+// from.
 #pragma once
 
 #include <span>
@@ -20,9 +21,16 @@ class Builder {
   // The passes recurse into blocks, so how deep these are in one another has a limit.
   static constexpr uint32_t kMaxDepth = 1000;
 
-  // A graph that grows beyond `max_nodes` is refused: functions that call functions that call functions can take their product.
-  Builder(const Classes& classes, script::Torch torch, const script::Source& source, size_t max_nodes, Graph* graph)
-      : classes_(classes), torch_(torch), source_(source), max_nodes_(max_nodes), graph_(*graph), block_(&graph->body()) {}
+  // A graph that grows beyond `max_nodes` is refused: functions that call functions that call
+  // functions can take their product.
+  Builder(const Classes& classes, script::Torch torch, const script::Source& source,
+          size_t max_nodes, Graph* graph)
+      : classes_(classes),
+        torch_(torch),
+        source_(source),
+        max_nodes_(max_nodes),
+        graph_(*graph),
+        block_(&graph->body()) {}
 
   const Classes& classes() const noexcept { return classes_; }
   script::Torch torch() const noexcept { return torch_; }
@@ -34,10 +42,14 @@ class Builder {
   script::Range move_to(script::Range range) noexcept { return std::exchange(range_, range); }
   script::Range range() const noexcept { return range_; }
 
-  Status refuse(script::Range range, const std::string& what) const { return source_.error(Code::kInvalidArgument, range, what); }
+  Status refuse(script::Range range, const std::string& what) const {
+    return source_.error(Code::kInvalidArgument, range, what);
+  }
   Status refuse(const std::string& what) const { return refuse(range_, what); }
   // What PyTorch takes, and the lite interpreter cannot run.
-  Status unsupported(const std::string& what) const { return source_.error(Code::kUnsupported, range_, what); }
+  Status unsupported(const std::string& what) const {
+    return source_.error(Code::kUnsupported, range_, what);
+  }
 
   Node* append(NodeKind kind, std::vector<GraphValue*> inputs = {});
   // An `if` with two blocks that are empty.
@@ -51,11 +63,14 @@ class Builder {
   GraphValue* none() { return constant(value::Value::none()); }
   GraphValue* list(TypeRef element, std::vector<GraphValue*> items);
   GraphValue* tuple(std::vector<GraphValue*> items);
-  // The items of a tuple. Those of a tuple that the function itself puts together are taken from where they come.
+  // The items of a tuple. Those of a tuple that the function itself puts together are taken from
+  // where they come.
   std::vector<GraphValue*> unpack(GraphValue* tuple);
   // The value as one of another type, which PyTorch believes without a look.
   Result<GraphValue*> unchecked_cast(GraphValue* value, TypeRef type);
-  std::vector<GraphValue*> append_operator(const script::Schema& schema, std::vector<GraphValue*> inputs, std::vector<TypeRef> returns);
+  std::vector<GraphValue*> append_operator(const script::Schema& schema,
+                                           std::vector<GraphValue*> inputs,
+                                           std::vector<TypeRef> returns);
 
   // Everything that was appended to the present block since the mark goes.
   size_t mark() const noexcept { return block_->nodes.size(); }

@@ -23,8 +23,9 @@ struct Cast {
   TypeKind type;
 };
 constexpr Cast kCasts[] = {
-    {"bool", "aten::Bool", TypeKind::kBool},          {"int", "aten::Int", TypeKind::kInt}, {"float", "aten::Float", TypeKind::kFloat},
-    {"complex", "aten::Complex", TypeKind::kComplex}, {"str", "aten::str", TypeKind::kStr},
+    {"bool", "aten::Bool", TypeKind::kBool},    {"int", "aten::Int", TypeKind::kInt},
+    {"float", "aten::Float", TypeKind::kFloat}, {"complex", "aten::Complex", TypeKind::kComplex},
+    {"str", "aten::str", TypeKind::kStr},
 };
 
 std::string called_name(std::string_view qualified_name) {
@@ -39,12 +40,14 @@ std::string called_name(std::string_view qualified_name) {
 // What PyTorch calls the object whose method is called.
 std::string_view FunctionCompiler::instance_name(const GraphValue* object) const {
   const std::vector<GraphValue*>& parameters = out_.graph.body().inputs;
-  if (object->node != nullptr && object->node->kind == NodeKind::kGetAttribute) return object->node->name;
+  if (object->node != nullptr && object->node->kind == NodeKind::kGetAttribute)
+    return object->node->name;
   return !parameters.empty() && object == parameters[0] ? "SELF" : "INSTANCE_NAME_UNKNOWN";
 }
 
 bool FunctionCompiler::known_int(const GraphValue* value, int64_t* out) {
-  if (value->node == nullptr || value->node->kind != NodeKind::kConstant || !value->node->constant->is(value::ValueKind::kInt))
+  if (value->node == nullptr || value->node->kind != NodeKind::kConstant ||
+      !value->node->constant->is(value::ValueKind::kInt))
     return false;
   *out = value->node->constant->as_int();
   return true;
@@ -56,8 +59,10 @@ Status FunctionCompiler::arguments(const Expr& call, size_t skip, GivenArguments
     const Expr& expr = *positional[i];
     if (expr.kind == ExprKind::kStarred) {
       TENON_ASSIGN(GraphValue* const several, value(expr.child(0)));
-      if (!is_tuple(*several->type)) return builder_.refuse(expr.range, "only a tuple can be given with a star");
-      for (GraphValue* item : builder_.unpack(several)) out->positional.push_back({{}, item, expr.range});
+      if (!is_tuple(*several->type))
+        return builder_.refuse(expr.range, "only a tuple can be given with a star");
+      for (GraphValue* item : builder_.unpack(several))
+        out->positional.push_back({{}, item, expr.range});
       continue;
     }
     TENON_ASSIGN(GraphValue* const given, value(expr));
@@ -75,14 +80,16 @@ Status FunctionCompiler::call(const Expr& expr, const TypeRef& hint, Sugar* out)
   TENON_TRY(sugar(expr.child(0), nullptr, &callee));
   if (callee.kind == Sugar::Kind::kGlobal) return call_global(expr, callee, hint, out);
   // `.tolist()` has the type that stands around it.
-  if (callee.kind == Sugar::Kind::kOperator && callee.value != nullptr && callee.name == "aten::tolist")
+  if (callee.kind == Sugar::Kind::kOperator && callee.value != nullptr &&
+      callee.name == "aten::tolist")
     return to_list(callee.value, hint, out);
   GivenArguments given;
   TENON_TRY(arguments(expr, 0, &given));
   return call_sugar(expr, callee, given, out);
 }
 
-Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const GivenArguments& given, Sugar* out) {
+Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee,
+                                    const GivenArguments& given, Sugar* out) {
   switch (callee.kind) {
     case Sugar::Kind::kOperator: {
       const Given self{{}, callee.value, expr.child(0).range};
@@ -91,8 +98,10 @@ Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const
       return call_operator(callee.name, all, out);
     }
     case Sugar::Kind::kCast: {
-      if (!given.positional.empty() || !given.keywords.empty()) return builder_.refuse(callee.name + "() takes no arguments");
-      TENON_ASSIGN(GraphValue* const made, operator_value("aten::to", {callee.value, builder_.integer(callee.number)}));
+      if (!given.positional.empty() || !given.keywords.empty())
+        return builder_.refuse(callee.name + "() takes no arguments");
+      TENON_ASSIGN(GraphValue* const made,
+                   operator_value("aten::to", {callee.value, builder_.integer(callee.number)}));
       *out = Sugar::of(made);
       return {};
     }
@@ -104,7 +113,8 @@ Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const
     }
     case Sugar::Kind::kInterface: return call_interface(callee, given, out);
     case Sugar::Kind::kCustom: {
-      if (!given.positional.empty() || !given.keywords.empty()) return builder_.refuse(callee.name + "() takes no arguments");
+      if (!given.positional.empty() || !given.keywords.empty())
+        return builder_.refuse(callee.name + "() takes no arguments");
       Node* const node = builder_.append(NodeKind::kInterfaceCall, {callee.value});
       node->name = callee.name;
       *out = Sugar::of(builder_.graph().add_output(node, callee.returns));
@@ -112,23 +122,29 @@ Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const
     }
     case Sugar::Kind::kClass: return call_class(callee.name, given, out);
     case Sugar::Kind::kValue:
-      if (callee.value->type->kind() == TypeKind::kClass && !callee.value->type->class_name().starts_with(script::kCustomClasses)) {
+      if (callee.value->type->kind() == TypeKind::kClass &&
+          !callee.value->type->class_name().starts_with(script::kCustomClasses)) {
         Sugar method;
         const ClassInfo* info = nullptr;
         TENON_ASSIGN(info, builder_.classes().find(callee.value->type->class_name()));
-        const bool is_module = info != nullptr && (info->declaration->is_module() || info->kind() == ClassKind::kModuleInterface);
-        TENON_TRY(attribute_of_value(callee.value, is_module ? "forward" : "__call__", expr.child(0).range, &method));
+        const bool is_module = info != nullptr && (info->declaration->is_module() ||
+                                                   info->kind() == ClassKind::kModuleInterface);
+        TENON_TRY(attribute_of_value(callee.value, is_module ? "forward" : "__call__",
+                                     expr.child(0).range, &method));
         if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) break;
         return call_sugar(expr, method, given, out);
       }
       break;
-    case Sugar::Kind::kClosure: return builder_.refuse(expr.child(0).range, callee.name + " is a nested function, which only fork calls");
+    case Sugar::Kind::kClosure:
+      return builder_.refuse(expr.child(0).range,
+                             callee.name + " is a nested function, which only fork calls");
     default: break;
   }
   return builder_.refuse(expr.child(0).range, "this cannot be called");
 }
 
-Result<GraphValue*> FunctionCompiler::operator_value(std::string_view name, std::vector<GraphValue*> operands) {
+Result<GraphValue*> FunctionCompiler::operator_value(std::string_view name,
+                                                     std::vector<GraphValue*> operands) {
   GivenArguments given;
   for (GraphValue* operand : operands) given.positional.push_back({{}, operand, builder_.range()});
   Sugar made;
@@ -136,13 +152,18 @@ Result<GraphValue*> FunctionCompiler::operator_value(std::string_view name, std:
   return value_of(std::move(made), builder_.range());
 }
 
-Status FunctionCompiler::call_operator(std::string_view name, const GivenArguments& given, Sugar* out) {
-  const std::span<const Schema* const> listed = script::SchemaTable::get().schemas(name, unit_.torch());
+Status FunctionCompiler::call_operator(std::string_view name, const GivenArguments& given,
+                                       Sugar* out) {
+  const std::span<const Schema* const> listed =
+      script::SchemaTable::get().schemas(name, unit_.torch());
   const Unit::SourceOperators& from_source = unit_.source_operators(name);
   if (listed.empty() && from_source.schemas.empty()) {
-    const std::string kind =
-        given.self != nullptr ? with_article(*given.self->value->type) + " has no method " : "PyTorch has no operator ";
-    return builder_.refuse(kind + (given.self != nullptr ? std::string(name.substr(name.find("::") + 2)) : called_name(name)));
+    const std::string kind = given.self != nullptr
+                                 ? with_article(*given.self->value->type) + " has no method "
+                                 : "PyTorch has no operator ";
+    return builder_.refuse(kind + (given.self != nullptr
+                                       ? std::string(name.substr(name.find("::") + 2))
+                                       : called_name(name)));
   }
   std::vector<const Schema*> candidates;
   candidates.reserve(listed.size() + from_source.schemas.size());
@@ -154,7 +175,8 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
     TENON_ASSIGN(const Compiled* const compiled, unit_.compile(header));
     Graph& graph = builder_.graph();
     const Call* const call = graph.add_call({&builder_.source(), builder_.range(), {}, {}, {}});
-    *out = Sugar::of(graph.inline_graph(compiled->graph, matched.inputs, builder_.block(), call)[0]);
+    *out =
+        Sugar::of(graph.inline_graph(compiled->graph, matched.inputs, builder_.block(), call)[0]);
     return {};
   }
   const Schema& schema = *candidates[matched.candidate];
@@ -163,11 +185,14 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   if (name == "aten::wait") return wait(matched.inputs[0], matched.returns[0], out);
   // A Device from a text is a constant, as PyTorch has it.
   if (name == "aten::device" && matched.inputs.size() == 1 && matched.inputs[0]->node != nullptr &&
-      matched.inputs[0]->node->kind == NodeKind::kConstant && matched.inputs[0]->node->constant->is(value::ValueKind::kStr)) {
-    *out = Sugar::of(builder_.constant(value::Value::of_device(matched.inputs[0]->node->constant->as_str())));
+      matched.inputs[0]->node->kind == NodeKind::kConstant &&
+      matched.inputs[0]->node->constant->is(value::ValueKind::kStr)) {
+    *out = Sugar::of(
+        builder_.constant(value::Value::of_device(matched.inputs[0]->node->constant->as_str())));
     return {};
   }
-  const std::vector<GraphValue*> results = builder_.append_operator(schema, std::move(matched.inputs), std::move(matched.returns));
+  const std::vector<GraphValue*> results =
+      builder_.append_operator(schema, std::move(matched.inputs), std::move(matched.returns));
   if (results.size() == 1) {
     *out = Sugar::of(results[0]);
   } else if (results.empty()) {
@@ -179,7 +204,8 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   return {};
 }
 
-Status FunctionCompiler::call_compiled(const Header& header, const GivenArguments& given, bool of_object, Sugar* out) {
+Status FunctionCompiler::call_compiled(const Header& header, const GivenArguments& given,
+                                       bool of_object, Sugar* out) {
   const Schema* const candidates[] = {&header.schema};
   const size_t colon = header.name.rfind('.');
   TENON_ASSIGN(Match matched, match(&builder_, header.name.substr(colon + 1), candidates, given));
@@ -192,12 +218,15 @@ Status FunctionCompiler::call_compiled(const Header& header, const GivenArgument
     call.module = header.owner;
     call.instance = instance_name(matched.inputs[0]);
   }
-  *out = Sugar::of(graph.inline_graph(*called, matched.inputs, builder_.block(), graph.add_call(call))[0]);
+  *out = Sugar::of(
+      graph.inline_graph(*called, matched.inputs, builder_.block(), graph.add_call(call))[0]);
   return builder_.check_size();
 }
 
-Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out) {
-  if (!callee.header->returns) return builder_.refuse("the interface's method does not say what it returns");
+Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArguments& given,
+                                        Sugar* out) {
+  if (!callee.header->returns)
+    return builder_.refuse("the interface's method does not say what it returns");
   const Schema* const candidates[] = {&callee.header->schema};
   GivenArguments all = given;
   all.positional.insert(all.positional.begin(), Given{{}, callee.value, builder_.range()});
@@ -209,10 +238,13 @@ Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArgument
   return {};
 }
 
-Status FunctionCompiler::call_class(const std::string& name, const GivenArguments& given, Sugar* out) {
+Status FunctionCompiler::call_class(const std::string& name, const GivenArguments& given,
+                                    Sugar* out) {
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(name));
   if (info == nullptr || info->kind() != ClassKind::kNamedTuple)
-    return builder_.unsupported("the lite interpreter of PyTorch makes no objects of classes, and this makes one of " + name);
+    return builder_.unsupported(
+        "the lite interpreter of PyTorch makes no objects of classes, and this makes one of " +
+        name);
   Schema schema;
   schema.name = name;
   for (const script::ParameterDeclaration& field : info->declaration->fields) {
@@ -222,31 +254,41 @@ Status FunctionCompiler::call_class(const std::string& name, const GivenArgument
     schema.arguments.push_back(std::move(argument));
   }
   const Schema* const candidates[] = {&schema};
-  TENON_ASSIGN(Match matched, match(&builder_, name.substr(name.rfind('.') + 1), candidates, given));
+  TENON_ASSIGN(Match matched,
+               match(&builder_, name.substr(name.rfind('.') + 1), candidates, given));
   Result<TypeRef> type = Type::class_type(name);
   if (!type.is_ok()) return builder_.refuse(type.status().message());
-  *out = Sugar::of(builder_.append_value(NodeKind::kTupleConstruct, std::move(matched.inputs), std::move(type).value()));
+  *out = Sugar::of(builder_.append_value(NodeKind::kTupleConstruct, std::move(matched.inputs),
+                                         std::move(type).value()));
   return {};
 }
 
 // The depth of the list and the kind of its elements stand beside the Tensor.
 Status FunctionCompiler::to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out) {
-  if (!hint) return builder_.refuse("say of what type the list is, as in annotate(List[int], x.tolist())");
+  if (!hint)
+    return builder_.refuse("say of what type the list is, as in annotate(List[int], x.tolist())");
   int64_t depth = 0;
   TypeRef element = hint;
   for (; element->kind() == TypeKind::kList; element = element->element()) ++depth;
-  constexpr TypeKind kElements[] = {TypeKind::kInt, TypeKind::kFloat, TypeKind::kBool, TypeKind::kComplex};
-  const TypeKind* const kind = std::find(std::begin(kElements), std::end(kElements), element->kind());
-  const std::span<const Schema* const> listed = script::SchemaTable::get().schemas("prim::tolist", unit_.torch());
-  if (kind == std::end(kElements) || listed.empty()) return builder_.refuse("tolist() gives lists of int, float, bool or complex");
-  std::vector<GraphValue*> operands = {tensor, builder_.integer(depth), builder_.integer(kind - std::begin(kElements))};
+  constexpr TypeKind kElements[] = {TypeKind::kInt, TypeKind::kFloat, TypeKind::kBool,
+                                    TypeKind::kComplex};
+  const TypeKind* const kind =
+      std::find(std::begin(kElements), std::end(kElements), element->kind());
+  const std::span<const Schema* const> listed =
+      script::SchemaTable::get().schemas("prim::tolist", unit_.torch());
+  if (kind == std::end(kElements) || listed.empty())
+    return builder_.refuse("tolist() gives lists of int, float, bool or complex");
+  std::vector<GraphValue*> operands = {tensor, builder_.integer(depth),
+                                       builder_.integer(kind - std::begin(kElements))};
   *out = Sugar::of(builder_.append_operator(*listed[0], std::move(operands), {hint})[0]);
   return {};
 }
 
 Status FunctionCompiler::cast(std::string_view to, const GivenArguments& given, Sugar* out) {
-  const Cast* const found = std::find_if(std::begin(kCasts), std::end(kCasts), [&](const Cast& each) { return each.name == to; });
-  if (given.positional.size() == 1 && given.keywords.empty() && given.positional[0].value->type->kind() == found->type) {
+  const Cast* const found = std::find_if(std::begin(kCasts), std::end(kCasts),
+                                         [&](const Cast& each) { return each.name == to; });
+  if (given.positional.size() == 1 && given.keywords.empty() &&
+      given.positional[0].value->type->kind() == found->type) {
     *out = Sugar::of(given.positional[0].value);
     return {};
   }
@@ -256,10 +298,13 @@ Status FunctionCompiler::cast(std::string_view to, const GivenArguments& given, 
 Result<bool> FunctionCompiler::has_attribute(const Type& type, std::string_view name) {
   if (type.kind() != TypeKind::kClass) return false;
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(type.class_name()));
-  return info != nullptr && (info->attributes.contains(name) || info->find_method(name) != nullptr || info->find_constant(name) != nullptr);
+  return info != nullptr &&
+         (info->attributes.contains(name) || info->find_method(name) != nullptr ||
+          info->find_constant(name) != nullptr);
 }
 
-Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, const TypeRef& hint,
+                                     Sugar* out) {
   const script::ExprList given = expr.arguments();
   switch (callee.global) {
     case Global::kAnnotate:
@@ -274,10 +319,12 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       }
       GraphValue* const converted = convert(&builder_, value, type, true);
       if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *type))
-        return builder_.refuse("this is " + with_article(*value->type) + ", and annotate says " + type->print());
+        return builder_.refuse("this is " + with_article(*value->type) + ", and annotate says " +
+                               type->print());
       *out = Sugar::of(converted);
       // None of an Optional keeps what annotate says.
-      if (converted->type->kind() == TypeKind::kNone && converted->node != nullptr && converted->node->kind == NodeKind::kConstant)
+      if (converted->type->kind() == TypeKind::kNone && converted->node != nullptr &&
+          converted->node->kind == NodeKind::kConstant)
         *out = Sugar::of(builder_.constant(value::Value::none(), std::move(type)));
       return {};
     }
@@ -296,7 +343,8 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
     }
     case Global::kGetAttr:
     case Global::kHasAttr: {
-      if (given.size() < 2 || given[1]->kind != ExprKind::kString) return builder_.refuse(callee.name + " takes a value and a name");
+      if (given.size() < 2 || given[1]->kind != ExprKind::kString)
+        return builder_.refuse(callee.name + " takes a value and a name");
       if (callee.global == Global::kHasAttr) {
         TENON_ASSIGN(GraphValue* const base, value(*given[0]));
         TENON_ASSIGN(const bool has, has_attribute(*base->type, given[1]->text));
@@ -305,7 +353,8 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       }
       Sugar base;
       TENON_TRY(sugar(*given[0], nullptr, &base));
-      if (given.size() > 2 && base.kind == Sugar::Kind::kValue && base.value->type->kind() == TypeKind::kClass) {
+      if (given.size() > 2 && base.kind == Sugar::Kind::kValue &&
+          base.value->type->kind() == TypeKind::kClass) {
         TENON_ASSIGN(const bool has, has_attribute(*base.value->type, given[1]->text));
         if (!has) return sugar(*given[2], hint, out);
       }
@@ -331,7 +380,8 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
     }
     case Global::kIterable: {
       const bool has_items = callee.name == "dict" && (given.empty() || !expr.keywords.empty());
-      return has_items ? dict_of_keywords(expr, hint, out) : call_container(expr, callee.name, hint, out);
+      return has_items ? dict_of_keywords(expr, hint, out)
+                       : call_container(expr, callee.name, hint, out);
     }
     default: break;
   }

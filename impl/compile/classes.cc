@@ -19,12 +19,16 @@ Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
   info->source = &place->file->source();
   info->name_range = place->item->class_def->name_range;
   TENON_ASSIGN(info->parts, script::class_parts(*info->source, *place->item->class_def));
-  for (const script::Method& method : info->parts.methods) info->methods.insert_or_assign(method.function->name, method.function);
-  for (const script::Constant& constant : info->parts.constants) info->constants.try_emplace(constant.name, &constant);
-  for (size_t i = 0; i < info->declaration->fields.size(); ++i) info->fields.try_emplace(info->declaration->fields[i].name, i);
+  for (const script::Method& method : info->parts.methods)
+    info->methods.insert_or_assign(method.function->name, method.function);
+  for (const script::Constant& constant : info->parts.constants)
+    info->constants.try_emplace(constant.name, &constant);
+  for (size_t i = 0; i < info->declaration->fields.size(); ++i)
+    info->fields.try_emplace(info->declaration->fields[i].name, i);
   for (const script::Field& field : info->parts.fields) {
     TENON_ASSIGN(value::TypeRef type, script::annotation_type(*info->source, *field.annotation));
-    info->attributes.try_emplace(field.name, ClassInfo::Attribute{info->attributes.size(), std::move(type)});
+    info->attributes.try_emplace(field.name,
+                                 ClassInfo::Attribute{info->attributes.size(), std::move(type)});
   }
   const auto order = slots_ != nullptr ? slots_->find(qualified_name) : SlotNames::const_iterator();
   if (slots_ != nullptr && order != slots_->end()) {
@@ -62,7 +66,8 @@ std::vector<value::TypeRef> Classes::items_of(const value::Type& type) const {
   std::vector<value::TypeRef> items;
   const script::ClassDeclaration* const declared = declaration_of(type);
   if (declared == nullptr || declared->kind != ClassKind::kNamedTuple) return items;
-  for (const script::ParameterDeclaration& field : declared->fields) items.push_back(field.type ? field.type : value::Type::tensor());
+  for (const script::ParameterDeclaration& field : declared->fields)
+    items.push_back(field.type ? field.type : value::Type::tensor());
   return items;
 }
 

@@ -47,20 +47,24 @@ class Classes {
  public:
   using SlotNames = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-  // `slots`: the attributes of classes in the order of their objects. Null, or no entry: the order of the class.
-  Classes(const script::Declarations& declarations, const SlotNames* slots) : declarations_(declarations), slots_(slots) {}
+  // `slots`: the attributes of classes in the order of their objects. Null, or no entry: the order
+  // of the class.
+  Classes(const script::Declarations& declarations, const SlotNames* slots)
+      : declarations_(declarations), slots_(slots) {}
 
   const script::Declarations& declarations() const noexcept { return declarations_; }
 
   // Null: the archive has no such class. A class whose body PyTorch refuses is an error.
   Result<const ClassInfo*> find(std::string_view qualified_name) const;
 
-  // What the declarations know of a type's class without its body. Null: it is no class of the archive.
+  // What the declarations know of a type's class without its body. Null: it is no class of the
+  // archive.
   const script::ClassDeclaration* declaration_of(const value::Type& type) const;
   bool is_named_tuple(const value::Type& type) const;
   bool is_enum(const value::Type& type) const;
   bool is_interface(const value::Type& type) const;
-  // The types of a NamedTuple's fields, or of a tuple's items. Null: the type is neither, or a field's type is not known.
+  // The types of a NamedTuple's fields, or of a tuple's items. Null: the type is neither, or a
+  // field's type is not known.
   std::vector<value::TypeRef> items_of(const value::Type& type) const;
 
  private:

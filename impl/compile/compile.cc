@@ -15,10 +15,12 @@ namespace {
 
 class ProgramCompiler {
  public:
-  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options,
+  ProgramCompiler(const script::Declarations& declarations,
+                  std::span<const value::ValueRef> constants, const CompileOptions& options,
                   DebugInfo* debug_info)
       : unit_(declarations, options.slots, constants,
-              {options.torch, options.max_nodes, options.forks_at_once, options.emit.archive_version}),
+              {options.torch, options.max_nodes, options.forks_at_once,
+               options.emit.archive_version}),
         options_(options) {
     if (debug_info != nullptr) debug_.emplace(debug_info);
   }
@@ -33,7 +35,9 @@ class ProgramCompiler {
     if (info == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(root));
     for (const std::string& method : options_.methods) {
       if (info->find_method(method) == nullptr)
-        return Status(Code::kNotFound, format("%.*s has no method %s", static_cast<int>(root.size()), root.data(), method.c_str()));
+        return Status(Code::kNotFound,
+                      format("%.*s has no method %s", static_cast<int>(root.size()), root.data(),
+                             method.c_str()));
     }
     const std::set<std::string_view> wanted(options_.methods.begin(), options_.methods.end());
     for (const script::Method& method : info->parts.methods) {
@@ -47,20 +51,23 @@ class ProgramCompiler {
     TENON_TRY(add_state_methods(modules));
     if (options_.interface_methods) TENON_TRY(add_implementations(modules));
     if (program_.functions.empty()) {
-      return info->source->error(Code::kUnsupported, info->name_range,
-                                 std::string(root) + " has no method that the lite interpreter of PyTorch can run");
+      return info->source->error(
+          Code::kUnsupported, info->name_range,
+          std::string(root) + " has no method that the lite interpreter of PyTorch can run");
     }
     return std::move(program_);
   }
 
  private:
-  // Hooks of a part are called where its forward is. For the root, the loader of an archive calls them, and that of bytecode does not.
+  // Hooks of a part are called where its forward is. For the root, the loader of an archive calls
+  // them, and that of bytecode does not.
   Status check_hooks(const ClassInfo& root) {
     for (const auto* const hooks : {&root.parts.forward_pre_hooks, &root.parts.forward_hooks}) {
       if (!hooks->has_value() || (*hooks)->names.empty()) continue;
-      return root.source->error(Code::kUnsupported, (*hooks)->statement->range,
-                                "the lite interpreter of PyTorch does not call hooks of the root's forward: call " + (*hooks)->names[0] +
-                                    " in a method, or choose other methods");
+      return root.source->error(
+          Code::kUnsupported, (*hooks)->statement->range,
+          "the lite interpreter of PyTorch does not call hooks of the root's forward: call " +
+              (*hooks)->names[0] + " in a method, or choose other methods");
     }
     return {};
   }
@@ -69,12 +76,14 @@ class ProgramCompiler {
   Status check_futures(const Compiled& compiled) const {
     if (options_.forks_at_once) return {};
     const auto is_future = [](const value::TypeRef& type) { return holds_future(*type); };
-    const bool takes_future = std::any_of(compiled.parameters.begin(), compiled.parameters.end(), is_future);
+    const bool takes_future =
+        std::any_of(compiled.parameters.begin(), compiled.parameters.end(), is_future);
     if (!takes_future && !is_future(compiled.returns)) return {};
-    return compiled.source->error(Code::kUnsupported, compiled.name_range,
-                                  "the lite interpreter of PyTorch has no Future, which " + compiled.name +
-                                      (takes_future ? " takes" : " returns") +
-                                      ". Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C), or choose other methods");
+    return compiled.source->error(
+        Code::kUnsupported, compiled.name_range,
+        "the lite interpreter of PyTorch has no Future, which " + compiled.name +
+            (takes_future ? " takes" : " returns") +
+            ". Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C), or choose other methods");
   }
 
   Status add(std::string_view class_name, std::string_view method) {
@@ -86,9 +95,11 @@ class ProgramCompiler {
     Graph graph;
     std::vector<GraphValue*> inputs;
     inputs.reserve(compiled->parameters.size());
-    for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
+    for (const value::TypeRef& type : compiled->parameters)
+      inputs.push_back(graph.add_input(&graph.body(), type));
     graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
-    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, emit_, target_, debug_ ? &*debug_ : nullptr));
+    TENON_ASSIGN(bytecode::Function function,
+                 emit(unit_, *compiled, &graph, emit_, target_, debug_ ? &*debug_ : nullptr));
     program_.functions.push_back(std::move(function));
     return {};
   }
@@ -97,14 +108,17 @@ class ProgramCompiler {
   Status add_state_methods(std::span<const std::string> modules) {
     for (const std::string& name : modules) {
       TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
-      if (info == nullptr || info->find_method("__setstate__") == nullptr || info->find_method("__getstate__") == nullptr) continue;
+      if (info == nullptr || info->find_method("__setstate__") == nullptr ||
+          info->find_method("__getstate__") == nullptr)
+        continue;
       TENON_TRY(add(name, "__setstate__"));
       TENON_TRY(add(name, "__getstate__"));
     }
     return {};
   }
 
-  // Methods that are called through an interface, of every class that has one of that name; and what these call so, and so on.
+  // Methods that are called through an interface, of every class that has one of that name; and
+  // what these call so, and so on.
   Status add_implementations(std::span<const std::string> modules) {
     size_t known = 0;
     while (known != unit_.interface_methods().size()) {
@@ -113,7 +127,8 @@ class ProgramCompiler {
         TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
         if (info == nullptr || info->declaration->is_interface()) continue;
         for (const script::Method& method : info->parts.methods) {
-          if (unit_.is_called_by_interface(method.function->name)) TENON_TRY(add(name, method.function->name));
+          if (unit_.is_called_by_interface(method.function->name))
+            TENON_TRY(add(name, method.function->name));
         }
       }
     }
@@ -131,9 +146,11 @@ class ProgramCompiler {
 
 }  // namespace
 
-Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
-                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
-                                          DebugInfo* debug_info) {
+Result<bytecode::Program> compile_program(const script::Declarations& declarations,
+                                          std::span<const value::ValueRef> constants,
+                                          std::string_view root,
+                                          std::span<const std::string> modules,
+                                          const CompileOptions& options, DebugInfo* debug_info) {
   return ProgramCompiler(declarations, constants, options, debug_info).run(root, modules);
 }
 

@@ -48,7 +48,8 @@ TypeRef together(const std::vector<TypeRef>& members) {
   return type.is_ok() ? std::move(type).value() : TypeRef();
 }
 
-void keep_common(const Condition::Refinements& a, const Condition::Refinements& b, Condition::Refinements* out) {
+void keep_common(const Condition::Refinements& a, const Condition::Refinements& b,
+                 Condition::Refinements* out) {
   for (const auto& [name, type] : a) {
     const auto found = b.find(name);
     if (found != b.end() && found->second->equals(*type)) out->emplace(name, type);
@@ -60,7 +61,8 @@ void keep_common(const Condition::Refinements& a, const Condition::Refinements& 
 Result<GraphValue*> FunctionCompiler::to_bool(GraphValue* value) {
   if (value->type->kind() == TypeKind::kBool) return value;
   const Type& type = *value->type;
-  if (type.kind() == TypeKind::kList || type.kind() == TypeKind::kDict || type.kind() == TypeKind::kStr) {
+  if (type.kind() == TypeKind::kList || type.kind() == TypeKind::kDict ||
+      type.kind() == TypeKind::kStr) {
     TENON_ASSIGN(GraphValue* const length, operator_value("aten::len", {value}));
     return operator_value("aten::gt", {length, builder_.integer(0)});
   }
@@ -86,24 +88,28 @@ Status FunctionCompiler::condition(const Expr& expr, Condition* out) {
       TENON_ASSIGN(inner.value, call_unary(&builder_, "aten::__not__", inner.value));
     }
     *out = std::move(inner);
-  } else if (expr.kind == ExprKind::kBinary && (expr.op == Operator::kIs || expr.op == Operator::kIsNot)) {
+  } else if (expr.kind == ExprKind::kBinary &&
+             (expr.op == Operator::kIs || expr.op == Operator::kIsNot)) {
     bool done = false;
     TENON_TRY(comparison_with_none(expr, out, &done));
     if (!done) {
       TENON_ASSIGN(GraphValue* const given, value(expr));
       TENON_ASSIGN(out->value, to_bool(given));
     }
-  } else if (expr.kind == ExprKind::kBinary && (expr.op == Operator::kAnd || expr.op == Operator::kOr)) {
+  } else if (expr.kind == ExprKind::kBinary &&
+             (expr.op == Operator::kAnd || expr.op == Operator::kOr)) {
     TENON_TRY(logical(expr, out));
-  } else if (expr.kind == ExprKind::kCall && expr.child(0).kind == ExprKind::kName && expr.child(0).text == "isinstance" &&
-             environment_.find("isinstance") == nullptr) {
+  } else if (expr.kind == ExprKind::kCall && expr.child(0).kind == ExprKind::kName &&
+             expr.child(0).text == "isinstance" && environment_.find("isinstance") == nullptr) {
     TENON_TRY(is_instance(expr, out));
   } else {
     TENON_ASSIGN(GraphValue* const given, value(expr));
     TENON_ASSIGN(GraphValue* const made, to_bool(given));
     // A literal, and what hasattr says, is known: only one way is compiled.
-    const bool is_literal = made->node != nullptr && made->node->kind == NodeKind::kConstant && !made->node->is_inlined &&
-                            (expr.kind == ExprKind::kTrue || expr.kind == ExprKind::kFalse || expr.kind == ExprKind::kCall);
+    const bool is_literal = made->node != nullptr && made->node->kind == NodeKind::kConstant &&
+                            !made->node->is_inlined &&
+                            (expr.kind == ExprKind::kTrue || expr.kind == ExprKind::kFalse ||
+                             expr.kind == ExprKind::kCall);
     if (is_literal)
       *out = known(made->node->constant->as_bool());
     else
@@ -122,10 +128,13 @@ Status FunctionCompiler::comparison_with_none(const Expr& expr, Condition* out, 
   const bool is_negated = expr.op == Operator::kIsNot;
   const std::vector<TypeRef> members = members_of(*given->type, given->type);
   const bool may_be_none = given->type->kind() == TypeKind::kAny ||
-                           std::any_of(members.begin(), members.end(), [](const TypeRef& type) { return type->kind() == TypeKind::kNone; });
+                           std::any_of(members.begin(), members.end(), [](const TypeRef& type) {
+                             return type->kind() == TypeKind::kNone;
+                           });
   if (!may_be_none || given->type->kind() == TypeKind::kNone) {
     *out = known(may_be_none != is_negated);
-    if (other.kind == ExprKind::kName) (out->known ? out->if_true : out->if_false).emplace(other.text, given->type);
+    if (other.kind == ExprKind::kName)
+      (out->known ? out->if_true : out->if_false).emplace(other.text, given->type);
     return {};
   }
   GivenArguments operands;
@@ -145,19 +154,24 @@ Status FunctionCompiler::comparison_with_none(const Expr& expr, Condition* out, 
 }
 
 Status FunctionCompiler::is_instance(const Expr& expr, Condition* out) {
-  if (expr.arguments().size() != 2 || !expr.keywords.empty()) return builder_.refuse("isinstance takes a value and its types");
+  if (expr.arguments().size() != 2 || !expr.keywords.empty())
+    return builder_.refuse("isinstance takes a value and its types");
   const Expr& subject = *expr.arguments()[0];
   TENON_ASSIGN(GraphValue* const given, value(subject));
   std::vector<TypeRef> asked;
   TENON_TRY(asked_types(builder_.source(), *expr.arguments()[1], &asked));
   const auto is_asked = [&](const TypeRef& type) {
-    return std::any_of(asked.begin(), asked.end(), [&](const TypeRef& each) { return is_subtype(builder_.classes(), *type, *each); });
+    return std::any_of(asked.begin(), asked.end(), [&](const TypeRef& each) {
+      return is_subtype(builder_.classes(), *type, *each);
+    });
   };
   std::vector<TypeRef> yes;
   std::vector<TypeRef> no;
-  bool is_open =
-      given->type->kind() == TypeKind::kAny || given->type->kind() == TypeKind::kNumber || builder_.classes().is_interface(*given->type);
-  for (const TypeRef& member : members_of(*given->type, given->type)) (is_asked(member) ? yes : no).push_back(member);
+  bool is_open = given->type->kind() == TypeKind::kAny ||
+                 given->type->kind() == TypeKind::kNumber ||
+                 builder_.classes().is_interface(*given->type);
+  for (const TypeRef& member : members_of(*given->type, given->type))
+    (is_asked(member) ? yes : no).push_back(member);
   if (!is_open && (yes.empty() || no.empty())) {
     *out = known(no.empty());
     return {};
@@ -168,7 +182,8 @@ Status FunctionCompiler::is_instance(const Expr& expr, Condition* out) {
   if (subject.kind != ExprKind::kName) return {};
   if (is_open) yes = asked;
   if (const TypeRef type = together(yes)) out->if_true.emplace(subject.text, type);
-  if (const TypeRef type = is_open ? TypeRef() : together(no)) out->if_false.emplace(subject.text, type);
+  if (const TypeRef type = is_open ? TypeRef() : together(no))
+    out->if_false.emplace(subject.text, type);
   return {};
 }
 
@@ -210,8 +225,10 @@ Status FunctionCompiler::logical(const Expr& expr, Condition* out) {
   // Both hold where `and` is true; neither does where `or` is false.
   Condition::Refinements& all = is_or ? out->if_false : out->if_true;
   all = is_or ? left.if_false : left.if_true;
-  for (const auto& [name, type] : is_or ? right.if_false : right.if_true) all.insert_or_assign(name, type);
-  keep_common(is_or ? left.if_true : left.if_false, is_or ? right.if_true : right.if_false, is_or ? &out->if_true : &out->if_false);
+  for (const auto& [name, type] : is_or ? right.if_false : right.if_true)
+    all.insert_or_assign(name, type);
+  keep_common(is_or ? left.if_true : left.if_false, is_or ? right.if_true : right.if_false,
+              is_or ? &out->if_true : &out->if_false);
   return {};
 }
 

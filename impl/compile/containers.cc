@@ -1,5 +1,5 @@
-// FunctionCompiler: containers that are made from what a loop can go over: comprehensions, and `list`,
-// `dict` and `tuple` of something.
+// FunctionCompiler: containers that are made from what a loop can go over: comprehensions, and
+// `list`, `dict` and `tuple` of something.
 #include <memory>
 #include <utility>
 
@@ -11,13 +11,14 @@ using script::Expr;
 using script::ExprKind;
 
 // A list of what `entry` gives in each round, or a dict of the pairs that it gives.
-Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range, const Entry& entry,
-                                 Sugar* out) {
+Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeRef& hint,
+                                 script::Range range, const Entry& entry, Sugar* out) {
   // The container's type is known after the first element only: so its node gets it then.
   Node* const made = builder_.append(is_dict ? NodeKind::kDictConstruct : NodeKind::kListConstruct);
   const TypeKind kind = is_dict ? TypeKind::kDict : TypeKind::kList;
   const bool is_hinted = hint && without_optional(hint)->kind() == kind;
-  GraphValue* const container = builder_.graph().add_output(made, is_hinted ? without_optional(hint) : Type::any());
+  GraphValue* const container =
+      builder_.graph().add_output(made, is_hinted ? without_optional(hint) : Type::any());
   const auto element = [&](GraphValue* index) -> Status {
     TENON_TRY(builder_.check_size());
     TENON_ASSIGN(Sugar item, item_of(over, index));
@@ -25,7 +26,8 @@ Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeR
     GraphValue* second = nullptr;
     TENON_TRY(entry(std::move(item), &first, &second));
     if (container->type->kind() == TypeKind::kAny) {
-      Result<TypeRef> type = is_dict ? Type::dict(first->type, second->type) : Type::list(first->type);
+      Result<TypeRef> type =
+          is_dict ? Type::dict(first->type, second->type) : Type::list(first->type);
       if (!type.is_ok()) return builder_.refuse(range, type.status().message());
       container->type = std::move(type).value();
     }
@@ -34,14 +36,17 @@ Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeR
   };
   const size_t mark = environment_.begin();
   if (over.kind == Iterable::Kind::kTuple) {
-    if (over.items.size() > kMostUnrolled) return builder_.refuse(range, "this tuple has too many items for a loop");
-    for (size_t i = 0; i < over.items.size(); ++i) TENON_TRY(element(builder_.integer(static_cast<int64_t>(i))));
+    if (over.items.size() > kMostUnrolled)
+      return builder_.refuse(range, "this tuple has too many items for a loop");
+    for (size_t i = 0; i < over.items.size(); ++i)
+      TENON_TRY(element(builder_.integer(static_cast<int64_t>(i))));
   } else {
     TENON_ASSIGN(GraphValue* const rounds, length_of(over));
     TENON_TRY(loop(rounds, nullptr, {}, {}, element));
   }
   environment_.take(mark);
-  if (container->type->kind() == TypeKind::kAny) return builder_.refuse(range, "annotate says of what type this is, which has no items");
+  if (container->type->kind() == TypeKind::kAny)
+    return builder_.refuse(range, "annotate says of what type this is, which has no items");
   *out = Sugar::of(container);
   return {};
 }
@@ -64,7 +69,8 @@ Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Su
 }
 
 // `list(range(n))`, `dict(zip(a, b))` and their like.
-Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const TypeRef& hint,
+                                      Sugar* out) {
   const Expr& given = *expr.arguments()[0];
   Sugar made;
   TENON_TRY(sugar(given, nullptr, &made));
@@ -75,17 +81,21 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
     TENON_ASSIGN(GraphValue* const base, value_of(std::move(made), given.range));
     const TypeKind kind = base->type->kind();
     // The lite interpreter's aten::dict fails for a list of pairs.
-    const bool is_copied = is_dict ? kind == TypeKind::kDict : kind == TypeKind::kList || kind == TypeKind::kStr;
+    const bool is_copied =
+        is_dict ? kind == TypeKind::kDict : kind == TypeKind::kList || kind == TypeKind::kStr;
     if (is_copied) {
-      TENON_ASSIGN(GraphValue* const copy, operator_value(is_dict ? "aten::dict" : "aten::list", {base}));
+      TENON_ASSIGN(GraphValue* const copy,
+                   operator_value(is_dict ? "aten::dict" : "aten::list", {base}));
       *out = Sugar::of(copy);
       return {};
     }
     if (kind == TypeKind::kTuple && !is_dict) {
       const std::vector<GraphValue*> items = builder_.unpack(base);
       TypeRef element;
-      for (const GraphValue* item : items) element = element ? unify(builder_.classes(), element, item->type) : item->type;
-      if (!element) return builder_.refuse("this tuple has items of several types, and a list has one");
+      for (const GraphValue* item : items)
+        element = element ? unify(builder_.classes(), element, item->type) : item->type;
+      if (!element)
+        return builder_.refuse("this tuple has items of several types, and a list has one");
       *out = Sugar::of(builder_.list(element, items));
       return {};
     }
@@ -95,8 +105,10 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
     TENON_ASSIGN(*first, value_of(std::move(item), expr.range));
     if (!is_dict) return {};
     const bool is_tuple = (*first)->type->kind() == TypeKind::kTuple;
-    const std::vector<GraphValue*> pair = is_tuple ? builder_.unpack(*first) : std::vector<GraphValue*>();
-    if (pair.size() != 2) return builder_.refuse(expr.range, "dict() takes pairs of a key and a value");
+    const std::vector<GraphValue*> pair =
+        is_tuple ? builder_.unpack(*first) : std::vector<GraphValue*>();
+    if (pair.size() != 2)
+      return builder_.refuse(expr.range, "dict() takes pairs of a key and a value");
     *first = pair[0];
     *second = pair[1];
     return {};
@@ -104,7 +116,8 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
   return collect(over, is_dict, hint, expr.range, entry, out);
 }
 
-Status FunctionCompiler::call_container(const Expr& expr, std::string_view name, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
+                                        const TypeRef& hint, Sugar* out) {
   const script::ExprList given = expr.arguments();
   if (is_iterable_call(expr)) {
     auto made = std::make_shared<Iterable>();
@@ -113,7 +126,8 @@ Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
     out->iterable = std::move(made);
     return {};
   }
-  if ((name == "list" || name == "dict") && given.size() == 1) return container_of(expr, name == "dict", hint, out);
+  if ((name == "list" || name == "dict") && given.size() == 1)
+    return container_of(expr, name == "dict", hint, out);
   if (name == "list" && given.empty()) {
     const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
     const bool is_hinted = wanted && wanted->kind() == TypeKind::kList;
@@ -126,9 +140,11 @@ Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
       *out = Sugar::of(base);
       return {};
     }
-    return builder_.refuse("how many items " + with_article(*base->type) + " has is not known here, and a tuple has a fixed number");
+    return builder_.refuse("how many items " + with_article(*base->type) +
+                           " has is not known here, and a tuple has a fixed number");
   }
-  std::string text = std::string(name) + format("() takes one argument, and gets %zu", given.size());
+  std::string text =
+      std::string(name) + format("() takes one argument, and gets %zu", given.size());
   if (name == "dict") text += ". PyTorch runs this call, and makes a dict of the first alone";
   return builder_.unsupported(text);
 }

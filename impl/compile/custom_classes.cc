@@ -8,7 +8,8 @@ namespace tenon::compile {
 namespace {
 
 struct CustomMethod {
-  std::string_view class_name;  // below __torch__.torch.classes.quantized; empty: of both convolutions
+  // Below __torch__.torch.classes.quantized; empty: of both convolutions.
+  std::string_view class_name;
   std::string_view method;
   std::string_view returns;
 };
@@ -38,9 +39,11 @@ constexpr std::string_view kQuantized = "__torch__.torch.classes.quantized.";
 value::TypeRef custom_method_returns(std::string_view class_name, std::string_view method) {
   if (!class_name.starts_with(kQuantized)) return {};
   class_name.remove_prefix(kQuantized.size());
-  const bool is_convolution = class_name == "Conv2dPackedParamsBase" || class_name == "Conv3dPackedParamsBase";
+  const bool is_convolution =
+      class_name == "Conv2dPackedParamsBase" || class_name == "Conv3dPackedParamsBase";
   const auto found = std::find_if(kMethods.begin(), kMethods.end(), [&](const CustomMethod& each) {
-    return each.method == method && (each.class_name.empty() ? is_convolution : each.class_name == class_name);
+    return each.method == method &&
+           (each.class_name.empty() ? is_convolution : each.class_name == class_name);
   });
   if (found == kMethods.end()) return {};
   Result<value::TypeRef> type = value::Type::parse(found->returns);

@@ -1,4 +1,5 @@
-// Methods of the custom classes that PyTorch's quantised modules hold. The schema table has their names and no types.
+// Methods of the custom classes that PyTorch's quantised modules hold. The schema table has their
+// names and no types.
 #pragma once
 
 #include <string_view>
@@ -7,7 +8,8 @@
 
 namespace tenon::compile {
 
-// What a method without arguments returns: "unpack" of "__torch__.torch.classes.quantized.Conv2dPackedParamsBase". Null: it is not known.
+// What a method without arguments returns: "unpack" of
+// "__torch__.torch.classes.quantized.Conv2dPackedParamsBase". Null: it is not known.
 value::TypeRef custom_method_returns(std::string_view class_name, std::string_view method);
 
 }  // namespace tenon::compile

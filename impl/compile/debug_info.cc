@@ -68,8 +68,8 @@ size_t DebugRecorder::call_of(const Node* node) {
     const Call& call = *chain.back();
     const auto [found, is_new] = calls_.try_emplace({&call, callee}, info_.calls.size());
     if (is_new) {
-      info_.calls.push_back(
-          {call.source, call.range, std::string(call.module), std::string(call.instance), std::string(call.function), callee});
+      info_.calls.push_back({call.source, call.range, std::string(call.module),
+                             std::string(call.instance), std::string(call.function), callee});
     }
     callee = found->second;
   }

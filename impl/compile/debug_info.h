@@ -20,10 +20,11 @@ struct DebugInfo {
   struct CallSite {
     const script::Source* source = nullptr;  // of the caller; it belongs to the Declarations
     script::Range range;
-    std::string module;       // the class whose method is called; empty: a function is called
-    std::string instance;     // the attribute that holds the object
-    std::string function;     // without its qualifier
-    size_t callee = kNoCall;  // the next call, in the function that is called; always an earlier element
+    std::string module;    // the class whose method is called; empty: a function is called
+    std::string instance;  // the attribute that holds the object
+    std::string function;  // without its qualifier
+    // The next call, in the function that is called; always an earlier element.
+    size_t callee = kNoCall;
   };
   // What one or more instructions were made from.
   struct Origin {
@@ -59,7 +60,8 @@ class DebugRecorder {
   const script::Source* source_ = nullptr;
   script::Range name_range_;
   std::vector<size_t> function_;
-  std::unordered_map<const Node*, size_t> origins_;  // of this function: the next one's nodes can have the addresses
+  // Of this function: the next one's nodes can have the addresses.
+  std::unordered_map<const Node*, size_t> origins_;
   std::map<std::pair<const Call*, size_t>, size_t> calls_;
 };
 

@@ -33,8 +33,9 @@ class DropPlanner {
 
   Node* drop_of(const std::vector<GraphValue*>& values, Block* owner) {
     std::vector<GraphValue*> unused;
-    std::copy_if(values.begin(), values.end(), std::back_inserter(unused),
-                 [&](const GraphValue* value) { return !used_.contains(value) && !is_constant(value); });
+    std::copy_if(
+        values.begin(), values.end(), std::back_inserter(unused),
+        [&](const GraphValue* value) { return !used_.contains(value) && !is_constant(value); });
     if (unused.empty()) return nullptr;
     Node* const drop = graph_.make_node(NodeKind::kDrop);
     drop->inputs = std::move(unused);
@@ -85,7 +86,8 @@ class DropPlanner {
         outer = at->owner;
         at = outer->owner;
       }
-      // A constant needs no drop. PyTorch puts a node there all the same, behind which no value stays on the stack.
+      // A constant needs no drop. PyTorch puts a node there all the same, behind which no value
+      // stays on the stack.
       std::vector<GraphValue*>& dropped = after_[outer];
       if (!is_constant(value)) dropped.push_back(value);
     }

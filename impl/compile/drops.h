@@ -5,7 +5,8 @@
 
 namespace tenon::compile {
 
-// Adds a node behind each that has outputs without a use, and behind each in whose blocks the last use of a value stands.
+// Adds a node behind each that has outputs without a use, and behind each in whose blocks the last
+// use of a value stands.
 void add_drops(Graph* graph);
 
 }  // namespace tenon::compile

@@ -49,7 +49,8 @@ constexpr auto kPromoted = std::to_array<Promoted>({
     {"prim::tolist", Opcode::kToList},
 });
 
-// How many arguments of a call have to be loaded, as PyTorch counts them; and how many of these are `out` arguments.
+// How many arguments of a call have to be loaded, as PyTorch counts them; and how many of these are
+// `out` arguments.
 struct Specified {
   size_t count = 0;
   size_t out = 0;
@@ -66,7 +67,9 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
   for (; end > 0; --end) {
     const script::SchemaArgument& formal = formals[end - 1];
     const GraphValue* const given = node.inputs[end - 1];
-    if (!formal.default_value || !is_constant(given) || !equal_constants(*formal.default_value, *given->node->constant)) break;
+    if (!formal.default_value || !is_constant(given) ||
+        !equal_constants(*formal.default_value, *given->node->constant))
+      break;
   }
   made.count = end;
   return made;
@@ -74,7 +77,8 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
 
 class Emitter {
  public:
-  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target, DebugRecorder* debug)
+  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options,
+          const Target& target, DebugRecorder* debug)
       : unit_(unit),
         compiled_(compiled),
         graph_(*graph),
@@ -100,7 +104,8 @@ class Emitter {
       out_.constants.push_back(value::Value::of_str(std::move(name)));
     }
     // The names of interface methods stand after all other constants.
-    for (const size_t at : interface_calls_) out_.instructions[at].x += static_cast<int32_t>(out_.constants.size() - methods_.size());
+    for (const size_t at : interface_calls_)
+      out_.instructions[at].x += static_cast<int32_t>(out_.constants.size() - methods_.size());
     out_.register_count = registers_;
     TENON_TRY(schema());
     if (debug_ != nullptr) debug_->end();
@@ -116,25 +121,29 @@ class Emitter {
 
   void choose_overloads(Block* block) {
     for (Node* node : block->nodes) {
-      if (node->kind == NodeKind::kOperator) node->schema = overload_of(unit_.classes(), unit_.torch(), *node);
+      if (node->kind == NodeKind::kOperator)
+        node->schema = overload_of(unit_.classes(), unit_.torch(), *node);
       for (Block* inner : node->blocks) choose_overloads(inner);
     }
   }
 
-  // A newer PyTorch gives these the meaning of an old archive by a function of its own, which fills in no defaults. And a number of
-  // arguments that stands beside all of them says how many that is.
+  // A newer PyTorch gives these the meaning of an old archive by a function of its own, which fills
+  // in no defaults. And a number of arguments that stands beside all of them says how many that is.
   bool loads_all(const Node& node) const {
     const bool is_linspace = node.schema->name == "aten::linspace";
     const bool is_logspace = node.schema->name == "aten::logspace";
-    if ((is_linspace && options_.archive_version < kNewLinspace) || (is_logspace && options_.archive_version < kNewLogspace)) return true;
+    if ((is_linspace && options_.archive_version < kNewLinspace) ||
+        (is_logspace && options_.archive_version < kNewLogspace))
+      return true;
     return target_.lowers() && (options_.default_inputs || is_linspace || is_logspace);
   }
 
   void count_arguments(const Block& block) {
     for (const Node* node : block.nodes) {
       if (node->kind == NodeKind::kOperator) {
-        const Specified made =
-            loads_all(*node) ? Specified{node->inputs.size(), 0} : specified_arguments(*node, options_.defaults_before_out);
+        const Specified made = loads_all(*node)
+                                   ? Specified{node->inputs.size(), 0}
+                                   : specified_arguments(*node, options_.defaults_before_out);
         Specified& most = specified_[node->schema];
         most.count = std::max(most.count, made.count);
         most.out = made.out;
@@ -171,16 +180,22 @@ class Emitter {
   // A constant, or a value that is in a register.
   void load_plain(const GraphValue* value, bool is_dropped) {
     if (is_constant(value)) {
-      const auto [found, is_new] = constants_.try_emplace(value, static_cast<int64_t>(out_.constants.size()));
+      const auto [found, is_new] =
+          constants_.try_emplace(value, static_cast<int64_t>(out_.constants.size()));
       if (is_new) out_.constants.push_back(value->node->constant);
       add(Opcode::kLoadC, found->second, 0);
       return;
     }
     const bool is_last = ++used_[value] == plan_->uses(value);
-    add(is_dropped ? Opcode::kDropR : is_last ? Opcode::kMove : Opcode::kLoad, registers_of_.at(value), 0);
+    add(is_dropped ? Opcode::kDropR
+        : is_last  ? Opcode::kMove
+                   : Opcode::kLoad,
+        registers_of_.at(value), 0);
   }
 
-  bool is_inline(const GraphValue* value) const { return value->node != nullptr && plan_->is_inline(value->node); }
+  bool is_inline(const GraphValue* value) const {
+    return value->node != nullptr && plan_->is_inline(value->node);
+  }
 
   Status use(const GraphValue* value, bool is_dropped) {
     if (!is_inline(value)) {
@@ -194,14 +209,16 @@ class Emitter {
 
   // Whether an input of the node is left out, because the interpreter fills in its default.
   bool is_left_out(const Node& node, size_t index) const {
-    if (node.kind != NodeKind::kOperator || options_.default_inputs || is_instruction(node) || node.schema->takes_more) return false;
+    if (node.kind != NodeKind::kOperator || options_.default_inputs || is_instruction(node) ||
+        node.schema->takes_more)
+      return false;
     const Specified most = specified_.at(node.schema);
     const bool is_out = options_.defaults_before_out && index >= node.inputs.size() - most.out;
     return index >= most.count && !is_out;
   }
 
-  // Loads what the node takes, and then emits the node. What is inlined can be as deep as the function is long, so it is on a stack of
-  // its own.
+  // Loads what the node takes, and then emits the node. What is inlined can be as deep as the
+  // function is long, so it is on a stack of its own.
   Status node(const Node& root) {
     struct Step {
       const Node* node;
@@ -214,7 +231,8 @@ class Emitter {
       Step& step = open.back();
       const Node& node = *step.node;
       current_ = &node;
-      const bool takes_inputs = node.kind != NodeKind::kDrop && node.kind != NodeKind::kCalled && node.kind != NodeKind::kConstant;
+      const bool takes_inputs = node.kind != NodeKind::kDrop && node.kind != NodeKind::kCalled &&
+                                node.kind != NodeKind::kConstant;
       if (!takes_inputs || step.next == node.inputs.size()) {
         TENON_TRY(finish(node));
         open.pop_back();
@@ -255,8 +273,8 @@ class Emitter {
       case NodeKind::kListConstruct:
       case NodeKind::kDictConstruct: {
         TENON_ASSIGN(const int64_t type, add_type(node, *node.outputs[0]->type));
-        add(node.kind == NodeKind::kListConstruct ? Opcode::kListConstruct : Opcode::kDictConstruct, type,
-            static_cast<int64_t>(node.inputs.size()));
+        add(node.kind == NodeKind::kListConstruct ? Opcode::kListConstruct : Opcode::kDictConstruct,
+            type, static_cast<int64_t>(node.inputs.size()));
         return check_count(node);
       }
       case NodeKind::kTupleIndex:
@@ -265,14 +283,17 @@ class Emitter {
         else
           plain_operator("prim::TupleIndex", "", 2);
         return {};
-      case NodeKind::kTupleSlice: add(Opcode::kTupleSlice, node.number, node.end - node.number); return {};
+      case NodeKind::kTupleSlice:
+        add(Opcode::kTupleSlice, node.number, node.end - node.number);
+        return {};
       case NodeKind::kListUnpack:
         TENON_TRY(check_count(node, node.outputs.size()));
         add(Opcode::kListUnpack, static_cast<int64_t>(node.outputs.size()), 0);
         return {};
       case NodeKind::kGetAttribute:
       case NodeKind::kSetAttribute:
-        add(node.kind == NodeKind::kGetAttribute ? Opcode::kGetAttr : Opcode::kSetAttr, node.number, 0);
+        add(node.kind == NodeKind::kGetAttribute ? Opcode::kGetAttr : Opcode::kSetAttr, node.number,
+            0);
         return {};
       case NodeKind::kInterfaceCall: return interface_call(node);
       case NodeKind::kIsInstance: {
@@ -282,10 +303,13 @@ class Emitter {
         for (const TypeRef& type : node.types) {
           // As a plain tuple, a NamedTuple would be the same as any tuple with such items.
           if (holds_plain_named_tuple(unit_.classes(), *type, target_)) {
-            const std::string why = "no NamedTuple " + type->print() + ", so isinstance cannot tell one from another tuple";
+            const std::string why = "no NamedTuple " + type->print() +
+                                    ", so isinstance cannot tell one from another tuple";
             if (target_.lowers()) return lacks(node, why.c_str());
-            const char* const who = target_.has_named_tuples ? "the lite interpreter of PyTorch" : "the flatbuffer form";
-            return node.source->error(Code::kUnsupported, node.range, std::string(who) + " has " + why);
+            const char* const who = target_.has_named_tuples ? "the lite interpreter of PyTorch"
+                                                             : "the flatbuffer form";
+            return node.source->error(Code::kUnsupported, node.range,
+                                      std::string(who) + " has " + why);
           }
           TENON_TRY(add_type(node, *type).status());
         }
@@ -311,27 +335,33 @@ class Emitter {
   Status check_count(const Node& node) const { return check_count(node, node.inputs.size()); }
   static Status check_count(const Node& node, size_t count) {
     if (count <= std::numeric_limits<uint16_t>::max()) return {};
-    return node.source->error(Code::kUnsupported, node.range, "bytecode has no instruction for more than 65535 items");
+    return node.source->error(Code::kUnsupported, node.range,
+                              "bytecode has no instruction for more than 65535 items");
   }
 
   Result<int64_t> add_type(const Node& node, const value::Type& type) {
     Result<std::string> text = lite_type(unit_.classes(), type, target_);
-    if (!text.is_ok()) return node.source->error(Code::kUnsupported, node.range, text.status().message());
+    if (!text.is_ok())
+      return node.source->error(Code::kUnsupported, node.range, text.status().message());
     define_named_tuples(type);
     out_.types.push_back(std::move(text).value());
     return static_cast<int64_t>(out_.types.size()) - 1;
   }
 
-  bool keeps_named_tuple(const value::Type& type) const { return compile::keeps_named_tuple(unit_.classes(), type, target_); }
+  bool keeps_named_tuple(const value::Type& type) const {
+    return compile::keeps_named_tuple(unit_.classes(), type, target_);
+  }
 
   Status lacks(const Node& node, const char* what) const {
     return node.source->error(
         Code::kUnsupported, node.range,
-        format("the lite interpreter of PyTorch %s, for which bytecode of version %lld is, has %s. Give a newer version",
+        format("the lite interpreter of PyTorch %s, for which bytecode of version %lld is, has %s. "
+               "Give a newer version",
                std::string(target_.torch).c_str(), static_cast<long long>(target_.version), what));
   }
 
-  // A NamedTuple that stands within another type is read by its name alone, so its definition has to stand before.
+  // A NamedTuple that stands within another type is read by its name alone, so its definition has
+  // to stand before.
   void define_named_tuples(const value::Type& type) {
     for (const TypeRef& part : type.parts()) {
       define_named_tuples(*part);
@@ -344,27 +374,33 @@ class Emitter {
   }
 
   int64_t add_operator(const std::string& name, const std::string& overload, int32_t arguments) {
-    const auto [found, is_new] = operators_.try_emplace({name, overload, arguments}, static_cast<int64_t>(out_.operators.size()));
+    const auto [found, is_new] = operators_.try_emplace(
+        {name, overload, arguments}, static_cast<int64_t>(out_.operators.size()));
     if (is_new) out_.operators.push_back({name, overload, arguments});
     return found->second;
   }
 
   void plain_operator(const std::string& name, const std::string& overload, int32_t arguments) {
     const bool needs_count = !options_.default_inputs || needs_count_of(name, overload);
-    add(Opcode::kOp, add_operator(name, overload, needs_count ? arguments : bytecode::OperatorUse::kAllArguments), 0);
+    add(Opcode::kOp,
+        add_operator(name, overload,
+                     needs_count ? arguments : bytecode::OperatorUse::kAllArguments),
+        0);
   }
 
-  // Without a number, a newer PyTorch would take as many values as its own schema has arguments, and so read below the stack.
+  // Without a number, a newer PyTorch would take as many values as its own schema has arguments,
+  // and so read below the stack.
   bool needs_count_of(const std::string& name, const std::string& overload) const {
     if (!target_.lowers() || !target_.reads_counts) return false;
     const std::optional<bytecode::OperatorArity> arity = find_operator_arity(name, overload);
     return arity && arity->inputs == bytecode::OperatorArity::kAny;
   }
 
-  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch writes for these, and fail to run it;
-  // without a number they run it as all others do.
+  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch
+  // writes for these, and fail to run it; without a number they run it as all others do.
   int32_t any_number() const noexcept {
-    return options_.default_inputs || target_.lowers() ? bytecode::OperatorUse::kAllArguments : bytecode::OperatorUse::kVariadic;
+    return options_.default_inputs || target_.lowers() ? bytecode::OperatorUse::kAllArguments
+                                                       : bytecode::OperatorUse::kVariadic;
   }
 
   Status tuple(const Node& node) {
@@ -382,21 +418,25 @@ class Emitter {
   const Promoted* promoted(const Schema& schema) const {
     if (!options_.promoted_operators) return nullptr;
     const auto* const found =
-        std::find_if(kPromoted.begin(), kPromoted.end(), [&](const Promoted& each) { return each.name == schema.name; });
+        std::find_if(kPromoted.begin(), kPromoted.end(),
+                     [&](const Promoted& each) { return each.name == schema.name; });
     return found != kPromoted.end() ? found : nullptr;
   }
   bool is_dict_index(const Schema& schema) const {
-    return options_.promoted_operators && schema.name == "aten::__getitem__" && schema.overload.starts_with("Dict_");
+    return options_.promoted_operators && schema.name == "aten::__getitem__" &&
+           schema.overload.starts_with("Dict_");
   }
   // The operator has an opcode of its own.
   bool is_instruction(const Node& node) const {
-    return promoted(*node.schema) != nullptr || is_dict_index(*node.schema) || node.schema->name == "aten::warn";
+    return promoted(*node.schema) != nullptr || is_dict_index(*node.schema) ||
+           node.schema->name == "aten::warn";
   }
 
   Status operation(const Node& node) {
     const Schema& schema = *node.schema;
     if (const Promoted* const found = promoted(schema)) {
-      add(found->opcode, found->opcode == Opcode::kFormat ? static_cast<int64_t>(node.inputs.size()) : 0, 0);
+      add(found->opcode,
+          found->opcode == Opcode::kFormat ? static_cast<int64_t>(node.inputs.size()) : 0, 0);
       return {};
     }
     if (is_dict_index(schema)) {
@@ -409,7 +449,8 @@ class Emitter {
     }
     if (schema.takes_more) {
       TENON_TRY(check_count(node));
-      // PyTorch has an entry for each such call. The schema of prim::tolist says nothing of its arguments, which are three.
+      // PyTorch has an entry for each such call. The schema of prim::tolist says nothing of its
+      // arguments, which are three.
       const bool has_fixed_count = schema.name == "prim::tolist";
       add(has_fixed_count ? Opcode::kOp : Opcode::kOpN, static_cast<int64_t>(out_.operators.size()),
           has_fixed_count ? 0 : static_cast<int64_t>(node.inputs.size()));
@@ -417,7 +458,9 @@ class Emitter {
       return {};
     }
     const Specified most = specified_.at(&schema);
-    plain_operator(schema.name, schema.overload, static_cast<int32_t>(most.count + (options_.defaults_before_out ? most.out : 0)));
+    plain_operator(
+        schema.name, schema.overload,
+        static_cast<int32_t>(most.count + (options_.defaults_before_out ? most.out : 0)));
     return {};
   }
 
@@ -425,7 +468,8 @@ class Emitter {
     if (!target_.has_interface_calls) return lacks(node, "no calls through an interface");
     // The index counts from the first name, until the number of all other constants is known.
     interface_calls_.push_back(out_.instructions.size());
-    add(Opcode::kInterfaceCall, static_cast<int64_t>(methods_.size()), static_cast<int64_t>(node.inputs.size()));
+    add(Opcode::kInterfaceCall, static_cast<int64_t>(methods_.size()),
+        static_cast<int64_t>(node.inputs.size()));
     methods_.push_back(node.name);
     return check_count(node);
   }
@@ -438,7 +482,8 @@ class Emitter {
     add(Opcode::kJmp, 0, 0);
     out_.instructions[static_cast<size_t>(start)].x = static_cast<int32_t>(here() - start);
     TENON_TRY(block(*node.blocks[1]));
-    out_.instructions[static_cast<size_t>(end_of_true)].x = static_cast<int32_t>(here() - end_of_true);
+    out_.instructions[static_cast<size_t>(end_of_true)].x =
+        static_cast<int32_t>(here() - end_of_true);
     return {};
   }
 
@@ -458,7 +503,9 @@ class Emitter {
     const std::span<bytecode::Instruction> body = std::span(out_.instructions).subspan(begin);
     std::unordered_set<int32_t> stored;
     for (const bytecode::Instruction& each : body) {
-      const int32_t count = each.opcode == Opcode::kStore ? 1 : each.opcode == Opcode::kStoreN ? each.n : 0;
+      const int32_t count = each.opcode == Opcode::kStore    ? 1
+                            : each.opcode == Opcode::kStoreN ? each.n
+                                                             : 0;
       for (int32_t i = 0; i < count; ++i) stored.insert(each.x + i);
     }
     for (bytecode::Instruction& each : body) {
@@ -470,12 +517,16 @@ class Emitter {
     for (size_t i = 0; i < compiled_.parameters.size(); ++i) {
       const script::SchemaArgument& argument = compiled_.schema.arguments[i];
       if (argument.keyword_only)
-        return compiled_.source->error(Code::kUnsupported, compiled_.name_range,
-                                       "the lite interpreter of PyTorch has no arguments that are given by keyword only");
+        return compiled_.source->error(
+            Code::kUnsupported, compiled_.name_range,
+            "the lite interpreter of PyTorch has no arguments that are given by keyword only");
       out_.arguments.push_back(
-          {argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true, target_), argument.default_value});
+          {argument.name,
+           schema_type_text(unit_.classes(), *compiled_.parameters[i], true, target_),
+           argument.default_value});
     }
-    out_.returns.push_back({"", schema_type_text(unit_.classes(), *compiled_.returns, false, target_), {}});
+    out_.returns.push_back(
+        {"", schema_type_text(unit_.classes(), *compiled_.returns, false, target_), {}});
     return {};
   }
 
@@ -512,7 +563,8 @@ EmitOptions emit_options_for(EmitOptions options, const Target& target) {
   return options;
 }
 
-Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target,
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph,
+                                const EmitOptions& options, const Target& target,
                                 DebugRecorder* debug) {
   return Emitter(unit, compiled, graph, options, target, debug).run();
 }

@@ -1,5 +1,6 @@
-// Environment: what the names of a function stand for while it is compiled. Every block opens a mark. What changed since then is taken back
-// at the end of the block, so that two ways through the function can be compared.
+// Environment: what the names of a function stand for while it is compiled. Every block opens a
+// mark. What changed since then is taken back at the end of the block, so that two ways through the
+// function can be compared.
 #pragma once
 
 #include <string_view>

@@ -18,8 +18,12 @@ using value::ValueRef;
 // A longer text is put together when the program runs.
 constexpr size_t kMaxTextNbytes = size_t{64} << 10;
 
-bool is_real(const Value& value) noexcept { return value.is(ValueKind::kInt) || value.is(ValueKind::kFloat); }
-double as_double(const Value& value) noexcept { return value.is(ValueKind::kInt) ? static_cast<double>(value.as_int()) : value.as_float(); }
+bool is_real(const Value& value) noexcept {
+  return value.is(ValueKind::kInt) || value.is(ValueKind::kFloat);
+}
+double as_double(const Value& value) noexcept {
+  return value.is(ValueKind::kInt) ? static_cast<double>(value.as_int()) : value.as_float();
+}
 // Sums of 64 bits that wrap, as those of the machine.
 int64_t wrapped(uint64_t value) noexcept { return static_cast<int64_t>(value); }
 
@@ -50,10 +54,13 @@ ValueRef of_ints(std::string_view name, int64_t a, int64_t b) {
   if (name == "__or__") return Value::of_int(a | b);
   if (name == "__xor__") return Value::of_int(a ^ b);
   const bool overflows = b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min());
-  if (name == "div" && b != 0) return Value::of_float(static_cast<double>(a) / static_cast<double>(b));
+  if (name == "div" && b != 0)
+    return Value::of_float(static_cast<double>(a) / static_cast<double>(b));
   // Both round towards minus infinity.
-  if (name == "floordiv" && !overflows) return Value::of_int(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
-  if (name == "remainder" && !overflows) return Value::of_int(a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0));
+  if (name == "floordiv" && !overflows)
+    return Value::of_int(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
+  if (name == "remainder" && !overflows)
+    return Value::of_int(a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0));
   return compared(name, order_of(a, b), false);
 }
 
@@ -67,9 +74,12 @@ ValueRef of_floats(std::string_view name, double a, double b) {
   return compared(name, order_of(a, b), std::isnan(a) || std::isnan(b));
 }
 
-bool is_any_number(const Value& value) noexcept { return is_real(value) || value.is(ValueKind::kComplex); }
+bool is_any_number(const Value& value) noexcept {
+  return is_real(value) || value.is(ValueKind::kComplex);
+}
 std::complex<double> as_complex(const Value& value) noexcept {
-  return value.is(ValueKind::kComplex) ? value.as_complex() : std::complex<double>(as_double(value));
+  return value.is(ValueKind::kComplex) ? value.as_complex()
+                                       : std::complex<double>(as_double(value));
 }
 
 ValueRef of_complex(std::string_view name, std::complex<double> a, std::complex<double> b) {
@@ -82,13 +92,17 @@ ValueRef of_complex(std::string_view name, std::complex<double> a, std::complex<
 ValueRef unary(std::string_view name, const Value& operand) {
   const ValueKind kind = operand.kind();
   if (name == "__not__" && kind == ValueKind::kBool) return Value::of_bool(!operand.as_bool());
-  if (name == "neg" && kind == ValueKind::kInt) return Value::of_int(wrapped(0 - static_cast<uint64_t>(operand.as_int())));
+  if (name == "neg" && kind == ValueKind::kInt)
+    return Value::of_int(wrapped(0 - static_cast<uint64_t>(operand.as_int())));
   if (name == "neg" && kind == ValueKind::kFloat) return Value::of_float(-operand.as_float());
-  if (name == "len" && kind == ValueKind::kStr) return Value::of_int(static_cast<int64_t>(operand.as_str().size()));
+  if (name == "len" && kind == ValueKind::kStr)
+    return Value::of_int(static_cast<int64_t>(operand.as_str().size()));
   if (name == "device" && kind == ValueKind::kStr) return Value::of_device(operand.as_str());
-  if (name == "Float" && kind == ValueKind::kInt) return Value::of_float(static_cast<double>(operand.as_int()));
+  if (name == "Float" && kind == ValueKind::kInt)
+    return Value::of_float(static_cast<double>(operand.as_int()));
   if (name == "Float" && kind == ValueKind::kFloat) return Value::of_float(operand.as_float());
-  if (name == "Float" && kind == ValueKind::kBool) return Value::of_float(operand.as_bool() ? 1 : 0);
+  if (name == "Float" && kind == ValueKind::kBool)
+    return Value::of_float(operand.as_bool() ? 1 : 0);
   if (name == "Int" && kind == ValueKind::kInt) return Value::of_int(operand.as_int());
   if (name == "Int" && kind == ValueKind::kBool) return Value::of_int(operand.as_bool() ? 1 : 0);
   if (name == "Int" && kind == ValueKind::kFloat && std::fabs(operand.as_float()) < 9e18)
@@ -108,7 +122,8 @@ ValueRef binary(std::string_view name, const Value& a, const Value& b) {
   if (is_real(a) && is_real(b)) return of_floats(name, as_double(a), as_double(b));
   if (is_any_number(a) && is_any_number(b)) return of_complex(name, as_complex(a), as_complex(b));
   if (a.is(ValueKind::kStr) && b.is(ValueKind::kStr)) {
-    if (name == "add" && a.as_str().size() + b.as_str().size() <= kMaxTextNbytes) return Value::of_str(a.as_str() + b.as_str());
+    if (name == "add" && a.as_str().size() + b.as_str().size() <= kMaxTextNbytes)
+      return Value::of_str(a.as_str() + b.as_str());
     return compared(name, order_of(a.as_str(), b.as_str()), false);
   }
   if (a.is(ValueKind::kBool) && b.is(ValueKind::kBool)) {
@@ -135,22 +150,25 @@ bool equal_constants(const Value& a, const Value& b) {
     case ValueKind::kTuple:
     case ValueKind::kList:
       return a.items().size() == b.items().size() &&
-             std::equal(a.items().begin(), a.items().end(), b.items().begin(),
-                        [](const ValueRef& x, const ValueRef& y) { return equal_constants(*x, *y); });
+             std::equal(
+                 a.items().begin(), a.items().end(), b.items().begin(),
+                 [](const ValueRef& x, const ValueRef& y) { return equal_constants(*x, *y); });
     default: return &a == &b;
   }
 }
 
 ValueRef evaluate(const Node& node, const std::vector<ValueRef>& operands) {
   if (node.kind == NodeKind::kTupleConstruct) {
-    return node.outputs[0]->type->kind() == value::TypeKind::kTuple ? Value::tuple(operands) : ValueRef();
+    return node.outputs[0]->type->kind() == value::TypeKind::kTuple ? Value::tuple(operands)
+                                                                    : ValueRef();
   }
   if (node.kind == NodeKind::kTupleIndex) {
     if (!operands[0]->is(ValueKind::kTuple) || !operands[1]->is(ValueKind::kInt)) return {};
     const auto size = static_cast<int64_t>(operands[0]->items().size());
     int64_t index = operands[1]->as_int();
     if (index < 0) index += size;
-    return index >= 0 && index < size ? operands[0]->items()[static_cast<size_t>(index)] : ValueRef();
+    return index >= 0 && index < size ? operands[0]->items()[static_cast<size_t>(index)]
+                                      : ValueRef();
   }
   if (node.kind != NodeKind::kOperator) return {};
   const std::string_view full = node.schema->name;

@@ -16,7 +16,8 @@ using script::Operator;
 
 Status FunctionCompiler::too_deep() const {
   return builder_.source().error(Code::kResourceExhausted, builder_.range(),
-                                 format("expressions and statements stand in one another more than %zu deep here, with those of the "
+                                 format("expressions and statements stand in one another more than "
+                                        "%zu deep here, with those of the "
                                         "functions that call this one",
                                         Unit::kMaxNesting));
 }
@@ -41,10 +42,13 @@ Result<GraphValue*> FunctionCompiler::value_of(Sugar sugar, script::Range range)
       }
       break;
     case Sugar::Kind::kIterable:
-      return builder_.refuse(range, sugar.name + "() is no value here. A loop can go over it, and list() makes a list of it");
+      return builder_.refuse(
+          range,
+          sugar.name + "() is no value here. A loop can go over it, and list() makes a list of it");
     default: break;
   }
-  return builder_.refuse(range, "this is no value: it can only be called, or asked for what stands after a dot");
+  return builder_.refuse(
+      range, "this is no value: it can only be called, or asked for what stands after a dot");
 }
 
 Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out) {
@@ -60,9 +64,13 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
     case ExprKind::kInt:
     case ExprKind::kFloat:
     case ExprKind::kComplex: status = number(expr, out); break;
-    case ExprKind::kString: *out = Sugar::of(builder_.constant(value::Value::of_str(std::string(expr.text)))); break;
+    case ExprKind::kString:
+      *out = Sugar::of(builder_.constant(value::Value::of_str(std::string(expr.text))));
+      break;
     case ExprKind::kTrue:
-    case ExprKind::kFalse: *out = Sugar::of(builder_.constant(value::Value::of_bool(expr.kind == ExprKind::kTrue))); break;
+    case ExprKind::kFalse:
+      *out = Sugar::of(builder_.constant(value::Value::of_bool(expr.kind == ExprKind::kTrue)));
+      break;
     case ExprKind::kNone: *out = Sugar::of(builder_.none()); break;
     case ExprKind::kUnary: status = unary(expr, out); break;
     case ExprKind::kBinary: status = binary(expr, out); break;
@@ -101,7 +109,8 @@ Status FunctionCompiler::name(const Expr& expr, Sugar* out) {
       *out = *known;
       return {};
     }
-    if (variable->value == nullptr) return builder_.refuse(std::string(expr.text) + " is not set on every way that leads here");
+    if (variable->value == nullptr)
+      return builder_.refuse(std::string(expr.text) + " is not set on every way that leads here");
     *out = Sugar::of(variable->value);
     return {};
   }
@@ -128,7 +137,8 @@ Status FunctionCompiler::number(const Expr& expr, Sugar* out) {
   } else if (expr.kind == ExprKind::kFloat) {
     *out = Sugar::of(builder_.constant(value::Value::of_float(std::strtod(text.c_str(), nullptr))));
   } else {
-    *out = Sugar::of(builder_.constant(value::Value::of_complex({0, std::strtod(text.c_str(), nullptr)})));
+    *out = Sugar::of(
+        builder_.constant(value::Value::of_complex({0, std::strtod(text.c_str(), nullptr)})));
   }
   return {};
 }
@@ -175,9 +185,12 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
     *out = Sugar::of(builder_.tuple(std::move(items)));
     return {};
   }
-  std::vector<GraphValue*> operands = is_membership ? std::vector<GraphValue*>{right, left} : std::vector<GraphValue*>{left, right};
+  std::vector<GraphValue*> operands =
+      is_membership ? std::vector<GraphValue*>{right, left} : std::vector<GraphValue*>{left, right};
   const bool is_format = expr.op == Operator::kMod && left->type->kind() == TypeKind::kStr;
-  TENON_ASSIGN(GraphValue * made, operator_value(is_format ? "aten::percentFormat" : operator_name(expr.op), std::move(operands)));
+  TENON_ASSIGN(GraphValue * made,
+               operator_value(is_format ? "aten::percentFormat" : operator_name(expr.op),
+                              std::move(operands)));
   if (expr.op == Operator::kNotIn) {
     TENON_ASSIGN(made, call_unary(&builder_, "aten::__not__", made));
   }
@@ -202,11 +215,13 @@ Status FunctionCompiler::conditional(const Expr& expr, const TypeRef& hint, Suga
   builder_.enter(around);
   const TypeRef type = unify(builder_.classes(), values[0]->type, values[1]->type);
   if (!type)
-    return builder_.refuse("both sides of a conditional have one type, and these are " + with_article(*values[0]->type) + " and " +
+    return builder_.refuse("both sides of a conditional have one type, and these are " +
+                           with_article(*values[0]->type) + " and " +
                            with_article(*values[1]->type));
   for (int side = 0; side < 2; ++side) {
     builder_.enter(node->blocks[static_cast<size_t>(side)]);
-    node->blocks[static_cast<size_t>(side)]->outputs.push_back(convert(&builder_, values[side], type, false));
+    node->blocks[static_cast<size_t>(side)]->outputs.push_back(
+        convert(&builder_, values[side], type, false));
   }
   builder_.enter(around);
   *out = Sugar::of(builder_.graph().add_output(node, type));
@@ -225,13 +240,15 @@ Status FunctionCompiler::list_display(const Expr& expr, const TypeRef& hint, Sug
   if (!is_hinted) {
     for (const GraphValue* item : items) {
       element = element ? unify(builder_.classes(), element, item->type) : item->type;
-      if (!element) return builder_.refuse("the items of a list have one type, and these have several");
+      if (!element)
+        return builder_.refuse("the items of a list have one type, and these have several");
     }
   } else {
     for (GraphValue*& item : items) {
       GraphValue* const converted = convert(&builder_, item, element, true);
       if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *element))
-        return builder_.refuse("this is a list of " + element->print() + ", and an item is " + with_article(*item->type));
+        return builder_.refuse("this is a list of " + element->print() + ", and an item is " +
+                               with_article(*item->type));
       item = converted;
     }
   }
@@ -257,7 +274,8 @@ Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sug
 Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kDict;
-  TypeRef types[2] = {is_hinted ? wanted->key() : TypeRef(), is_hinted ? wanted->mapped() : TypeRef()};
+  TypeRef types[2] = {is_hinted ? wanted->key() : TypeRef(),
+                      is_hinted ? wanted->mapped() : TypeRef()};
   for (size_t i = 0; i < items.size(); ++i) {
     TypeRef& type = types[i % 2];
     GraphValue*& item = items[i];
@@ -267,7 +285,8 @@ Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& 
         return builder_.refuse("this is a " + wanted->print() + ", and an item does not fit");
     } else {
       type = type ? unify(builder_.classes(), type, item->type) : item->type;
-      if (!type) return builder_.refuse("the items of a dict have one type, and these have several");
+      if (!type)
+        return builder_.refuse("the items of a dict have one type, and these have several");
     }
   }
   if (!types[0]) {
@@ -276,15 +295,19 @@ Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& 
   }
   Result<TypeRef> type = Type::dict(types[0], types[1]);
   if (!type.is_ok()) return builder_.refuse(type.status().message());
-  *out = Sugar::of(builder_.append_value(NodeKind::kDictConstruct, std::move(items), std::move(type).value()));
+  *out = Sugar::of(
+      builder_.append_value(NodeKind::kDictConstruct, std::move(items), std::move(type).value()));
   return {};
 }
 
 Status FunctionCompiler::dict_of_keywords(const Expr& expr, const TypeRef& hint, Sugar* out) {
   const script::ExprList given = expr.arguments();
-  if (given.size() > 1) return builder_.refuse(expr.range, format("dict() takes one dict at most, and gets %zu", given.size()));
+  if (given.size() > 1)
+    return builder_.refuse(expr.range,
+                           format("dict() takes one dict at most, and gets %zu", given.size()));
   GraphValue* made = nullptr;
-  const bool is_empty = given.empty() || (given[0]->kind == ExprKind::kDict && given[0]->children.empty());
+  const bool is_empty =
+      given.empty() || (given[0]->kind == ExprKind::kDict && given[0]->children.empty());
   if (!is_empty) {
     TENON_TRY(container_of(expr, true, hint, out));
     TENON_ASSIGN(made, value_of(std::move(*out), expr.range));
@@ -307,13 +330,15 @@ bool FunctionCompiler::is_tuple(const Type& type) const {
 
 Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, Sugar* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
-  const bool is_hinted = wanted && wanted->kind() == TypeKind::kTuple && wanted->parts().size() == expr.children.size();
+  const bool is_hinted = wanted && wanted->kind() == TypeKind::kTuple &&
+                         wanted->parts().size() == expr.children.size();
   std::vector<GraphValue*> items;
   for (size_t i = 0; i < expr.children.size(); ++i) {
     const Expr& child = expr.child(i);
     if (child.kind == ExprKind::kStarred) {
       TENON_ASSIGN(GraphValue* const several, value(child.child(0)));
-      if (!is_tuple(*several->type)) return builder_.refuse(child.range, "only a tuple can be given with a star");
+      if (!is_tuple(*several->type))
+        return builder_.refuse(child.range, "only a tuple can be given with a star");
       const std::vector<GraphValue*> unpacked = builder_.unpack(several);
       items.insert(items.end(), unpacked.begin(), unpacked.end());
       continue;

@@ -20,14 +20,16 @@ using script::StmtList;
 
 Status FunctionCompiler::refuse_fork(const std::string& what) const {
   return builder_.unsupported("the lite interpreter of PyTorch has no " + what +
-                              ". Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C), which runs a forked function where fork "
+                              ". Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C), which "
+                              "runs a forked function where fork "
                               "stands, or choose other methods");
 }
 
 Status FunctionCompiler::define_closure(const Stmt& stmt) {
   if (!unit_.forks_at_once()) return refuse_fork("`fork`, for which nested functions are");
   const script::Function& function = *stmt.function;
-  if (!function.params.empty()) return builder_.refuse(function.name_range, "a nested function takes no arguments");
+  if (!function.params.empty())
+    return builder_.refuse(function.name_range, "a nested function takes no arguments");
   std::set<std::string_view> names;
   const auto note = [&](const Expr& expr) {
     if (expr.kind == ExprKind::kName) names.insert(expr.text);
@@ -37,7 +39,8 @@ Status FunctionCompiler::define_closure(const Stmt& stmt) {
   made.function = &function;
   for (const std::string_view name : names) {
     const Local* const variable = environment_.find(name);
-    if (variable != nullptr && variable->value != nullptr) made.captured.emplace_back(name, variable->value);
+    if (variable != nullptr && variable->value != nullptr)
+      made.captured.emplace_back(name, variable->value);
   }
   Sugar sugar = Sugar::of(Sugar::Kind::kClosure, std::string(function.name));
   sugar.closure = &made;
@@ -58,8 +61,10 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
     // A variable that has another value now may also be one of a block that has ended.
     const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value != value) {
-      return builder_.unsupported(std::string(closure.function->name) + " uses " + std::string(name) +
-                                  ", which was assigned again after it. Tenon does not compile that: fork right after the nested function");
+      return builder_.unsupported(std::string(closure.function->name) + " uses " +
+                                  std::string(name) +
+                                  ", which was assigned again after it. Tenon does not compile "
+                                  "that: fork right after the nested function");
     }
     script::SchemaArgument argument;
     argument.name = name;
@@ -68,14 +73,16 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
     inputs.push_back(value);
   }
   if (closure.function->returns != nullptr) {
-    TENON_ASSIGN(header.returns, script::annotation_type(*header.source, *closure.function->returns));
+    TENON_ASSIGN(header.returns,
+                 script::annotation_type(*header.source, *closure.function->returns));
   }
   auto compiled = std::make_unique<Compiled>();
   {
     const auto compiler = std::make_unique<FunctionCompiler>(&unit_, header, compiled.get());
     for (const auto& [name, named] : named_sugars_) {
       const Sugar& sugar = named.sugar;
-      const bool is_of_this_graph = sugar.value != nullptr || sugar.closure != nullptr || sugar.iterable != nullptr;
+      const bool is_of_this_graph =
+          sugar.value != nullptr || sugar.closure != nullptr || sugar.iterable != nullptr;
       if (!is_of_this_graph && sugar_of_name(name) != nullptr) compiler->name_sugar(name, sugar);
     }
     TENON_TRY(compiler->run());
@@ -83,14 +90,16 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
   clean(builder_.classes(), &compiled->graph);
   TENON_TRY(builder_.check_room(compiled->graph.node_count()));
   Graph& graph = builder_.graph();
-  const Call* const call = graph.add_call({&builder_.source(), builder_.range(), {}, {}, closure.function->name});
+  const Call* const call =
+      graph.add_call({&builder_.source(), builder_.range(), {}, {}, closure.function->name});
   *out = Sugar::of(graph.inline_graph(compiled->graph, inputs, builder_.block(), call)[0]);
   TENON_TRY(unit_.keep(header, std::move(compiled)));
   return builder_.check_size();
 }
 
 Status FunctionCompiler::fork(const Expr& expr, std::string_view name, Sugar* out) {
-  if (name != "fork") return builder_.unsupported("the lite interpreter of PyTorch has no " + std::string(name));
+  if (name != "fork")
+    return builder_.unsupported("the lite interpreter of PyTorch has no " + std::string(name));
   if (!unit_.forks_at_once()) return refuse_fork("fork");
   if (expr.arguments().empty()) return builder_.refuse("fork takes a function and its arguments");
   const Expr& function = *expr.arguments()[0];
@@ -101,7 +110,8 @@ Status FunctionCompiler::fork(const Expr& expr, std::string_view name, Sugar* ou
   Sugar made;
   if (callee.kind == Sugar::Kind::kClosure) {
     if (!given.positional.empty() || !given.keywords.empty())
-      return builder_.refuse(std::string(function.text) + " takes no arguments: it is a nested function");
+      return builder_.refuse(std::string(function.text) +
+                             " takes no arguments: it is a nested function");
     TENON_TRY(call_closure(*callee.closure, &made));
   } else {
     TENON_TRY(call_sugar(expr, callee, given, &made));

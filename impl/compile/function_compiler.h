@@ -18,7 +18,8 @@
 
 namespace tenon::compile {
 
-// What a condition says: a value, or the answer that is known already, and what is known of variables on each way.
+// What a condition says: a value, or the answer that is known already, and what is known of
+// variables on each way.
 struct Condition {
   GraphValue* value = nullptr;  // null: `known` is the answer
   bool known = false;
@@ -66,7 +67,8 @@ class FunctionCompiler {
   Status statement(const script::Stmt& stmt);
   Status assign_statement(const script::Stmt& stmt);
   Status assign(const script::Expr& target, Sugar given, const TypeRef& declared);
-  Status assign_name(std::string_view name, GraphValue* value, const TypeRef& declared, script::Range range);
+  Status assign_name(std::string_view name, GraphValue* value, const TypeRef& declared,
+                     script::Range range);
   Status assign_items(const script::Expr& target, Sugar given);
   Status assign_attribute(const script::Expr& target, GraphValue* value);
   Status augmented(const script::Stmt& stmt);
@@ -81,16 +83,19 @@ class FunctionCompiler {
   Status delete_items(const script::Stmt& stmt);
 
   // branches.cc
-  // `rest`: what follows the `if` in its block. It is compiled into the way that goes on, if the other one leaves; then *took_rest is set.
+  // `rest`: what follows the `if` in its block. It is compiled into the way that goes on, if the
+  // other one leaves; then *took_rest is set.
   Status if_statement(const script::Stmt& stmt, script::StmtList rest, Flow* flow, bool* took_rest);
-  Status only_way(const Condition& chosen, script::StmtList statements, script::StmtList other, Flow* flow);
+  Status only_way(const Condition& chosen, script::StmtList statements, script::StmtList other,
+                  Flow* flow);
   struct Way {
     Block* block = nullptr;
     Environment::Changes changes;
     Flow flow = Flow::kGoesOn;
     bool forgets = false;  // what follows its statements: what the condition told
   };
-  Status way(const Condition::Refinements& known, Block* block, script::StmtList statements, script::StmtList rest, Way* out);
+  Status way(const Condition::Refinements& known, Block* block, script::StmtList statements,
+             script::StmtList rest, Way* out);
   // Variables where two ways meet become outputs of `node`.
   Status join(Node* node, Way if_true, Way if_false);
   Status if_not_left(script::StmtList rest, Flow* flow);
@@ -105,7 +110,8 @@ class FunctionCompiler {
   TypeRef joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const;
   // What a loop hands on of a variable: `kept` where the flag is set, and `usual` elsewhere. The
   // flag may be null: it is set nowhere.
-  Result<GraphValue*> handed_on(std::string_view name, GraphValue* usual, GraphValue* flag, GraphValue* kept, const TypeRef& type);
+  Result<GraphValue*> handed_on(std::string_view name, GraphValue* usual, GraphValue* flag,
+                                GraphValue* kept, const TypeRef& type);
   Status refine(const Condition::Refinements& known);
 
   // conditions.cc
@@ -125,17 +131,21 @@ class FunctionCompiler {
   Result<GraphValue*> length_of(const Iterable& iterable);
   Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
   static constexpr size_t kMostUnrolled = 4096;
-  // The loop node, with what the body changes carried on. `head` runs at the start of each round, with its number.
+  // The loop node, with what the body changes carried on. `head` runs at the start of each round,
+  // with its number.
   using Head = std::function<Status(GraphValue* index)>;
-  Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets, script::StmtList body, const Head& head);
+  Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets,
+              script::StmtList body, const Head& head);
 
   // containers.cc
   // Gives the element of one round, or the key and what it leads to.
   using Entry = std::function<Status(Sugar item, GraphValue** first, GraphValue** second)>;
-  Status collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range, const Entry& entry, Sugar* out);
+  Status collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range,
+                 const Entry& entry, Sugar* out);
   Status container_of(const script::Expr& expr, bool is_dict, const TypeRef& hint, Sugar* out);
   Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status call_container(const script::Expr& expr, std::string_view name, const TypeRef& hint, Sugar* out);
+  Status call_container(const script::Expr& expr, std::string_view name, const TypeRef& hint,
+                        Sugar* out);
 
   // expressions.cc
   Result<GraphValue*> value(const script::Expr& expr, const TypeRef& hint = nullptr);
@@ -160,18 +170,23 @@ class FunctionCompiler {
   // attributes.cc
   Status attribute(const script::Expr& expr, Sugar* out);
   Status attribute_of(const Sugar& base, std::string_view name, script::Range range, Sugar* out);
-  Status attribute_of_value(GraphValue* base, std::string_view name, script::Range range, Sugar* out);
+  Status attribute_of_value(GraphValue* base, std::string_view name, script::Range range,
+                            Sugar* out);
   Status attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out, bool* done);
   Status qualified_name(std::string name, script::Range range, Sugar* out);
-  Result<GraphValue*> literal_of(const script::Source& source, const script::Expr& expr, const TypeRef& hint);
+  Result<GraphValue*> literal_of(const script::Source& source, const script::Expr& expr,
+                                 const TypeRef& hint);
 
   // calls.cc
   Status call(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status call_global(const script::Expr& expr, const Sugar& callee, const TypeRef& hint, Sugar* out);
-  Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given, Sugar* out);
+  Status call_global(const script::Expr& expr, const Sugar& callee, const TypeRef& hint,
+                     Sugar* out);
+  Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given,
+                    Sugar* out);
   Status call_operator(std::string_view name, const GivenArguments& given, Sugar* out);
   // `of_object`: the function is a method, and its object stands before the dot.
-  Status call_compiled(const Header& header, const GivenArguments& given, bool of_object, Sugar* out);
+  Status call_compiled(const Header& header, const GivenArguments& given, bool of_object,
+                       Sugar* out);
   std::string_view instance_name(const GraphValue* object) const;
   Status call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out);
   Status call_class(const std::string& name, const GivenArguments& given, Sugar* out);
@@ -190,14 +205,18 @@ class FunctionCompiler {
 
   // subscripts.cc
   Status subscript(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status subscript_object(const script::Expr& expr, GraphValue* base, GraphValue* at, const TypeRef& hint, Sugar* out);
+  Status subscript_object(const script::Expr& expr, GraphValue* base, GraphValue* at,
+                          const TypeRef& hint, Sugar* out);
   Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
   Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
-  // `augmented` is null for a plain assignment of `value`. What an augmented one assigns is evaluated after the target.
-  Status assign_subscript(const script::Expr& target, GraphValue* value, const script::Stmt* augmented);
+  // `augmented` is null for a plain assignment of `value`. What an augmented one assigns is
+  // evaluated after the target.
+  Status assign_subscript(const script::Expr& target, GraphValue* value,
+                          const script::Stmt* augmented);
   // The views that slices and ints make, and what is left for aten::index.
-  Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors);
+  Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view,
+                 std::vector<GraphValue*>* tensors);
 
   // What a constant number is; false: it is none.
   static bool known_int(const GraphValue* value, int64_t* out);
@@ -208,7 +227,8 @@ class FunctionCompiler {
   Builder builder_;
   Environment environment_;
   size_t frame_ = 1;  // the Local::frame of variables that the current statements make
-  // `f = __torch__.g` and `r = range(n)`: a name for what is no value. Blocks within `block` see it.
+  // `f = __torch__.g` and `r = range(n)`: a name for what is no value. Blocks within `block` see
+  // it.
   struct NamedSugar {
     Sugar sugar;
     const Block* block = nullptr;
@@ -219,7 +239,8 @@ class FunctionCompiler {
 };
 
 // Names that no source can have: how a function is left.
-inline constexpr std::string_view kLeft = "%left";          // the rest of this sequence of statements is not run
+inline constexpr std::string_view kLeft =
+    "%left";  // the rest of this sequence of statements is not run
 inline constexpr std::string_view kStopped = "%stopped";    // the loop ends
 inline constexpr std::string_view kReturned = "%returned";  // the function ends
 inline constexpr std::string_view kResult = "%result";
@@ -229,7 +250,11 @@ inline constexpr std::string_view kResult = "%result";
 // on. Two variables beside it keep what it is on the way that is left: a flag, and the value.
 inline constexpr std::string_view kFlagPrefix = "%kept ";
 inline constexpr std::string_view kKeptPrefix = "%value ";
-inline std::string name_of_flag(std::string_view variable) { return std::string(kFlagPrefix).append(variable); }
-inline std::string name_of_kept(std::string_view variable) { return std::string(kKeptPrefix).append(variable); }
+inline std::string name_of_flag(std::string_view variable) {
+  return std::string(kFlagPrefix).append(variable);
+}
+inline std::string name_of_kept(std::string_view variable) {
+  return std::string(kKeptPrefix).append(variable);
+}
 
 }  // namespace tenon::compile

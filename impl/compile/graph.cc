@@ -6,10 +6,12 @@
 namespace tenon::compile {
 namespace {
 
-// Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and a call copies into one block.
+// Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and
+// a call copies into one block.
 class Copier {
  public:
-  Copier(Graph* graph, const Call* call) : graph_(*graph), call_(call), is_operator_(call != nullptr && call->function.empty()) {}
+  Copier(Graph* graph, const Call* call)
+      : graph_(*graph), call_(call), is_operator_(call != nullptr && call->function.empty()) {}
 
   void copy(const Block& from, Block* into) {
     for (const Node* node : from.nodes) copy(*node, into);
@@ -83,7 +85,9 @@ GraphValue* Graph::add_output(Node* node, value::TypeRef type) {
   return value;
 }
 
-std::vector<GraphValue*> Graph::inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into, const Call* call) {
+std::vector<GraphValue*> Graph::inline_graph(const Graph& other,
+                                             const std::vector<GraphValue*>& arguments, Block* into,
+                                             const Call* call) {
   Copier copier(this, call);
   for (size_t i = 0; i < arguments.size(); ++i) other.body().inputs[i]->copied = arguments[i];
   copier.copy(other.body(), into);

@@ -1,5 +1,6 @@
-// Graph: a function of TorchScript as typed values in static single assignment form, with blocks in the nodes of `if` and of loops.
-// The function compiler makes it from source, passes change it, and the emitter writes bytecode from it.
+// Graph: a function of TorchScript as typed values in static single assignment form, with blocks in
+// the nodes of `if` and of loops. The function compiler makes it from source, passes change it, and
+// the emitter writes bytecode from it.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +35,14 @@ enum class NodeKind : uint8_t {
   kIsInstance,      // types
   kUninitialized,   //
   kIf,              // inputs: condition; blocks: if true, if false
-  // inputs: the most rounds, the first condition, then what the rounds carry on. The block's inputs: the round's number, what is
-  // carried; its outputs: the next condition, what is carried.
+  // inputs: the most rounds, the first condition, then what the rounds carry on. The block's
+  // inputs: the round's number, what is carried; its outputs: the next condition, what is carried.
   kLoop,
-  kCalled,  // inputs: arguments of a call, which PyTorch computes whether the function uses them or not; gone after clean()
+  kCalled,  // inputs: arguments of a call, which PyTorch computes whether the function uses them or
+            // not; gone after clean()
   kDrop,    // inputs that nothing uses any more; the emitter adds these
-  // In no block. The emitter's instructions that take what a block gets, or load what it gives, come from these.
+  // In no block. The emitter's instructions that take what a block gets, or load what it gives,
+  // come from these.
   kParameters,
   kResults,
 };
@@ -48,7 +51,8 @@ struct GraphValue {
   Node* node = nullptr;  // null: an input of a block
   Block* block = nullptr;
   value::TypeRef type;
-  // An empty list as it is written there, without a type: it becomes a list of whatever type is wanted.
+  // An empty list as it is written there, without a type: it becomes a list of whatever type is
+  // wanted.
   bool is_empty_list = false;
   bool is_needed = false;        // remove_dead_code() sets it
   GraphValue* copied = nullptr;  // inline_graph() sets it: the value in the latest copy
@@ -66,7 +70,8 @@ struct Call {
 
 struct Node {
   NodeKind kind = NodeKind::kConstant;
-  // Copied from the graph of a function that is called: the passes of the calling function leave it as it is.
+  // Copied from the graph of a function that is called: the passes of the calling function leave it
+  // as it is.
   bool is_inlined = false;
   bool is_live = false;  // remove_dead_code() sets it
   const script::Schema* schema = nullptr;
@@ -95,7 +100,9 @@ struct Block {
   std::vector<GraphValue*> outputs;
 };
 
-inline bool is_constant(const GraphValue* value) noexcept { return value->node != nullptr && value->node->kind == NodeKind::kConstant; }
+inline bool is_constant(const GraphValue* value) noexcept {
+  return value->node != nullptr && value->node->kind == NodeKind::kConstant;
+}
 
 class Graph {
  public:
@@ -119,8 +126,10 @@ class Graph {
 
   const Call* add_call(const Call& call) { return &calls_.emplace_back(call); }
 
-  // Copies the nodes of `other` to the end of `into`, with `arguments` in place of its inputs. Returns what its outputs became.
-  std::vector<GraphValue*> inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into,
+  // Copies the nodes of `other` to the end of `into`, with `arguments` in place of its inputs.
+  // Returns what its outputs became.
+  std::vector<GraphValue*> inline_graph(const Graph& other,
+                                        const std::vector<GraphValue*>& arguments, Block* into,
                                         const Call* call = nullptr);
 
  private:

@@ -15,36 +15,44 @@ namespace {
 using value::TypeKind;
 using value::TypeRef;
 
-// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from one to the next, have no end: so both
-// depth and parts are counted.
+// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from
+// one to the next, have no end: so both depth and parts are counted.
 constexpr size_t kMaxTypeParts = 4096;
 constexpr size_t kMaxTypeDepth = 64;
 
 // Null: there is a Union in it, or it is too large. `target` null: no NamedTuple is kept.
-TypeRef without_named_tuples(const Classes& classes, const value::Type& type, const Target* target, size_t depth, size_t* parts_left) {
+TypeRef without_named_tuples(const Classes& classes, const value::Type& type, const Target* target,
+                             size_t depth, size_t* parts_left) {
   if (depth > kMaxTypeDepth || *parts_left == 0) return {};
   --*parts_left;
-  const bool is_named = classes.is_named_tuple(type) && (target == nullptr || !keeps_named_tuple(classes, type, *target));
+  const bool is_named = classes.is_named_tuple(type) &&
+                        (target == nullptr || !keeps_named_tuple(classes, type, *target));
   if (type.kind() == TypeKind::kUnion) return {};
   if (type.parts().empty() && !is_named) return TypeRef::share(&type);
   std::vector<TypeRef> parts;
-  for (const TypeRef& part : is_named ? classes.items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
+  for (const TypeRef& part : is_named
+                                 ? classes.items_of(type)
+                                 : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
     parts.push_back(without_named_tuples(classes, *part, target, depth + 1, parts_left));
     if (!parts.back()) return {};
   }
   if (type.kind() == TypeKind::kFuture) return parts[0];
-  return with_parts(TypeRef::share(&type), is_named ? TypeKind::kTuple : type.kind(), std::move(parts));
+  return with_parts(TypeRef::share(&type), is_named ? TypeKind::kTuple : type.kind(),
+                    std::move(parts));
 }
 
 class LiteTypes {
  public:
-  LiteTypes(const Classes& classes, const Target& target) : classes_(classes), target_(target), none_name_(target.none_name) {}
+  LiteTypes(const Classes& classes, const Target& target)
+      : classes_(classes), target_(target), none_name_(target.none_name) {}
 
   Result<std::string> text(const value::Type& given, size_t depth) {
     TypeRef kept = without_futures(TypeRef::share(&given));
     if (holds_plain_named_tuple(classes_, *kept, target_)) {
       TypeRef plain = without_named_tuples(classes_, *kept, &target_, depth, &parts_left_);
-      if (!plain) return Status(Code::kUnsupported, "the lite interpreter of PyTorch does not read the type " + kept->print());
+      if (!plain)
+        return Status(Code::kUnsupported,
+                      "the lite interpreter of PyTorch does not read the type " + kept->print());
       kept = std::move(plain);
     }
     const value::Type& type = *kept;
@@ -56,10 +64,12 @@ class LiteTypes {
       TENON_ASSIGN(const std::string mapped, part_of_dict(type.mapped(), depth));
       return "Dict[" + key + "," + mapped + "]";
     }
-    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print(none_name_);
+    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses))
+      return type.print(none_name_);
     const script::ClassDeclaration* const declared = classes_.declaration_of(type);
     if (declared == nullptr || declared->kind != script::ClassKind::kNamedTuple)
-      return Status(Code::kUnsupported, "the lite interpreter of PyTorch has no type " + type.class_name());
+      return Status(Code::kUnsupported,
+                    "the lite interpreter of PyTorch has no type " + type.class_name());
     std::string text = type.class_name() + "[NamedTuple, [";
     const std::vector<TypeRef> items = classes_.items_of(type);
     for (size_t i = 0; i < items.size(); ++i) {
@@ -71,7 +81,8 @@ class LiteTypes {
 
  private:
   Result<std::string> part_of_dict(const TypeRef& type, size_t depth) {
-    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print(none_name_));
+    return classes_.is_named_tuple(*type) ? text(*type, depth + 1)
+                                          : Result<std::string>(type->print(none_name_));
   }
 
   const Classes& classes_;
@@ -82,25 +93,32 @@ class LiteTypes {
 
 bool holds_empty_tuple(const value::Type& type) {
   return (type.kind() == TypeKind::kTuple && type.parts().empty()) ||
-         std::any_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return holds_empty_tuple(*part); });
+         std::any_of(type.parts().begin(), type.parts().end(),
+                     [](const TypeRef& part) { return holds_empty_tuple(*part); });
 }
 
-// Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any more.
+// Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any
+// more.
 bool is_read_below_8(const value::Type& type) {
   const TypeKind kind = type.kind();
   if (kind == TypeKind::kUnion || kind == TypeKind::kGenerator) return false;
   if (kind == TypeKind::kTuple && type.parts().empty()) return false;
-  if (kind == TypeKind::kClass && !type.class_name().starts_with(script::kCustomClasses)) return false;
-  return std::all_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return is_read_below_8(*part); });
+  if (kind == TypeKind::kClass && !type.class_name().starts_with(script::kCustomClasses))
+    return false;
+  return std::all_of(type.parts().begin(), type.parts().end(),
+                     [](const TypeRef& part) { return is_read_below_8(*part); });
 }
 
-Result<std::string> lowered_type(const Classes& classes, const value::Type& type, const Target& target) {
+Result<std::string> lowered_type(const Classes& classes, const value::Type& type,
+                                 const Target& target) {
   size_t parts_left = kMaxTypeParts;
   const TypeRef plain = without_named_tuples(classes, type, nullptr, 0, &parts_left);
   if (!plain || !is_read_below_8(*plain)) {
-    return Status(Code::kUnsupported,
-                  format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld", std::string(target.torch).c_str(),
-                         type.print().c_str(), static_cast<long long>(target.version)));
+    return Status(
+        Code::kUnsupported,
+        format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld",
+               std::string(target.torch).c_str(), type.print().c_str(),
+               static_cast<long long>(target.version)));
   }
   return LiteTypes(classes, target).text(*plain, 0);
 }
@@ -109,31 +127,41 @@ Result<std::string> lowered_type(const Classes& classes, const value::Type& type
 
 bool keeps_named_tuple(const Classes& classes, const value::Type& type, const Target& target) {
   constexpr std::string_view kOfTorch = "__torch__.torch.";
-  return classes.is_named_tuple(type) && target.has_named_tuples && !type.class_name().starts_with(kOfTorch);
+  return classes.is_named_tuple(type) && target.has_named_tuples &&
+         !type.class_name().starts_with(kOfTorch);
 }
 
-bool holds_plain_named_tuple(const Classes& classes, const value::Type& type, const Target& target) {
+bool holds_plain_named_tuple(const Classes& classes, const value::Type& type,
+                             const Target& target) {
   if (classes.is_named_tuple(type) && !keeps_named_tuple(classes, type, target)) return true;
-  return std::any_of(type.parts().begin(), type.parts().end(),
-                     [&](const TypeRef& part) { return holds_plain_named_tuple(classes, *part, target); });
+  return std::any_of(type.parts().begin(), type.parts().end(), [&](const TypeRef& part) {
+    return holds_plain_named_tuple(classes, *part, target);
+  });
 }
 
-// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
-Result<std::string> lite_type(const Classes& classes, const value::Type& type, const Target& target) {
+// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is
+// written as in code.
+Result<std::string> lite_type(const Classes& classes, const value::Type& type,
+                              const Target& target) {
   if (target.lowers()) return lowered_type(classes, type, target);
   TENON_ASSIGN(std::string text, LiteTypes(classes, target).text(type, 0));
   const Status is_read = bytecode::parse_type_text(text).status();
-  if (!is_read.is_ok()) return Status(Code::kUnsupported, "the lite interpreter of PyTorch does not read the type " + type.print());
+  if (!is_read.is_ok())
+    return Status(Code::kUnsupported,
+                  "the lite interpreter of PyTorch does not read the type " + type.print());
   return text;
 }
 
-std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument, const Target& target) {
+std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument,
+                             const Target& target) {
   if (!is_argument && keeps_named_tuple(classes, type, target)) return type.print();
   size_t parts_left = kMaxTypeParts;
   const TypeRef plain = without_named_tuples(classes, type, nullptr, 0, &parts_left);
   // The class of `self`, and modules that a function takes, are read as names.
   const bool is_class = plain && plain->kind() == TypeKind::kClass;
-  if (!plain || holds_empty_tuple(*plain) || (target.lowers() && !is_class && !is_read_below_8(*plain))) return "Any";
+  if (!plain || holds_empty_tuple(*plain) ||
+      (target.lowers() && !is_class && !is_read_below_8(*plain)))
+    return "Any";
   return plain->print(target.none_name);
 }
 

@@ -25,8 +25,11 @@ size_t constant_index(std::string_view name) noexcept {
   return error == std::errc() && end == name.data() + name.size() ? index : SIZE_MAX;
 }
 
-Result<ValueRef> literal_value(const script::Source& source, const Expr& expr, std::span<const ValueRef> constants, const TypeRef& hint) {
-  const auto refuse = [&](const std::string& why) { return source.error(Code::kInvalidArgument, expr.range, why); };
+Result<ValueRef> literal_value(const script::Source& source, const Expr& expr,
+                               std::span<const ValueRef> constants, const TypeRef& hint) {
+  const auto refuse = [&](const std::string& why) {
+    return source.error(Code::kInvalidArgument, expr.range, why);
+  };
   const TypeRef inner = hint && hint->kind() == TypeKind::kOptional ? hint->element() : hint;
   const std::string text(expr.text);
   switch (expr.kind) {
@@ -34,7 +37,8 @@ Result<ValueRef> literal_value(const script::Source& source, const Expr& expr, s
       errno = 0;
       const int64_t number = std::strtoll(text.c_str(), nullptr, 0);
       if (errno == ERANGE) return refuse("this number does not fit into 64 bits");
-      if (inner && inner->kind() == TypeKind::kFloat) return Value::of_float(static_cast<double>(number));
+      if (inner && inner->kind() == TypeKind::kFloat)
+        return Value::of_float(static_cast<double>(number));
       return Value::of_int(number);
     }
     case ExprKind::kFloat: return Value::of_float(std::strtod(text.c_str(), nullptr));
@@ -48,12 +52,15 @@ Result<ValueRef> literal_value(const script::Source& source, const Expr& expr, s
       if (text == "nan") return Value::of_float(NAN);
       break;
     case ExprKind::kUnary:
-      if (expr.op == script::Operator::kMinus && expr.child(0).kind == ExprKind::kName && expr.child(0).text == "inf")
+      if (expr.op == script::Operator::kMinus && expr.child(0).kind == ExprKind::kName &&
+          expr.child(0).text == "inf")
         return Value::of_float(-HUGE_VAL);
       break;
     case ExprKind::kAttribute: {
       const Expr& base = expr.child(0);
-      const size_t index = base.kind == ExprKind::kName && base.text == "CONSTANTS" ? constant_index(expr.text) : SIZE_MAX;
+      const size_t index = base.kind == ExprKind::kName && base.text == "CONSTANTS"
+                               ? constant_index(expr.text)
+                               : SIZE_MAX;
       if (index < constants.size()) return constants[index];
       break;
     }
@@ -62,7 +69,8 @@ Result<ValueRef> literal_value(const script::Source& source, const Expr& expr, s
       const std::string_view callee = source.text(expr.child(0).range);
       if (callee == "torch.device" && given.size() == 1 && given[0]->kind == ExprKind::kString)
         return Value::of_device(std::string(given[0]->text));
-      if (callee == "annotate" && given.size() == 2) return literal_value(source, *given[1], constants, hint);
+      if (callee == "annotate" && given.size() == 2)
+        return literal_value(source, *given[1], constants, hint);
       break;
     }
     case ExprKind::kTuple:
@@ -71,19 +79,23 @@ Result<ValueRef> literal_value(const script::Source& source, const Expr& expr, s
       for (size_t i = 0; i < expr.children.size(); ++i) {
         TypeRef item;
         if (inner && inner->kind() == TypeKind::kList) item = inner->element();
-        if (inner && inner->kind() == TypeKind::kTuple && i < inner->parts().size()) item = inner->parts()[i];
+        if (inner && inner->kind() == TypeKind::kTuple && i < inner->parts().size())
+          item = inner->parts()[i];
         TENON_ASSIGN(ValueRef value, literal_value(source, expr.child(i), constants, item));
         items.push_back(std::move(value));
       }
       if (expr.kind == ExprKind::kTuple) return Value::tuple(std::move(items));
-      return Value::list(inner && inner->kind() == TypeKind::kList ? inner : TypeRef(), std::move(items));
+      return Value::list(inner && inner->kind() == TypeKind::kList ? inner : TypeRef(),
+                         std::move(items));
     }
     case ExprKind::kDict: {
       std::vector<value::DictEntry> entries;
       const bool has_hint = inner && inner->kind() == TypeKind::kDict;
       for (size_t i = 0; i + 1 < expr.children.size(); i += 2) {
-        TENON_ASSIGN(ValueRef key, literal_value(source, expr.child(i), constants, has_hint ? inner->key() : TypeRef()));
-        TENON_ASSIGN(ValueRef mapped, literal_value(source, expr.child(i + 1), constants, has_hint ? inner->mapped() : TypeRef()));
+        TENON_ASSIGN(ValueRef key, literal_value(source, expr.child(i), constants,
+                                                 has_hint ? inner->key() : TypeRef()));
+        TENON_ASSIGN(ValueRef mapped, literal_value(source, expr.child(i + 1), constants,
+                                                    has_hint ? inner->mapped() : TypeRef()));
         entries.push_back({std::move(key), std::move(mapped)});
       }
       return Value::dict(has_hint ? inner : TypeRef(), std::move(entries));

@@ -11,9 +11,11 @@
 
 namespace tenon::compile {
 
-// A number, text, True, False, None, inf, nan, torch.device("cpu"), CONSTANTS.cN, or a list, tuple or dict of these. Errors stand at the
-// literal, in the source that it is from. `hint` is the declared type; null: there is none.
-Result<value::ValueRef> literal_value(const script::Source& source, const script::Expr& expr, std::span<const value::ValueRef> constants,
+// A number, text, True, False, None, inf, nan, torch.device("cpu"), CONSTANTS.cN, or a list, tuple
+// or dict of these. Errors stand at the literal, in the source that it is from. `hint` is the
+// declared type; null: there is none.
+Result<value::ValueRef> literal_value(const script::Source& source, const script::Expr& expr,
+                                      std::span<const value::ValueRef> constants,
                                       const value::TypeRef& hint);
 
 // "c12" of CONSTANTS.c12 is 12. SIZE_MAX: it is no name of a constant.

@@ -19,7 +19,8 @@ namespace {
 
 void targets_of(const Expr& target, std::set<std::string_view>* names) {
   if (target.kind == ExprKind::kName) names->insert(target.text);
-  if (target.kind == ExprKind::kTuple || target.kind == ExprKind::kList || target.kind == ExprKind::kStarred) {
+  if (target.kind == ExprKind::kTuple || target.kind == ExprKind::kList ||
+      target.kind == ExprKind::kStarred) {
     for (const Expr* child : target.children) targets_of(*child, names);
   }
 }
@@ -27,7 +28,8 @@ void targets_of(const Expr& target, std::set<std::string_view>* names) {
 // The names that the statements assign, and the flags that they set.
 void assigned_in(StmtList statements, std::set<std::string_view>* names) {
   for (const Stmt* stmt : statements) {
-    if (stmt->kind == StmtKind::kAssign || stmt->kind == StmtKind::kAugAssign || stmt->kind == StmtKind::kFor) {
+    if (stmt->kind == StmtKind::kAssign || stmt->kind == StmtKind::kAugAssign ||
+        stmt->kind == StmtKind::kFor) {
       for (const Expr* target : stmt->targets) targets_of(*target, names);
     }
     if (stmt->kind == StmtKind::kReturn) {
@@ -43,12 +45,14 @@ void assigned_in(StmtList statements, std::set<std::string_view>* names) {
 
 // range, enumerate or zip, unless a variable has that name.
 bool FunctionCompiler::is_iterable_call(const Expr& expr) const {
-  if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kName || !expr.keywords.empty()) return false;
+  if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kName ||
+      !expr.keywords.empty())
+    return false;
   const std::string_view callee = expr.child(0).text;
   const size_t given = expr.arguments().size();
   if (environment_.find(callee) != nullptr) return false;
-  return (callee == "range" && given >= 1 && given <= 3) || (callee == "enumerate" && given >= 1 && given <= 2) ||
-         (callee == "zip" && given >= 1);
+  return (callee == "range" && given >= 1 && given <= 3) ||
+         (callee == "enumerate" && given >= 1 && given <= 2) || (callee == "zip" && given >= 1);
 }
 
 Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
@@ -62,7 +66,8 @@ Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
       for (const Expr* argument : given) {
         TENON_ASSIGN(GraphValue * number, value(*argument));
         number = convert(&builder_, number, Type::integer(), true);
-        if (number == nullptr || number->type->kind() != TypeKind::kInt) return builder_.refuse(argument->range, "range takes ints");
+        if (number == nullptr || number->type->kind() != TypeKind::kInt)
+          return builder_.refuse(argument->range, "range takes ints");
         numbers.push_back(number);
       }
       out->kind = Iterable::Kind::kRange;
@@ -125,7 +130,8 @@ Result<GraphValue*> FunctionCompiler::length_of(const Iterable& iterable) {
       if (lengths.size() == 1) return lengths[0];
       return operator_value("prim::min", {builder_.list(Type::integer(), std::move(lengths))});
     }
-    case Iterable::Kind::kTuple: return builder_.integer(static_cast<int64_t>(iterable.items.size()));
+    case Iterable::Kind::kTuple:
+      return builder_.integer(static_cast<int64_t>(iterable.items.size()));
     default: return operator_value("aten::len", {iterable.value});
   }
 }
@@ -134,7 +140,8 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
   switch (iterable.kind) {
     case Iterable::Kind::kRange: {
       if (iterable.step == nullptr) return Sugar::of(index);
-      TENON_ASSIGN(GraphValue* const item, operator_value("aten::__derive_index", {index, iterable.start, iterable.step}));
+      TENON_ASSIGN(GraphValue* const item,
+                   operator_value("aten::__derive_index", {index, iterable.start, iterable.step}));
       return Sugar::of(item);
     }
     case Iterable::Kind::kEnumerate: {
@@ -158,7 +165,8 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
       return all;
     }
     case Iterable::Kind::kTensor: {
-      TENON_ASSIGN(GraphValue* const item, operator_value("aten::select", {iterable.value, builder_.integer(0), index}));
+      TENON_ASSIGN(GraphValue* const item,
+                   operator_value("aten::select", {iterable.value, builder_.integer(0), index}));
       return Sugar::of(item);
     }
     case Iterable::Kind::kTuple: {
@@ -168,13 +176,15 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
       return builder_.refuse("PyTorch unrolls a loop over a tuple, which it cannot do here");
     }
     default: {
-      TENON_ASSIGN(GraphValue* const item, operator_value("aten::__getitem__", {iterable.value, index}));
+      TENON_ASSIGN(GraphValue* const item,
+                   operator_value("aten::__getitem__", {iterable.value, index}));
       return Sugar::of(item);
     }
   }
 }
 
-Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprList targets, StmtList body, const Head& head) {
+Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprList targets,
+                              StmtList body, const Head& head) {
   std::set<std::string_view> names;
   for (const Expr* target : targets) targets_of(*target, &names);
   assigned_in(body, &names);
@@ -182,11 +192,14 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   const auto no = [&] { return builder_.constant(value::Value::of_bool(false)); };
   if (may_return) {
     const Local* const returned = environment_.find(kReturned);
-    if (returned == nullptr || returned->value == nullptr) environment_.set(kReturned, {no(), nullptr});
+    if (returned == nullptr || returned->value == nullptr)
+      environment_.set(kReturned, {no(), nullptr});
     const Local* const result = environment_.find(kResult);
     if (result == nullptr || result->value == nullptr) {
-      if (!out_.returns) return builder_.refuse("a loop returns here: say after -> what the function returns");
-      environment_.set(kResult, {builder_.append_value(NodeKind::kUninitialized, {}, out_.returns), out_.returns});
+      if (!out_.returns)
+        return builder_.refuse("a loop returns here: say after -> what the function returns");
+      environment_.set(kResult, {builder_.append_value(NodeKind::kUninitialized, {}, out_.returns),
+                                 out_.returns});
     }
   }
   GraphValue* first = nullptr;
@@ -206,7 +219,9 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   for (const std::string_view name : names) {
     const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value == nullptr) continue;
-    carried.push_back({name, *variable, variable->declared && !variable->is_narrow ? variable->declared : variable->value->type});
+    carried.push_back(
+        {name, *variable,
+         variable->declared && !variable->is_narrow ? variable->declared : variable->value->type});
   }
   Node* const node = builder_.append(NodeKind::kLoop, {rounds, first});
   for (const Carried& each : carried) node->inputs.push_back(each.before.value);
@@ -218,8 +233,8 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   ++loops_;
   const size_t mark = environment_.begin();
   for (const Carried& each : carried) {
-    environment_.set(each.name,
-                     {builder_.graph().add_input(inner, each.type), each.before.declared, each.before.frame, each.before.is_narrow});
+    environment_.set(each.name, {builder_.graph().add_input(inner, each.type), each.before.declared,
+                                 each.before.frame, each.before.is_narrow});
     environment_.set(name_of_flag(each.name), {});
     environment_.set(name_of_kept(each.name), {nullptr, each.type});
   }
@@ -237,13 +252,14 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
     GraphValue* const was_kept = environment_.find(name_of_flag(each.name))->value;
     if (was_kept == nullptr) continue;
     GraphValue* const kept = environment_.find(name_of_kept(each.name))->value;
-    TENON_ASSIGN(GraphValue* const value, handed_on(each.name, after.back().value, was_kept, kept, each.type));
+    TENON_ASSIGN(GraphValue* const value,
+                 handed_on(each.name, after.back().value, was_kept, kept, each.type));
     after.back() = {value, each.before.declared, each.before.frame, each.before.is_narrow};
   }
   const Local* const flag = environment_.find(kStopped);
   GraphValue* const stopped = flag != nullptr ? flag->value : nullptr;
-  // The condition sees what a round hands on. All else is for it as it was before the loop: what the
-  // body has told of a variable need not hold where the body was left.
+  // The condition sees what a round hands on. All else is for it as it was before the loop: what
+  // the body has told of a variable need not hold where the body was left.
   environment_.take(mark);
   const size_t end_of_round = environment_.begin();
   for (size_t i = 0; i < carried.size(); ++i) environment_.set(carried[i].name, after[i]);
@@ -274,15 +290,16 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   }
   inner->outputs.push_back(next);
   for (const Carried& each : carried) {
-    TENON_ASSIGN(GraphValue* const value, handed_on(each.name, environment_.find(each.name)->value, nullptr, nullptr, each.type));
+    TENON_ASSIGN(GraphValue* const value, handed_on(each.name, environment_.find(each.name)->value,
+                                                    nullptr, nullptr, each.type));
     inner->outputs.push_back(value);
   }
   environment_.take(end_of_round);
   --loops_;
   builder_.enter(around);
   for (const Carried& each : carried) {
-    environment_.set(each.name,
-                     {builder_.graph().add_output(node, each.type), each.before.declared, each.before.frame, each.before.is_narrow});
+    environment_.set(each.name, {builder_.graph().add_output(node, each.type), each.before.declared,
+                                 each.before.frame, each.before.is_narrow});
   }
   if (may_return) {
     environment_.set(kLeft, {environment_.find(kReturned)->value, nullptr});
@@ -312,11 +329,13 @@ Status FunctionCompiler::for_statement(const Stmt& stmt) {
   };
   const auto is_unrolled = [](const auto& self, const Iterable& each) -> bool {
     return each.kind == Iterable::Kind::kTuple ||
-           std::any_of(each.parts.begin(), each.parts.end(), [&](const Iterable& part) { return self(self, part); });
+           std::any_of(each.parts.begin(), each.parts.end(),
+                       [&](const Iterable& part) { return self(self, part); });
   };
   if (is_unrolled(is_unrolled, over)) {
     if (flow_of(stmt.body) != Flow::kGoesOn)
-      return builder_.refuse("PyTorch unrolls a loop over a tuple: it can have no break, continue or return");
+      return builder_.refuse(
+          "PyTorch unrolls a loop over a tuple: it can have no break, continue or return");
     size_t rounds = SIZE_MAX;
     const auto least = [&](const auto& self, const Iterable& each) -> void {
       if (each.kind == Iterable::Kind::kTuple) rounds = std::min(rounds, each.items.size());

@@ -24,30 +24,41 @@ constexpr size_t kNone = SIZE_MAX;
 
 size_t find_argument(const Schema& schema, std::string_view name) {
   const auto found =
-      std::find_if(schema.arguments.begin(), schema.arguments.end(), [&](const SchemaArgument& argument) { return argument.name == name; });
-  return found != schema.arguments.end() ? static_cast<size_t>(found - schema.arguments.begin()) : kNone;
+      std::find_if(schema.arguments.begin(), schema.arguments.end(),
+                   [&](const SchemaArgument& argument) { return argument.name == name; });
+  return found != schema.arguments.end() ? static_cast<size_t>(found - schema.arguments.begin())
+                                         : kNone;
 }
 
-bool holds_none(const GraphValue& value) { return is_constant(&value) && value.node->constant->is(value::ValueKind::kNone); }
+bool holds_none(const GraphValue& value) {
+  return is_constant(&value) && value.node->constant->is(value::ValueKind::kNone);
+}
 
 // One call and one schema of the target.
 class Fit {
  public:
   Fit(const Classes& classes, const Node& call, const Schema& target)
-      : classes_(classes), call_(call), now_(*call.schema), target_(target), is_used_(now_.arguments.size()) {}
+      : classes_(classes),
+        call_(call),
+        now_(*call.schema),
+        target_(target),
+        is_used_(now_.arguments.size()) {}
 
   // False: why() says what does not fit.
   bool run() {
-    if (target_.takes_more != now_.takes_more || target_.returns_more != now_.returns_more || target_.returns.size() != now_.returns.size())
+    if (target_.takes_more != now_.takes_more || target_.returns_more != now_.returns_more ||
+        target_.returns.size() != now_.returns.size())
       return fail("it takes and returns other values there");
     for (size_t i = 0; i < target_.arguments.size(); ++i) {
       if (!argument(i)) return false;
     }
     for (size_t i = 0; i < is_used_.size(); ++i) {
       if (!is_used_[i] && !can_go(i))
-        return fail(format("it has no argument `%s` there, and only a default can be left out", now_.arguments[i].name.c_str()));
+        return fail(format("it has no argument `%s` there, and only a default can be left out",
+                           now_.arguments[i].name.c_str()));
     }
-    for (size_t i = now_.arguments.size(); i < call_.inputs.size(); ++i) arguments_.push_back({call_.inputs[i], {}});
+    for (size_t i = now_.arguments.size(); i < call_.inputs.size(); ++i)
+      arguments_.push_back({call_.inputs[i], {}});
     return true;
   }
 
@@ -60,7 +71,8 @@ class Fit {
     return false;
   }
 
-  // The argument of the call that stands for the target's: that of its name, or one in the same place that had another name then.
+  // The argument of the call that stands for the target's: that of its name, or one in the same
+  // place that had another name then.
   size_t source_of(size_t index) const {
     const size_t found = find_argument(now_, target_.arguments[index].name);
     if (found != kNone || index >= now_.arguments.size()) return found;
@@ -78,7 +90,8 @@ class Fit {
         return true;
       }
       if (!holds_none(*value) || !wanted.default_value)
-        return fail(format("its argument `%s` does not take %s there", wanted.name.c_str(), with_article(*value->type).c_str()));
+        return fail(format("its argument `%s` does not take %s there", wanted.name.c_str(),
+                           with_article(*value->type).c_str()));
     } else if (!wanted.default_value) {
       return fail(format("it needs an argument `%s` there", wanted.name.c_str()));
     }
@@ -87,7 +100,8 @@ class Fit {
   }
 
   bool takes(const SchemaArgument& wanted, const SchemaArgument& given, const GraphValue& value) {
-    return wanted.type == given.type || takes_as_it_is(classes_, wanted.type, value.type, &bindings_);
+    return wanted.type == given.type ||
+           takes_as_it_is(classes_, wanted.type, value.type, &bindings_);
   }
 
   bool can_go(size_t index) const {
@@ -95,7 +109,8 @@ class Fit {
     const GraphValue* const value = call_.inputs[index];
     // The class of an exception. The lite interpreters of then raise what they raise without it.
     if (now_.name == "prim::RaiseException" && argument.name == "cls") return true;
-    return argument.default_value && is_constant(value) && equal_constants(*argument.default_value, *value->node->constant);
+    return argument.default_value && is_constant(value) &&
+           equal_constants(*argument.default_value, *value->node->constant);
   }
 
   const Classes& classes_;
@@ -133,10 +148,14 @@ class Lowering {
       node->schema = lowered->schema;
       return {};
     }
-    std::vector<const Schema*> candidates = script::SchemaTable::get().schemas_in(node->schema->name, version_);
-    if (std::find(candidates.begin(), candidates.end(), node->schema) != candidates.end()) return {};
+    std::vector<const Schema*> candidates =
+        script::SchemaTable::get().schemas_in(node->schema->name, version_);
+    if (std::find(candidates.begin(), candidates.end(), node->schema) != candidates.end())
+      return {};
     // The same overload is tried first. The others stand in PyTorch's order.
-    const auto is_same = [&](const Schema* schema) { return schema->overload == node->schema->overload; };
+    const auto is_same = [&](const Schema* schema) {
+      return schema->overload == node->schema->overload;
+    };
     const auto others = std::stable_partition(candidates.begin(), candidates.end(), is_same);
     const bool has_overload = others != candidates.begin();
     std::string why;
@@ -149,7 +168,9 @@ class Lowering {
       }
       if (why.empty()) why = fit.why();
     }
-    return refuse(*node, candidates.empty() ? "" : has_overload ? why : "it has no overload there that takes this call");
+    return refuse(*node, candidates.empty() ? ""
+                         : has_overload     ? why
+                                            : "it has no overload there that takes this call");
   }
 
   // A node that stands where `node` stands in the code.
@@ -177,7 +198,8 @@ class Lowering {
     return graph_.add_output(made, type ? type : value::Type::any());
   }
 
-  std::vector<GraphValue*> inputs_of(const Node& node, std::vector<LoweredArgument>& arguments, std::vector<Node*>* nodes) {
+  std::vector<GraphValue*> inputs_of(const Node& node, std::vector<LoweredArgument>& arguments,
+                                     std::vector<Node*>* nodes) {
     std::vector<GraphValue*> inputs;
     inputs.reserve(arguments.size());
     for (LoweredArgument& argument : arguments) inputs.push_back(value_of(node, argument, nodes));
@@ -186,11 +208,15 @@ class Lowering {
 
   Status refuse(const Node& node, const std::string& why) const {
     const Schema& schema = *node.schema;
-    std::string what = format("bytecode of version %lld is for PyTorch %s and later, ", static_cast<long long>(target_.version),
-                              std::string(target_.torch).c_str());
-    const std::string name = schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
-    what += why.empty() ? "which has no operator " + schema.name + " yet" : "where this call of " + name + " does not fit: " + why;
-    return node.source->error(Code::kUnsupported, node.range, what + ". Give a newer version of bytecode");
+    std::string what =
+        format("bytecode of version %lld is for PyTorch %s and later, ",
+               static_cast<long long>(target_.version), std::string(target_.torch).c_str());
+    const std::string name =
+        schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
+    what += why.empty() ? "which has no operator " + schema.name + " yet"
+                        : "where this call of " + name + " does not fit: " + why;
+    return node.source->error(Code::kUnsupported, node.range,
+                              what + ". Give a newer version of bytecode");
   }
 
   const Classes& classes_;
@@ -204,7 +230,9 @@ class Lowering {
 Status lower_operators(const Classes& classes, const Target& target, Graph* graph) {
   if (!target.lowers()) return {};
   const std::optional<uint8_t> version = script::SchemaTable::get().find_version(target.torch);
-  if (!version) return Status(Code::kInternal, "the table of schemas has no PyTorch " + std::string(target.torch));
+  if (!version)
+    return Status(Code::kInternal,
+                  "the table of schemas has no PyTorch " + std::string(target.torch));
   return Lowering(classes, target, *version, graph).block(&graph->body());
 }
 

@@ -14,17 +14,23 @@ using Kind = script::SchemaType::Kind;
 
 constexpr size_t kMostReasons = 4;
 
-const SchemaType& inner_of(const SchemaType& type) noexcept { return type.kind == Kind::kOptional ? type.parts[0] : type; }
-
-bool has_variable(const SchemaType& type) {
-  return type.kind == Kind::kVariable || std::any_of(type.parts.begin(), type.parts.end(), has_variable);
+const SchemaType& inner_of(const SchemaType& type) noexcept {
+  return type.kind == Kind::kOptional ? type.parts[0] : type;
 }
 
-// A list that may take all that is left of the positional arguments, as `sizes` of torch.zeros(2, 3).
+bool has_variable(const SchemaType& type) {
+  return type.kind == Kind::kVariable ||
+         std::any_of(type.parts.begin(), type.parts.end(), has_variable);
+}
+
+// A list that may take all that is left of the positional arguments, as `sizes` of torch.zeros(2,
+// 3).
 bool takes_rest(const Schema& schema, size_t index) {
   const SchemaArgument& argument = schema.arguments[index];
-  const bool is_last = index + 1 == schema.arguments.size() || schema.arguments[index + 1].keyword_only;
-  return is_last && argument.type.kind == Kind::kList && argument.type.fixed_size == 0 && argument.type.parts[0].kind != Kind::kVariable;
+  const bool is_last =
+      index + 1 == schema.arguments.size() || schema.arguments[index + 1].keyword_only;
+  return is_last && argument.type.kind == Kind::kList && argument.type.fixed_size == 0 &&
+         argument.type.parts[0].kind != Kind::kVariable;
 }
 
 // A tuple whose items all are what the list has.
@@ -32,7 +38,9 @@ bool can_become_list(const Classes& classes, const Type& type, const Type& wante
   if (wanted.kind() != TypeKind::kList) return false;
   if (type.kind() != TypeKind::kTuple && !classes.is_named_tuple(type)) return false;
   const std::vector<TypeRef> items = classes.items_of(type);
-  return std::all_of(items.begin(), items.end(), [&](const TypeRef& item) { return is_subtype(classes, *item, *wanted.element()); });
+  return std::all_of(items.begin(), items.end(), [&](const TypeRef& item) {
+    return is_subtype(classes, *item, *wanted.element());
+  });
 }
 
 std::string printed(const SchemaType& type) {
@@ -48,16 +56,25 @@ std::string printed(const SchemaType& type) {
     case Kind::kDict: return "Dict[" + printed(type.parts[0]) + ", " + printed(type.parts[1]) + "]";
     default: break;
   }
-  std::string text = type.kind == Kind::kTuple ? "Tuple[" : type.kind == Kind::kUnion ? "Union[" : "Future[";
-  for (size_t i = 0; i < type.parts.size(); ++i) text += (i > 0 ? ", " : "") + printed(type.parts[i]);
+  std::string text = type.kind == Kind::kTuple   ? "Tuple["
+                     : type.kind == Kind::kUnion ? "Union["
+                                                 : "Future[";
+  for (size_t i = 0; i < type.parts.size(); ++i)
+    text += (i > 0 ? ", " : "") + printed(type.parts[i]);
   return text + "]";
 }
 
-// One candidate. Nodes of conversions are appended as it goes on; the caller takes them back if it fails.
+// One candidate. Nodes of conversions are appended as it goes on; the caller takes them back if it
+// fails.
 class Attempt {
  public:
-  Attempt(Builder* builder, const Schema& schema, const GivenArguments& given, bool allow_conversions)
-      : builder_(*builder), schema_(schema), given_(given), allow_conversions_(allow_conversions), self_(given.self) {}
+  Attempt(Builder* builder, const Schema& schema, const GivenArguments& given,
+          bool allow_conversions)
+      : builder_(*builder),
+        schema_(schema),
+        given_(given),
+        allow_conversions_(allow_conversions),
+        self_(given.self) {}
 
   bool run(Match* out) {
     std::vector<bool> used(given_.keywords.size());
@@ -66,10 +83,12 @@ class Attempt {
     }
     if (self_ != nullptr) return fail("it has no parameter for what stands before the dot");
     if (schema_.takes_more) {
-      for (; position_ < given_.positional.size(); ++position_) out->inputs.push_back(given_.positional[position_].value);
+      for (; position_ < given_.positional.size(); ++position_)
+        out->inputs.push_back(given_.positional[position_].value);
     }
     if (position_ < given_.positional.size())
-      return fail(format("it takes %zu positional arguments and gets %zu", position_, given_.positional.size()));
+      return fail(format("it takes %zu positional arguments and gets %zu", position_,
+                         given_.positional.size()));
     for (size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) return fail("it has no parameter " + std::string(given_.keywords[i].keyword));
     }
@@ -98,7 +117,8 @@ class Attempt {
       if (allow_conversions_ && takes_rest(schema_, index)) {
         const TypeRef& actual = given_.positional[position_].value->type;
         const TypeRef wanted = evaluate(formal.type, bindings_);
-        if (wanted && actual->kind() != TypeKind::kList && !can_become_list(builder_.classes(), *actual, *wanted)) {
+        if (wanted && actual->kind() != TypeKind::kList &&
+            !can_become_list(builder_.classes(), *actual, *wanted)) {
           return take_rest(formal, wanted, out);
         }
       }
@@ -106,7 +126,8 @@ class Attempt {
     }
     for (size_t k = 0; k < given_.keywords.size(); ++k) {
       const std::string_view keyword = given_.keywords[k].keyword;
-      const bool is_input = keyword == "input" && formal.name == "self" && schema_.name.starts_with("aten::");
+      const bool is_input =
+          keyword == "input" && formal.name == "self" && schema_.name.starts_with("aten::");
       if (keyword != formal.name && !is_input) continue;
       if ((*used)[k]) return fail(formal.name + " is given twice");
       (*used)[k] = true;
@@ -127,7 +148,8 @@ class Attempt {
   bool take_rest(const SchemaArgument& formal, const TypeRef& wanted, Match* out) {
     std::vector<GraphValue*> items;
     for (; position_ < given_.positional.size(); ++position_) {
-      GraphValue* const item = convert(&builder_, given_.positional[position_].value, wanted->element(), allow_conversions_);
+      GraphValue* const item = convert(&builder_, given_.positional[position_].value,
+                                       wanted->element(), allow_conversions_);
       if (item == nullptr || !is_subtype(builder_.classes(), *item->type, *wanted->element()))
         return fail(wants(formal, *given_.positional[position_].value->type));
       items.push_back(item);
@@ -139,7 +161,8 @@ class Attempt {
   bool take(const SchemaArgument& formal, GraphValue* value, Match* out) {
     const SchemaType& inner = inner_of(formal.type);
     if (inner.kind == Kind::kAnyEnum || inner.kind == Kind::kAnyClass) {
-      const bool fits = inner.kind == Kind::kAnyEnum ? builder_.classes().is_enum(*value->type) : value->type->kind() == TypeKind::kClass;
+      const bool fits = inner.kind == Kind::kAnyEnum ? builder_.classes().is_enum(*value->type)
+                                                     : value->type->kind() == TypeKind::kClass;
       if (!fits) return fail(wants(formal, *value->type));
       out->inputs.push_back(value);
       return true;
@@ -154,15 +177,18 @@ class Attempt {
       const TypeRef wanted = evaluate(formal.type, bindings_);
       if (!wanted) return fail(wants(formal, given_type));
       value = convert(&builder_, value, wanted, allow_conversions_);
-      if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *wanted)) return fail(wants(formal, given_type));
+      if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *wanted))
+        return fail(wants(formal, given_type));
       out->inputs.push_back(value);
       return true;
     }
-    if (!bind_variables(builder_.classes(), formal.type, value->type, &bindings_)) return fail(wants(formal, given_type));
+    if (!bind_variables(builder_.classes(), formal.type, value->type, &bindings_))
+      return fail(wants(formal, given_type));
     const TypeRef wanted = evaluate(formal.type, bindings_);
     if (!wanted) return fail("the type of " + formal.name + " does not follow from what is given");
     value = convert(&builder_, value, wanted, allow_conversions_);
-    if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *wanted)) return fail(wants(formal, given_type));
+    if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *wanted))
+      return fail(wants(formal, given_type));
     out->inputs.push_back(value);
     return true;
   }
@@ -180,7 +206,8 @@ class Attempt {
   Bindings bindings_;
 };
 
-// "aten::FloatImplicit" and its like for a number that is wanted. Empty: no operator converts to that.
+// "aten::FloatImplicit" and its like for a number that is wanted. Empty: no operator converts to
+// that.
 std::string_view from_tensor(TypeKind wanted) noexcept {
   switch (wanted) {
     case TypeKind::kInt: return "aten::IntImplicit";
@@ -209,28 +236,37 @@ std::string_view from_bool(TypeKind wanted) noexcept {
   }
 }
 
-std::string_view conversion(const Builder& builder, const Type& given, const Type& wanted) noexcept {
+std::string_view conversion(const Builder& builder, const Type& given,
+                            const Type& wanted) noexcept {
   switch (given.kind()) {
     case TypeKind::kTensor: return from_tensor(wanted.kind());
     case TypeKind::kNumber: return from_number(wanted.kind());
-    case TypeKind::kBool: return builder.torch() == script::Torch::kNewest ? from_bool(wanted.kind()) : std::string_view();
-    case TypeKind::kStr: return wanted.kind() == TypeKind::kDevice ? "aten::device" : std::string_view();
+    case TypeKind::kBool:
+      return builder.torch() == script::Torch::kNewest ? from_bool(wanted.kind())
+                                                       : std::string_view();
+    case TypeKind::kStr:
+      return wanted.kind() == TypeKind::kDevice ? "aten::device" : std::string_view();
     default: return {};
   }
 }
 
 }  // namespace
 
-GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted, bool allow_conversions) {
+GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted,
+                    bool allow_conversions) {
   const Classes& classes = builder->classes();
-  if (wanted->kind() == TypeKind::kOptional && value->type->kind() != TypeKind::kOptional && value->type->kind() != TypeKind::kNone)
+  if (wanted->kind() == TypeKind::kOptional && value->type->kind() != TypeKind::kOptional &&
+      value->type->kind() != TypeKind::kNone)
     return convert(builder, value, wanted->element(), allow_conversions);
   const TypeRef& inner = without_optional(wanted);
-  if (value->is_empty_list && wanted->kind() == TypeKind::kList) value = builder->list(wanted->element(), {});
-  const bool is_tuple = value->type->kind() == TypeKind::kTuple || classes.is_named_tuple(*value->type);
+  if (value->is_empty_list && wanted->kind() == TypeKind::kList)
+    value = builder->list(wanted->element(), {});
+  const bool is_tuple =
+      value->type->kind() == TypeKind::kTuple || classes.is_named_tuple(*value->type);
   if (is_tuple && can_become_list(classes, *value->type, *inner)) {
     value = builder->list(inner->element(), builder->unpack(value));
-  } else if (is_tuple && wanted->kind() == TypeKind::kTuple && !is_subtype(classes, *value->type, *wanted)) {
+  } else if (is_tuple && wanted->kind() == TypeKind::kTuple &&
+             !is_subtype(classes, *value->type, *wanted)) {
     const std::vector<GraphValue*> items = builder->unpack(value);
     if (items.size() != wanted->parts().size()) return value;
     std::vector<GraphValue*> converted;
@@ -247,7 +283,8 @@ GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted, 
   return converted.is_ok() ? converted.value() : nullptr;
 }
 
-Result<Match> match(Builder* builder, std::string_view what, std::span<const Schema* const> candidates, const GivenArguments& given) {
+Result<Match> match(Builder* builder, std::string_view what,
+                    std::span<const Schema* const> candidates, const GivenArguments& given) {
   const size_t mark = builder->mark();
   std::string reasons;
   size_t count = 0;
@@ -261,7 +298,8 @@ Result<Match> match(Builder* builder, std::string_view what, std::span<const Sch
       builder->roll_back(mark);
       if (!allow_conversions || count++ >= kMostReasons) continue;
       reasons += (reasons.empty() ? "" : "; ");
-      if (candidates.size() > 1) reasons += (candidates[i]->overload.empty() ? "default" : candidates[i]->overload) + ": ";
+      if (candidates.size() > 1)
+        reasons += (candidates[i]->overload.empty() ? "default" : candidates[i]->overload) + ": ";
       reasons += attempt.reason;
     }
   }
@@ -272,13 +310,16 @@ Result<Match> match(Builder* builder, std::string_view what, std::span<const Sch
 Result<GraphValue*> call_unary(Builder* builder, std::string_view name, GraphValue* operand) {
   GivenArguments given;
   given.positional.push_back({{}, operand, builder->range()});
-  const std::span<const Schema* const> candidates = script::SchemaTable::get().schemas(name, builder->torch());
+  const std::span<const Schema* const> candidates =
+      script::SchemaTable::get().schemas(name, builder->torch());
   if (candidates.empty()) return builder->refuse("PyTorch has no operator " + std::string(name));
   TENON_ASSIGN(Match matched, match(builder, name, candidates, given));
-  return builder->append_operator(*candidates[matched.candidate], std::move(matched.inputs), std::move(matched.returns))[0];
+  return builder->append_operator(*candidates[matched.candidate], std::move(matched.inputs),
+                                  std::move(matched.returns))[0];
 }
 
-bool takes_as_it_is(const Classes& classes, const SchemaType& formal, const TypeRef& type, Bindings* bindings) {
+bool takes_as_it_is(const Classes& classes, const SchemaType& formal, const TypeRef& type,
+                    Bindings* bindings) {
   const SchemaType& inner = inner_of(formal);
   if (inner.kind == Kind::kAnyEnum) return classes.is_enum(*type);
   if (inner.kind == Kind::kAnyClass) return type->kind() == TypeKind::kClass;
@@ -293,16 +334,19 @@ const Schema* overload_of(const Classes& classes, script::Torch torch, const Nod
     if (schema.takes_more ? node.inputs.size() < count : node.inputs.size() != count) return false;
     Bindings bindings;
     for (size_t i = 0; i < count; ++i) {
-      if (!takes_as_it_is(classes, schema.arguments[i].type, node.inputs[i]->type, &bindings)) return false;
+      if (!takes_as_it_is(classes, schema.arguments[i].type, node.inputs[i]->type, &bindings))
+        return false;
     }
     return true;
   };
   if (takes(*node.schema)) {
-    // Most often nothing changed, and the first overload that takes the types is this one; a type that is known better needs a look.
+    // Most often nothing changed, and the first overload that takes the types is this one; a type
+    // that is known better needs a look.
     const auto is_open = [](const SchemaArgument& argument) {
       return argument.type.kind == Kind::kSimple && argument.type.simple == TypeKind::kNumber;
     };
-    if (std::none_of(node.schema->arguments.begin(), node.schema->arguments.end(), is_open)) return node.schema;
+    if (std::none_of(node.schema->arguments.begin(), node.schema->arguments.end(), is_open))
+      return node.schema;
   }
   for (const Schema* candidate : script::SchemaTable::get().schemas(node.schema->name, torch)) {
     if (takes(*candidate)) return candidate;

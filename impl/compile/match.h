@@ -1,4 +1,5 @@
-// Which overload of an operator, or which signature, a call means: the rules of PyTorch's matching, with its implicit conversions.
+// Which overload of an operator, or which signature, a call means: the rules of PyTorch's matching,
+// with its implicit conversions.
 //
 // Source of the rules: experiments with PyTorch 1.13 and 2.15, and docs/format/bytecode.md.
 #pragma once
@@ -34,22 +35,27 @@ struct Match {
   std::vector<TypeRef> returns;
 };
 
-// Tries the candidates in their order: without conversions first, and then with them. With one candidate, conversions are allowed at
-// once. The error names `what` and says why each candidate does not fit.
-Result<Match> match(Builder* builder, std::string_view what, std::span<const script::Schema* const> candidates,
-                    const GivenArguments& given);
+// Tries the candidates in their order: without conversions first, and then with them. With one
+// candidate, conversions are allowed at once. The error names `what` and says why each candidate
+// does not fit.
+Result<Match> match(Builder* builder, std::string_view what,
+                    std::span<const script::Schema* const> candidates, const GivenArguments& given);
 
 // Converts a value to a type, where PyTorch does so by itself. Null: it cannot be converted.
-GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted, bool allow_conversions);
+GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted,
+                    bool allow_conversions);
 
 // One value from one operator with one argument: "aten::Bool".
 Result<GraphValue*> call_unary(Builder* builder, std::string_view name, GraphValue* operand);
 
-// Whether an argument of a schema takes a value of that type as it is. Type variables are bound by the first argument that has them.
-bool takes_as_it_is(const Classes& classes, const script::SchemaType& formal, const TypeRef& type, Bindings* bindings);
+// Whether an argument of a schema takes a value of that type as it is. Type variables are bound by
+// the first argument that has them.
+bool takes_as_it_is(const Classes& classes, const script::SchemaType& formal, const TypeRef& type,
+                    Bindings* bindings);
 
-// The overload that PyTorch runs a node by: the first that takes the types of its operands as they are. It can be another one than the
-// call meant, when more is known of the operands by now. The node's own, if none takes them.
+// The overload that PyTorch runs a node by: the first that takes the types of its operands as they
+// are. It can be another one than the call meant, when more is known of the operands by now. The
+// node's own, if none takes them.
 const script::Schema* overload_of(const Classes& classes, script::Torch torch, const Node& node);
 
 // A type of the archive as a schema has it.

@@ -20,7 +20,8 @@ int agreed(int one, int other) { return one == other ? one : OperatorArity::kAny
 
 }  // namespace
 
-std::optional<OperatorArity> find_operator_arity(const std::string& name, const std::string& overload) {
+std::optional<OperatorArity> find_operator_arity(const std::string& name,
+                                                 const std::string& overload) {
   std::optional<OperatorArity> found;
   const script::SchemaTable& table = script::SchemaTable::get();
   // 1.8 to 1.10 are those for whose lite interpreters bytecode is lowered.
@@ -29,7 +30,9 @@ std::optional<OperatorArity> find_operator_arity(const std::string& name, const 
     for (const script::Schema* const schema : table.schemas_in(name, column)) {
       if (schema->overload != overload) continue;
       const OperatorArity arity = arity_of(*schema);
-      found = found ? OperatorArity{agreed(found->inputs, arity.inputs), agreed(found->outputs, arity.outputs)} : arity;
+      found = found ? OperatorArity{agreed(found->inputs, arity.inputs),
+                                    agreed(found->outputs, arity.outputs)}
+                    : arity;
     }
   }
   return found;

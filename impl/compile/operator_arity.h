@@ -8,8 +8,9 @@
 
 namespace tenon::compile {
 
-// Of "aten::add" and "Tensor". A number on which versions of PyTorch with typed schemas differ is OperatorArity::kAny. Nothing: none of
-// them has the operator.
-std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name, const std::string& overload);
+// Of "aten::add" and "Tensor". A number on which versions of PyTorch with typed schemas differ is
+// OperatorArity::kAny. Nothing: none of them has the operator.
+std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name,
+                                                           const std::string& overload);
 
 }  // namespace tenon::compile

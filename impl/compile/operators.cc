@@ -34,7 +34,9 @@ std::string_view operator_name(script::Operator op) noexcept {
   }
 }
 
-std::string_view augmented_name(script::Operator op) noexcept { return op == script::Operator::kMod ? "aten::fmod" : operator_name(op); }
+std::string_view augmented_name(script::Operator op) noexcept {
+  return op == script::Operator::kMod ? "aten::fmod" : operator_name(op);
+}
 
 std::string_view in_place_name(script::Operator op) noexcept {
   switch (op) {

@@ -1,5 +1,5 @@
-// The passes that compute what is known before the program runs. PyTorch does the same to a function when another one calls it, so its
-// bytecode has the traces of these.
+// The passes that compute what is known before the program runs. PyTorch does the same to a
+// function when another one calls it, so its bytecode has the traces of these.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -29,7 +29,8 @@ bool cannot_be_none(const GraphValue* value) noexcept {
   return kind != TypeKind::kNone && kind != TypeKind::kOptional && kind != TypeKind::kAny;
 }
 
-// One walk over a graph that may replace nodes by what is known of them. What a value was replaced by is found for all later uses at once.
+// One walk over a graph that may replace nodes by what is known of them. What a value was replaced
+// by is found for all later uses at once.
 class Rewriter {
  public:
   Rewriter(const Classes& classes, Graph* graph, bool leaves_inlined)
@@ -43,10 +44,13 @@ class Rewriter {
   }
 
  protected:
-  // The constant that a value is; null: it is none, or it came from a called function, of which the caller knows nothing.
+  // The constant that a value is; null: it is none, or it came from a called function, of which the
+  // caller knows nothing.
   const value::Value* constant_of(const GraphValue* value) const noexcept {
     const Node* const node = value->node;
-    if (node == nullptr || node->kind != NodeKind::kConstant || (node->is_inlined && leaves_inlined_)) return nullptr;
+    if (node == nullptr || node->kind != NodeKind::kConstant ||
+        (node->is_inlined && leaves_inlined_))
+      return nullptr;
     return node->constant.get();
   }
 
@@ -85,7 +89,8 @@ class Rewriter {
   }
 
   GraphValue* resolve(GraphValue* value) const {
-    for (auto found = with_.find(value); found != with_.end(); found = with_.find(value)) value = found->second;
+    for (auto found = with_.find(value); found != with_.end(); found = with_.find(value))
+      value = found->second;
     return value;
   }
 
@@ -145,7 +150,8 @@ class ConstantFolder : public Rewriter {
     if (condition != nullptr && condition->is(ValueKind::kBool)) {
       Block* const chosen = node->blocks[condition->as_bool() ? 0 : 1];
       walk_into(chosen, nodes);
-      for (size_t i = 0; i < node->outputs.size(); ++i) replace(node->outputs[i], chosen->outputs[i]);
+      for (size_t i = 0; i < node->outputs.size(); ++i)
+        replace(node->outputs[i], chosen->outputs[i]);
       changed_ = true;
       return;
     }
@@ -153,8 +159,8 @@ class ConstantFolder : public Rewriter {
     for (size_t i = 0; i < node->outputs.size();) {
       GraphValue* const a = node->blocks[0]->outputs[i];
       GraphValue* const b = node->blocks[1]->outputs[i];
-      const bool same =
-          a == b || (constant_of(a) != nullptr && constant_of(b) != nullptr && equal_constants(*constant_of(a), *constant_of(b)));
+      const bool same = a == b || (constant_of(a) != nullptr && constant_of(b) != nullptr &&
+                                   equal_constants(*constant_of(a), *constant_of(b)));
       if (!same) {
         ++i;
         continue;
@@ -171,10 +177,12 @@ class ConstantFolder : public Rewriter {
   void loop(Node* node, std::vector<Node*>* nodes) {
     const value::Value* const rounds = constant_of(node->inputs[0]);
     const value::Value* const condition = constant_of(node->inputs[1]);
-    const bool never = (rounds != nullptr && rounds->is(ValueKind::kInt) && rounds->as_int() < 1) ||
-                       (condition != nullptr && condition->is(ValueKind::kBool) && !condition->as_bool());
+    const bool never =
+        (rounds != nullptr && rounds->is(ValueKind::kInt) && rounds->as_int() < 1) ||
+        (condition != nullptr && condition->is(ValueKind::kBool) && !condition->as_bool());
     if (never) {
-      for (size_t i = 0; i < node->outputs.size(); ++i) replace(node->outputs[i], node->inputs[i + 2]);
+      for (size_t i = 0; i < node->outputs.size(); ++i)
+        replace(node->outputs[i], node->inputs[i + 2]);
       changed_ = true;
       return;
     }
@@ -202,7 +210,8 @@ class Peephole : public Rewriter {
   void find_written(Block* block) {
     for (Node* node : block->nodes) {
       for (size_t i = 0; i < node->inputs.size(); ++i) {
-        const bool only_reads = node->kind == NodeKind::kOperator && i < node->schema->arguments.size() &&
+        const bool only_reads = node->kind == NodeKind::kOperator &&
+                                i < node->schema->arguments.size() &&
                                 !node->schema->arguments[i].is_written && !returns_part(*node);
         if (!only_reads && node->kind != NodeKind::kListUnpack) written_.insert(node->inputs[i]);
       }
@@ -210,7 +219,9 @@ class Peephole : public Rewriter {
     }
     for (GraphValue* output : block->outputs) written_.insert(output);
   }
-  static bool returns_part(const Node& node) { return node.schema->returns.size() == 1 && node.outputs[0]->type->kind() == TypeKind::kAny; }
+  static bool returns_part(const Node& node) {
+    return node.schema->returns.size() == 1 && node.outputs[0]->type->kind() == TypeKind::kAny;
+  }
 
   void node(Node* node, std::vector<Node*>* nodes) override {
     for (Block* block : node->blocks) walk(block);
@@ -219,7 +230,8 @@ class Peephole : public Rewriter {
       for (GraphValue* output : node->outputs) {
         if (is_none(output)) replace(output, constant(value::Value::none(), Type::none(), nodes));
       }
-    } else if ((node->kind == NodeKind::kGetAttribute || node->kind == NodeKind::kUninitialized) && is_none(node->outputs[0])) {
+    } else if ((node->kind == NodeKind::kGetAttribute || node->kind == NodeKind::kUninitialized) &&
+               is_none(node->outputs[0])) {
       replace(node->outputs[0], constant(value::Value::none(), Type::none(), nodes));
       return;
     } else if (node->kind == NodeKind::kListUnpack && is_fixed_list(node->inputs[0])) {
@@ -239,8 +251,8 @@ class Peephole : public Rewriter {
       const value::Value* const a = constant_of(node->blocks[0]->outputs[i]);
       const value::Value* const b = constant_of(node->blocks[1]->outputs[i]);
       GraphValue* const output = node->outputs[i];
-      if (output->type->kind() == TypeKind::kBool && a != nullptr && b != nullptr && a->is(ValueKind::kBool) && a->as_bool() &&
-          b->is(ValueKind::kBool) && !b->as_bool()) {
+      if (output->type->kind() == TypeKind::kBool && a != nullptr && b != nullptr &&
+          a->is(ValueKind::kBool) && a->as_bool() && b->is(ValueKind::kBool) && !b->as_bool()) {
         replace(output, node->inputs[0]);
       }
       if (output->type->kind() != TypeKind::kOptional) continue;
@@ -256,12 +268,15 @@ class Peephole : public Rewriter {
   }
 
   bool is_fixed_list(const GraphValue* value) const {
-    return value->node != nullptr && value->node->kind == NodeKind::kListConstruct && !written_.contains(value);
+    return value->node != nullptr && value->node->kind == NodeKind::kListConstruct &&
+           !written_.contains(value);
   }
 
   // A dict whose keys are known, and all different.
   bool is_fixed_dict(const GraphValue* value) const {
-    if (value->node == nullptr || value->node->kind != NodeKind::kDictConstruct || written_.contains(value)) return false;
+    if (value->node == nullptr || value->node->kind != NodeKind::kDictConstruct ||
+        written_.contains(value))
+      return false;
     const std::vector<GraphValue*>& items = value->node->inputs;
     // All keys are compared with each other at every look: a large dict is left to the program.
     if (items.size() > 2 * kMostKeys) return false;
@@ -280,26 +295,33 @@ class Peephole : public Rewriter {
     if (name == "aten::__is__" || name == "aten::__isnot__") {
       for (size_t i = 0; i < 2; ++i) {
         if (!is_none(node->inputs[i]) || !cannot_be_none(node->inputs[1 - i])) continue;
-        replace(node->outputs[0], constant(value::Value::of_bool(name == "aten::__isnot__"), Type::boolean(), nodes));
+        replace(node->outputs[0],
+                constant(value::Value::of_bool(name == "aten::__isnot__"), Type::boolean(), nodes));
         return true;
       }
     }
-    if (name == "prim::unchecked_cast" && is_subtype(classes_, *node->inputs[0]->type, *node->outputs[0]->type)) {
+    if (name == "prim::unchecked_cast" &&
+        is_subtype(classes_, *node->inputs[0]->type, *node->outputs[0]->type)) {
       replace(node->outputs[0], node->inputs[0]);
       return true;
     }
     // A convolution gives as many dimensions as it goes over, a batch and channels.
-    if (name == "aten::dim" && node->inputs[0]->node != nullptr && node->inputs[0]->node->kind == NodeKind::kOperator) {
+    if (name == "aten::dim" && node->inputs[0]->node != nullptr &&
+        node->inputs[0]->node->kind == NodeKind::kOperator) {
       const std::string_view by = node->inputs[0]->node->schema->name;
-      const int64_t dimensions = by == "aten::conv1d" ? 3 : by == "aten::conv2d" ? 4 : by == "aten::conv3d" ? 5 : 0;
+      const int64_t dimensions = by == "aten::conv1d"   ? 3
+                                 : by == "aten::conv2d" ? 4
+                                 : by == "aten::conv3d" ? 5
+                                                        : 0;
       if (dimensions > 0) {
-        replace(node->outputs[0], constant(value::Value::of_int(dimensions), Type::integer(), nodes));
+        replace(node->outputs[0],
+                constant(value::Value::of_int(dimensions), Type::integer(), nodes));
         return true;
       }
     }
     // A number that is known stands on the right.
-    if ((name == "aten::add" || name == "aten::mul") && node->schema->overload == "int" && constant_of(node->inputs[0]) != nullptr &&
-        constant_of(node->inputs[1]) == nullptr) {
+    if ((name == "aten::add" || name == "aten::mul") && node->schema->overload == "int" &&
+        constant_of(node->inputs[0]) != nullptr && constant_of(node->inputs[1]) == nullptr) {
       std::swap(node->inputs[0], node->inputs[1]);
       changed_ = true;
       return false;
@@ -350,7 +372,9 @@ void forget_calls(Block* block) {
 
 }  // namespace
 
-bool fold_constants(const Classes& classes, Graph* graph) { return ConstantFolder(classes, graph, true).run(); }
+bool fold_constants(const Classes& classes, Graph* graph) {
+  return ConstantFolder(classes, graph, true).run();
+}
 
 void optimise(const Classes& classes, Graph* graph) {
   forget_calls(&graph->body());

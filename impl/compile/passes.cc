@@ -25,7 +25,8 @@ void for_each_block(Block* block, const Visit& visit) {
 void replace_inputs(Block* block, const std::unordered_map<const GraphValue*, GraphValue*>& with) {
   if (with.empty()) return;
   const auto replace = [&](GraphValue*& value) {
-    for (auto found = with.find(value); found != with.end(); found = with.find(value)) value = found->second;
+    for (auto found = with.find(value); found != with.end(); found = with.find(value))
+      value = found->second;
   };
   for_each_block(block, [&](Block* each) {
     for (Node* node : each->nodes) {
@@ -41,10 +42,13 @@ bool has_effect(const Node& node) {
     case NodeKind::kInterfaceCall:
     case NodeKind::kCalled: return true;
     case NodeKind::kOperator: {
-      if (node.schema->name == "prim::RaiseException" || node.schema->name == "prim::Print" || node.schema->name == "aten::warn")
+      if (node.schema->name == "prim::RaiseException" || node.schema->name == "prim::Print" ||
+          node.schema->name == "aten::warn")
         return true;
-      return node.schema->returns.empty() || std::any_of(node.schema->arguments.begin(), node.schema->arguments.end(),
-                                                         [](const script::SchemaArgument& argument) { return argument.is_written; });
+      return node.schema->returns.empty() ||
+             std::any_of(
+                 node.schema->arguments.begin(), node.schema->arguments.end(),
+                 [](const script::SchemaArgument& argument) { return argument.is_written; });
     }
     default: return false;
   }
@@ -61,8 +65,8 @@ void begin_marks(Block* block) {
   }
 }
 
-// Marks what is needed: what has an effect, what the function returns, and all that these need. Each value and each node is marked once,
-// so the time is linear.
+// Marks what is needed: what has an effect, what the function returns, and all that these need.
+// Each value and each node is marked once, so the time is linear.
 class Liveness {
  public:
   void run(Block* body) {
@@ -83,7 +87,8 @@ class Liveness {
   void mark_effects(Block* block) {
     for (Node* node : block->nodes) {
       const bool is_branch = node->kind == NodeKind::kIf || node->kind == NodeKind::kLoop;
-      if (node->is_inlined ? node->kind != NodeKind::kConstant : !is_branch && has_effect(*node)) mark(node);
+      if (node->is_inlined ? node->kind != NodeKind::kConstant : !is_branch && has_effect(*node))
+        mark(node);
       for (Block* inner : node->blocks) mark_effects(inner);
     }
   }
@@ -111,14 +116,16 @@ class Liveness {
       const Node* const loop = value->block->owner;
       if (loop == nullptr) return;
       const std::vector<GraphValue*>& inputs = loop->blocks[0]->inputs;
-      const auto index = static_cast<size_t>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin());
+      const auto index =
+          static_cast<size_t>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin());
       if (index > 0) carry(*loop, index - 1);
       return;
     }
     Node* const node = value->node;
     mark(node);
     if (node->blocks.empty()) return;
-    const auto index = static_cast<size_t>(std::find(node->outputs.begin(), node->outputs.end(), value) - node->outputs.begin());
+    const auto index = static_cast<size_t>(
+        std::find(node->outputs.begin(), node->outputs.end(), value) - node->outputs.begin());
     if (node->kind == NodeKind::kLoop) return carry(*node, index);
     for (const Block* block : node->blocks) need(block->outputs[index]);
   }
@@ -168,7 +175,8 @@ std::string key_of(const value::Value& constant) {
     case ValueKind::kNone: return "n";
     case ValueKind::kBool: return constant.as_bool() ? "b1" : "b0";
     case ValueKind::kInt: return "i" + std::to_string(constant.as_int());
-    case ValueKind::kFloat: return "f" + std::to_string(std::bit_cast<uint64_t>(constant.as_float()));
+    case ValueKind::kFloat:
+      return "f" + std::to_string(std::bit_cast<uint64_t>(constant.as_float()));
     case ValueKind::kComplex:
       return "c" + std::to_string(std::bit_cast<uint64_t>(constant.as_complex().real())) + "," +
              std::to_string(std::bit_cast<uint64_t>(constant.as_complex().imag()));
@@ -182,14 +190,16 @@ std::string key_of(const value::Value& constant) {
         if (part.empty()) return {};
         key += std::to_string(part.size()) + ":" + part;
       }
-      if (constant.is(ValueKind::kList) && constant.declared_type()) key += constant.declared_type()->print();
+      if (constant.is(ValueKind::kList) && constant.declared_type())
+        key += constant.declared_type()->print();
       return key;
     }
     default: return "o" + std::to_string(reinterpret_cast<uintptr_t>(&constant));
   }
 }
 
-// Where a value is used first: the number of the node (or of a block's end) in the order of the text, and which list of values it is.
+// Where a value is used first: the number of the node (or of a block's end) in the order of the
+// text, and which list of values it is.
 struct FirstUse {
   size_t number = SIZE_MAX;
   const std::vector<GraphValue*>* values = nullptr;
@@ -203,8 +213,10 @@ class FirstUses {
   bool is_before(const GraphValue* a, const GraphValue* b) const {
     const FirstUse first = find(a);
     const FirstUse second = find(b);
-    if (first.number != second.number || first.values == nullptr) return first.number < second.number;
-    return std::find(first.values->begin(), first.values->end(), a) < std::find(first.values->begin(), first.values->end(), b);
+    if (first.number != second.number || first.values == nullptr)
+      return first.number < second.number;
+    return std::find(first.values->begin(), first.values->end(), a) <
+           std::find(first.values->begin(), first.values->end(), b);
   }
 
  private:
@@ -239,10 +251,13 @@ void permute(std::vector<T>* items, const std::vector<size_t>& order, size_t fir
 void order_block(Block* block, const FirstUses& uses);
 
 void order_node(Node* node, const FirstUses& uses) {
-  if ((node->kind == NodeKind::kIf || node->kind == NodeKind::kLoop) && !node->is_inlined && node->outputs.size() > 1) {
+  if ((node->kind == NodeKind::kIf || node->kind == NodeKind::kLoop) && !node->is_inlined &&
+      node->outputs.size() > 1) {
     std::vector<size_t> order(node->outputs.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return uses.is_before(node->outputs[a], node->outputs[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return uses.is_before(node->outputs[a], node->outputs[b]);
+    });
     permute(&node->outputs, order, 0);
     if (node->kind == NodeKind::kIf) {
       for (Block* inner : node->blocks) permute(&inner->outputs, order, 0);
@@ -302,8 +317,9 @@ void clean(const Classes& classes, Graph* graph) {
   remove_dead_code(graph);
   pool_constants(graph);
   order_outputs(graph);
-  for_each_block(&graph->body(),
-                 [](Block* block) { std::erase_if(block->nodes, [](const Node* node) { return node->kind == NodeKind::kCalled; }); });
+  for_each_block(&graph->body(), [](Block* block) {
+    std::erase_if(block->nodes, [](const Node* node) { return node->kind == NodeKind::kCalled; });
+  });
 }
 
 }  // namespace tenon::compile

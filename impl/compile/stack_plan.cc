@@ -40,8 +40,9 @@ void StackPlan::scan_block(Block* block) {
   }
 }
 
-// From the last value to the first: as long as each is made by the node before, in turn, no register is needed. This is a loop over
-// a stack of its own: a long chain of nodes that use each other must not be as deep on the machine's.
+// From the last value to the first: as long as each is made by the node before, in turn, no
+// register is needed. This is a loop over a stack of its own: a long chain of nodes that use each
+// other must not be as deep on the machine's.
 void StackPlan::scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
   // All constants of a function stand in a row at its beginning. The time would be quadratic in
   // their number if before() walked over that row once for each of them.
@@ -56,7 +57,9 @@ void StackPlan::scan_values(const Block& block, size_t at, const std::vector<Gra
     }
     const GraphValue* const value = (*list)[--left];
     const bool lines_up = point != SIZE_MAX && value->node == block.nodes[point];
-    if (!lines_up || uses(value) != 1 || value->node->outputs.size() != 1 || inline_.contains(value->node)) continue;
+    if (!lines_up || uses(value) != 1 || value->node->outputs.size() != 1 ||
+        inline_.contains(value->node))
+      continue;
     Node* const node = value->node;
     inline_.insert(node);
     for (Block* inner : node->blocks) scan_block(inner);

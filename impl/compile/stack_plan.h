@@ -10,7 +10,8 @@
 
 namespace tenon::compile {
 
-// Which nodes leave their value on the stack, right where its only use takes it. Made after add_drops().
+// Which nodes leave their value on the stack, right where its only use takes it. Made after
+// add_drops().
 class StackPlan {
  public:
   explicit StackPlan(Block* body);

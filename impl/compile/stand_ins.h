@@ -27,7 +27,8 @@ struct LoweredCall {
   value::TypeRef returns = {};  // of a call that is an argument of another one
 };
 
-// `version`: the target's place in SchemaTable::versions(). Nothing: the operator stands for itself.
+// `version`: the target's place in SchemaTable::versions(). Nothing: the operator stands for
+// itself.
 //
 // - `pad` came with 1.12. Before, PyTorch's Python code called one operator for each mode.
 // - `meshgrid` with `indexing` came with 1.10. "ij" is what it did before.

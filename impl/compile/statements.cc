@@ -25,11 +25,14 @@ Flow flow_of(StmtList statements) {
       case StmtKind::kIf: {
         const Flow a = flow_of(stmt->body);
         const Flow b = flow_of(stmt->else_body);
-        if (a == Flow::kRaises && b == Flow::kRaises) return flow == Flow::kMayLeave ? Flow::kLeaves : Flow::kRaises;
+        if (a == Flow::kRaises && b == Flow::kRaises)
+          return flow == Flow::kMayLeave ? Flow::kLeaves : Flow::kRaises;
         const bool a_ends = a == Flow::kLeaves || a == Flow::kRaises;
         const bool b_ends = b == Flow::kLeaves || b == Flow::kRaises;
         if (a_ends && b_ends) return Flow::kLeaves;
-        if (a == Flow::kLeaves || a == Flow::kMayLeave || b == Flow::kLeaves || b == Flow::kMayLeave) flow = Flow::kMayLeave;
+        if (a == Flow::kLeaves || a == Flow::kMayLeave || b == Flow::kLeaves ||
+            b == Flow::kMayLeave)
+          flow = Flow::kMayLeave;
         break;
       }
       case StmtKind::kWhile:
@@ -37,7 +40,8 @@ Flow flow_of(StmtList statements) {
         // What breaks a loop stays in it; a return does not.
         const auto returns = [](const auto& self, StmtList list) -> bool {
           return std::any_of(list.begin(), list.end(), [&](const Stmt* each) {
-            return each->kind == StmtKind::kReturn || self(self, each->body) || self(self, each->else_body);
+            return each->kind == StmtKind::kReturn || self(self, each->body) ||
+                   self(self, each->else_body);
           });
         };
         if (returns(returns, stmt->body)) flow = Flow::kMayLeave;
@@ -66,9 +70,12 @@ Status FunctionCompiler::run() {
   TENON_TRY(block(function.body, &flow));
   GraphValue* result = nullptr;
   if (flow == Flow::kGoesOn) {
-    if (out_.returns && out_.returns->kind() != TypeKind::kNone && out_.returns->kind() != TypeKind::kOptional)
-      return builder_.refuse(function.name_range, std::string(function.name) + " does not return " + with_article(*out_.returns) +
-                                                      " on every way. Add a return statement at its end");
+    if (out_.returns && out_.returns->kind() != TypeKind::kNone &&
+        out_.returns->kind() != TypeKind::kOptional)
+      return builder_.refuse(function.name_range,
+                             std::string(function.name) + " does not return " +
+                                 with_article(*out_.returns) +
+                                 " on every way. Add a return statement at its end");
     result = builder_.none();
   } else if (flow == Flow::kRaises) {
     if (!out_.returns) out_.returns = Type::none();
@@ -79,8 +86,10 @@ Status FunctionCompiler::run() {
     const Local* const variable = environment_.find(kResult);
     result = variable != nullptr ? variable->value : nullptr;
     if (result == nullptr || flow == Flow::kMayLeave)
-      return builder_.refuse(function.name_range,
-                             std::string(function.name) + " does not return on every way. Add a return statement at its end");
+      return builder_.refuse(
+          function.name_range,
+          std::string(function.name) +
+              " does not return on every way. Add a return statement at its end");
   }
   if (!out_.returns) out_.returns = result->type;
   out_.graph.body().outputs.push_back(result);
@@ -134,7 +143,8 @@ Status FunctionCompiler::statement(const Stmt& stmt) {
     case StmtKind::kAssert: return assertion(stmt);
     case StmtKind::kDelete: return delete_items(stmt);
     case StmtKind::kPass: return {};
-    case StmtKind::kWith: return builder_.unsupported("the lite interpreter of PyTorch has no `with`");
+    case StmtKind::kWith:
+      return builder_.unsupported("the lite interpreter of PyTorch has no `with`");
     case StmtKind::kDef: return define_closure(stmt);
     case StmtKind::kGlobal: return builder_.refuse("PyTorch compiles no `global`");
     default: return {};
@@ -160,7 +170,8 @@ Status FunctionCompiler::assign_statement(const Stmt& stmt) {
 Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& declared) {
   switch (target.kind) {
     case ExprKind::kName: {
-      if (given.kind != Sugar::Kind::kValue && given.kind != Sugar::Kind::kValues && given.kind != Sugar::Kind::kGlobal) {
+      if (given.kind != Sugar::Kind::kValue && given.kind != Sugar::Kind::kValues &&
+          given.kind != Sugar::Kind::kGlobal) {
         name_sugar(target.text, std::move(given));
         return {};
       }
@@ -181,29 +192,37 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
   }
 }
 
-Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, const TypeRef& declared, script::Range range) {
+Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value,
+                                     const TypeRef& declared, script::Range range) {
   const Local* const before = environment_.find(name);
   Local after{value, declared, frame_};
   const bool is_set = before != nullptr && before->value != nullptr;
   const bool is_outer = is_set && before->frame < frame_;
   if (is_outer && declared) {
-    return builder_.refuse(range, std::string(name) + " was set outside this block, where its type is declared or follows from its " +
-                                      "value. Leave the type out here, or use another name");
+    return builder_.refuse(
+        range, std::string(name) +
+                   " was set outside this block, where its type is declared or follows from its " +
+                   "value. Leave the type out here, or use another name");
   }
   if (is_set && !declared) {
     const TypeRef& wanted = before->declared ? before->declared : before->value->type;
     GraphValue* const converted = convert(&builder_, value, wanted, is_outer);
-    const bool is_same = converted != nullptr && is_subtype(builder_.classes(), *converted->type, *wanted);
+    const bool is_same =
+        converted != nullptr && is_subtype(builder_.classes(), *converted->type, *wanted);
     if (!is_same && is_outer)
-      return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + " outside this block, and here it would become " +
+      return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) +
+                                        " outside this block, and here it would become " +
                                         with_article(*value->type) + ". Use another name");
     // A variable may change its type in the block that made it.
-    if (is_same) after = {converted, before->declared, before->frame, converted->type->kind() != value::TypeKind::kNone};
+    if (is_same)
+      after = {converted, before->declared, before->frame,
+               converted->type->kind() != value::TypeKind::kNone};
   } else if (declared) {
     after.value = convert(&builder_, value, declared, false);
     if (after.value == nullptr || !is_subtype(builder_.classes(), *after.value->type, *declared))
-      return builder_.refuse(
-          range, std::string(name) + " is declared as " + with_article(*declared) + ", and it gets " + with_article(*value->type));
+      return builder_.refuse(range, std::string(name) + " is declared as " +
+                                        with_article(*declared) + ", and it gets " +
+                                        with_article(*value->type));
   }
   environment_.set(name, std::move(after));
   return {};
@@ -218,7 +237,8 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
     const Type& type = *value->type;
     if (type.kind() == TypeKind::kList) {
       Node* const node = builder_.append(NodeKind::kListUnpack, {value});
-      for (size_t i = 0; i < target.children.size(); ++i) builder_.graph().add_output(node, type.element());
+      for (size_t i = 0; i < target.children.size(); ++i)
+        builder_.graph().add_output(node, type.element());
       items = node->outputs;
     } else if (is_tuple(type)) {
       items = builder_.unpack(value);
@@ -231,7 +251,8 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
   const size_t names = target.children.size();
   if (stars > 1) return builder_.refuse(target.range, "only one name can take the rest");
   if (stars == 0 ? items.size() != names : items.size() + 1 < names)
-    return builder_.refuse(target.range, format("%zu items are assigned to %zu names", items.size(), names));
+    return builder_.refuse(target.range,
+                           format("%zu items are assigned to %zu names", items.size(), names));
   size_t next = 0;
   for (const Expr* child : target.children) {
     if (child->kind != ExprKind::kStarred) {
@@ -240,7 +261,8 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
     }
     const size_t count = items.size() + 1 - names;
     GraphValue* const taken =
-        builder_.tuple({items.begin() + static_cast<ptrdiff_t>(next), items.begin() + static_cast<ptrdiff_t>(next + count)});
+        builder_.tuple({items.begin() + static_cast<ptrdiff_t>(next),
+                        items.begin() + static_cast<ptrdiff_t>(next + count)});
     next += count;
     TENON_TRY(assign(child->child(0), Sugar::of(taken), nullptr));
   }
@@ -251,15 +273,17 @@ Status FunctionCompiler::assign_attribute(const Expr& target, GraphValue* value)
   TENON_ASSIGN(GraphValue* const object, this->value(target.child(0)));
   const std::string_view name = target.text;
   if (object->type->kind() != TypeKind::kClass)
-    return builder_.refuse(target.range, with_article(*object->type) + " has no attributes that can be set");
+    return builder_.refuse(target.range,
+                           with_article(*object->type) + " has no attributes that can be set");
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(object->type->class_name()));
   if (info == nullptr || !info->attributes.contains(name))
-    return builder_.refuse(target.range, object->type->class_name() + " has no attribute " + std::string(name));
+    return builder_.refuse(target.range,
+                           object->type->class_name() + " has no attribute " + std::string(name));
   const auto& [slot, wanted] = info->attributes.find(name)->second;
   GraphValue* const converted = convert(&builder_, value, wanted, false);
   if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *wanted))
-    return builder_.refuse(target.range,
-                           std::string(name) + " is " + with_article(*wanted) + ", and it gets " + with_article(*value->type));
+    return builder_.refuse(target.range, std::string(name) + " is " + with_article(*wanted) +
+                                             ", and it gets " + with_article(*value->type));
   Node* const node = builder_.append(NodeKind::kSetAttribute, {object, converted});
   node->name = name;
   node->number = static_cast<int64_t>(slot);
@@ -286,13 +310,15 @@ Status FunctionCompiler::augmented(const Stmt& stmt) {
 }
 
 Status FunctionCompiler::raise(const Stmt& stmt) {
-  if (stmt.value == nullptr) return builder_.refuse("PyTorch compiles no `raise` without an exception");
+  if (stmt.value == nullptr)
+    return builder_.refuse("PyTorch compiles no `raise` without an exception");
   const bool is_call = stmt.value->kind == ExprKind::kCall;
   const Expr& raised = is_call ? stmt.value->child(0) : *stmt.value;
   const bool is_name = raised.kind == ExprKind::kName && environment_.find(raised.text) == nullptr;
   if (!is_name || script::find_global(raised.text) != script::Global::kException)
     return builder_.refuse(stmt.value->range,
-                           "PyTorch compiles no `raise` but that of AssertionError, as in `raise AssertionError(\"why\")`");
+                           "PyTorch compiles no `raise` but that of AssertionError, as in `raise "
+                           "AssertionError(\"why\")`");
   std::vector<const Expr*> words;
   if (is_call) words.assign(stmt.value->arguments().begin(), stmt.value->arguments().end());
   return raise_error(is_call ? std::string(raised.text) + ": " : std::string(), words);
@@ -331,7 +357,8 @@ Status FunctionCompiler::assertion(const Stmt& stmt) {
 
 Status FunctionCompiler::leave(const Stmt& stmt) {
   GraphValue* const yes = builder_.constant(value::Value::of_bool(true));
-  if (stmt.kind != StmtKind::kReturn && loops_ == 0) return builder_.refuse("this stands in no loop");
+  if (stmt.kind != StmtKind::kReturn && loops_ == 0)
+    return builder_.refuse("this stands in no loop");
   if (stmt.kind == StmtKind::kReturn) {
     GraphValue* result = nullptr;
     if (stmt.value == nullptr) {
@@ -342,7 +369,8 @@ Status FunctionCompiler::leave(const Stmt& stmt) {
     if (out_.returns) {
       GraphValue* const converted = convert(&builder_, result, out_.returns, true);
       if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *out_.returns))
-        return builder_.refuse(std::string(header_.function->name) + " returns " + with_article(*out_.returns) + ", and this is " +
+        return builder_.refuse(std::string(header_.function->name) + " returns " +
+                               with_article(*out_.returns) + ", and this is " +
                                with_article(*result->type));
       result = converted;
     }
@@ -361,7 +389,8 @@ Status FunctionCompiler::delete_items(const Stmt& stmt) {
       continue;
     }
     if (target->kind != ExprKind::kSubscript || target->arguments().size() != 1)
-      return builder_.refuse(target->range, "PyTorch deletes names and items of lists and dicts only");
+      return builder_.refuse(target->range,
+                             "PyTorch deletes names and items of lists and dicts only");
     TENON_ASSIGN(GraphValue* const container, value(target->child(0)));
     TENON_ASSIGN(GraphValue* const index, value(*target->arguments()[0]));
     GivenArguments given;

@@ -12,16 +12,19 @@ namespace tenon::compile {
 using script::Expr;
 using script::ExprKind;
 
-// What an object's own method for it gives, or a part of a ModuleList or ModuleDict. PyTorch finds the
-// latter at run time, and believes what stands around it about its type.
-Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, GraphValue* at, const TypeRef& hint, Sugar* out) {
+// What an object's own method for it gives, or a part of a ModuleList or ModuleDict. PyTorch finds
+// the latter at run time, and believes what stands around it about its type.
+Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, GraphValue* at,
+                                          const TypeRef& hint, Sugar* out) {
   const script::Range index = expr.arguments()[0]->range;
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(base->type->class_name()));
-  if (info != nullptr && info->declaration->is_module() && info->find_method("__getitem__") == nullptr) {
+  if (info != nullptr && info->declaration->is_module() &&
+      info->find_method("__getitem__") == nullptr) {
     if (!hint) {
-      return builder_.refuse(
-          expr.range, "which part of " + base->type->class_name() +
-                          " this is, is known at run time only. Say of what type it is, as in `part : __torch__.Interface = parts[i]`");
+      return builder_.refuse(expr.range,
+                             "which part of " + base->type->class_name() +
+                                 " this is, is known at run time only. Say of what type it is, as "
+                                 "in `part : __torch__.Interface = parts[i]`");
     }
     TENON_ASSIGN(GraphValue* const part, operator_value("prim::ModuleContainerIndex", {base, at}));
     part->type = hint;
@@ -30,7 +33,8 @@ Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, Gr
   }
   Sugar method;
   TENON_TRY(attribute_of_value(base, "__getitem__", expr.range, &method));
-  if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
+  if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface)
+    return builder_.refuse("this has no items");
   GivenArguments given;
   given.positional.push_back({{}, at, index});
   return call_sugar(expr, method, given, out);
@@ -51,22 +55,30 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
   TENON_ASSIGN(GraphValue* const at, value(index));
   if (is_tuple(*base->type)) {
     const bool is_named = base->type->kind() != TypeKind::kTuple;
-    const std::vector<TypeRef> fields = is_named ? builder_.classes().items_of(*base->type) : std::vector<TypeRef>();
-    const std::span<const TypeRef> items = is_named ? std::span<const TypeRef>(fields) : base->type->parts();
+    const std::vector<TypeRef> fields =
+        is_named ? builder_.classes().items_of(*base->type) : std::vector<TypeRef>();
+    const std::span<const TypeRef> items =
+        is_named ? std::span<const TypeRef>(fields) : base->type->parts();
     int64_t number = 0;
     if (!known_int(at, &number)) {
-      if (at->type->kind() != TypeKind::kInt) return builder_.refuse(index.range, "the index of a tuple is an int");
+      if (at->type->kind() != TypeKind::kInt)
+        return builder_.refuse(index.range, "the index of a tuple is an int");
       const auto is_first = [&](const TypeRef& item) { return item->equals(*items[0]); };
       if (items.empty() || !std::all_of(items.begin(), items.end(), is_first))
-        return builder_.refuse(index.range, "the items of this tuple have several types, so its index is a number that stands here");
+        return builder_.refuse(index.range,
+                               "the items of this tuple have several types, so its index is a "
+                               "number that stands here");
       *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, items[0]));
       return {};
     }
     const int64_t size = static_cast<int64_t>(items.size());
-    if (number < -size || number >= size) return builder_.refuse(index.range, format("this tuple has %zu items", items.size()));
+    if (number < -size || number >= size)
+      return builder_.refuse(index.range, format("this tuple has %zu items", items.size()));
     TypeRef type = items[static_cast<size_t>(number < 0 ? number + size : number)];
-    if (base->node != nullptr && base->node->kind == NodeKind::kTupleConstruct && !base->node->is_inlined) {
-      *out = Sugar::of(base->node->inputs[static_cast<size_t>(number < 0 ? number + size : number)]);
+    if (base->node != nullptr && base->node->kind == NodeKind::kTupleConstruct &&
+        !base->node->is_inlined) {
+      *out =
+          Sugar::of(base->node->inputs[static_cast<size_t>(number < 0 ? number + size : number)]);
       return {};
     }
     *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, std::move(type)));
@@ -78,7 +90,8 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
   return {};
 }
 
-Result<GraphValue*> FunctionCompiler::sliced(GraphValue* base, GraphValue* dimension, const Expr& slice) {
+Result<GraphValue*> FunctionCompiler::sliced(GraphValue* base, GraphValue* dimension,
+                                             const Expr& slice) {
   std::vector<GraphValue*> operands{base};
   if (dimension != nullptr) operands.push_back(dimension);
   for (size_t i = 0; i < 3; ++i) {
@@ -101,7 +114,9 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
     if (slice.children[i] == nullptr) continue;
     TENON_ASSIGN(GraphValue* const bound, value(slice.child(i)));
     int64_t number = 0;
-    if (!known_int(bound, &number)) return builder_.refuse("the bounds and the step of a tuple's slice are numbers that are known here");
+    if (!known_int(bound, &number))
+      return builder_.refuse(
+          "the bounds and the step of a tuple's slice are numbers that are known here");
     given[i] = number;
   }
   const int64_t step = given[2].value_or(1);
@@ -130,12 +145,14 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
   std::vector<GraphValue*> taken;
   // A step beyond the end takes one item, whatever its size. Bounded, it cannot overflow `at`.
   const int64_t bounded = std::clamp(step, -size - 1, size + 1);
-  for (int64_t at = start; step < 0 ? at > stop : at < stop; at += bounded) taken.push_back(values[static_cast<size_t>(at)]);
+  for (int64_t at = start; step < 0 ? at > stop : at < stop; at += bounded)
+    taken.push_back(values[static_cast<size_t>(at)]);
   *out = Sugar::of(builder_.tuple(std::move(taken)));
   return {};
 }
 
-Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors) {
+Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, GraphValue** view,
+                                 std::vector<GraphValue*>* tensors) {
   // `...` stands for as many whole dimensions as are left: those after it are counted from the end.
   size_t after_ellipsis = 0;
   bool has_ellipsis = false;
@@ -182,8 +199,10 @@ Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, Gra
     }
     if (!is_subtype(builder_.classes(), *tensor->type, *without_optional(tensor->type)) ||
         without_optional(tensor->type)->kind() != TypeKind::kTensor)
-      return builder_.refuse(index->range, "a Tensor has no index that is " + with_article(*given->type));
-    if (dimension < 0) return builder_.unsupported("Tenon does not compile a Tensor as an index after `...` yet");
+      return builder_.refuse(index->range,
+                             "a Tensor has no index that is " + with_article(*given->type));
+    if (dimension < 0)
+      return builder_.unsupported("Tenon does not compile a Tensor as an index after `...` yet");
     found.emplace_back(dimension, tensor);
     ++dimension;
   }
@@ -203,18 +222,21 @@ Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices
   TENON_TRY(view_of(base, items, &view, &tensors));
   if (!tensors.empty()) {
     Result<TypeRef> element = Type::optional(Type::tensor());
-    TENON_ASSIGN(view, operator_value("aten::index", {view, builder_.list(element.value(), std::move(tensors))}));
+    TENON_ASSIGN(view, operator_value("aten::index",
+                                      {view, builder_.list(element.value(), std::move(tensors))}));
   }
   *out = Sugar::of(view);
   return {};
 }
 
-Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value, const script::Stmt* augmented) {
+Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
+                                          const script::Stmt* augmented) {
   TENON_ASSIGN(GraphValue* const base, this->value(target.child(0)));
   script::ExprList indices = target.arguments();
   if (base->type->kind() != TypeKind::kTensor) {
     if (indices.size() != 1 || indices[0]->kind == ExprKind::kSlice)
-      return builder_.refuse(target.range, "PyTorch assigns to single items of a list or a dict only");
+      return builder_.refuse(target.range,
+                             "PyTorch assigns to single items of a list or a dict only");
     TENON_ASSIGN(GraphValue* const at, this->value(*indices[0]));
     if (augmented != nullptr) {
       TENON_ASSIGN(value, this->value(*augmented->value));
@@ -222,13 +244,15 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
       // PyTorch takes the type of a dict's keys for that of its items. So an item of a dict is
       // replaced, and an item of a list may change itself.
       const bool is_dict = base->type->kind() == TypeKind::kDict;
-      const std::string_view name = augmenting_name(augmented->op, is_dict ? *base->type->key() : *before->type);
+      const std::string_view name =
+          augmenting_name(augmented->op, is_dict ? *base->type->key() : *before->type);
       TENON_ASSIGN(value, operator_value(name, {before, value}));
     }
     if (base->type->kind() == TypeKind::kClass) {
       Sugar method;
       TENON_TRY(attribute_of_value(base, "__setitem__", target.range, &method));
-      if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
+      if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface)
+        return builder_.refuse("this has no items");
       GivenArguments given;
       given.positional = {{{}, at, target.range}, {{}, value, target.range}};
       Sugar ignored;
@@ -247,22 +271,27 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
     // `**=`. So these assignments do nothing to a view.
     if (tensors.empty()) return operator_value(name, {view, value}).status();
     Result<TypeRef> element = Type::optional(Type::tensor());
-    TENON_ASSIGN(GraphValue* const before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
+    TENON_ASSIGN(GraphValue* const before,
+                 operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
     TENON_ASSIGN(value, operator_value(name, {before, value}));
   } else if (value->type->kind() != TypeKind::kTensor) {
     // A number becomes a Tensor of the kind of what it goes into.
     TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));
     TENON_ASSIGN(GraphValue* const device, operator_value("prim::device", {view}));
-    const std::span<const script::Schema* const> makers = script::SchemaTable::get().schemas("aten::tensor", unit_.torch());
+    const std::span<const script::Schema* const> makers =
+        script::SchemaTable::get().schemas("aten::tensor", unit_.torch());
     GivenArguments given;
     given.positional = {{{}, value, target.range}};
     given.keywords = {{"dtype", dtype, target.range}, {"device", device, target.range}};
     TENON_ASSIGN(Match matched, match(&builder_, "torch.tensor", makers, given));
-    value = builder_.append_operator(*makers[matched.candidate], std::move(matched.inputs), std::move(matched.returns))[0];
+    value = builder_.append_operator(*makers[matched.candidate], std::move(matched.inputs),
+                                     std::move(matched.returns))[0];
   }
   if (tensors.empty()) return operator_value("aten::copy_", {view, value}).status();
   Result<TypeRef> element = Type::optional(Type::tensor());
-  return operator_value("aten::index_put_", {view, builder_.list(element.value(), std::move(tensors)), value}).status();
+  return operator_value("aten::index_put_",
+                        {view, builder_.list(element.value(), std::move(tensors)), value})
+      .status();
 }
 
 }  // namespace tenon::compile

@@ -1,4 +1,5 @@
-// Sugar: what an expression stands for while it is compiled: a value that exists at run time, or a name that only the compiler knows.
+// Sugar: what an expression stands for while it is compiled: a value that exists at run time, or a
+// name that only the compiler knows.
 #pragma once
 
 #include <memory>
@@ -34,7 +35,8 @@ struct Iterable {
 struct Sugar {
   enum class Kind : uint8_t {
     kValue,      // value
-    kValues,     // values: the results of an operator that has several; a tuple if one value is wanted; name: of the operator
+    kValues,     // values: the results of an operator that has several; a tuple if one value is
+                 // wanted; name: of the operator
     kGlobal,     // global, name
     kNamespace,  // name: operators of "aten"
     kOperator,   // name: "aten::relu"; value: what stood before the dot, or null

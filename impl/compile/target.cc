@@ -8,7 +8,8 @@
 namespace tenon::compile {
 namespace {
 
-// No release of PyTorch has 6 as its highest version. The first that reads 6 is 1.10, which reads 7 too.
+// No release of PyTorch has 6 as its highest version. The first that reads 6 is 1.10, which reads 7
+// too.
 constexpr std::array<Target, 5> kTargets = {{
     {.version = 4,
      .torch = "1.8",
@@ -49,11 +50,14 @@ constexpr std::array<Target, 5> kTargets = {{
 }  // namespace
 
 Result<const Target*> target_of(int64_t version) {
-  const auto* const found = std::find_if(kTargets.begin(), kTargets.end(), [&](const Target& target) { return target.version == version; });
+  const auto* const found =
+      std::find_if(kTargets.begin(), kTargets.end(),
+                   [&](const Target& target) { return target.version == version; });
   if (found != kTargets.end()) return found;
-  return invalid(format("code is not compiled to bytecode of version %lld: give a version from %lld to %lld",
-                        static_cast<long long>(version), static_cast<long long>(kTargets.front().version),
-                        static_cast<long long>(kTargets.back().version)));
+  return invalid(
+      format("code is not compiled to bytecode of version %lld: give a version from %lld to %lld",
+             static_cast<long long>(version), static_cast<long long>(kTargets.front().version),
+             static_cast<long long>(kTargets.back().version)));
 }
 
 }  // namespace tenon::compile

@@ -26,11 +26,14 @@ struct Target {
   bool promoted_operators = true;  // some operators are instructions, such as aten::dim
   // Tensors that are constants of bytecode lie in bytecode/, apart from those of the code.
   bool constants_apart = false;
-  // That PyTorch takes a number of arguments in an entry without one, though it does not use the number.
+  // That PyTorch takes a number of arguments in an entry without one, though it does not use the
+  // number.
   bool reads_counts = true;
-  bool has_isinstance = true;                           // the lite interpreter of that PyTorch runs ISINSTANCE
-  bool has_interface_calls = true;                      // and finds the methods of INTERFACE_CALL
-  bool has_named_tuples = true;                         // its loader reads NamedTuples; else they are tuples
+  // The lite interpreter of that PyTorch runs ISINSTANCE.
+  bool has_isinstance = true;
+  bool has_interface_calls = true;  // and finds the methods of INTERFACE_CALL
+  // Its loader reads NamedTuples; else they are tuples.
+  bool has_named_tuples = true;
   std::string_view none_name = value::Type::kNoneName;  // how the type of None is written
 
   bool lowers() const noexcept { return !torch.empty(); }

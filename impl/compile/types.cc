@@ -11,9 +11,12 @@ using Kind = script::SchemaType::Kind;
 
 TypeRef taken(Result<TypeRef> type) { return type.is_ok() ? std::move(type).value() : TypeRef(); }
 
-bool is_number(TypeKind kind) noexcept { return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex; }
+bool is_number(TypeKind kind) noexcept {
+  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex;
+}
 
-bool all_items_are_subtypes(const Classes& classes, const std::vector<TypeRef>& items, const std::vector<TypeRef>& wanted) {
+bool all_items_are_subtypes(const Classes& classes, const std::vector<TypeRef>& items,
+                            const std::vector<TypeRef>& wanted) {
   if (items.size() != wanted.size()) return false;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!is_subtype(classes, *items[i], *wanted[i])) return false;
@@ -23,8 +26,9 @@ bool all_items_are_subtypes(const Classes& classes, const std::vector<TypeRef>& 
 
 // Whether the class has every method that the interface has.
 bool implements(const script::ClassDeclaration& owner, const script::ClassDeclaration& interface) {
-  return std::all_of(interface.methods.begin(), interface.methods.end(),
-                     [&](const auto& entry) { return owner.methods.find(std::string_view(entry.first)) != owner.methods.end(); });
+  return std::all_of(interface.methods.begin(), interface.methods.end(), [&](const auto& entry) {
+    return owner.methods.find(std::string_view(entry.first)) != owner.methods.end();
+  });
 }
 
 }  // namespace
@@ -32,22 +36,27 @@ bool implements(const script::ClassDeclaration& owner, const script::ClassDeclar
 bool is_subtype(const Classes& classes, const Type& type, const Type& wanted) {
   if (wanted.kind() == TypeKind::kAny || type.equals(wanted)) return true;
   if (type.kind() == TypeKind::kUnion && wanted.kind() != TypeKind::kUnion) {
-    return std::all_of(type.parts().begin(), type.parts().end(), [&](const TypeRef& part) { return is_subtype(classes, *part, wanted); });
+    return std::all_of(type.parts().begin(), type.parts().end(),
+                       [&](const TypeRef& part) { return is_subtype(classes, *part, wanted); });
   }
   switch (wanted.kind()) {
     case TypeKind::kNumber: return is_number(type.kind());
     case TypeKind::kAnyList: return type.kind() == TypeKind::kList;
-    case TypeKind::kAnyTuple: return type.kind() == TypeKind::kTuple || classes.is_named_tuple(type);
+    case TypeKind::kAnyTuple:
+      return type.kind() == TypeKind::kTuple || classes.is_named_tuple(type);
     case TypeKind::kOptional:
-      if (type.kind() == TypeKind::kOptional) return is_subtype(classes, *type.element(), *wanted.element());
+      if (type.kind() == TypeKind::kOptional)
+        return is_subtype(classes, *type.element(), *wanted.element());
       return type.kind() == TypeKind::kNone || is_subtype(classes, type, *wanted.element());
     case TypeKind::kUnion: {
       const auto fits = [&](const Type& part) {
-        return std::any_of(wanted.parts().begin(), wanted.parts().end(),
-                           [&](const TypeRef& member) { return is_subtype(classes, part, *member); });
+        return std::any_of(
+            wanted.parts().begin(), wanted.parts().end(),
+            [&](const TypeRef& member) { return is_subtype(classes, part, *member); });
       };
       if (type.kind() == TypeKind::kUnion || type.kind() == TypeKind::kOptional) {
-        const bool parts_fit = std::all_of(type.parts().begin(), type.parts().end(), [&](const TypeRef& part) { return fits(*part); });
+        const bool parts_fit = std::all_of(type.parts().begin(), type.parts().end(),
+                                           [&](const TypeRef& part) { return fits(*part); });
         return parts_fit && (type.kind() == TypeKind::kUnion || fits(*Type::none()));
       }
       return fits(type);
@@ -56,11 +65,14 @@ bool is_subtype(const Classes& classes, const Type& type, const Type& wanted) {
       if (type.kind() != TypeKind::kTuple && !classes.is_named_tuple(type)) return false;
       return all_items_are_subtypes(classes, classes.items_of(type), classes.items_of(wanted));
     }
-    case TypeKind::kFuture: return type.kind() == TypeKind::kFuture && is_subtype(classes, *type.element(), *wanted.element());
+    case TypeKind::kFuture:
+      return type.kind() == TypeKind::kFuture &&
+             is_subtype(classes, *type.element(), *wanted.element());
     case TypeKind::kClass: {
       const script::ClassDeclaration* const owner = classes.declaration_of(type);
       const script::ClassDeclaration* const interface = classes.declaration_of(wanted);
-      return owner != nullptr && interface != nullptr && interface->is_interface() && implements(*owner, *interface);
+      return owner != nullptr && interface != nullptr && interface->is_interface() &&
+             implements(*owner, *interface);
     }
     default: return false;
   }
@@ -75,7 +87,8 @@ TypeRef unify(const Classes& classes, const TypeRef& a, const TypeRef& b) {
     const TypeRef inner = unify(classes, without_optional(a), without_optional(b));
     return inner ? taken(Type::optional(inner)) : TypeRef();
   }
-  if (a->kind() == TypeKind::kTuple && b->kind() == TypeKind::kTuple && a->parts().size() == b->parts().size()) {
+  if (a->kind() == TypeKind::kTuple && b->kind() == TypeKind::kTuple &&
+      a->parts().size() == b->parts().size()) {
     std::vector<TypeRef> items;
     for (size_t i = 0; i < a->parts().size(); ++i) {
       items.push_back(unify(classes, a->parts()[i], b->parts()[i]));
@@ -86,15 +99,20 @@ TypeRef unify(const Classes& classes, const TypeRef& a, const TypeRef& b) {
   return {};
 }
 
-const TypeRef& without_optional(const TypeRef& type) noexcept { return type->kind() == TypeKind::kOptional ? type->element() : type; }
+const TypeRef& without_optional(const TypeRef& type) noexcept {
+  return type->kind() == TypeKind::kOptional ? type->element() : type;
+}
 
 bool holds_future(const Type& type) noexcept {
   return type.kind() == TypeKind::kFuture ||
-         std::any_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return holds_future(*part); });
+         std::any_of(type.parts().begin(), type.parts().end(),
+                     [](const TypeRef& part) { return holds_future(*part); });
 }
 
 TypeRef with_parts(const TypeRef& type, TypeKind kind, std::vector<TypeRef> parts) {
-  const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
+  const auto made = [](Result<TypeRef> result) {
+    return result.is_ok() ? std::move(result).value() : TypeRef();
+  };
   switch (kind) {
     case TypeKind::kList: return made(Type::list(parts[0]));
     case TypeKind::kDict: return made(Type::dict(parts[0], parts[1]));
@@ -114,9 +132,12 @@ TypeRef without_futures(const TypeRef& type) {
   return made ? made : type;
 }
 
-const TypeRef* element_of_list(const Type& type) noexcept { return type.kind() == TypeKind::kList ? &type.element() : nullptr; }
+const TypeRef* element_of_list(const Type& type) noexcept {
+  return type.kind() == TypeKind::kList ? &type.element() : nullptr;
+}
 
-bool bind_variables(const Classes& classes, const script::SchemaType& formal, const TypeRef& actual, Bindings* bindings) {
+bool bind_variables(const Classes& classes, const script::SchemaType& formal, const TypeRef& actual,
+                    Bindings* bindings) {
   const auto parts_bind = [&](TypeKind kind) {
     if (actual->kind() != kind || actual->parts().size() != formal.parts.size()) return false;
     for (size_t i = 0; i < formal.parts.size(); ++i) {
@@ -126,7 +147,8 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
   };
   const auto has_variable = [](const auto& self, const script::SchemaType& type) -> bool {
     return type.kind == Kind::kVariable ||
-           std::any_of(type.parts.begin(), type.parts.end(), [&](const script::SchemaType& part) { return self(self, part); });
+           std::any_of(type.parts.begin(), type.parts.end(),
+                       [&](const script::SchemaType& part) { return self(self, part); });
   };
   if (!has_variable(has_variable, formal)) return true;  // the caller compares
   switch (formal.kind) {
@@ -143,7 +165,9 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
         // A tuple of items of one type can become a list.
         if (actual->parts().empty()) return false;
         return std::all_of(actual->parts().begin(), actual->parts().end(),
-                           [&](const TypeRef& part) { return bind_variables(classes, formal.parts[0], part, bindings); });
+                           [&](const TypeRef& part) {
+                             return bind_variables(classes, formal.parts[0], part, bindings);
+                           });
       }
       return parts_bind(TypeKind::kList);
     case Kind::kDict: return parts_bind(TypeKind::kDict);
@@ -152,9 +176,11 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
     case Kind::kRRef: return parts_bind(TypeKind::kRRef);
     case Kind::kAwait: return parts_bind(TypeKind::kAwait);
     case Kind::kOptional:
-      if (actual->kind() == TypeKind::kOptional) return bind_variables(classes, formal.parts[0], actual->element(), bindings);
+      if (actual->kind() == TypeKind::kOptional)
+        return bind_variables(classes, formal.parts[0], actual->element(), bindings);
       // None says nothing about the variable.
-      return actual->kind() == TypeKind::kNone || bind_variables(classes, formal.parts[0], actual, bindings);
+      return actual->kind() == TypeKind::kNone ||
+             bind_variables(classes, formal.parts[0], actual, bindings);
     default: return true;
   }
 }
@@ -189,7 +215,9 @@ TypeRef evaluate(const script::SchemaType& formal, const Bindings& bindings) {
 
 std::string with_article(const Type& type) {
   const std::string text = type.print();
-  return (std::string_view("AEIOUaeiou").find(text.front()) != std::string_view::npos ? "an " : "a ") + text;
+  return (std::string_view("AEIOUaeiou").find(text.front()) != std::string_view::npos ? "an "
+                                                                                      : "a ") +
+         text;
 }
 
 }  // namespace tenon::compile

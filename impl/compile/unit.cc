@@ -17,12 +17,13 @@ namespace {
 
 using script::Function;
 
-// What PyTorch has as TorchScript source and not as an operator, written here from what each computes. `{}` stands for the type of a
-// number, of which there is one function each.
+// What PyTorch has as TorchScript source and not as an operator, written here from what each
+// computes. `{}` stands for the type of a number, of which there is one function each.
 struct SourceOperator {
   std::string_view name;
   std::string_view text;
-  int end_version = 0;  // archives of this version or later do not have it; 0: all have it. The same for all of a name
+  // Archives of this version or later do not have it; 0: all have it. The same for all of a name.
+  int end_version = 0;
 };
 
 // In older archives the number of steps may be None, and is 100 then.
@@ -30,9 +31,12 @@ constexpr int kLinspaceNeedsSteps = 8;
 constexpr int kLogspaceNeedsSteps = 9;
 
 constexpr auto kSourceOperators = std::to_array<SourceOperator>({
-    {"aten::_assert", "def f(condition: bool, message: str) -> None:\n  assert condition, message\n"},
-    {"aten::_assert", "def f(condition: Tensor, message: str) -> None:\n  assert bool(condition), message\n"},
-    {"aten::__contains__", "def f(self: str, key: str) -> bool:\n  return torch.find(self, key, 0, -1) != -1\n"},
+    {"aten::_assert",
+     "def f(condition: bool, message: str) -> None:\n  assert condition, message\n"},
+    {"aten::_assert",
+     "def f(condition: Tensor, message: str) -> None:\n  assert bool(condition), message\n"},
+    {"aten::__contains__",
+     "def f(self: str, key: str) -> bool:\n  return torch.find(self, key, 0, -1) != -1\n"},
     {"aten::add", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.add(b, a)\n"},
     {"aten::eq", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.eq(b, a)\n"},
     {"aten::ne", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.ne(b, a)\n"},
@@ -42,14 +46,19 @@ constexpr auto kSourceOperators = std::to_array<SourceOperator>({
     {"aten::ge", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.le(b, a)\n"},
     {"aten::mul", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.mul(b, a)\n"},
     {"aten::sub", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.add(torch.neg(b), a)\n"},
-    {"aten::div", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.mul(torch.reciprocal(b), a)\n"},
-    {"aten::floordiv", "def f(self: Tensor, other: Tensor) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
-    {"aten::floordiv", "def f(self: Tensor, other: number) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
+    {"aten::div",
+     "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.mul(torch.reciprocal(b), a)\n"},
+    {"aten::floordiv",
+     "def f(self: Tensor, other: Tensor) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
+    {"aten::floordiv",
+     "def f(self: Tensor, other: number) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
     {"aten::linspace",
-     "def f(start: number, end: number, steps: Optional[int]=None, *, dtype: Optional[int]=None, layout: Optional[int]=None,\n"
+     "def f(start: number, end: number, steps: Optional[int]=None, *, dtype: Optional[int]=None, "
+     "layout: Optional[int]=None,\n"
      "    device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:\n"
      "  count = 100 if steps is None else steps\n"
-     "  return torch.linspace(start, end, count, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)\n",
+     "  return torch.linspace(start, end, count, dtype=dtype, layout=layout, device=device, "
+     "pin_memory=pin_memory)\n",
      kLinspaceNeedsSteps},
     {"aten::linspace",
      "def f(start: number, end: number, steps: Optional[int]=None, *, out: Tensor) -> Tensor:\n"
@@ -57,22 +66,28 @@ constexpr auto kSourceOperators = std::to_array<SourceOperator>({
      "  return torch.linspace(start, end, count, out=out)\n",
      kLinspaceNeedsSteps},
     {"aten::logspace",
-     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, dtype: Optional[int]=None,\n"
-     "    layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:\n"
+     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, dtype: "
+     "Optional[int]=None,\n"
+     "    layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: "
+     "Optional[bool]=None) -> Tensor:\n"
      "  count = 100 if steps is None else steps\n"
-     "  return torch.logspace(start, end, count, base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)\n",
+     "  return torch.logspace(start, end, count, base, dtype=dtype, layout=layout, device=device, "
+     "pin_memory=pin_memory)\n",
      kLogspaceNeedsSteps},
     {"aten::logspace",
-     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, out: Tensor) -> Tensor:\n"
+     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, out: "
+     "Tensor) -> Tensor:\n"
      "  count = 100 if steps is None else steps\n"
      "  return torch.logspace(start, end, count, base, out=out)\n",
      kLogspaceNeedsSteps},
 });
 constexpr auto kNumberTypes = std::to_array<std::string_view>({"int", "float", "complex"});
 
-Result<std::unique_ptr<Header>> read_header(std::string name, std::string owner, const script::Source& source, const Function& function,
+Result<std::unique_ptr<Header>> read_header(std::string name, std::string owner,
+                                            const script::Source& source, const Function& function,
                                             std::span<const value::ValueRef> constants) {
-  TENON_ASSIGN(const script::Signature signature, script::signature(source, function, !owner.empty()));
+  TENON_ASSIGN(const script::Signature signature,
+               script::signature(source, function, !owner.empty()));
   auto made = std::make_unique<Header>();
   made->source = &source;
   made->function = &function;
@@ -92,7 +107,8 @@ Result<std::unique_ptr<Header>> read_header(std::string name, std::string owner,
     argument.type = schema_type(*type);
     argument.keyword_only = parameter.keyword_only;
     if (parameter.default_value != nullptr) {
-      TENON_ASSIGN(argument.default_value, literal_value(source, *parameter.default_value, constants, type));
+      TENON_ASSIGN(argument.default_value,
+                   literal_value(source, *parameter.default_value, constants, type));
     }
     made->schema.arguments.push_back(std::move(argument));
     made->parameters.push_back(std::move(type));
@@ -113,8 +129,9 @@ std::unique_ptr<Unit::SourceOperators> read_source_operators(std::string_view na
       auto file = script::parse_file("<" + std::string(name) + ">", std::move(text));
       if (!file.is_ok()) continue;
       const script::File& parsed = *file.value();
-      auto header = read_header(format("%.*s#%zu", static_cast<int>(name.size()), name.data(), made->headers.size()), {}, parsed.source(),
-                                *parsed.items()[0].function, {});
+      auto header = read_header(
+          format("%.*s#%zu", static_cast<int>(name.size()), name.data(), made->headers.size()), {},
+          parsed.source(), *parsed.items()[0].function, {});
       if (!header.is_ok()) continue;
       made->schemas.push_back(&header.value()->schema);
       made->headers.push_back(std::move(header).value());
@@ -133,40 +150,48 @@ struct KnownSourceOperators {
 
 }  // namespace
 
-Result<const Header*> Unit::make_header(std::string name, std::string owner, const script::Source& source, const Function& function) {
+Result<const Header*> Unit::make_header(std::string name, std::string owner,
+                                        const script::Source& source, const Function& function) {
   // A method f of the class A and a function f of the file A have one qualified name.
   std::string key = owner.empty() ? name : name + " of a class";
   const auto known = headers_.find(key);
   if (known != headers_.end()) return known->second.get();
-  TENON_ASSIGN(std::unique_ptr<Header> made, read_header(std::move(name), std::move(owner), source, function, constants_));
+  TENON_ASSIGN(std::unique_ptr<Header> made,
+               read_header(std::move(name), std::move(owner), source, function, constants_));
   return headers_.emplace(std::move(key), std::move(made)).first->second.get();
 }
 
 Result<const Header*> Unit::header(std::string_view qualified_name) {
-  const script::Declarations::Place* const place = classes_.declarations().find_place(qualified_name);
+  const script::Declarations::Place* const place =
+      classes_.declarations().find_place(qualified_name);
   if (place == nullptr || place->item->function == nullptr)
     return Status(Code::kNotFound, "there is no function " + std::string(qualified_name));
-  return make_header(std::string(qualified_name), {}, place->file->source(), *place->item->function);
+  return make_header(std::string(qualified_name), {}, place->file->source(),
+                     *place->item->function);
 }
 
 Result<const Header*> Unit::method_header(std::string_view class_name, std::string_view method) {
   TENON_ASSIGN(const ClassInfo* const info, classes_.find(class_name));
   const Function* const function = info != nullptr ? info->find_method(method) : nullptr;
   if (function == nullptr)
-    return Status(Code::kNotFound, std::string(class_name) + " has no method " + std::string(method))
+    return Status(Code::kNotFound,
+                  std::string(class_name) + " has no method " + std::string(method))
         .with("class", std::string(class_name));
-  return make_header(std::string(class_name) + "." + std::string(method), std::string(class_name), *info->source, *function);
+  return make_header(std::string(class_name) + "." + std::string(method), std::string(class_name),
+                     *info->source, *function);
 }
 
 Result<Compiled*> Unit::compile_once(const Header& header) {
   const auto known = compiled_.find(&header);
   if (known != compiled_.end()) return known->second.get();
   if (open_.size() >= kMaxCallDepth) {
-    return header.source->error(Code::kResourceExhausted, header.function->name_range,
-                                format("functions call each other more than %zu deep", kMaxCallDepth));
+    return header.source->error(
+        Code::kResourceExhausted, header.function->name_range,
+        format("functions call each other more than %zu deep", kMaxCallDepth));
   }
   if (!open_.insert(&header).second) {
-    return header.source->error(Code::kUnsupported, header.function->name_range, header.name + " calls itself, which PyTorch refuses");
+    return header.source->error(Code::kUnsupported, header.function->name_range,
+                                header.name + " calls itself, which PyTorch refuses");
   }
   auto made = std::make_unique<Compiled>();
   FunctionCompiler compiler(this, header, made.get());
@@ -184,7 +209,8 @@ Status Unit::count(const Header& header, const Graph& graph) {
   node_count_ += graph.node_count();
   if (node_count_ <= 4 * options_.max_nodes) return {};
   return header.source->error(Code::kResourceExhausted, header.function->name_range,
-                              "the functions of this module are too large to compile, each with all functions that it calls");
+                              "the functions of this module are too large to compile, each with "
+                              "all functions that it calls");
 }
 
 Status Unit::keep(const Header& header, std::unique_ptr<Compiled> compiled) {
@@ -202,7 +228,8 @@ Result<const Graph*> Unit::called_graph(const Header& header) {
   if (!compiled->optimised) {
     auto made = std::make_unique<Graph>();
     std::vector<GraphValue*> inputs;
-    for (const GraphValue* input : compiled->graph.body().inputs) inputs.push_back(made->add_input(&made->body(), input->type));
+    for (const GraphValue* input : compiled->graph.body().inputs)
+      inputs.push_back(made->add_input(&made->body(), input->type));
     made->body().outputs = made->inline_graph(compiled->graph, inputs, &made->body());
     TENON_TRY(count(header, *made));
     optimise(classes_, made.get());
@@ -212,11 +239,13 @@ Result<const Graph*> Unit::called_graph(const Header& header) {
 }
 
 const Unit::SourceOperators& Unit::source_operators(std::string_view name) const {
-  const auto found = std::find_if(kSourceOperators.begin(), kSourceOperators.end(), [&](const auto& each) { return each.name == name; });
+  const auto found = std::find_if(kSourceOperators.begin(), kSourceOperators.end(),
+                                  [&](const auto& each) { return each.name == name; });
   const auto& known = immortal<KnownSourceOperators>();
   if (found == kSourceOperators.end()) return known.none;
   if (found->end_version != 0 && options_.archive_version >= found->end_version) return known.none;
-  return known.of[static_cast<size_t>(found - kSourceOperators.begin())].get([name] { return read_source_operators(name); });
+  return known.of[static_cast<size_t>(found - kSourceOperators.begin())].get(
+      [name] { return read_source_operators(name); });
 }
 
 void Unit::note_interface_call(std::string_view method) {

@@ -1,5 +1,5 @@
-// Unit: all functions of an archive that were compiled so far. A function is compiled when another one calls it, or when its bytecode is
-// asked for.
+// Unit: all functions of an archive that were compiled so far. A function is compiled when another
+// one calls it, or when its bytecode is asked for.
 #pragma once
 
 #include <limits>
@@ -46,8 +46,10 @@ struct Header {
 
 struct UnitOptions {
   script::Torch torch = script::Torch::kNewest;
-  size_t max_nodes = 0;        // for one function with all that it calls; for all together four times as many
-  bool forks_at_once = false;  // whether `fork` calls its function at once, and does not refuse to be compiled
+  // For one function with all that it calls; for all together four times as many.
+  size_t max_nodes = 0;
+  // Whether `fork` calls its function at once, and does not refuse to be compiled.
+  bool forks_at_once = false;
   int archive_version = std::numeric_limits<int>::max();
 };
 
@@ -55,11 +57,12 @@ class Unit {
  public:
   // Calls in one another. Each takes room on the stack for the expression in which it stands.
   static constexpr size_t kMaxCallDepth = 64;
-  // Expressions and statements in one another, in all functions that are being compiled: each takes room on the stack.
+  // Expressions and statements in one another, in all functions that are being compiled: each takes
+  // room on the stack.
   static constexpr size_t kMaxNesting = 1000;
 
-  Unit(const script::Declarations& declarations, const Classes::SlotNames* slots, std::span<const value::ValueRef> constants,
-       const UnitOptions& options)
+  Unit(const script::Declarations& declarations, const Classes::SlotNames* slots,
+       std::span<const value::ValueRef> constants, const UnitOptions& options)
       : classes_(declarations, slots), constants_(constants), options_(options) {}
 
   const Classes& classes() const noexcept { return classes_; }
@@ -92,7 +95,9 @@ class Unit {
   // Methods that are called through an interface, in the order in which they were met.
   const std::vector<std::string>& interface_methods() const noexcept { return interface_methods_; }
   void note_interface_call(std::string_view method);
-  bool is_called_by_interface(std::string_view method) const { return interface_names_.contains(method); }
+  bool is_called_by_interface(std::string_view method) const {
+    return interface_names_.contains(method);
+  }
 
   // How deep the compiler is in expressions and statements now.
   size_t nesting = 0;
@@ -100,7 +105,8 @@ class Unit {
  private:
   Status count(const Header& header, const Graph& graph);
   Result<Compiled*> compile_once(const Header& header);
-  Result<const Header*> make_header(std::string name, std::string owner, const script::Source& source, const script::Function& function);
+  Result<const Header*> make_header(std::string name, std::string owner,
+                                    const script::Source& source, const script::Function& function);
 
   Classes classes_;
   std::span<const value::ValueRef> constants_;

@@ -18,10 +18,13 @@ struct Primaries {
 }  // namespace
 
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are pointers to nothing.
-bool is_default(Stream stream) noexcept { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
+bool is_default(Stream stream) noexcept {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal) {
-  if (ordinal < 0) return Status(Code::kInvalidArgument, format("there is no CUDA device %d", ordinal));
+  if (ordinal < 0)
+    return Status(Code::kInvalidArgument, format("there is no CUDA device %d", ordinal));
   Primaries& all = immortal<Primaries>();
   const auto index = static_cast<size_t>(ordinal);
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -30,7 +33,8 @@ Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal) {
   CUcontext context = nullptr;
   TENON_CUDA(cu, cu.cuDeviceGet(&device, ordinal), format("CUDA device %d", ordinal));
   if (index >= all.contexts.size()) all.contexts.resize(index + 1);
-  TENON_CUDA(cu, cu.cuDevicePrimaryCtxRetain(&context, device), format("the primary context of CUDA device %d", ordinal));
+  TENON_CUDA(cu, cu.cuDevicePrimaryCtxRetain(&context, device),
+             format("the primary context of CUDA device %d", ordinal));
   all.contexts[index] = context;
   return context;
 }
@@ -61,7 +65,8 @@ Status InContext::enter_primary(int32_t ordinal) {
 Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current) {
   CUcontext context = nullptr;
   if (!is_default(stream)) {
-    TENON_CUDA(cu, cu.cuStreamGetCtx(static_cast<CUstream>(stream), &context), "the context of a CUDA stream");
+    TENON_CUDA(cu, cu.cuStreamGetCtx(static_cast<CUstream>(stream), &context),
+               "the context of a CUDA stream");
     return context;
   }
   TENON_ASSIGN(context, primary_context(cu, ordinal));

@@ -11,12 +11,13 @@
 
 namespace tenon::cuda {
 
-// The device's primary context, which CUDA's runtime uses and so every framework. Made at the first call, if nobody else has, and kept as
-// long as the process lives.
+// The device's primary context, which CUDA's runtime uses and so every framework. Made at the first
+// call, if nobody else has, and kept as long as the process lives.
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
 
 bool is_default(Stream stream) noexcept;
-// Of the stream; a default stream is of the current context if that is on the device, else of the device's primary one.
+// Of the stream; a default stream is of the current context if that is on the device, else of the
+// device's primary one.
 Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current);
 
 // That context is the thread's current one as long as this lives.
@@ -37,8 +38,8 @@ class InContext {
   bool pushed_ = false;
 };
 
-// Gives something back to the driver, in the context that `enter` enters. Of a child of fork nothing is: it has what is its parent's, and
-// no driver.
+// Gives something back to the driver, in the context that `enter` enters. Of a child of fork
+// nothing is: it has what is its parent's, and no driver.
 template <typename Enter, typename End>
 void end_in(const Enter& enter, const End& end) noexcept {
   try {

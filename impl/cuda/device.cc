@@ -29,7 +29,8 @@ Status list_devices(const Driver& cu, std::vector<Device>* all) {
     CUdevice handle = 0;
     CUuuid uuid{};
     TENON_CUDA(cu, cu.cuDeviceGet(&handle, ordinal), format("CUDA device %d", ordinal));
-    TENON_CUDA(cu, cu.cuDeviceGetUuid(&uuid, handle), format("the UUID of CUDA device %d", ordinal));
+    TENON_CUDA(cu, cu.cuDeviceGetUuid(&uuid, handle),
+               format("the UUID of CUDA device %d", ordinal));
     std::memcpy(device.uuid.data(), &uuid, sizeof uuid);
     found.push_back(device);
   }
@@ -54,12 +55,18 @@ Result<Device> find(const Wanted& wanted, const Otherwise& otherwise) {
 
 Result<Device> find_device(int32_t ordinal) {
   return find([&](const Device& each) { return each.ordinal == ordinal; },
-              [&] { return Status(Code::kInvalidArgument, format("this process sees no CUDA device %d", ordinal)); });
+              [&] {
+                return Status(Code::kInvalidArgument,
+                              format("this process sees no CUDA device %d", ordinal));
+              });
 }
 
 Result<Device> find_device(const Uuid& uuid) {
   return find([&](const Device& each) { return each.uuid == uuid; },
-              [] { return Status(Code::kNotFound, "this process does not see the CUDA device of that UUID"); });
+              [] {
+                return Status(Code::kNotFound,
+                              "this process does not see the CUDA device of that UUID");
+              });
 }
 
 }  // namespace tenon::cuda

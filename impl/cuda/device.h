@@ -9,7 +9,8 @@
 
 namespace tenon::cuda {
 
-// The same in every process, whatever CUDA_VISIBLE_DEVICES says there; an instance of a GPU in MIG mode has its own.
+// The same in every process, whatever CUDA_VISIBLE_DEVICES says there; an instance of a GPU in MIG
+// mode has its own.
 using Uuid = std::array<std::byte, 16>;
 
 struct Device {

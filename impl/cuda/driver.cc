@@ -19,9 +19,9 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 
-// `word` says who began, and how far that came: 0, twice the fork generation of the process that began, or one more when it ended and the
-// rest stays as it is. No lock: the driver may fork a helper while it starts, in the thread that would hold one, and the fork hooks would
-// wait for it.
+// `word` says who began, and how far that came: 0, twice the fork generation of the process that
+// began, or one more when it ended and the rest stays as it is. No lock: the driver may fork a
+// helper while it starts, in the thread that would hold one, and the fork hooks would wait for it.
 struct Start {
   std::atomic<uint64_t> word{0};
   Driver driver;
@@ -42,11 +42,15 @@ class Library final : public FunctionSource {
     take_from_library(&get_, library, "cuGetProcAddress");
   }
 
-  bool get_version(int* out) const { return get_version_ != nullptr && get_version_(out) == CUDA_SUCCESS; }
+  bool get_version(int* out) const {
+    return get_version_ != nullptr && get_version_(out) == CUDA_SUCCESS;
+  }
 
   std::string path() const {
     Dl_info info{};
-    if (dladdr(reinterpret_cast<const void*>(get_version_), &info) == 0 || info.dli_fname == nullptr) return kLibrary;
+    if (dladdr(reinterpret_cast<const void*>(get_version_), &info) == 0 ||
+        info.dli_fname == nullptr)
+      return kLibrary;
     return info.dli_fname;
   }
 
@@ -67,9 +71,10 @@ class Library final : public FunctionSource {
   PFN_cuGetProcAddress_v11030 get_ = nullptr;
 };
 
-// What passes: daemons that are still starting, those of MPS too, or that have no room for another client; a device that another process
-// has for itself; memory that was short. Whether the driver then starts at a second try is its own affair, and one that only a try tells. A
-// child of fork of a process that used it gets NOT_INITIALIZED for ever.
+// What passes: daemons that are still starting, those of MPS too, or that have no room for another
+// client; a device that another process has for itself; memory that was short. Whether the driver
+// then starts at a second try is its own affair, and one that only a try tells. A child of fork of
+// a process that used it gets NOT_INITIALIZED for ever.
 bool may_pass(CUresult result) noexcept {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
@@ -87,9 +92,12 @@ bool may_pass(CUresult result) noexcept {
 // UNSUPPORTED whatever the error, also where the next call may get another answer.
 Status refused(const Driver& driver, CUresult result, const char* function) {
   std::string what = "CUDA cannot be used here: ";
-  if (result == CUDA_ERROR_NOT_INITIALIZED && has_forked()) what += "this may be a child of fork of a process that used it: ";
+  if (result == CUDA_ERROR_NOT_INITIALIZED && has_forked())
+    what += "this may be a child of fork of a process that used it: ";
   const Status cause = result_status(driver, result, what + function);
-  Status status = Status(Code::kUnsupported, cause.message()).with("path", driver.path).with("driver_version", driver.version);
+  Status status = Status(Code::kUnsupported, cause.message())
+                      .with("path", driver.path)
+                      .with("driver_version", driver.version);
   for (const Detail& detail : cause.info()->details) {
     if (detail.key != "limit") status = std::move(status).with(detail.key.c_str(), detail.value);
   }
@@ -117,18 +125,23 @@ Status open(Driver* driver, bool* passes) {
   if (library == nullptr) {
     const char* const words = dlerror();
     const std::string reason = words != nullptr ? words : kLibrary;
-    // The words are all that tells. A driver that is there and cannot be loaded may have found no room, or no fd.
+    // The words are all that tells. A driver that is there and cannot be loaded may have found no
+    // room, or no fd.
     *passes = reason.find(std::generic_category().message(ENOENT)) == std::string::npos;
     return Status(Code::kUnsupported,
-                  "there is no CUDA driver here: " + reason + "; install NVIDIA's driver, or start the container with its GPUs");
+                  "there is no CUDA driver here: " + reason +
+                      "; install NVIDIA's driver, or start the container with its GPUs");
   }
   const Library functions(library);
   driver->path = functions.path();
   if (!functions.get_version(&driver->version))
-    return Status(Code::kUnsupported, driver->path + " is no CUDA driver: it does not tell its version").with("path", driver->path);
+    return Status(Code::kUnsupported,
+                  driver->path + " is no CUDA driver: it does not tell its version")
+        .with("path", driver->path);
   if (driver->version < kOldestDriver) {
-    return Status(Code::kUnsupported, "the CUDA driver " + driver->path + " is of " + version_text(driver->version) +
-                                          ", and Tenon needs one of " + version_text(kOldestDriver) + " or newer")
+    return Status(Code::kUnsupported,
+                  "the CUDA driver " + driver->path + " is of " + version_text(driver->version) +
+                      ", and Tenon needs one of " + version_text(kOldestDriver) + " or newer")
         .with("path", driver->path)
         .with("driver_version", driver->version);
   }
@@ -136,8 +149,8 @@ Status open(Driver* driver, bool* passes) {
   return start_driver(*driver, passes);
 }
 
-// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one, and what passes, the next call begins
-// anew.
+// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one,
+// and what passes, the next call begins anew.
 class Ending {
  public:
   explicit Ending(std::atomic<uint64_t>* word) noexcept : word_(word) {}
@@ -155,10 +168,10 @@ class Ending {
 };
 
 Status used_after_fork() {
-  return Status(
-      Code::kUnsupported,
-      "CUDA cannot be used in this process: it is a child of fork of one that had started the driver; start it with exec (spawn) or "
-      "fork it before the first use of CUDA");
+  return Status(Code::kUnsupported,
+                "CUDA cannot be used in this process: it is a child of fork of one that had "
+                "started the driver; start it with exec (spawn) or "
+                "fork it before the first use of CUDA");
 }
 
 }  // namespace

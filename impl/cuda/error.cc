@@ -16,9 +16,11 @@ Meaning meaning_of(CUresult result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return {Code::kResourceExhausted, "device memory"};
     case CUDA_ERROR_TOO_MANY_PEERS: return {Code::kResourceExhausted, "peer devices"};
     // Another process has it for itself.
-    case CUDA_ERROR_DEVICE_UNAVAILABLE: return {Code::kResourceExhausted, "compute mode of the device"};
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+      return {Code::kResourceExhausted, "compute mode of the device"};
     case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: return {Code::kResourceExhausted, "clients of MPS"};
-    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED: return {Code::kResourceExhausted, "device connections of MPS"};
+    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
+      return {Code::kResourceExhausted, "device connections of MPS"};
     case CUDA_ERROR_NOT_PERMITTED: return {Code::kPermission};
     case CUDA_ERROR_NOT_INITIALIZED:
     case CUDA_ERROR_STUB_LIBRARY:
@@ -53,17 +55,21 @@ Meaning meaning_of(CUresult result) {
   }
 }
 
-Status error_status(const Driver& driver, CUresult result, const std::string& what, const Meaning& meaning) {
+Status error_status(const Driver& driver, CUresult result, const std::string& what,
+                    const Meaning& meaning) {
   const int number = static_cast<int>(result);
   const char* name = nullptr;
   const char* text = nullptr;
   // An error of a newer driver than it is asked of has no name.
-  if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "CUDA_ERROR_?";
-  if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr) text = "no such error is known to the driver";
+  if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr)
+    name = "CUDA_ERROR_?";
+  if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr)
+    text = "no such error is known to the driver";
   Status status = Status(meaning.code, format("%s: %s (%d: %s)", what.c_str(), name, number, text))
                       .with("cuda_error", number)
                       .with("cuda_error_name", std::string(name));
-  if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
+  if (meaning.limit != nullptr)
+    status = std::move(status).with("limit", std::string(meaning.limit));
   return status;
 }
 
@@ -77,7 +83,9 @@ Status unsupported_status(const Driver& driver, CUresult result, const std::stri
   return error_status(driver, result, what, {Code::kUnsupported});
 }
 
-CUresult result_of(const Status& status) { return static_cast<CUresult>(std::atoi(std::string(status.detail("cuda_error")).c_str())); }
+CUresult result_of(const Status& status) {
+  return static_cast<CUresult>(std::atoi(std::string(status.detail("cuda_error")).c_str()));
+}
 
 bool ends_work(CUresult result) noexcept {
   switch (result) {

@@ -14,11 +14,13 @@ CUevent raw_event(void* event) noexcept { return static_cast<CUevent>(event); }
 CUstream raw_stream(Stream stream) noexcept { return static_cast<CUstream>(stream); }
 
 Status wait(const Driver& cu, CUevent event, Stream stream) {
-  TENON_CUDA(cu, cu.cuStreamWaitEvent(raw_stream(stream), event, 0), "letting a CUDA stream wait for an event");
+  TENON_CUDA(cu, cu.cuStreamWaitEvent(raw_stream(stream), event, 0),
+             "letting a CUDA stream wait for an event");
   return Status::ok();
 }
 
-// Pauses between two looks. A mark is most often reached within microseconds, and who waits for a long time does not mind a millisecond.
+// Pauses between two looks. A mark is most often reached within microseconds, and who waits for a
+// long time does not mind a millisecond.
 constexpr int64_t kFirstPauseNs = 10'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
@@ -36,7 +38,8 @@ Result<CUevent> open_event(const Driver& cu, const IpcHandle& handle) {
   std::memcpy(&bytes, handle.data(), sizeof bytes);
   CUevent event = nullptr;
   TENON_CUDA(cu, cu.cuIpcOpenEventHandle(&event, bytes),
-             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others can while that one has it");
+             "opening the IPC handle of a CUDA event, which the process that made it cannot, and "
+             "others can while that one has it");
   return event;
 }
 
@@ -46,7 +49,8 @@ Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context)));
-  // An event with times cannot leave the process; one that blocks does not burn a processor while the host waits.
+  // An event with times cannot leave the process; one that blocks does not burn a processor while
+  // the host waits.
   unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
   if (reach == Reach::kInterprocess) {
     TENON_TRY(cu->has(Part::kIpc));
@@ -82,7 +86,8 @@ Status Event::record(Stream stream) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-  TENON_CUDA(*cu, cu->cuEventRecord(raw_event(event_), raw_stream(stream)), "recording a CUDA event");
+  TENON_CUDA(*cu, cu->cuEventRecord(raw_event(event_), raw_stream(stream)),
+             "recording a CUDA event");
   return Status::ok();
 }
 
@@ -91,7 +96,9 @@ Status Event::record_in(Stream stream, int32_t device) {
   InContext scope(*cu);
   TENON_ASSIGN(CUcontext context, scope.enter(stream, device));
   TENON_CUDA(*cu, cu->cuEventRecord(raw_event(event_), raw_stream(stream)),
-             context == context_ ? "recording a CUDA event" : "recording a CUDA event in a stream of another context than the event's");
+             context == context_
+                 ? "recording a CUDA event"
+                 : "recording a CUDA event in a stream of another context than the event's");
   return Status::ok();
 }
 
@@ -112,8 +119,9 @@ Result<bool> Event::is_complete() const {
   return true;
 }
 
-// cuEventSynchronize ends with the event and by nothing else, so a wait that has a time, a cancel or signals to heed asks again and again.
-// So does one for another process's event: there the driver would burn a processor, for what it opens is not made to block.
+// cuEventSynchronize ends with the event and by nothing else, so a wait that has a time, a cancel
+// or signals to heed asks again and again. So does one for another process's event: there the
+// driver would burn a processor, for what it opens is not made to block.
 Status Event::synchronize(const os::Wait& wait) const {
   TENON_ASSIGN(const Driver* const cu, driver());
   os::Waiter waiter(wait);
@@ -134,10 +142,13 @@ Status Event::synchronize(const os::Wait& wait) const {
 Result<IpcHandle> Event::ipc_handle() const {
   TENON_ASSIGN(const Driver* const cu, driver());
   if (reach_ == Reach::kReceived) {
-    return Status(Code::kUnsupported, "a CUDA event that came from another process cannot be lent on: only the process that made it can");
+    return Status(Code::kUnsupported,
+                  "a CUDA event that came from another process cannot be lent on: only the process "
+                  "that made it can");
   }
   if (reach_ != Reach::kInterprocess) {
-    return Status(Code::kInvalidArgument, "the CUDA event has no IPC handle: make it for other processes (interprocess)")
+    return Status(Code::kInvalidArgument,
+                  "the CUDA event has no IPC handle: make it for other processes (interprocess)")
         .with("option", std::string("TENON_CUDA_EVENT_INTERPROCESS"));
   }
   InContext scope(*cu);

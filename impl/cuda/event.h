@@ -16,14 +16,18 @@ class Event {
   enum class Reach : uint8_t { kThisProcess, kInterprocess, kReceived };
 
   Event() noexcept = default;
-  // Of that context, and to be recorded in streams of that one only. `handle`, of an interprocess one: may be null.
+  // Of that context, and to be recorded in streams of that one only. `handle`, of an interprocess
+  // one: may be null.
   static Result<Event> create(void* context, Reach reach, IpcHandle* handle);
   // Of the device's primary context.
   static Result<Event> create_on(int32_t device, Reach reach);
-  // Another process's, in the device's primary context. The driver refuses it to the process that made it (INVALID_ARGUMENT).
+  // Another process's, in the device's primary context. The driver refuses it to the process that
+  // made it (INVALID_ARGUMENT).
   static Result<Event> open(const IpcHandle& handle, int32_t device);
   Event(Event&& other) noexcept
-      : event_(std::exchange(other.event_, nullptr)), context_(std::exchange(other.context_, nullptr)), reach_(other.reach_) {}
+      : event_(std::exchange(other.event_, nullptr)),
+        context_(std::exchange(other.context_, nullptr)),
+        reach_(other.reach_) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
     std::swap(context_, other.context_);
@@ -39,8 +43,9 @@ class Event {
 
   // All that was given to the stream until now.
   Status record(Stream stream);
-  // Likewise, of a stream that is not known to be of the event's context: INVALID_ARGUMENT if it is of another one. As in wait_in, a
-  // default stream is of the current context if that is on the device.
+  // Likewise, of a stream that is not known to be of the event's context: INVALID_ARGUMENT if it is
+  // of another one. As in wait_in, a default stream is of the current context if that is on the
+  // device.
   Status record_in(Stream stream, int32_t device);
   // What is given to the stream from now on waits for what was recorded last; the host does not.
   Status wait_in(Stream stream, int32_t device) const;
@@ -52,7 +57,8 @@ class Event {
   Result<IpcHandle> ipc_handle() const;
 
  private:
-  Event(void* event, void* context, Reach reach) noexcept : event_(event), context_(context), reach_(reach) {}
+  Event(void* event, void* context, Reach reach) noexcept
+      : event_(event), context_(context), reach_(reach) {}
   void reset() noexcept;
   void* event_ = nullptr;
   void* context_ = nullptr;

@@ -43,7 +43,8 @@ Status HostCopy::make() {
   for (Piece& piece : pieces_) {
     TENON_ASSIGN(piece.copied, Event::create(context_, Event::Reach::kThisProcess, nullptr));
     void* pinned = nullptr;
-    piece.is_pinned = cu->has(Part::kHost).is_ok() && cu->cuMemHostAlloc(&pinned, kPieceNbytes, 0) == CUDA_SUCCESS;
+    piece.is_pinned = cu->has(Part::kHost).is_ok() &&
+                      cu->cuMemHostAlloc(&pinned, kPieceNbytes, 0) == CUDA_SUCCESS;
     if (!piece.is_pinned) pinned = ::operator new(kPieceNbytes, kAlignment);
     piece.bytes = static_cast<std::byte*>(pinned);
   }
@@ -82,7 +83,8 @@ Status HostCopy::begin(uint64_t to, uint64_t from, uint64_t nbytes) {
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
   TENON_CUDA(*cu, cu->cuMemcpyAsync(to, from, nbytes, static_cast<CUstream>(stream_)),
-             format("copying %llu bytes between the host and CUDA device %d", static_cast<unsigned long long>(nbytes), device_));
+             format("copying %llu bytes between the host and CUDA device %d",
+                    static_cast<unsigned long long>(nbytes), device_));
   return Status::ok();
 }
 
@@ -150,6 +152,8 @@ Status HostCopy::to_device(DevicePointer to, uint64_t nbytes, const Give& give) 
   return Status::ok();
 }
 
-Status HostCopy::finish() { return stream_ == nullptr ? Status::ok() : synchronize(stream_, device_); }
+Status HostCopy::finish() {
+  return stream_ == nullptr ? Status::ok() : synchronize(stream_, device_);
+}
 
 }  // namespace tenon::cuda

@@ -1,4 +1,5 @@
-// Bytes between a device and the host, through a bounded buffer of pinned memory: however many they are, the host never has them all.
+// Bytes between a device and the host, through a bounded buffer of pinned memory: however many they
+// are, the host never has them all.
 #pragma once
 
 #include <array>
@@ -15,16 +16,19 @@
 
 namespace tenon::cuda {
 
-// One device's, in one thread at a time. The copies run in a stream of its own, beside whatever the device does: wait_for() says what comes
-// before them, and the host waits for the rest, so that nobody who comes later has to wait for anything here.
+// One device's, in one thread at a time. The copies run in a stream of its own, beside whatever the
+// device does: wait_for() says what comes before them, and the host waits for the rest, so that
+// nobody who comes later has to wait for anything here.
 class HostCopy {
  public:
-  // There are two, so that one is copied while the other's bytes are used. A multiple of every element's size.
+  // There are two, so that one is copied while the other's bytes are used. A multiple of every
+  // element's size.
   static constexpr uint64_t kPieceNbytes = uint64_t{4} << 20;
   static constexpr size_t kPieces = 2;
 
   HostCopy() noexcept = default;
-  // In the device's primary context. If the driver has no pinned memory to give, the pieces are of ordinary memory, and copies slower.
+  // In the device's primary context. If the driver has no pinned memory to give, the pieces are of
+  // ordinary memory, and copies slower.
   static Result<HostCopy> create(int32_t device);
   HostCopy(HostCopy&& other) noexcept { swap(&other); }
   HostCopy& operator=(HostCopy&& other) noexcept {
@@ -39,10 +43,12 @@ class HostCopy {
   // What was given to the stream until now passes before the copies that follow.
   Status wait_for(Stream stream);
 
-  // `take` gets the bytes, piece by piece and in order, each good until it returns. All have been read when this returns.
+  // `take` gets the bytes, piece by piece and in order, each good until it returns. All have been
+  // read when this returns.
   using Take = std::function<Status(std::span<const std::byte> piece)>;
   Status to_host(DevicePointer from, uint64_t nbytes, const Take& take);
-  // Many, which together have at most kPieceNbytes: side by side in one piece, and one wait for them all.
+  // Many, which together have at most kPieceNbytes: side by side in one piece, and one wait for
+  // them all.
   struct Range {
     DevicePointer from;
     uint64_t nbytes;

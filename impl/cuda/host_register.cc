@@ -8,21 +8,29 @@
 namespace tenon::cuda {
 namespace {
 
-// With which flag a device is kept from writing to what is read-only here. Asked of each that is to reach it: what keeps the first one need
-// not keep the others.
+// With which flag a device is kept from writing to what is read-only here. Asked of each that is to
+// reach it: what keeps the first one need not keep the others.
 Result<unsigned> read_only_flag(const Driver& cu, int32_t ordinal) {
   CUdevice device = 0;
   int has_flag = 0;
   int uses_host_page_tables = 0;
-  const std::string what = format("whether CUDA device %d can be kept from writing to host memory", ordinal);
+  const std::string what =
+      format("whether CUDA device %d can be kept from writing to host memory", ordinal);
   TENON_CUDA(cu, cu.cuDeviceGet(&device, ordinal), what);
-  TENON_CUDA(cu, cu.cuDeviceGetAttribute(&has_flag, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, device), what);
+  TENON_CUDA(cu,
+             cu.cuDeviceGetAttribute(&has_flag,
+                                     CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, device),
+             what);
   if (has_flag != 0) return unsigned{CU_MEMHOSTREGISTER_READ_ONLY};
-  TENON_CUDA(cu, cu.cuDeviceGetAttribute(&uses_host_page_tables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, device),
+  TENON_CUDA(cu,
+             cu.cuDeviceGetAttribute(
+                 &uses_host_page_tables,
+                 CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, device),
              what);
   if (uses_host_page_tables != 0) return 0U;
-  return Status(Code::kUnsupported,
-                format("the memory is read-only here, and CUDA device %d cannot be kept from writing to host memory", ordinal));
+  return Status(Code::kUnsupported, format("the memory is read-only here, and CUDA device %d "
+                                           "cannot be kept from writing to host memory",
+                                           ordinal));
 }
 
 }  // namespace
@@ -38,7 +46,8 @@ Status register_host(std::byte* base, uint64_t nbytes, int32_t device, bool read
     flags |= more;
   }
   TENON_CUDA(*cu, cu->cuMemHostRegister(base, nbytes, flags),
-             format("registering %llu bytes of host memory with CUDA device %d", static_cast<unsigned long long>(nbytes), device));
+             format("registering %llu bytes of host memory with CUDA device %d",
+                    static_cast<unsigned long long>(nbytes), device));
   return Status::ok();
 }
 
@@ -52,7 +61,8 @@ Result<DevicePointer> device_pointer(std::byte* base, int32_t device, bool read_
   TENON_TRY(scope.enter_primary(device));
   if (read_only) TENON_TRY(read_only_flag(*cu, device).status());
   CUdeviceptr pointer = 0;
-  TENON_CUDA(*cu, cu->cuMemHostGetDevicePointer(&pointer, base, 0), format("the address of host memory for CUDA device %d", device));
+  TENON_CUDA(*cu, cu->cuMemHostGetDevicePointer(&pointer, base, 0),
+             format("the address of host memory for CUDA device %d", device));
   return DevicePointer{pointer};
 }
 

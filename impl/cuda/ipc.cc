@@ -7,7 +7,8 @@
 
 namespace tenon::cuda {
 
-static_assert(sizeof(CUipcMemHandle) == sizeof(IpcHandle) && sizeof(CUipcEventHandle) == sizeof(IpcHandle));
+static_assert(sizeof(CUipcMemHandle) == sizeof(IpcHandle) &&
+              sizeof(CUipcEventHandle) == sizeof(IpcHandle));
 
 Result<IpcHandle> ipc_handle(const Allocation& allocation) {
   TENON_ASSIGN(const Driver* const cu, driver());
@@ -15,7 +16,8 @@ Result<IpcHandle> ipc_handle(const Allocation& allocation) {
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(allocation.context)));
   CUipcMemHandle handle{};
-  TENON_CUDA(*cu, cu->cuIpcGetMemHandle(&handle, allocation.base), "the CUDA IPC handle of device memory");
+  TENON_CUDA(*cu, cu->cuIpcGetMemHandle(&handle, allocation.base),
+             "the CUDA IPC handle of device memory");
   IpcHandle bytes{};
   std::memcpy(bytes.data(), &handle, sizeof handle);
   return bytes;

@@ -9,13 +9,15 @@ namespace tenon::cuda {
 
 namespace {
 
-// The attributes' range is "not necessarily the size of the mapped region", and cuMemGetAddressRange tells of the allocation. Not of memory
-// that is mapped piece by piece, of which it tells one piece.
+// The attributes' range is "not necessarily the size of the mapped region", and
+// cuMemGetAddressRange tells of the allocation. Not of memory that is mapped piece by piece, of
+// which it tells one piece.
 void refine(const Driver& cu, DevicePointer pointer, Allocation* found) {
   if (found->context == nullptr && found->pool == nullptr) return;
   InContext scope(cu);
-  const Status entered =
-      found->context != nullptr ? scope.enter(static_cast<CUcontext>(found->context)) : scope.enter_primary(found->device);
+  const Status entered = found->context != nullptr
+                             ? scope.enter(static_cast<CUcontext>(found->context))
+                             : scope.enter_primary(found->device);
   CUdeviceptr base = 0;
   size_t nbytes = 0;
   if (!entered.is_ok() || cu.cuMemGetAddressRange(&base, &nbytes, pointer) != CUDA_SUCCESS) return;
@@ -42,28 +44,34 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
     CUpointer_attribute attribute;
     void* answer;
   };
-  const std::array<Question, 10> questions{{{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type},
-                                            {CU_POINTER_ATTRIBUTE_CONTEXT, static_cast<void*>(&context)},
-                                            {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &base},
-                                            {CU_POINTER_ATTRIBUTE_RANGE_SIZE, &nbytes},
-                                            {CU_POINTER_ATTRIBUTE_BUFFER_ID, &id},
-                                            {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &device},
-                                            {CU_POINTER_ATTRIBUTE_IS_MANAGED, &managed},
-                                            {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, &ipc},
-                                            {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, &handle_types},
-                                            {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, static_cast<void*>(&pool)}}};
+  const std::array<Question, 10> questions{
+      {{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type},
+       {CU_POINTER_ATTRIBUTE_CONTEXT, static_cast<void*>(&context)},
+       {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &base},
+       {CU_POINTER_ATTRIBUTE_RANGE_SIZE, &nbytes},
+       {CU_POINTER_ATTRIBUTE_BUFFER_ID, &id},
+       {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &device},
+       {CU_POINTER_ATTRIBUTE_IS_MANAGED, &managed},
+       {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, &ipc},
+       {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, &handle_types},
+       {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, static_cast<void*>(&pool)}}};
   std::array<CUpointer_attribute, questions.size()> attributes{};
   std::array<void*, questions.size()> answers{};
   for (size_t i = 0; i < questions.size(); ++i) {
     attributes[i] = questions[i].attribute;
     answers[i] = questions[i].answer;
   }
-  TENON_CUDA(*cu, cu->cuPointerGetAttributes(static_cast<unsigned>(attributes.size()), attributes.data(), answers.data(), pointer),
-             format("asking what lies at device address 0x%llx", static_cast<unsigned long long>(pointer)));
+  TENON_CUDA(*cu,
+             cu->cuPointerGetAttributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                        answers.data(), pointer),
+             format("asking what lies at device address 0x%llx",
+                    static_cast<unsigned long long>(pointer)));
   // What the driver knows nothing of it answers with zeros.
-  if (type != CU_MEMORYTYPE_DEVICE || device < 0 || base == 0 || pointer < base || pointer - base >= nbytes) {
+  if (type != CU_MEMORYTYPE_DEVICE || device < 0 || base == 0 || pointer < base ||
+      pointer - base >= nbytes) {
     return Status(Code::kInvalidArgument,
-                  format("there is no device memory of this process at address 0x%llx%s", static_cast<unsigned long long>(pointer),
+                  format("there is no device memory of this process at address 0x%llx%s",
+                         static_cast<unsigned long long>(pointer),
                          type == CU_MEMORYTYPE_HOST ? ": it is the host's" : ""));
   }
   Allocation found;
@@ -87,7 +95,8 @@ Result<DevicePointer> allocate(int32_t device, uint64_t nbytes) {
   TENON_TRY(scope.enter_primary(device));
   CUdeviceptr pointer = 0;
   TENON_CUDA(*cu, cu->cuMemAlloc(&pointer, nbytes),
-             format("%llu bytes of memory of CUDA device %d", static_cast<unsigned long long>(nbytes), device));
+             format("%llu bytes of memory of CUDA device %d",
+                    static_cast<unsigned long long>(nbytes), device));
   return DevicePointer{pointer};
 }
 
@@ -97,7 +106,8 @@ Result<DeviceRoom> device_room(int32_t device) {
   TENON_TRY(scope.enter_primary(device));
   size_t free = 0;
   size_t total = 0;
-  TENON_CUDA(*cu, cu->cuMemGetInfo(&free, &total), format("asking how much memory of CUDA device %d is free", device));
+  TENON_CUDA(*cu, cu->cuMemGetInfo(&free, &total),
+             format("asking how much memory of CUDA device %d is free", device));
   return DeviceRoom{free, total};
 }
 

@@ -9,17 +9,20 @@ namespace tenon::cuda {
 
 using DevicePointer = uint64_t;
 
-// What one call of an allocating function gave, and the ways in which another process can be lent it: the driver says which.
+// What one call of an allocating function gave, and the ways in which another process can be lent
+// it: the driver says which.
 struct Allocation {
   DevicePointer base = 0;
   uint64_t nbytes = 0;
-  int32_t device = 0;           // the ordinal
-  uint64_t id = 0;              // another allocation at the same address has another
-  void* context = nullptr;      // null: it is of none (memory of a pool, memory that is mapped piece by piece)
+  int32_t device = 0;  // the ordinal
+  uint64_t id = 0;     // another allocation at the same address has another
+  // null: it is of none (memory of a pool, memory that is mapped piece by piece).
+  void* context = nullptr;
   bool has_ipc_handle = false;  // cuIpcGetMemHandle
   bool is_managed = false;
-  void* pool = nullptr;            // in which it lies; null: in none
-  bool has_fd_handle = false;      // of memory that is mapped piece by piece: cuMemCreate was asked for it
+  void* pool = nullptr;  // in which it lies; null: in none
+  // Of memory that is mapped piece by piece: cuMemCreate was asked for it.
+  bool has_fd_handle = false;
   bool has_fabric_handle = false;  // likewise
 };
 

@@ -1,4 +1,5 @@
-// Memory of a pool (cudaMallocAsync): the pool is given to another process once, then each of its allocations by 64 bytes.
+// Memory of a pool (cudaMallocAsync): the pool is given to another process once, then each of its
+// allocations by 64 bytes.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@ namespace tenon::cuda {
 // CUmemPoolPtrExportData, byte for byte.
 using PoolPointer = std::array<std::byte, 64>;
 
-// The fd keeps the pool. UNSUPPORTED: the pool was made without fds, as a device's own is, or it came from another process.
+// The fd keeps the pool. UNSUPPORTED: the pool was made without fds, as a device's own is, or it
+// came from another process.
 Result<os::Fd> export_pool(const Allocation& allocation);
 Result<PoolPointer> export_pool_pointer(const Allocation& allocation);
 

@@ -10,11 +10,14 @@
 namespace tenon::cuda {
 namespace {
 
-// While any thread captures a graph in the global mode, which is the default, the driver refuses every thread what could be unsafe, and
-// spoils the capture. What is done here touches nothing that is captured.
+// While any thread captures a graph in the global mode, which is the default, the driver refuses
+// every thread what could be unsafe, and spoils the capture. What is done here touches nothing that
+// is captured.
 class WhileOthersCapture {
  public:
-  explicit WhileOthersCapture(const Driver& cu) noexcept : cu_(cu) { (void)cu_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  explicit WhileOthersCapture(const Driver& cu) noexcept : cu_(cu) {
+    (void)cu_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
   WhileOthersCapture(const WhileOthersCapture&) = delete;
   WhileOthersCapture& operator=(const WhileOthersCapture&) = delete;
   ~WhileOthersCapture() { (void)cu_.cuThreadExchangeStreamCaptureMode(&mode_); }
@@ -30,13 +33,16 @@ StreamMark::StreamMark(Stream stream, int32_t device) noexcept : stream_(stream)
   if (!is_default(stream)) return;
   stream_ = CU_STREAM_LEGACY;
   try {
-    if (Result<void*> context = find_context(stream, device); context.is_ok()) context_ = context.value();
+    if (Result<void*> context = find_context(stream, device); context.is_ok())
+      context_ = context.value();
   } catch (...) {
     // No memory for an error's words: it is found when the mark is set.
   }
 }
 
-Result<void*> StreamMark::context() const { return context_ != nullptr ? Result<void*>(context_) : find_context(stream_, device_); }
+Result<void*> StreamMark::context() const {
+  return context_ != nullptr ? Result<void*>(context_) : find_context(stream_, device_);
+}
 
 Status StreamMark::make_event(Event* out) const {
   TENON_ASSIGN(void* const of_stream, context());
@@ -51,7 +57,8 @@ Status StreamMark::wait_here() const {
   TENON_ASSIGN(void* const of_stream, context());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(of_stream)));
-  TENON_CUDA(*cu, cu->cuStreamSynchronize(static_cast<CUstream>(stream_)), "waiting for a CUDA stream");
+  TENON_CUDA(*cu, cu->cuStreamSynchronize(static_cast<CUstream>(stream_)),
+             "waiting for a CUDA stream");
   return Status::ok();
 }
 

@@ -1,5 +1,5 @@
-// Marks in streams: whether what was given to a stream has passed. Never yes of work that may still be under way: what the driver does not
-// tell now it is asked again.
+// Marks in streams: whether what was given to a stream has passed. Never yes of work that may still
+// be under way: what the driver does not tell now it is asked again.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,16 @@ namespace tenon::cuda {
 
 class StreamMark {
  public:
-  // Of a stream that is used now by the calling thread, whose context it is that a default stream is of. Another thread may set the mark: a
-  // thread's own default stream is marked by the one that all threads share, which comes after it.
+  // Of a stream that is used now by the calling thread, whose context it is that a default stream
+  // is of. Another thread may set the mark: a thread's own default stream is marked by the one that
+  // all threads share, which comes after it.
   StreamMark(Stream stream, int32_t device) noexcept;
 
-  bool is_of(const StreamMark& other) const noexcept { return stream_ == other.stream_ && context_ == other.context_; }
-  // At what was given to it until now. Waits for the stream only where the driver has no event left.
+  bool is_of(const StreamMark& other) const noexcept {
+    return stream_ == other.stream_ && context_ == other.context_;
+  }
+  // At what was given to it until now. Waits for the stream only where the driver has no event
+  // left.
   void set() noexcept;
   // Once it was set.
   bool has_passed() noexcept;

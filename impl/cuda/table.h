@@ -16,8 +16,8 @@ class FunctionSource {
   virtual void* find(const char* name, int version) const = 0;
 };
 
-// Fills in the functions, and which parts lack one. driver->version was set; what is newer is not asked for. UNSUPPORTED if kCore is not
-// whole.
+// Fills in the functions, and which parts lack one. driver->version was set; what is newer is not
+// asked for. UNSUPPORTED if kCore is not whole.
 Status fill(Driver* driver, const FunctionSource& source);
 
 }  // namespace tenon::cuda

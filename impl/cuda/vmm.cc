@@ -21,23 +21,32 @@ class PieceReference {
     if (handle_ != 0) (void)cu_.cuMemRelease(handle_);
   }
   Status retain(DevicePointer piece) {
-    TENON_CUDA(cu_, cu_.cuMemRetainAllocationHandle(&handle_, reinterpret_cast<void*>(static_cast<uintptr_t>(piece))),
-               format("the handle of the device memory mapped at 0x%llx", static_cast<unsigned long long>(piece)));
+    TENON_CUDA(cu_,
+               cu_.cuMemRetainAllocationHandle(
+                   &handle_, reinterpret_cast<void*>(static_cast<uintptr_t>(piece))),
+               format("the handle of the device memory mapped at 0x%llx",
+                      static_cast<unsigned long long>(piece)));
     return Status::ok();
   }
   Status import(const PieceHandle& piece) {
     if (piece.fabric != nullptr) {
       CUmemFabricHandle bytes{};
       std::memcpy(&bytes, piece.fabric->data(), sizeof bytes);
-      TENON_CUDA(cu_, cu_.cuMemImportFromShareableHandle(&handle_, &bytes, CU_MEM_HANDLE_TYPE_FABRIC), "opening a fabric handle");
+      TENON_CUDA(cu_,
+                 cu_.cuMemImportFromShareableHandle(&handle_, &bytes, CU_MEM_HANDLE_TYPE_FABRIC),
+                 "opening a fabric handle");
       return Status::ok();
     }
     auto* const number = reinterpret_cast<void*>(static_cast<intptr_t>(piece.fd));
-    TENON_CUDA(cu_, cu_.cuMemImportFromShareableHandle(&handle_, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+    TENON_CUDA(cu_,
+               cu_.cuMemImportFromShareableHandle(&handle_, number,
+                                                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                format("opening fd %d as device memory", piece.fd));
     return Status::ok();
   }
-  CUresult create(uint64_t nbytes, const CUmemAllocationProp& prop) { return cu_.cuMemCreate(&handle_, nbytes, &prop, 0); }
+  CUresult create(uint64_t nbytes, const CUmemAllocationProp& prop) {
+    return cu_.cuMemCreate(&handle_, nbytes, &prop, 0);
+  }
   CUmemGenericAllocationHandle get() const noexcept { return handle_; }
 
  private:
@@ -45,11 +54,13 @@ class PieceReference {
   CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// What cuMemGetAddressRange's answer means: NOT_FOUND is documented for an address without memory, and drivers give INVALID_VALUE too. Any
-// other error is of something else, and says nothing of the memory.
+// What cuMemGetAddressRange's answer means: NOT_FOUND is documented for an address without memory,
+// and drivers give INVALID_VALUE too. Any other error is of something else, and says nothing of the
+// memory.
 Status not_mapped(const Driver& cu, CUresult result, DevicePointer at) {
   const auto address = static_cast<unsigned long long>(at);
-  const std::string hole = format("no device memory is mapped at 0x%llx, in the midst of what is to be lent", address);
+  const std::string hole =
+      format("no device memory is mapped at 0x%llx, in the midst of what is to be lent", address);
   switch (result) {
     case CUDA_SUCCESS: return Status(Code::kUnsupported, hole);  // it told of memory elsewhere
     case CUDA_ERROR_NOT_FOUND:
@@ -70,7 +81,8 @@ Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t devic
     CUdeviceptr base = 0;
     size_t size = 0;
     const CUresult result = cu->cuMemGetAddressRange(&base, &size, at);
-    if (result != CUDA_SUCCESS || base > at || at - base >= size) return not_mapped(*cu, result, at);
+    if (result != CUDA_SUCCESS || base > at || at - base >= size)
+      return not_mapped(*cu, result, at);
     if (found.sizes.empty()) found.base = base;
     found.sizes.push_back(size);
     at = base + size;
@@ -88,8 +100,11 @@ Result<std::vector<os::Fd>> export_pieces(const Pieces& pieces) {
     PieceReference piece(*cu);
     TENON_TRY(piece.retain(at));
     int fd = -1;
-    TENON_CUDA(*cu, cu->cuMemExportToShareableHandle(&fd, piece.get(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-               format("an fd of the device memory mapped at 0x%llx", static_cast<unsigned long long>(at)));
+    TENON_CUDA(
+        *cu,
+        cu->cuMemExportToShareableHandle(&fd, piece.get(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                         0),
+        format("an fd of the device memory mapped at 0x%llx", static_cast<unsigned long long>(at)));
     fds.emplace_back(fd);
     at += nbytes;
   }
@@ -102,8 +117,10 @@ Result<FabricHandle> export_fabric(DevicePointer piece_base) {
   PieceReference piece(*cu);
   TENON_TRY(piece.retain(piece_base));
   CUmemFabricHandle handle{};
-  TENON_CUDA(*cu, cu->cuMemExportToShareableHandle(&handle, piece.get(), CU_MEM_HANDLE_TYPE_FABRIC, 0),
-             format("the fabric handle of the device memory mapped at 0x%llx", static_cast<unsigned long long>(piece_base)));
+  TENON_CUDA(*cu,
+             cu->cuMemExportToShareableHandle(&handle, piece.get(), CU_MEM_HANDLE_TYPE_FABRIC, 0),
+             format("the fabric handle of the device memory mapped at 0x%llx",
+                    static_cast<unsigned long long>(piece_base)));
   FabricHandle bytes{};
   std::memcpy(bytes.data(), &handle, sizeof handle);
   return bytes;
@@ -114,8 +131,9 @@ Result<PieceMapping> PieceMapping::reserve(uint64_t nbytes) {
   TENON_ASSIGN(const Driver* const cu, driver());
   PieceMapping mapping;
   CUdeviceptr base = 0;
-  TENON_CUDA(*cu, cu->cuMemAddressReserve(&base, nbytes, 0, 0, 0),
-             format("reserving %llu bytes of device addresses", static_cast<unsigned long long>(nbytes)));
+  TENON_CUDA(
+      *cu, cu->cuMemAddressReserve(&base, nbytes, 0, 0, 0),
+      format("reserving %llu bytes of device addresses", static_cast<unsigned long long>(nbytes)));
   mapping.base_ = base;
   mapping.nbytes_ = nbytes;
   return mapping;
@@ -128,11 +146,13 @@ Status PieceMapping::give_access(int32_t device, bool read_only) {
   access.location.id = device;
   access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   TENON_CUDA(*cu, cu->cuMemSetAccess(base_, nbytes_, &access, 1),
-             format("%s access of CUDA device %d to mapped memory", read_only ? "read-only" : "read and write", device));
+             format("%s access of CUDA device %d to mapped memory",
+                    read_only ? "read-only" : "read and write", device));
   return Status::ok();
 }
 
-Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int32_t device, bool read_only) {
+Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int32_t device,
+                                       bool read_only) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kVmm));
   InContext scope(*cu);
@@ -147,7 +167,8 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
     PieceReference memory(*cu);
     TENON_TRY(memory.import(piece));
     TENON_CUDA(*cu, cu->cuMemMap(mapping.base_ + mapping.mapped_, piece.nbytes, 0, memory.get(), 0),
-               format("mapping a piece of device memory of %llu bytes", static_cast<unsigned long long>(piece.nbytes)));
+               format("mapping a piece of device memory of %llu bytes",
+                      static_cast<unsigned long long>(piece.nbytes)));
     mapping.mapped_ += piece.nbytes;
   }
   TENON_TRY(mapping.give_access(device, read_only));
@@ -156,12 +177,17 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
 
 namespace {
 
-// A driver below 12.3 does not know the fabric's handle type, and takes it for a wrong argument; a newer one wants the machine's permission
-// for it. Nothing else of what create() asks for can be either.
-Status not_made(const Driver& cu, CUresult result, PieceMapping::Handles handles, const std::string& what) {
-  const bool no_fabric =
-      handles == PieceMapping::Handles::kFabric && (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_PERMITTED);
-  if (no_fabric) return unsupported_status(cu, result, what + ", which go through a fabric: there is none here that this process may use");
+// A driver below 12.3 does not know the fabric's handle type, and takes it for a wrong argument; a
+// newer one wants the machine's permission for it. Nothing else of what create() asks for can be
+// either.
+Status not_made(const Driver& cu, CUresult result, PieceMapping::Handles handles,
+                const std::string& what) {
+  const bool no_fabric = handles == PieceMapping::Handles::kFabric &&
+                         (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_PERMITTED);
+  if (no_fabric)
+    return unsupported_status(
+        cu, result,
+        what + ", which go through a fabric: there is none here that this process may use");
   return result_status(cu, result, what);
 }
 
@@ -176,9 +202,11 @@ Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handl
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   prop.location.id = device;
-  prop.requestedHandleTypes = handles == Handles::kFd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
+  prop.requestedHandleTypes = handles == Handles::kFd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                                      : CU_MEM_HANDLE_TYPE_FABRIC;
   size_t granularity = 0;
-  if (const CUresult asked = cu->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (const CUresult asked =
+          cu->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
       asked != CUDA_SUCCESS) {
     return not_made(*cu, asked, handles, format("how memory of CUDA device %d is mapped", device));
   }
@@ -187,13 +215,15 @@ Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handl
     return Status(Code::kInvalidArgument, "more than 2^64 bytes of device memory");
   PieceReference memory(*cu);
   if (const CUresult made = memory.create(rounded, prop); made != CUDA_SUCCESS) {
-    return not_made(*cu, made, handles,
-                    format("%llu bytes of memory of CUDA device %d, with handles for other processes",
-                           static_cast<unsigned long long>(rounded), device));
+    return not_made(
+        *cu, made, handles,
+        format("%llu bytes of memory of CUDA device %d, with handles for other processes",
+               static_cast<unsigned long long>(rounded), device));
   }
   TENON_ASSIGN(PieceMapping mapping, reserve(rounded));
-  TENON_CUDA(*cu, cu->cuMemMap(mapping.base_, rounded, 0, memory.get(), 0),
-             format("mapping %llu bytes of device memory", static_cast<unsigned long long>(rounded)));
+  TENON_CUDA(
+      *cu, cu->cuMemMap(mapping.base_, rounded, 0, memory.get(), 0),
+      format("mapping %llu bytes of device memory", static_cast<unsigned long long>(rounded)));
   mapping.mapped_ = rounded;
   TENON_TRY(mapping.give_access(device, false));
   return mapping;

@@ -1,4 +1,5 @@
-// Memory that is mapped piece by piece (cuMemCreate, cuMemMap): its pieces given to other processes, and theirs mapped here.
+// Memory that is mapped piece by piece (cuMemCreate, cuMemMap): its pieces given to other
+// processes, and theirs mapped here.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ struct Pieces {
 // UNSUPPORTED: there is a hole in the range.
 Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t device);
 
-// Each keeps its piece's memory until it is closed, wherever it is. INVALID_ARGUMENT: the memory was made without such handles.
+// Each keeps its piece's memory until it is closed, wherever it is. INVALID_ARGUMENT: the memory
+// was made without such handles.
 Result<std::vector<os::Fd>> export_pieces(const Pieces& pieces);
 // Of one piece, which lasts as long as the piece does in its owner.
 Result<FabricHandle> export_fabric(DevicePointer piece);
@@ -42,12 +44,16 @@ class PieceMapping {
  public:
   PieceMapping() noexcept = default;
   // UNSUPPORTED: read-only, and the device knows no such access.
-  static Result<PieceMapping> map(std::span<const PieceHandle> pieces, int32_t device, bool read_only);
-  // New memory in one piece, rounded up to what the device gives, and of which handles of that kind can be had. UNSUPPORTED: not there.
+  static Result<PieceMapping> map(std::span<const PieceHandle> pieces, int32_t device,
+                                  bool read_only);
+  // New memory in one piece, rounded up to what the device gives, and of which handles of that kind
+  // can be had. UNSUPPORTED: not there.
   enum class Handles : uint8_t { kFd, kFabric };
   static Result<PieceMapping> create(uint64_t nbytes, int32_t device, Handles handles);
   PieceMapping(PieceMapping&& other) noexcept
-      : base_(std::exchange(other.base_, 0)), nbytes_(std::exchange(other.nbytes_, 0)), mapped_(std::exchange(other.mapped_, 0)) {}
+      : base_(std::exchange(other.base_, 0)),
+        nbytes_(std::exchange(other.nbytes_, 0)),
+        mapped_(std::exchange(other.mapped_, 0)) {}
   PieceMapping& operator=(PieceMapping&& other) noexcept {
     std::swap(base_, other.base_);
     std::swap(nbytes_, other.nbytes_);

@@ -29,7 +29,9 @@ constexpr uint64_t kHeaderAt = 8;
 constexpr uint32_t kHeaderNbytes = 40;
 constexpr uint32_t kNewestVersion = 0;
 
-[[gnu::cold]] Status broken(const std::string& what) { return {Code::kCorrupt, "the .ptd file is broken: " + what}; }
+[[gnu::cold]] Status broken(const std::string& what) {
+  return {Code::kCorrupt, "the .ptd file is broken: " + what};
+}
 
 struct Header {
   char magic[4];
@@ -43,11 +45,13 @@ static_assert(sizeof(Header) == kHeaderNbytes);
 
 Result<Header> read_header(const ZipSource& source) {
   Header header{};
-  if (source.nbytes() < kHeaderAt + sizeof header) return broken("it ends in its header. Copy or download the file again");
+  if (source.nbytes() < kHeaderAt + sizeof header)
+    return broken("it ends in its header. Copy or download the file again");
   TENON_TRY(source.read(kHeaderAt, &header, sizeof header));
   if (std::memcmp(header.magic, "FH01", 4) != 0) return broken("it lacks the header FH01");
   if (header.nbytes < kHeaderNbytes) return broken("its header is too short");
-  if (!range_inside(header.table_offset, header.table_nbytes, source.nbytes())) return broken("its table leaves the file");
+  if (!range_inside(header.table_offset, header.table_nbytes, source.nbytes()))
+    return broken("its table leaves the file");
   if (!range_inside(header.segment_base, header.segment_nbytes, source.nbytes())) {
     return broken("its data leave the file. Copy or download the file again");
   }
@@ -60,8 +64,12 @@ class Table {
   static Result<Table> copy(const ZipSource& source, const Header& header, uint64_t max_nbytes) {
     const uint64_t nbytes = header.table_offset + header.table_nbytes;
     if (nbytes > max_nbytes) {
-      return Status(Code::kResourceExhausted, format("the table of the .ptd file has %llu bytes, and the limit max_nbytes is %llu",
-                                                     static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(max_nbytes)))
+      return Status(
+                 Code::kResourceExhausted,
+                 format(
+                     "the table of the .ptd file has %llu bytes, and the limit max_nbytes is %llu",
+                     static_cast<unsigned long long>(nbytes),
+                     static_cast<unsigned long long>(max_nbytes)))
           .with("limit", "max_nbytes")
           .with("limit_value", max_nbytes);
     }
@@ -80,7 +88,8 @@ class Table {
     // Each table has four bytes or more of its own.
     options.max_tables = static_cast<uint32_t>(nbytes_ / sizeof(uint32_t));
     ::flatbuffers::Verifier verifier(bytes, nbytes_, options);
-    if (!ptd::VerifyFlatTensorBuffer(verifier)) return broken("FlatBuffers' verifier refuses its table. Copy or download the file again");
+    if (!ptd::VerifyFlatTensorBuffer(verifier))
+      return broken("FlatBuffers' verifier refuses its table. Copy or download the file again");
     return ptd::GetFlatTensor(bytes);
   }
 
@@ -91,17 +100,20 @@ class Table {
   uint64_t nbytes_ = 0;
 };
 
-Result<std::vector<archive::ZipReader::Range>> read_segments(const ptd::FlatTensor& root, const Header& header) {
+Result<std::vector<archive::ZipReader::Range>> read_segments(const ptd::FlatTensor& root,
+                                                             const Header& header) {
   std::vector<archive::ZipReader::Range> segments;
   for (uint32_t i = 0; root.segments() != nullptr && i < root.segments()->size(); ++i) {
     const ptd::DataSegment& segment = *root.segments()->Get(i);
-    if (!range_inside(segment.offset(), segment.size(), header.segment_nbytes)) return broken(format("segment %u leaves the data", i));
+    if (!range_inside(segment.offset(), segment.size(), header.segment_nbytes))
+      return broken(format("segment %u leaves the data", i));
     segments.push_back({header.segment_base + segment.offset(), segment.size()});
   }
   std::vector<archive::ZipReader::Range> sorted = segments;
   std::ranges::sort(sorted, {}, &archive::ZipReader::Range::offset);
   for (size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset) return broken("two segments lie over each other");
+    if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset)
+      return broken("two segments lie over each other");
   }
   return segments;
 }
@@ -126,7 +138,9 @@ Result<FlatTensorLayout> read_layout(const ptd::TensorLayout& from, const std::s
   layout.scalar_type = static_cast<uint8_t>(from.scalar_type());
   const uint32_t ndim = from.sizes() == nullptr ? 0 : from.sizes()->size();
   const uint32_t order = from.dim_order() == nullptr ? 0 : from.dim_order()->size();
-  const auto wrong = [&](const char* what) { return broken(format("the layout of \"%.200s\" %s", key.c_str(), what)); };
+  const auto wrong = [&](const char* what) {
+    return broken(format("the layout of \"%.200s\" %s", key.c_str(), what));
+  };
   if (ndim > tensor::kMaxNdim) return wrong("has more than 64 dimensions");
   if (order != ndim) return wrong("does not have one place in dim_order for each size");
   for (uint32_t i = 0; i < ndim; ++i) {
@@ -139,7 +153,8 @@ Result<FlatTensorLayout> read_layout(const ptd::TensorLayout& from, const std::s
   return layout;
 }
 
-Result<std::vector<FlatTensorEntry>> read_entries(const ptd::FlatTensor& root, size_t n_segments, uint64_t table_nbytes) {
+Result<std::vector<FlatTensorEntry>> read_entries(const ptd::FlatTensor& root, size_t n_segments,
+                                                  uint64_t table_nbytes) {
   const uint32_t count = root.named_data() == nullptr ? 0 : root.named_data()->size();
   // Keys can lie over each other in the table, so their bytes are counted before any is copied.
   std::vector<std::string_view> keys;
@@ -161,7 +176,8 @@ Result<std::vector<FlatTensorEntry>> read_entries(const ptd::FlatTensor& root, s
     entry.key = keys[i];
     entry.segment = from.segment_index();
     if (entry.segment >= n_segments) {
-      return broken(format("\"%.200s\" is in the segment %u, and there are %zu", entry.key.c_str(), entry.segment, n_segments));
+      return broken(format("\"%.200s\" is in the segment %u, and there are %zu", entry.key.c_str(),
+                           entry.segment, n_segments));
     }
     if (from.tensor_layout() != nullptr) {
       TENON_ASSIGN(entry.layout, read_layout(*from.tensor_layout(), entry.key));
@@ -178,7 +194,9 @@ Result<FlatTensorFile> read_flat_tensor(const ZipSource& source, uint64_t max_nb
   TENON_ASSIGN(const Table table, Table::copy(source, header, max_nbytes));
   TENON_ASSIGN(const ptd::FlatTensor* const root, table.verify());
   if (root->version() > kNewestVersion) {
-    return Status(Code::kUnsupported, format("the .ptd file has the version %u, and Tenon knows version 0", root->version()));
+    return Status(
+        Code::kUnsupported,
+        format("the .ptd file has the version %u, and Tenon knows version 0", root->version()));
   }
   FlatTensorFile file;
   TENON_ASSIGN(file.segments, read_segments(*root, header));
@@ -190,7 +208,8 @@ Result<FlatTensorFile> read_flat_tensor(const ZipSource& source, uint64_t max_nb
 
 Result<FlatTensorFile> read_flat_tensor(const archive::ZipSource&, uint64_t) {
   return Status(Code::kUnsupported,
-                "this build of Tenon reads no .ptd files: build it where FlatBuffers is installed (libflatbuffers-dev and "
+                "this build of Tenon reads no .ptd files: build it where FlatBuffers is installed "
+                "(libflatbuffers-dev and "
                 "flatbuffers-compiler of Debian)");
 }
 

@@ -45,12 +45,17 @@ constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // What a value takes, at most on average.
 constexpr uint64_t kValueNbytes = 160;
-// A list of storages can name one table many times. Each takes time, and few modules have thousands.
+// A list of storages can name one table many times. Each takes time, and few modules have
+// thousands.
 constexpr uint32_t kMostStorages = uint32_t{1} << 20;
 
-[[gnu::cold]] Status corrupt(const std::string& what) { return {Code::kCorrupt, "the flatbuffer is broken: " + what}; }
+[[gnu::cold]] Status corrupt(const std::string& what) {
+  return {Code::kCorrupt, "the flatbuffer is broken: " + what};
+}
 
-std::string_view text_of(const Text* text) { return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size()); }
+std::string_view text_of(const Text* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
+}
 
 template <typename T>
 uint32_t size_of(const Vector<T>* vector) {
@@ -61,7 +66,8 @@ uint32_t size_of(const Vector<T>* vector) {
 
 class ModuleReader::Copy {
  public:
-  static Result<std::unique_ptr<Copy>> make(const ZipSource& source, const archive::PickleLimits& limits) {
+  static Result<std::unique_ptr<Copy>> make(const ZipSource& source,
+                                            const archive::PickleLimits& limits) {
     const uint64_t nbytes = source.nbytes();
     if (nbytes < kLeastNbytes) return corrupt("the file ends too early");
     if (nbytes >= kMostNbytes) return corrupt("it has 2 GiB or more, which the form cannot have");
@@ -73,7 +79,8 @@ class ModuleReader::Copy {
     uint64_t copied = nbytes;
     for (const StorageRange& range : left_out) copied -= range.nbytes;
     if (copied > limits.max_nbytes) {
-      return Status(Code::kResourceExhausted, format("the flatbuffer has %llu bytes besides its storages, and the limit max_nbytes is %llu",
+      return Status(Code::kResourceExhausted, format("the flatbuffer has %llu bytes besides its "
+                                                     "storages, and the limit max_nbytes is %llu",
                                                      as_llu(copied), as_llu(limits.max_nbytes)))
           .with("limit", "max_nbytes")
           .with("limit_value", limits.max_nbytes);
@@ -82,7 +89,9 @@ class ModuleReader::Copy {
     // Pages that nothing is copied into take no memory.
     TENON_ASSIGN(copy->mapping_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
     uint64_t at = 0;
-    const auto take_until = [&](uint64_t end) { return end > at ? source.read(at, copy->mapping_.base() + at, end - at) : Status::ok(); };
+    const auto take_until = [&](uint64_t end) {
+      return end > at ? source.read(at, copy->mapping_.base() + at, end - at) : Status::ok();
+    };
     for (const StorageRange& range : left_out) {
       TENON_TRY(take_until(range.offset));
       at = range.offset + range.nbytes;
@@ -105,7 +114,8 @@ class ModuleReader::Copy {
       memory_left_ -= count * each;
       return Status::ok();
     }
-    return corrupt("its parts are used so often that they would take 64 times as much memory as the file");
+    return corrupt(
+        "its parts are used so often that they would take 64 times as much memory as the file");
   }
 
   Result<std::vector<NamedFile>> files(const Tables<form::ExtraFile>* tables) {
@@ -167,10 +177,12 @@ class ModuleReader::Copy {
     for (uint32_t i = 0; i < size_of(methods); ++i) {
       const uint32_t index = methods->Get(i);
       place_ = format("method %u", i);
-      if (index >= values_.size() || values_[index].value) return wrong(format("is the value %u, which is no function", index));
+      if (index >= values_.size() || values_[index].value)
+        return wrong(format("is the value %u, which is no function", index));
       if (seen[index]) return wrong("stands in the list twice");
       seen[index] = true;
-      TENON_ASSIGN(bytecode::Function function, read_function(*root_->ivalues()->Get(index)->val_as_Function()));
+      TENON_ASSIGN(bytecode::Function function,
+                   read_function(*root_->ivalues()->Get(index)->val_as_Function()));
       program.functions.push_back(std::move(function));
     }
     return program;
@@ -185,17 +197,20 @@ class ModuleReader::Copy {
   [[gnu::cold]] Status wrong(const std::string& what) const { return corrupt(place_ + " " + what); }
   // Names the place of a value that impl/value refused.
   [[gnu::cold]] Status in_place(const Status& status) const {
-    return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message()) : status;
+    return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message())
+                                                   : status;
   }
 
   Status verify() {
     const auto* const base = reinterpret_cast<const uint8_t*>(mapping_.base());
-    if (has_shared_texts({mapping_.base(), nbytes_}, copied_)) return corrupt("tables share their texts");
+    if (has_shared_texts({mapping_.base(), nbytes_}, copied_))
+      return corrupt("tables share their texts");
     ::flatbuffers::Verifier::Options options;
     // Each table has four bytes or more of its own.
     options.max_tables = static_cast<uint32_t>(copied_ / sizeof(uint32_t));
     ::flatbuffers::Verifier verifier(base, nbytes_, options);
-    if (!form::VerifyModuleBuffer(verifier)) return corrupt("FlatBuffers' verifier refuses it. Copy or download the file again");
+    if (!form::VerifyModuleBuffer(verifier))
+      return corrupt("FlatBuffers' verifier refuses it. Copy or download the file again");
     root_ = form::GetModule(base);
     return Status::ok();
   }
@@ -203,20 +218,25 @@ class ModuleReader::Copy {
   Status find_storages() {
     const auto* const tables = root_->storage_data();
     if (size_of(tables) > kMostStorages) {
-      return Status(Code::kResourceExhausted, format("the flatbuffer has %u storages, and the limit is %u", size_of(tables), kMostStorages))
+      return Status(Code::kResourceExhausted,
+                    format("the flatbuffer has %u storages, and the limit is %u", size_of(tables),
+                           kMostStorages))
           .with("limit", "storages");
     }
     for (uint32_t i = 0; i < size_of(tables); ++i) {
       const auto* const data = tables->Get(i)->data();
       StorageRange range;
       if (size_of(data) != 0)
-        range = {static_cast<uint64_t>(data->Data() - reinterpret_cast<const uint8_t*>(mapping_.base())), data->size()};
+        range = {
+            static_cast<uint64_t>(data->Data() - reinterpret_cast<const uint8_t*>(mapping_.base())),
+            data->size()};
       storages_.push_back(range);
     }
     std::vector<StorageRange> sorted = storages_;
     std::ranges::sort(sorted, {}, &StorageRange::offset);
     for (size_t i = 1; i < sorted.size(); ++i) {
-      if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset) return corrupt("two storages lie over each other");
+      if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset)
+        return corrupt("two storages lie over each other");
     }
     return Status::ok();
   }
@@ -257,7 +277,8 @@ class ModuleReader::Copy {
     if (!made.is_ok()) return in_place(made.status());
     if (height_ < limits_.max_depth) return made;
     return Status(Code::kResourceExhausted,
-                  format("%s has values within values, more than the limit max_depth, %u", place_.c_str(), limits_.max_depth))
+                  format("%s has values within values, more than the limit max_depth, %u",
+                         place_.c_str(), limits_.max_depth))
         .with("limit", "max_depth")
         .with("limit_value", uint64_t{limits_.max_depth});
   }
@@ -268,7 +289,8 @@ class ModuleReader::Copy {
       case form::IValueUnion::Bool: return Value::of_bool(value.val_as_Bool()->value());
       case form::IValueUnion::Double: return Value::of_float(value.val_as_Double()->value());
       case form::IValueUnion::ComplexDouble:
-        return Value::of_complex({value.val_as_ComplexDouble()->real(), value.val_as_ComplexDouble()->imag()});
+        return Value::of_complex(
+            {value.val_as_ComplexDouble()->real(), value.val_as_ComplexDouble()->imag()});
       case form::IValueUnion::TensorMetadata: {
         TENON_ASSIGN(TensorValueRef tensor, read_tensor(*value.val_as_TensorMetadata(), true));
         return Value::of_tensor(std::move(tensor));
@@ -289,11 +311,14 @@ class ModuleReader::Copy {
       case form::IValueUnion::Dict: return read_dict(*value.val_as_Dict());
       case form::IValueUnion::Object: return read_object(*value.val_as_Object());
       case form::IValueUnion::IntList:
-        return number_list(value.val_as_IntList()->items(), Type::integer(), [](int64_t item) { return Value::of_int(item); });
+        return number_list(value.val_as_IntList()->items(), Type::integer(),
+                           [](int64_t item) { return Value::of_int(item); });
       case form::IValueUnion::DoubleList:
-        return number_list(value.val_as_DoubleList()->items(), Type::floating(), [](double item) { return Value::of_float(item); });
+        return number_list(value.val_as_DoubleList()->items(), Type::floating(),
+                           [](double item) { return Value::of_float(item); });
       case form::IValueUnion::BoolList:
-        return number_list(value.val_as_BoolList()->items(), Type::boolean(), [](uint8_t item) { return Value::of_bool(item != 0); });
+        return number_list(value.val_as_BoolList()->items(), Type::boolean(),
+                           [](uint8_t item) { return Value::of_bool(item != 0); });
       case form::IValueUnion::EnumValue: {
         const form::EnumValue& member = *value.val_as_EnumValue();
         TENON_ASSIGN(std::string name, copied_text(member.type_name()));
@@ -302,7 +327,9 @@ class ModuleReader::Copy {
         return Value::enumeration(std::move(name), std::move(inner));
       }
       case form::IValueUnion::Function: return ValueRef();
-      default: return wrong(format("is of the kind %u, which the form does not have", static_cast<unsigned>(value.val_type())));
+      default:
+        return wrong(format("is of the kind %u, which the form does not have",
+                            static_cast<unsigned>(value.val_type())));
     }
   }
 
@@ -320,7 +347,8 @@ class ModuleReader::Copy {
       known = types_.emplace(text, std::move(type)).first;
     }
     if (known->second->kind() == kind) return known->second;
-    return wrong(format("has the type %.100s, which is of another kind", std::string(text_of(text)).c_str()));
+    return wrong(format("has the type %.100s, which is of another kind",
+                        std::string(text_of(text)).c_str()));
   }
 
   Result<ValueRef> read_list(const form::List& list) {
@@ -333,7 +361,8 @@ class ModuleReader::Copy {
     TENON_ASSIGN(const std::vector<ValueRef> keys, items(dict.keys()));
     TENON_ASSIGN(const std::vector<ValueRef> mapped, items(dict.values()));
     TENON_ASSIGN(TypeRef type, read_type(dict.annotation_str(), TypeKind::kDict));
-    if (keys.size() != mapped.size()) return wrong(format("has %zu keys and %zu values", keys.size(), mapped.size()));
+    if (keys.size() != mapped.size())
+      return wrong(format("has %zu keys and %zu values", keys.size(), mapped.size()));
     std::vector<value::DictEntry> entries;
     entries.reserve(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) entries.push_back({keys[i], mapped[i]});
@@ -342,26 +371,32 @@ class ModuleReader::Copy {
   }
 
   Status check_class(const std::string& name) const {
-    if (!value::is_qualified_name(name)) return wrong(format("is of the class \"%.100s\", which is no name of a class", name.c_str()));
+    if (!value::is_qualified_name(name))
+      return wrong(format("is of the class \"%.100s\", which is no name of a class", name.c_str()));
     return (*check_class_)(name);
   }
 
   Result<ValueRef> read_object(const form::Object& object) {
-    if (object.type_index() >= checked_classes_.size()) return wrong(format("is of the class %u, which is not there", object.type_index()));
+    if (object.type_index() >= checked_classes_.size())
+      return wrong(format("is of the class %u, which is not there", object.type_index()));
     const form::ObjectType& type = *root_->object_types()->Get(object.type_index());
     TENON_ASSIGN(std::string name, copied_text(type.type_name()));
     if (!checked_classes_[object.type_index()]) TENON_TRY(check_class(name));
     checked_classes_[object.type_index()] = true;
-    if (type.type() == form::ClassKind::CLASS_WITH_SETSTATE || type.type() == form::ClassKind::CUSTOM_CLASS) {
+    if (type.type() == form::ClassKind::CLASS_WITH_SETSTATE ||
+        type.type() == form::ClassKind::CUSTOM_CLASS) {
       TENON_ASSIGN(ValueRef state, value_at(object.state()));
       return Value::object_with_state(std::move(name), std::move(state));
     }
     if (type.type() != form::ClassKind::CLASS_WITH_FIELD) {
-      return wrong(format("is of the class %.100s, and the file does not say how it gets its attributes", name.c_str()));
+      return wrong(
+          format("is of the class %.100s, and the file does not say how it gets its attributes",
+                 name.c_str()));
     }
     TENON_ASSIGN(std::vector<ValueRef> values, items(object.attrs()));
     if (values.size() != size_of(type.attr_names())) {
-      return wrong(format("has %zu attributes, and its class %u", values.size(), size_of(type.attr_names())));
+      return wrong(format("has %zu attributes, and its class %u", values.size(),
+                          size_of(type.attr_names())));
     }
     std::vector<Attribute> attributes;
     TENON_TRY(spend(values.size(), sizeof(Attribute)));
@@ -384,10 +419,13 @@ class ModuleReader::Copy {
   }
 
   Result<TensorValueRef> read_tensor(const form::TensorMetadata& tensor, bool may_be_quantised) {
-    const std::optional<value::ScalarType> type = value::scalar_type_from_number(tensor.scalar_type());
-    if (!type) return wrong(format("is a tensor of the type %d, which is not known", tensor.scalar_type()));
+    const std::optional<value::ScalarType> type =
+        value::scalar_type_from_number(tensor.scalar_type());
+    if (!type)
+      return wrong(format("is a tensor of the type %d, which is not known", tensor.scalar_type()));
     const uint32_t index = tensor.storage_location_index();
-    if (index >= storages_.size()) return wrong(format("is a tensor of the storage %u, which is not there", index));
+    if (index >= storages_.size())
+      return wrong(format("is a tensor of the storage %u, which is not there", index));
     value::StridedSpec spec;
     TENON_ASSIGN(spec.storage, (*find_storage_)(index, *type));
     TENON_ASSIGN(spec.sizes, dims(tensor.sizes()));
@@ -402,9 +440,11 @@ class ModuleReader::Copy {
   }
 
   Result<value::Quantizer> read_quantizer(const form::QuantizedSchema& quantized) {
-    const auto* const known = std::ranges::find(kQSchemeNumbers, quantized.qscheme(), &QSchemeNumber::number);
+    const auto* const known =
+        std::ranges::find(kQSchemeNumbers, quantized.qscheme(), &QSchemeNumber::number);
     if (known == std::end(kQSchemeNumbers))
-      return wrong(format("is a tensor of the quantisation scheme %d, which is not known", quantized.qscheme()));
+      return wrong(format("is a tensor of the quantisation scheme %d, which is not known",
+                          quantized.qscheme()));
     value::Quantizer quantizer;
     quantizer.scheme = known->scheme;
     if (quantizer.scheme == value::QScheme::kPerTensorAffine) {
@@ -412,7 +452,8 @@ class ModuleReader::Copy {
       quantizer.zero_point = quantized.zero_point();
       return quantizer;
     }
-    if (quantized.scales() == nullptr || quantized.zero_points() == nullptr) return wrong("is a quantised tensor without scales");
+    if (quantized.scales() == nullptr || quantized.zero_points() == nullptr)
+      return wrong("is a quantised tensor without scales");
     TENON_ASSIGN(quantizer.scales, read_tensor(*quantized.scales(), false));
     TENON_ASSIGN(quantizer.zero_points, read_tensor(*quantized.zero_points(), false));
     quantizer.axis = quantized.axis();
@@ -432,8 +473,10 @@ class ModuleReader::Copy {
     for (uint32_t i = 0; i < size_of(instructions); ++i) {
       const form::Instruction& instruction = *instructions->Get(i);
       const auto opcode = static_cast<uint8_t>(instruction.op());
-      if (opcode >= bytecode::kOpcodeCount) return wrong(format("has the opcode %u, which PyTorch does not have", opcode));
-      made.instructions.push_back({static_cast<bytecode::Opcode>(opcode), instruction.x(), instruction.n()});
+      if (opcode >= bytecode::kOpcodeCount)
+        return wrong(format("has the opcode %u, which PyTorch does not have", opcode));
+      made.instructions.push_back(
+          {static_cast<bytecode::Opcode>(opcode), instruction.x(), instruction.n()});
     }
     const auto* const operators = function.operators();
     TENON_TRY(spend(size_of(operators), sizeof(bytecode::OperatorUse)));
@@ -444,7 +487,8 @@ class ModuleReader::Copy {
       TENON_ASSIGN(use.overload, copied_text(called.overload_name()));
       const int32_t arguments = called.num_args_serialized();
       if (use.name.empty()) return wrong(format("has the operator %u without a name", i));
-      if (arguments < -1 || arguments > 65535) return wrong(format("gives %d arguments to the operator %u", arguments, i));
+      if (arguments < -1 || arguments > 65535)
+        return wrong(format("gives %d arguments to the operator %u", arguments, i));
       use.arguments = arguments == -1 ? bytecode::OperatorUse::kVariadic : arguments;
       made.operators.push_back(std::move(use));
     }
@@ -502,21 +546,34 @@ ModuleReader::ModuleReader(std::unique_ptr<Copy> copy) noexcept : copy_(std::mov
 ModuleReader::ModuleReader(ModuleReader&&) noexcept = default;
 ModuleReader::~ModuleReader() = default;
 
-Result<ModuleReader> ModuleReader::open(const ZipSource& source, const archive::PickleLimits& limits) {
+Result<ModuleReader> ModuleReader::open(const ZipSource& source,
+                                        const archive::PickleLimits& limits) {
   TENON_ASSIGN(std::unique_ptr<Copy> copy, Copy::make(source, limits));
   return ModuleReader(std::move(copy));
 }
 
-uint32_t ModuleReader::bytecode_version() const noexcept { return copy_->root().bytecode_version(); }
-uint32_t ModuleReader::operator_version() const noexcept { return copy_->root().operator_version(); }
-const std::vector<StorageRange>& ModuleReader::storages() const noexcept { return copy_->storages(); }
+uint32_t ModuleReader::bytecode_version() const noexcept {
+  return copy_->root().bytecode_version();
+}
+uint32_t ModuleReader::operator_version() const noexcept {
+  return copy_->root().operator_version();
+}
+const std::vector<StorageRange>& ModuleReader::storages() const noexcept {
+  return copy_->storages();
+}
 uint64_t ModuleReader::nbytes() const noexcept { return copy_->copied(); }
-Result<std::vector<NamedFile>> ModuleReader::sources() const { return copy_->files(copy_->root().jit_sources()); }
-Result<std::vector<NamedFile>> ModuleReader::extra_files() const { return copy_->files(copy_->root().extra_files()); }
+Result<std::vector<NamedFile>> ModuleReader::sources() const {
+  return copy_->files(copy_->root().jit_sources());
+}
+Result<std::vector<NamedFile>> ModuleReader::extra_files() const {
+  return copy_->files(copy_->root().extra_files());
+}
 Status ModuleReader::read_values(const FindStorage& find_storage, const CheckClass& check_class) {
   return copy_->read_values(find_storage, check_class);
 }
-Result<ValueRef> ModuleReader::root() const { return copy_->outer_value(copy_->root().state_obj(), "the root"); }
+Result<ValueRef> ModuleReader::root() const {
+  return copy_->outer_value(copy_->root().state_obj(), "the root");
+}
 Result<std::vector<ValueRef>> ModuleReader::constants() const { return copy_->constants(); }
 Result<bytecode::Program> ModuleReader::program() const { return copy_->program(); }
 
@@ -534,7 +591,8 @@ ModuleReader::~ModuleReader() = default;
 
 Result<ModuleReader> ModuleReader::open(const archive::ZipSource&, const archive::PickleLimits&) {
   return Status(Code::kUnsupported,
-                "this build of Tenon reads no flatbuffers: build it where FlatBuffers is installed (libflatbuffers-dev and "
+                "this build of Tenon reads no flatbuffers: build it where FlatBuffers is installed "
+                "(libflatbuffers-dev and "
                 "flatbuffers-compiler of Debian)");
 }
 
@@ -547,10 +605,14 @@ const std::vector<StorageRange>& ModuleReader::storages() const noexcept {
 }
 uint64_t ModuleReader::nbytes() const noexcept { return 0; }
 Result<std::vector<NamedFile>> ModuleReader::sources() const { return std::vector<NamedFile>(); }
-Result<std::vector<NamedFile>> ModuleReader::extra_files() const { return std::vector<NamedFile>(); }
+Result<std::vector<NamedFile>> ModuleReader::extra_files() const {
+  return std::vector<NamedFile>();
+}
 Status ModuleReader::read_values(const FindStorage&, const CheckClass&) { return Status::ok(); }
 Result<value::ValueRef> ModuleReader::root() const { return value::ValueRef(); }
-Result<std::vector<value::ValueRef>> ModuleReader::constants() const { return std::vector<value::ValueRef>(); }
+Result<std::vector<value::ValueRef>> ModuleReader::constants() const {
+  return std::vector<value::ValueRef>();
+}
 Result<bytecode::Program> ModuleReader::program() const { return bytecode::Program(); }
 
 }  // namespace tenon::flatbuffer

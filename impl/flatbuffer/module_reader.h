@@ -32,7 +32,8 @@ struct NamedFile {
 };
 
 // Gives a storage of the file as elements of a type.
-using FindStorage = std::function<Result<value::StorageValueRef>(uint32_t index, value::ScalarType type)>;
+using FindStorage =
+    std::function<Result<value::StorageValueRef>(uint32_t index, value::ScalarType type)>;
 // Fails if the module's code does not have that class. It is called for objects and enums.
 using CheckClass = std::function<Status(const std::string& class_name)>;
 
@@ -41,7 +42,8 @@ class ModuleReader {
   // CORRUPT for a file that FlatBuffers' verifier refuses. RESOURCE_EXHAUSTED if it has more bytes
   // besides its storages than limits.max_nbytes. UNSUPPORTED in a build without FlatBuffers. The
   // source is used here only.
-  static Result<ModuleReader> open(const archive::ZipSource& source, const archive::PickleLimits& limits);
+  static Result<ModuleReader> open(const archive::ZipSource& source,
+                                   const archive::PickleLimits& limits);
   ModuleReader(ModuleReader&&) noexcept;
   ~ModuleReader();
 

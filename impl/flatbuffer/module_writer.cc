@@ -47,7 +47,8 @@ ValueKind item_kind_of(const Value& value) {
     case TypeKind::kBool: kind = ValueKind::kBool; break;
     default: return kind;
   }
-  const bool fits = std::all_of(value.items().begin(), value.items().end(), [kind](const ValueRef& item) { return item->is(kind); });
+  const bool fits = std::all_of(value.items().begin(), value.items().end(),
+                                [kind](const ValueRef& item) { return item->is(kind); });
   return fits ? kind : ValueKind::kNone;
 }
 
@@ -62,9 +63,12 @@ size_t likely_nbytes(const ModuleContents& contents) {
   const auto add = [&](const ValueRef& root) {
     // A failure is the writer's to tell.
     (void)value::for_each(*root, [&](const Value& below, size_t) {
-      if (!below.is(ValueKind::kTensor) || below.as_tensor()->layout() != value::TensorLayout::kStrided) return Status::ok();
+      if (!below.is(ValueKind::kTensor) ||
+          below.as_tensor()->layout() != value::TensorLayout::kStrided)
+        return Status::ok();
       const StorageValueRef& storage = below.as_tensor()->storage();
-      if (seen.insert(storage->key()).second) nbytes += std::min(storage->nbytes(), kMostNbytes) + kStorageAlignment;
+      if (seen.insert(storage->key()).second)
+        nbytes += std::min(storage->nbytes(), kMostNbytes) + kStorageAlignment;
       return nbytes < kMostNbytes ? Status::ok() : Status(Code::kUnsupported, "too large");
     });
   };
@@ -104,13 +108,16 @@ class ModuleWriter {
     const auto constant_vector = builder_.CreateVector(constants);
     const auto version = static_cast<uint32_t>(contents_.version);
     builder_.Finish(
-        form::CreateModule(builder_, version, extra_files, method_vector, root, value_vector, static_cast<int32_t>(storages_.size()),
-                           storages, class_vector, sources, constant_vector, version, mobile_values),
+        form::CreateModule(builder_, version, extra_files, method_vector, root, value_vector,
+                           static_cast<int32_t>(storages_.size()), storages, class_vector, sources,
+                           constant_vector, version, mobile_values),
         form::ModuleIdentifier());
     return Status::ok();
   }
 
-  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(builder_.GetBufferPointer()), builder_.GetSize()}; }
+  std::span<const std::byte> bytes() const {
+    return {reinterpret_cast<const std::byte*>(builder_.GetBufferPointer()), builder_.GetSize()};
+  }
 
  private:
   struct Class {
@@ -125,8 +132,11 @@ class ModuleWriter {
   };
 
   Status make_room(uint64_t nbytes) const {
-    if (builder_.GetSize() + storage_nbytes_ + nbytes + kTableNbytes < kMostNbytes) return Status::ok();
-    return {Code::kUnsupported, "the module has 2 GiB or more, which the flatbuffer form cannot hold: write a module archive instead"};
+    if (builder_.GetSize() + storage_nbytes_ + nbytes + kTableNbytes < kMostNbytes)
+      return Status::ok();
+    return {Code::kUnsupported,
+            "the module has 2 GiB or more, which the flatbuffer form cannot hold: write a module "
+            "archive instead"};
   }
 
   Status add_value(form::IValueUnion kind, Offset<void> content) {
@@ -145,7 +155,8 @@ class ModuleWriter {
     open_.insert(root.get());
     while (!open.empty()) {
       Open& top = open.back();
-      if (top.next == 0 && item_kind_of(*top.value) != ValueKind::kNone) top.next = top.value->child_count();
+      if (top.next == 0 && item_kind_of(*top.value) != ValueKind::kNone)
+        top.next = top.value->child_count();
       if (top.next == top.value->child_count()) {
         TENON_ASSIGN(const uint32_t index, store(*top.value));
         indices_.emplace(top.value, index);
@@ -158,7 +169,8 @@ class ModuleWriter {
       if (!open_.insert(child).second) {
         return invalid(format("a %s contains itself", value::value_kind_name(child->kind())));
       }
-      if (open.size() >= value::kMaxWalkDepth) return invalid(format("the values are nested deeper than %zu", value::kMaxWalkDepth));
+      if (open.size() >= value::kMaxWalkDepth)
+        return invalid(format("the values are nested deeper than %zu", value::kMaxWalkDepth));
       open.push_back({child, 0});
     }
     return indices_.at(root.get());
@@ -167,14 +179,20 @@ class ModuleWriter {
   Result<uint32_t> store(const Value& value) {
     switch (value.kind()) {
       case ValueKind::kNone: return 0;
-      case ValueKind::kBool: return store_number(form::IValueUnion::Bool, value.as_bool(), &bools_, form::Bool(value.as_bool()));
-      case ValueKind::kInt: return store_number(form::IValueUnion::Int, value.as_int(), &ints_, form::Int(value.as_int()));
+      case ValueKind::kBool:
+        return store_number(form::IValueUnion::Bool, value.as_bool(), &bools_,
+                            form::Bool(value.as_bool()));
+      case ValueKind::kInt:
+        return store_number(form::IValueUnion::Int, value.as_int(), &ints_,
+                            form::Int(value.as_int()));
       case ValueKind::kFloat:
         // By its bits: 0 and -0 are two numbers, and a NaN is itself.
-        return store_number(form::IValueUnion::Double, std::bit_cast<int64_t>(value.as_float()), &doubles_, form::Double(value.as_float()));
+        return store_number(form::IValueUnion::Double, std::bit_cast<int64_t>(value.as_float()),
+                            &doubles_, form::Double(value.as_float()));
       case ValueKind::kComplex: {
         const form::ComplexDouble number(value.as_complex().real(), value.as_complex().imag());
-        TENON_TRY(add_value(form::IValueUnion::ComplexDouble, builder_.CreateStruct(number).Union()));
+        TENON_TRY(
+            add_value(form::IValueUnion::ComplexDouble, builder_.CreateStruct(number).Union()));
         return last_index();
       }
       case ValueKind::kStr: return store_text(value.as_str());
@@ -200,7 +218,8 @@ class ModuleWriter {
         TENON_TRY(make_room(value.class_name().size()));
         const auto name = builder_.CreateSharedString(value.class_name());
         const uint32_t inner = indices_.at(value.enum_value().get());
-        TENON_TRY(add_value(form::IValueUnion::EnumValue, form::CreateEnumValue(builder_, name, inner).Union()));
+        TENON_TRY(add_value(form::IValueUnion::EnumValue,
+                            form::CreateEnumValue(builder_, name, inner).Union()));
         return last_index();
       }
       case ValueKind::kObject: return store_object(value);
@@ -209,7 +228,9 @@ class ModuleWriter {
   }
 
   template <class Number, class Struct>
-  Result<uint32_t> store_number(form::IValueUnion kind, Number number, std::unordered_map<Number, uint32_t>* known, const Struct& content) {
+  Result<uint32_t> store_number(form::IValueUnion kind, Number number,
+                                std::unordered_map<Number, uint32_t>* known,
+                                const Struct& content) {
     if (const auto found = known->find(number); found != known->end()) return found->second;
     TENON_TRY(add_value(kind, builder_.CreateStruct(content).Union()));
     known->emplace(number, last_index());
@@ -239,25 +260,34 @@ class ModuleWriter {
     TENON_TRY(make_room(list.items().size() * sizeof(Number)));
     Number* out = nullptr;
     const auto made = builder_.CreateUninitializedVector<Number>(list.items().size(), &out);
-    for (const ValueRef& item : list.items()) ::flatbuffers::WriteScalar<Number>(out++, take(*item));
+    for (const ValueRef& item : list.items())
+      ::flatbuffers::WriteScalar<Number>(out++, take(*item));
     return made;
   }
 
   Result<uint32_t> store_list(const Value& list) {
     const ValueKind kind = item_kind_of(list);
     if (kind == ValueKind::kInt) {
-      TENON_ASSIGN(const auto items, number_vector<int64_t>(list, [](const Value& item) { return item.as_int(); }));
-      TENON_TRY(add_value(form::IValueUnion::IntList, form::CreateIntList(builder_, items).Union()));
+      TENON_ASSIGN(const auto items,
+                   number_vector<int64_t>(list, [](const Value& item) { return item.as_int(); }));
+      TENON_TRY(
+          add_value(form::IValueUnion::IntList, form::CreateIntList(builder_, items).Union()));
     } else if (kind == ValueKind::kFloat) {
-      TENON_ASSIGN(const auto items, number_vector<double>(list, [](const Value& item) { return item.as_float(); }));
-      TENON_TRY(add_value(form::IValueUnion::DoubleList, form::CreateDoubleList(builder_, items).Union()));
+      TENON_ASSIGN(const auto items,
+                   number_vector<double>(list, [](const Value& item) { return item.as_float(); }));
+      TENON_TRY(add_value(form::IValueUnion::DoubleList,
+                          form::CreateDoubleList(builder_, items).Union()));
     } else if (kind == ValueKind::kBool) {
-      TENON_ASSIGN(const auto items, number_vector<uint8_t>(list, [](const Value& item) { return static_cast<uint8_t>(item.as_bool()); }));
-      TENON_TRY(add_value(form::IValueUnion::BoolList, form::CreateBoolList(builder_, items).Union()));
+      TENON_ASSIGN(const auto items, number_vector<uint8_t>(list, [](const Value& item) {
+                     return static_cast<uint8_t>(item.as_bool());
+                   }));
+      TENON_TRY(
+          add_value(form::IValueUnion::BoolList, form::CreateBoolList(builder_, items).Union()));
     } else {
       TENON_ASSIGN(const auto items, index_vector(list.items()));
       TENON_ASSIGN(const auto type, type_text(list, "List[Any]"));
-      TENON_TRY(add_value(form::IValueUnion::List, form::CreateList(builder_, items, type).Union()));
+      TENON_TRY(
+          add_value(form::IValueUnion::List, form::CreateList(builder_, items, type).Union()));
     }
     return last_index();
   }
@@ -272,12 +302,14 @@ class ModuleWriter {
     TENON_ASSIGN(const auto key_vector, index_vector(keys));
     TENON_ASSIGN(const auto mapped_vector, index_vector(mapped));
     TENON_ASSIGN(const auto type, type_text(dict, "Dict[str, Any]"));
-    TENON_TRY(add_value(form::IValueUnion::Dict, form::CreateDict(builder_, key_vector, mapped_vector, type).Union()));
+    TENON_TRY(add_value(form::IValueUnion::Dict,
+                        form::CreateDict(builder_, key_vector, mapped_vector, type).Union()));
     return last_index();
   }
 
   Result<Offset<::flatbuffers::String>> type_text(const Value& container, const char* if_none) {
-    const std::string text = container.declared_type() ? container.declared_type()->print() : if_none;
+    const std::string text =
+        container.declared_type() ? container.declared_type()->print() : if_none;
     TENON_TRY(make_room(text.size()));
     return builder_.CreateSharedString(text);
   }
@@ -292,13 +324,15 @@ class ModuleWriter {
         const auto function = functions_.find(object.class_name() + ".__setstate__");
         if (function == functions_.end()) {
           return invalid(
-              format("the bytecode has no %.300s.__setstate__, which makes an object of that class", object.class_name().c_str()));
+              format("the bytecode has no %.300s.__setstate__, which makes an object of that class",
+                     object.class_name().c_str()));
         }
         set_state = function->second;
       }
       known.kind = is_custom ? form::ClassKind::CUSTOM_CLASS : form::ClassKind::CLASS_WITH_SETSTATE;
       const uint32_t state = indices_.at(object.state().get());
-      TENON_TRY(add_value(form::IValueUnion::Object, form::CreateObject(builder_, type, state, 0, set_state).Union()));
+      TENON_TRY(add_value(form::IValueUnion::Object,
+                          form::CreateObject(builder_, type, state, 0, set_state).Union()));
       return last_index();
     }
     const std::span<const value::Attribute> attributes = object.attributes().all();
@@ -312,22 +346,30 @@ class ModuleWriter {
       known.kind = form::ClassKind::CLASS_WITH_FIELD;
       known.attributes = std::move(names);
     } else if (known.attributes != names) {
-      return invalid(format("two objects of %.300s have different attributes, or in another order", object.class_name().c_str()));
+      return invalid(format("two objects of %.300s have different attributes, or in another order",
+                            object.class_name().c_str()));
     }
     TENON_ASSIGN(const auto items, index_vector(values));
-    TENON_TRY(add_value(form::IValueUnion::Object, form::CreateObject(builder_, type, 0, items).Union()));
+    TENON_TRY(
+        add_value(form::IValueUnion::Object, form::CreateObject(builder_, type, 0, items).Union()));
     return last_index();
   }
 
   // ---- tensors
 
   static Result<int32_t> narrow(int64_t number, const char* what) {
-    if (number >= std::numeric_limits<int32_t>::min() && number <= std::numeric_limits<int32_t>::max()) return static_cast<int32_t>(number);
-    return Status(Code::kUnsupported, format("the flatbuffer form cannot hold a tensor with %s of %lld: the largest is 2147483647", what,
-                                             static_cast<long long>(number)));
+    if (number >= std::numeric_limits<int32_t>::min() &&
+        number <= std::numeric_limits<int32_t>::max())
+      return static_cast<int32_t>(number);
+    return Status(
+        Code::kUnsupported,
+        format(
+            "the flatbuffer form cannot hold a tensor with %s of %lld: the largest is 2147483647",
+            what, static_cast<long long>(number)));
   }
 
-  Result<Offset<::flatbuffers::Vector<int32_t>>> dims_vector(std::span<const int64_t> dims, const char* what) {
+  Result<Offset<::flatbuffers::Vector<int32_t>>> dims_vector(std::span<const int64_t> dims,
+                                                             const char* what) {
     std::vector<int32_t> narrowed;
     for (const int64_t dim : dims) {
       TENON_ASSIGN(const int32_t number, narrow(dim, what));
@@ -337,13 +379,18 @@ class ModuleWriter {
   }
 
   static Status unsupported_tensor(const char* what) {
-    return {Code::kUnsupported, format("the flatbuffer form cannot hold a tensor that is %s: write a module archive instead", what)};
+    return {
+        Code::kUnsupported,
+        format(
+            "the flatbuffer form cannot hold a tensor that is %s: write a module archive instead",
+            what)};
   }
 
   Result<Offset<form::TensorMetadata>> tensor_table(const TensorValue& tensor) {
     if (tensor.layout() != value::TensorLayout::kStrided) return unsupported_tensor("sparse");
     if (tensor.storage()->is_meta()) return unsupported_tensor("on the device meta");
-    if (tensor.is_conj() || tensor.is_neg()) return unsupported_tensor("lazily conjugated or negated");
+    if (tensor.is_conj() || tensor.is_neg())
+      return unsupported_tensor("lazily conjugated or negated");
     Offset<form::QuantizedSchema> quantizer;
     if (tensor.quantizer()) {
       TENON_ASSIGN(quantizer, quantizer_table(*tensor.quantizer()));
@@ -353,8 +400,8 @@ class ModuleWriter {
     TENON_TRY(make_room(2 * tensor.sizes().size() * sizeof(int32_t)));
     TENON_ASSIGN(const auto sizes, dims_vector(tensor.sizes(), "a size"));
     TENON_ASSIGN(const auto strides, dims_vector(tensor.strides(), "a stride"));
-    return form::CreateTensorMetadata(builder_, storage, static_cast<int8_t>(tensor.type()), offset, sizes, strides, tensor.requires_grad(),
-                                      quantizer);
+    return form::CreateTensorMetadata(builder_, storage, static_cast<int8_t>(tensor.type()), offset,
+                                      sizes, strides, tensor.requires_grad(), quantizer);
   }
 
   Result<Offset<form::QuantizedSchema>> quantizer_table(const value::Quantizer& quantizer) {
@@ -368,11 +415,13 @@ class ModuleWriter {
     }
     TENON_ASSIGN(const int32_t zero_point, narrow(quantizer.zero_point, "a zero point"));
     TENON_ASSIGN(const int32_t axis, narrow(quantizer.axis, "an axis"));
-    return form::CreateQuantizedSchema(builder_, qscheme_number(quantizer.scheme), quantizer.scale, zero_point, scales, zero_points, axis);
+    return form::CreateQuantizedSchema(builder_, qscheme_number(quantizer.scheme), quantizer.scale,
+                                       zero_point, scales, zero_points, axis);
   }
 
   Result<uint32_t> storage_index(const StorageValueRef& storage) {
-    const auto [known, is_new] = storage_indices_.try_emplace(storage->key(), static_cast<uint32_t>(storages_.size()));
+    const auto [known, is_new] =
+        storage_indices_.try_emplace(storage->key(), static_cast<uint32_t>(storages_.size()));
     if (is_new) {
       if (storage->nbytes() >= kMostNbytes) return make_room(kMostNbytes);
       TENON_TRY(make_room(storage->nbytes()));
@@ -389,7 +438,8 @@ class ModuleWriter {
       builder_.ForceVectorAlignment(nbytes, 1, kStorageAlignment);
       uint8_t* into = nullptr;
       const auto data = builder_.CreateUninitializedVector<uint8_t>(nbytes, &into);
-      if (nbytes > 0) TENON_TRY(read_storage_(*storage, {reinterpret_cast<std::byte*>(into), nbytes}));
+      if (nbytes > 0)
+        TENON_TRY(read_storage_(*storage, {reinterpret_cast<std::byte*>(into), nbytes}));
       tables.push_back(form::CreateStorageData(builder_, data));
     }
     storage_nbytes_ = 0;
@@ -399,7 +449,8 @@ class ModuleWriter {
   // ---- classes and functions
 
   uint32_t class_index(const std::string& name) {
-    const auto [known, is_new] = class_indices_.try_emplace(name, static_cast<uint32_t>(classes_.size()));
+    const auto [known, is_new] =
+        class_indices_.try_emplace(name, static_cast<uint32_t>(classes_.size()));
     if (is_new) {
       classes_.emplace_back();
       class_names_.push_back(name);
@@ -411,9 +462,9 @@ class ModuleWriter {
   Status check_classes() const {
     for (size_t i = 0; i < classes_.size(); ++i) {
       if (classes_[i].kind != form::ClassKind::UNSET) continue;
-      return {Code::kUnsupported,
-              format("the flatbuffer form cannot hold the function %.300s, because the module has no object of its class",
-                     classes_[i].of_function.c_str())};
+      return {Code::kUnsupported, format("the flatbuffer form cannot hold the function %.300s, "
+                                         "because the module has no object of its class",
+                                         classes_[i].of_function.c_str())};
     }
     return Status::ok();
   }
@@ -423,20 +474,23 @@ class ModuleWriter {
     for (size_t i = 0; i < classes_.size(); ++i) {
       const auto name = builder_.CreateSharedString(class_names_[i]);
       Offset<::flatbuffers::Vector<Offset<::flatbuffers::String>>> attributes;
-      if (classes_[i].kind == form::ClassKind::CLASS_WITH_FIELD) attributes = text_vector(classes_[i].attributes);
+      if (classes_[i].kind == form::ClassKind::CLASS_WITH_FIELD)
+        attributes = text_vector(classes_[i].attributes);
       tables.push_back(form::CreateObjectType(builder_, name, classes_[i].kind, attributes));
     }
     return builder_.CreateVector(tables);
   }
 
-  Offset<::flatbuffers::Vector<Offset<::flatbuffers::String>>> text_vector(const std::vector<std::string>& texts) {
+  Offset<::flatbuffers::Vector<Offset<::flatbuffers::String>>> text_vector(
+      const std::vector<std::string>& texts) {
     std::vector<Offset<::flatbuffers::String>> offsets;
     offsets.reserve(texts.size());
     for (const std::string& text : texts) offsets.push_back(builder_.CreateSharedString(text));
     return builder_.CreateVector(offsets);
   }
 
-  Result<Offset<::flatbuffers::Vector<Offset<form::ExtraFile>>>> text_tables(const std::vector<NamedText>& texts) {
+  Result<Offset<::flatbuffers::Vector<Offset<form::ExtraFile>>>> text_tables(
+      const std::vector<NamedText>& texts) {
     std::vector<Offset<form::ExtraFile>> tables;
     for (const NamedText& text : texts) {
       TENON_TRY(make_room(text.name.size() + text.content.size()));
@@ -447,7 +501,8 @@ class ModuleWriter {
     return builder_.CreateVector(tables);
   }
 
-  Result<Offset<::flatbuffers::Vector<Offset<form::Arg>>>> argument_tables(const std::vector<bytecode::Argument>& arguments) {
+  Result<Offset<::flatbuffers::Vector<Offset<form::Arg>>>> argument_tables(
+      const std::vector<bytecode::Argument>& arguments) {
     std::vector<Offset<form::Arg>> tables;
     for (const bytecode::Argument& argument : arguments) {
       uint32_t default_value = 0;
@@ -463,8 +518,10 @@ class ModuleWriter {
   }
 
   static uint64_t nbytes_of(const bytecode::Function& function) {
-    uint64_t nbytes = function.name.size() + function.instructions.size() * sizeof(form::Instruction);
-    for (const bytecode::OperatorUse& use : function.operators) nbytes += use.name.size() + use.overload.size() + kTableNbytes;
+    uint64_t nbytes =
+        function.name.size() + function.instructions.size() * sizeof(form::Instruction);
+    for (const bytecode::OperatorUse& use : function.operators)
+      nbytes += use.name.size() + use.overload.size() + kTableNbytes;
     for (const std::string& type : function.types) nbytes += type.size() + kTableNbytes;
     return nbytes + function.constants.size() * sizeof(uint32_t);
   }
@@ -481,13 +538,15 @@ class ModuleWriter {
     std::vector<form::Instruction> instructions;
     instructions.reserve(function.instructions.size());
     for (const bytecode::Instruction& instruction : function.instructions) {
-      instructions.emplace_back(static_cast<int8_t>(instruction.opcode), static_cast<uint16_t>(instruction.n), instruction.x);
+      instructions.emplace_back(static_cast<int8_t>(instruction.opcode),
+                                static_cast<uint16_t>(instruction.n), instruction.x);
     }
     std::vector<Offset<form::Operator>> operators;
     for (const bytecode::OperatorUse& use : function.operators) {
       const auto name = builder_.CreateSharedString(use.name);
       const auto overload = builder_.CreateSharedString(use.overload);
-      operators.push_back(form::CreateOperator(builder_, name, overload, std::max(use.arguments, -1)));
+      operators.push_back(
+          form::CreateOperator(builder_, name, overload, std::max(use.arguments, -1)));
     }
     TENON_ASSIGN(const int32_t registers, narrow(function.register_count, "a number of registers"));
     const size_t dot = function.name.rfind('.');
@@ -500,8 +559,8 @@ class ModuleWriter {
     const auto constant_vector = builder_.CreateVector(constants);
     const auto types = text_vector(function.types);
     const auto schema = form::CreateSchema(builder_, arguments, returns);
-    const auto table =
-        form::CreateFunction(builder_, name, instruction_vector, operator_vector, constant_vector, types, registers, schema, 0, type);
+    const auto table = form::CreateFunction(builder_, name, instruction_vector, operator_vector,
+                                            constant_vector, types, registers, schema, 0, type);
     TENON_TRY(add_value(form::IValueUnion::Function, table.Union()));
     functions_.emplace(function.name, last_index());
     return last_index();
@@ -529,7 +588,8 @@ class ModuleWriter {
 
 }  // namespace
 
-Status write_module(const ModuleContents& contents, const ReadStorage& read_storage, archive::Sink* sink, uint64_t* nbytes) {
+Status write_module(const ModuleContents& contents, const ReadStorage& read_storage,
+                    archive::Sink* sink, uint64_t* nbytes) {
   ModuleWriter writer(contents, read_storage);
   TENON_TRY(writer.run());
   *nbytes = writer.bytes().size();
@@ -544,7 +604,8 @@ namespace tenon::flatbuffer {
 
 Status write_module(const ModuleContents&, const ReadStorage&, archive::Sink*, uint64_t*) {
   return {Code::kUnsupported,
-          "this build of Tenon writes no flatbuffers: build it where FlatBuffers is installed (libflatbuffers-dev and "
+          "this build of Tenon writes no flatbuffers: build it where FlatBuffers is installed "
+          "(libflatbuffers-dev and "
           "flatbuffers-compiler of Debian)"};
 }
 

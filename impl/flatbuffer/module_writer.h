@@ -27,21 +27,25 @@ struct NamedText {
 // What a file of this form holds.
 struct ModuleContents {
   const bytecode::Program* program = nullptr;
-  value::ValueRef root;                        // an object
-  std::vector<NamedText> sources;              // TorchScript code; the names are qualifiers, "__torch__"
+  value::ValueRef root;  // an object
+  // TorchScript code; the names are qualifiers, "__torch__".
+  std::vector<NamedText> sources;
   std::span<const value::ValueRef> constants;  // of the code: CONSTANTS.c0 and on
   std::vector<NamedText> extra_files;
   int version = 0;  // of the operators, in the code and in the bytecode
 };
 
 // Fills `into` with the bytes of a storage.
-using ReadStorage = std::function<Status(const value::StorageValue& storage, std::span<std::byte> into)>;
+using ReadStorage =
+    std::function<Status(const value::StorageValue& storage, std::span<std::byte> into)>;
 
 // Writes nothing to `sink` before the whole buffer is made, which is in memory until then.
 // `nbytes` gets its size.
 //
-// UNSUPPORTED for what the form cannot hold: more than 2 GiB, tensors that are sparse, meta or lazily
-// conjugated, sizes of 2^31 elements or more. UNSUPPORTED too in a build without FlatBuffers.
-Status write_module(const ModuleContents& contents, const ReadStorage& read_storage, archive::Sink* sink, uint64_t* nbytes);
+// UNSUPPORTED for what the form cannot hold: more than 2 GiB, tensors that are sparse, meta or
+// lazily conjugated, sizes of 2^31 elements or more. UNSUPPORTED too in a build without
+// FlatBuffers.
+Status write_module(const ModuleContents& contents, const ReadStorage& read_storage,
+                    archive::Sink* sink, uint64_t* nbytes);
 
 }  // namespace tenon::flatbuffer

@@ -34,10 +34,12 @@ class Scout {
   uint64_t field(uint64_t table, uint16_t place) const {
     const std::optional<uint32_t> back = number(table);
     if (!back) return 0;
-    const auto vtable = static_cast<uint64_t>(static_cast<int64_t>(table) - static_cast<int32_t>(*back));
+    const auto vtable =
+        static_cast<uint64_t>(static_cast<int64_t>(table) - static_cast<int32_t>(*back));
     uint16_t size = 0;
     uint16_t offset = 0;
-    if (!read(vtable, &size) || place >= size || !read(vtable + place, &offset) || offset == 0) return 0;
+    if (!read(vtable, &size) || place >= size || !read(vtable + place, &offset) || offset == 0)
+      return 0;
     return table + offset;
   }
   // The table, vector or text to which that field points.
@@ -75,13 +77,17 @@ class Scout {
 }  // namespace
 
 std::vector<Range> likely_storages(const archive::ZipSource& source, uint64_t most_nbytes) {
-  const Scout scout(source.nbytes(), [&](uint64_t offset, void* to, uint64_t count) { return source.read(offset, to, count).is_ok(); });
+  const Scout scout(source.nbytes(), [&](uint64_t offset, void* to, uint64_t count) {
+    return source.read(offset, to, count).is_ok();
+  });
   std::vector<Range> found;
   const uint64_t vector = scout.pointed(scout.root(), form::Module::VT_STORAGE_DATA);
-  const uint64_t count = std::min(scout.count(vector), std::min(source.nbytes(), most_nbytes) / sizeof(uint32_t));
+  const uint64_t count =
+      std::min(scout.count(vector), std::min(source.nbytes(), most_nbytes) / sizeof(uint32_t));
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t data = scout.pointed(scout.item(vector, i), form::StorageData::VT_DATA);
-    if (const uint64_t size = scout.count(data); size != 0) found.push_back({data + sizeof(uint32_t), size});
+    if (const uint64_t size = scout.count(data); size != 0)
+      found.push_back({data + sizeof(uint32_t), size});
   }
   std::ranges::sort(found, {}, &Range::offset);
   std::vector<Range> joined;
@@ -89,7 +95,9 @@ std::vector<Range> likely_storages(const archive::ZipSource& source, uint64_t mo
     if (joined.empty() || joined.back().offset + joined.back().nbytes < range.offset) {
       joined.push_back(range);
     } else {
-      joined.back().nbytes = std::max(joined.back().offset + joined.back().nbytes, range.offset + range.nbytes) - joined.back().offset;
+      joined.back().nbytes =
+          std::max(joined.back().offset + joined.back().nbytes, range.offset + range.nbytes) -
+          joined.back().offset;
     }
   }
   return joined;
@@ -113,14 +121,17 @@ bool has_shared_texts(std::span<const std::byte> file, uint64_t own_nbytes) {
   for (uint64_t i = 0; i < value_count; ++i) {
     const uint64_t value = scout.item(values, i);
     const uint64_t type = scout.field(value, form::IValue::VT_VAL_TYPE);
-    if (type == 0 || scout.byte(type) != static_cast<uint8_t>(form::IValueUnion::Function)) continue;
+    if (type == 0 || scout.byte(type) != static_cast<uint8_t>(form::IValueUnion::Function))
+      continue;
     const uint64_t function = scout.pointed(value, form::IValue::VT_VAL);
-    if (!takes(scout.count(scout.pointed(function, form::Function::VT_TYPE_ANNOTATIONS)))) return true;
+    if (!takes(scout.count(scout.pointed(function, form::Function::VT_TYPE_ANNOTATIONS))))
+      return true;
   }
   const uint64_t classes = scout.pointed(root, form::Module::VT_OBJECT_TYPES);
   const uint64_t class_count = std::min(scout.count(classes), most);
   for (uint64_t i = 0; i < class_count; ++i) {
-    if (!takes(scout.count(scout.pointed(scout.item(classes, i), form::ObjectType::VT_ATTR_NAMES)))) return true;
+    if (!takes(scout.count(scout.pointed(scout.item(classes, i), form::ObjectType::VT_ATTR_NAMES))))
+      return true;
   }
   return false;
 }

@@ -19,7 +19,8 @@ namespace tenon::flatbuffer {
 
 // The ranges where the storages of the file seem to lie, in the order of their offsets. Ranges that
 // touch or overlap are joined. At most `most_nbytes` of the list of storages are looked at.
-std::vector<archive::ZipReader::Range> likely_storages(const archive::ZipSource& source, uint64_t most_nbytes);
+std::vector<archive::ZipReader::Range> likely_storages(const archive::ZipSource& source,
+                                                       uint64_t most_nbytes);
 
 // Whether functions or classes share a list of texts. The verifier bounds the tables that it looks
 // at and not the texts in their lists, so sharing would make its time quadratic. A file has four

@@ -22,13 +22,13 @@ constexpr uint64_t kFirstReserve = uint64_t{256} << 10;
 constexpr uint32_t kMostSkipped = 256;
 constexpr uint64_t kLookFirstNbytes = uint64_t{1} << 20;
 
-// The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages
-// that it inherited hold their segments themselves.
+// The child must not hand out blocks of the parent's segments, nor may its releases touch the
+// parent's lists. It forgets them; storages that it inherited hold their segments themselves.
 void forget_in_child() noexcept {
   ArenaState& all = arena_state();
   for (auto& home : all.homes) {
-    // Storages of the parent still point to these; made_by_this_process() keeps what they do from going further. The small records are left
-    // to leak.
+    // Storages of the parent still point to these; made_by_this_process() keeps what they do from
+    // going further. The small records are left to leak.
     for (auto& segment : home) {
       segment->segment = nullptr;
       (void)segment.release();
@@ -53,8 +53,10 @@ void forget_in_child() noexcept {
 
 const bool g_arena_fork_hooks = [] {
   (void)arena_state();
-  // The child has one thread, so the lock is not needed to forget; and the end of a segment takes locks that come before this one.
-  register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); }, []() noexcept { arena_state().mutex.unlock(); },
+  // The child has one thread, so the lock is not needed to forget; and the end of a segment takes
+  // locks that come before this one.
+  register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); },
+                           []() noexcept { arena_state().mutex.unlock(); },
                            []() noexcept { arena_state().mutex.unlock(); }, &forget_in_child});
   return true;
 }();
@@ -62,11 +64,12 @@ const bool g_arena_fork_hooks = [] {
 Status reserve_front(ArenaSegment* home, uint64_t end) {
   if (end <= home->reserved) return Status::ok();
   const uint64_t total = home->segment->nbytes();
-  // Ahead of need, as much again as there is already, so that small blocks do not pay a system call each; just the need if the machine is
-  // nearly full.
+  // Ahead of need, as much again as there is already, so that small blocks do not pay a system call
+  // each; just the need if the machine is nearly full.
   const uint64_t ahead = std::clamp(home->reserved, kFirstReserve, os::kReserveChunk);
   const uint64_t unit = home->segment->unit_nbytes();
-  const uint64_t generous = std::min(total, round_up(std::max(end, home->reserved + ahead), std::max(kFirstReserve, unit)));
+  const uint64_t generous = std::min(
+      total, round_up(std::max(end, home->reserved + ahead), std::max(kFirstReserve, unit)));
   const uint64_t exact = std::min(total, round_up(end, unit));
   Status status = home->segment->reserve(home->reserved, generous - home->reserved);
   uint64_t reached = generous;
@@ -98,9 +101,11 @@ void count_block(ArenaSegment* home, Block* block) noexcept {
 
 Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
   uint64_t segment_nbytes = 0;
-  if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) || segment_nbytes > uint64_t{INT64_MAX})
+  if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) ||
+      segment_nbytes > uint64_t{INT64_MAX})
     segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
-  // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it goes.
+  // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it
+  // goes.
   TENON_TRY(os::ask_headroom(segment_nbytes));
   TENON_ASSIGN(out->segment, Segment::create(mode, segment_nbytes));
   if (reserve) TENON_TRY(out->segment->reserve(0, segment_nbytes));
@@ -118,9 +123,12 @@ Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
 
 }  // namespace
 
-bool counts_segment(const ArenaSegment* home) noexcept { return home == nullptr || home->arena == nullptr; }
+bool counts_segment(const ArenaSegment* home) noexcept {
+  return home == nullptr || home->arena == nullptr;
+}
 
-void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept {
+void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
+                BlockState to) noexcept {
   board::move_block(&figures, nbytes, from, to);
   ArenaState& all = arena_state();
   if (to == BlockState::kLive) {
@@ -135,9 +143,12 @@ void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, 
   if (from == BlockState::kLent) all.lent_nbytes -= nbytes;
 }
 
-void forget_inherited_block() noexcept { arena_state().inherited_blocks.fetch_sub(1, std::memory_order_relaxed); }
+void forget_inherited_block() noexcept {
+  arena_state().inherited_blocks.fetch_sub(1, std::memory_order_relaxed);
+}
 
-ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(std::move(made)), space(segment->nbytes()), arena(owner) {
+ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept
+    : segment(std::move(made)), space(segment->nbytes()), arena(owner) {
   if (owner == nullptr) {
     shared_figures = &arena_state().figures[static_cast<uint32_t>(segment->mode())];
     return;
@@ -148,7 +159,8 @@ ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(s
   shared_figures = &own_figures;
 }
 
-Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out, bool* found) {
+Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
+                  bool* found) {
   Space::Piece piece;
   *found = home->space.take_free(nbytes, alignment, &piece);
   if (*found) {
@@ -173,7 +185,8 @@ bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignme
   return home.space.peek_front(nbytes, alignment, &offset) && offset + nbytes <= home.reserved;
 }
 
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent, Freed* freed) noexcept {
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent,
+               Freed* freed) noexcept {
   ArenaState& all = arena_state();
   board::ArenaFigures& figures = home->figures();
   --home->used_blocks;
@@ -200,13 +213,14 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
     home->space.reset();
     return;
   }
-  // No block lives, and some are with borrowers. While there is room it goes on serving; then it goes, and the borrowers keep its pages for
-  // as long as they map them.
+  // No block lives, and some are with borrowers. While there is room it goes on serving; then it
+  // goes, and the borrowers keep its pages for as long as they map them.
   uint64_t unused = 0;
   if (home->space.peek_front(kArenaBlockMax, kBlockAlignment, &unused)) return;
   HomeSegments* list = nullptr;
   if (all.find_home(home->segment.get(), &list) == nullptr) return;
-  const auto at = std::find_if(list->begin(), list->end(), [home](const auto& each) { return each.get() == home; });
+  const auto at = std::find_if(list->begin(), list->end(),
+                               [home](const auto& each) { return each.get() == home; });
   count_dropped(*home);
   freed->segment = std::move(*at);
   list->erase(at);
@@ -215,7 +229,9 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
 ArenaSegment* ArenaState::find_home(const Segment* segment, HomeSegments** list) noexcept {
   for (uint32_t number = 0; number < kHomesOfMode; ++number) {
     HomeSegments& some = homes[static_cast<uint32_t>(segment->mode()) * kHomesOfMode + number];
-    const auto at = std::find_if(some.begin(), some.end(), [segment](const auto& each) { return each->segment.get() == segment; });
+    const auto at = std::find_if(some.begin(), some.end(), [segment](const auto& each) {
+      return each->segment.get() == segment;
+    });
     if (at == some.end()) continue;
     *list = &some;
     return at->get();
@@ -251,7 +267,8 @@ bool look_for_ended_leases() noexcept {
 namespace {
 
 Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
-  if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true, out);
+  if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax)
+    return own_segment_block(mode, nbytes, true, out);
   alignment = std::max(alignment, kBlockAlignment);
   const uint64_t wanted = block_nbytes(nbytes, alignment);
   out->nbytes = nbytes;
@@ -261,11 +278,12 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
   HomeSegments& list = all.home(mode, nbytes);
   bool found = false;
   Status no_pages;
-  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB). Where one gets no more pages the others get none
-  // either, but may have a free block.
+  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB). Where one
+  // gets no more pages the others get none either, but may have a free block.
   const auto look = [&](bool fresh) {
     for (auto at = list.rbegin(); at != list.rend() && !found; ++at) {
-      Status taken = take_block(at->get(), wanted, alignment, fresh && no_pages.is_ok(), out, &found);
+      Status taken =
+          take_block(at->get(), wanted, alignment, fresh && no_pages.is_ok(), out, &found);
       if (!taken.is_ok()) no_pages = std::move(taken);
     }
   };
@@ -288,7 +306,8 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
   }
   if (!no_pages.is_ok()) return no_pages;
   // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
-  const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
+  const uint64_t segment_nbytes =
+      std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
   if (nbytes > segment_nbytes / 8) {
     lock.unlock();
     return own_segment_block(mode, nbytes, true, out);
@@ -312,7 +331,9 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
   });
 }
 
-Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out) { return own_segment_block(mode, nbytes, false, out); }
+Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out) {
+  return own_segment_block(mode, nbytes, false, out);
+}
 
 void free_block(Block&& block, Lent lent) noexcept {
   Ref<Segment> held = std::move(block.segment);
@@ -348,7 +369,8 @@ uint64_t trim_arena() noexcept {
     std::unique_ptr<ArenaSegment> dropped;
     const std::lock_guard<std::mutex> lock(all.mutex);
     for (auto& list : all.homes) {
-      const auto found = std::find_if(list.begin(), list.end(), [](const auto& each) { return each->used_blocks == 0; });
+      const auto found = std::find_if(list.begin(), list.end(),
+                                      [](const auto& each) { return each->used_blocks == 0; });
       if (found == list.end()) continue;
       given_back += (*found)->reserved;
       count_dropped(**found);
@@ -369,7 +391,8 @@ ArenaTotals arena_totals() noexcept {
   result.retired_nbytes = all.retired_nbytes;
   result.storages = all.live_blocks + all.inherited_blocks.load(std::memory_order_relaxed);
   for (const auto& list : all.homes) {
-    for (const auto& home : list) result.kept_nbytes += home->space.free_nbytes() + home->nbytes_ahead();
+    for (const auto& home : list)
+      result.kept_nbytes += home->space.free_nbytes() + home->nbytes_ahead();
   }
   return result;
 }

@@ -42,8 +42,8 @@ struct ArenaSegment {
   board::ArenaFigures* const* shared_figures = nullptr;
 };
 
-// The segments of one default home. Each mode has two: small blocks, which their users may keep for long, do
-// not keep the memory of large ones.
+// The segments of one default home. Each mode has two: small blocks, which their users may keep for
+// long, do not keep the memory of large ones.
 using HomeSegments = std::vector<std::unique_ptr<ArenaSegment>>;
 inline constexpr uint32_t kHomesOfMode = 2;
 
@@ -63,39 +63,48 @@ struct ArenaState {
   uint64_t lent_nbytes = 0;  // of blocks that are LENT
   uint64_t retired_nbytes = 0;
   std::atomic<uint64_t> inherited_blocks{0};  // of the parent's, still in storages here
-  // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it finds.
+  // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it
+  // finds.
   uint32_t skip_looks = 0;
   uint32_t skipped_looks = 0;
 
   Board public_board;
-  uint64_t board_users = 0;                               // arenas and ledgers
-  uint64_t ledgers = 0;                                   // of these
-  std::array<board::ArenaFigures, kModes> own_figures{};  // of the default homes, while there is no board
-  std::array<board::ArenaFigures*, kModes> figures{&own_figures[0], &own_figures[1], &own_figures[2]};
+  uint64_t board_users = 0;  // arenas and ledgers
+  uint64_t ledgers = 0;      // of these
+  // Of the default homes, while there is no board.
+  std::array<board::ArenaFigures, kModes> own_figures{};
+  std::array<board::ArenaFigures*, kModes> figures{&own_figures[0], &own_figures[1],
+                                                   &own_figures[2]};
 };
 ArenaState& arena_state() noexcept;
 
-// What goes with the last block of it, once the lock is free: the end of a segment takes locks that come before that one.
+// What goes with the last block of it, once the lock is free: the end of a segment takes locks that
+// come before that one.
 struct Freed {
   std::unique_ptr<ArenaSegment> segment;
   Weak<Arena> arena;
 };
 
-// With the lock. A free block of at least `nbytes`, or one of fresh room; false in `found` without an error: no room.
-Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out, bool* found);
+// With the lock. A free block of at least `nbytes`, or one of fresh room; false in `found` without
+// an error: no room.
+Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
+                  bool* found);
 // With the lock, after consolidate(): the front may lie before pages that exist.
 bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
 // With the lock.
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent, Freed* freed) noexcept;
-void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept;
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent,
+               Freed* freed) noexcept;
+void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
+                BlockState to) noexcept;
 // Without the lock: a storage goes whose block is the parent's.
 void forget_inherited_block() noexcept;
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
 // Without the lock, before a block of `nbytes` is taken. If the block is large, this frees the
-// blocks whose leases have ended, so that the block which came back last is taken. Its bytes are the
-// likeliest to be in the processor's caches. A small block is not worth the look.
+// blocks whose leases have ended, so that the block which came back last is taken. Its bytes are
+// the likeliest to be in the processor's caches. A small block is not worth the look.
 void look_first(uint64_t nbytes) noexcept;
-// Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.
+// Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look
+// again.
 bool look_for_ended_leases() noexcept;
 
 }  // namespace tenon::memory

@@ -26,7 +26,8 @@ ArenaWaitState& arena_wait_state() noexcept { return immortal<ArenaWaitState>();
 
 const bool g_arena_wait_fork_hooks = [] {
   (void)arena_wait_state();
-  register_fork_hooks(11, {[]() noexcept { arena_wait_state().mutex.lock(); }, []() noexcept { arena_wait_state().mutex.unlock(); },
+  register_fork_hooks(11, {[]() noexcept { arena_wait_state().mutex.lock(); },
+                           []() noexcept { arena_wait_state().mutex.unlock(); },
                            []() noexcept {
                              arena_wait_state().mutex.unlock();
                              arena_wait_state().events.clear();
@@ -64,20 +65,23 @@ bool is_full(const Status& status) noexcept {
   if (status.code() != Code::kResourceExhausted || !status.info()) return false;
   const auto& details = status.info()->details;
   // Without "holders" the block is larger than the arena, and no wait helps.
-  return std::any_of(details.begin(), details.end(), [](const Detail& each) { return each.key == "holders"; });
+  return std::any_of(details.begin(), details.end(),
+                     [](const Detail& each) { return each.key == "holders"; });
 }
 
 // What the wait came to, with who holds what. The waiter speaks of an fd that the caller never saw.
 Status ended(const Status& why, const Status& full) {
-  Status status(why.code(), (why.code() == Code::kTimeout ? "timed out waiting for room" : why.message()) + ": " + full.message());
+  Status status(why.code(),
+                (why.code() == Code::kTimeout ? "timed out waiting for room" : why.message()) +
+                    ": " + full.message());
   status = std::move(status).with_details_of(full);
   return status;
 }
 
 }  // namespace
 
-// Whoever frees holds the arenas' lock while he does, and whoever waits takes it after he began to listen: so one sees the other, and
-// relaxed is enough here.
+// Whoever frees holds the arenas' lock while he does, and whoever waits takes it after he began to
+// listen: so one sees the other, and relaxed is enough here.
 void signal_space() noexcept {
   ArenaWaitState& all = arena_wait_state();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
@@ -85,7 +89,8 @@ void signal_space() noexcept {
   for (os::Cancel* event : all.events) event->trigger();
 }
 
-Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait, Block* out) {
+Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait,
+                        Block* out) {
   Status status = arena->allocate(nbytes, alignment, out);
   if (status.is_ok() || wait.timeout_ns == 0 || !is_full(status)) return status;
   os::Waiter waiter(wait);
@@ -94,13 +99,15 @@ Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const
   while (true) {
     status = arena->allocate(nbytes, alignment, out);
     if (status.is_ok() || !is_full(status)) return status;
-    // Without a thread whoever waits serves, too. What another one has served by then the service's fd shows no more: the event does.
+    // Without a thread whoever waits serves, too. What another one has served by then the service's
+    // fd shows no more: the event does.
     const bool serves = os::has_no_thread();
     int service = -1;
     if (serves) {
       TENON_ASSIGN(service, os::service_fd());
     }
-    if (Status end = waiter.until_ready(event->fd(), POLLIN, "room", service); !end.is_ok()) return ended(end, status);
+    if (Status end = waiter.until_ready(event->fd(), POLLIN, "room", service); !end.is_ok())
+      return ended(end, status);
     if (serves) TENON_TRY(os::poll_service());
     event->reset();
   }

@@ -9,7 +9,9 @@
 
 namespace tenon::memory {
 
-// As Arena::allocate, but a full arena is waited for. TIMEOUT and the other ends of a wait have the details of who holds what.
-Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait, Block* out);
+// As Arena::allocate, but a full arena is waited for. TIMEOUT and the other ends of a wait have the
+// details of who holds what.
+Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait,
+                        Block* out);
 
 }  // namespace tenon::memory

@@ -20,23 +20,28 @@ ArenaSegment* find_home(const Segment* segment) noexcept {
 
 Status not_whole(const Segment& segment, uint64_t present_nbytes) {
   const char* const who = segment.own() ? "" : " where it was made";
-  return Status(Code::kResourceExhausted,
-                format("the storage lies in a segment of %llu bytes, of which %llu have memory, and a device is given all of it: make the "
-                       "storage ISOLATED, or reserve its arena up to its capacity,%s before it is pinned",
-                       as_llu(segment.nbytes()), as_llu(present_nbytes), who))
+  return Status(
+             Code::kResourceExhausted,
+             format(
+                 "the storage lies in a segment of %llu bytes, of which %llu have memory, and a "
+                 "device is given all of it: make the "
+                 "storage ISOLATED, or reserve its arena up to its capacity,%s before it is pinned",
+                 as_llu(segment.nbytes()), as_llu(present_nbytes), who))
       .with("limit", std::string("memory of the segment"))
       .with("limit_value", present_nbytes)
       .with("wanted", segment.nbytes())
       .with("option", std::string("TENON_STORAGE_ISOLATED or tenon_arena_reserve"));
 }
 
-// Its lender makes its pages. What is as small as a default home's segment may be completed here, by who may write to the file.
+// Its lender makes its pages. What is as small as a default home's segment may be completed here,
+// by who may write to the file.
 Status check_opened(Segment* segment) {
   const uint64_t total = segment->nbytes();
   if (segment->any_fd() >= 0) {
     TENON_ASSIGN(const os::FileInfo file, os::inspect_file(segment->any_fd()));
     const bool can_make = file.writable && total <= kArenaSegmentNbytes;
-    if (file.in_memory && !can_make && file.allocated_nbytes < total) return not_whole(*segment, file.allocated_nbytes);
+    if (file.in_memory && !can_make && file.allocated_nbytes < total)
+      return not_whole(*segment, file.allocated_nbytes);
   }
   return segment->check_pages(0, total);
 }
@@ -48,13 +53,17 @@ Status reserve_whole(Segment* segment) {
   const uint64_t total = segment->nbytes();
   if (segment->reserved_nbytes() >= total) return Status::ok();
   if (!segment->made_by_this_process())
-    return Status(Code::kUnsupported, "the storage's segment belongs to the process that made it, and this one is a child of fork");
+    return Status(Code::kUnsupported,
+                  "the storage's segment belongs to the process that made it, and this one is a "
+                  "child of fork");
   bool asked = false;
   // Piece by piece, so that allocations get their turn.
   while (true) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     ArenaSegment* const home = find_home(segment);
-    if (home == nullptr) return segment->reserved_nbytes() >= total ? Status::ok() : not_whole(*segment, segment->reserved_nbytes());
+    if (home == nullptr)
+      return segment->reserved_nbytes() >= total ? Status::ok()
+                                                 : not_whole(*segment, segment->reserved_nbytes());
     if (home->reserved >= total) return Status::ok();
     if (!std::exchange(asked, true)) TENON_TRY(os::ask_headroom(total - home->reserved));
     const uint64_t nbytes = std::min(total - home->reserved, kReservedAtOnce);

@@ -19,22 +19,29 @@
 namespace tenon::memory {
 namespace {
 
-// A yes of the THP probe, with the administrator's words that it was found under: it holds as long as they stand. A no is asked again, for
-// it may be a machine whose memory is in small pieces, and costs little. In one word each, so that no lock has to survive a fork.
+// A yes of the THP probe, with the administrator's words that it was found under: it holds as long
+// as they stand. A no is asked again, for it may be a machine whose memory is in small pieces, and
+// costs little. In one word each, so that no lock has to survive a fork.
 std::atomic<uint64_t> g_thp_by_fault{0};
 std::atomic<uint64_t> g_thp_by_collapse{0};
 
 Status try_hugetlb(const BackingRequest& request, Mode mode, Backing* backing) {
   if (mode == Mode::kFrozen) {
-    return Status(Code::kUnsupported, "memory to be frozen is filled by pwrite, which pages of hugetlbfs do not know")
+    return Status(Code::kUnsupported,
+                  "memory to be frozen is filled by pwrite, which pages of hugetlbfs do not know")
         .with("pages", std::string("hugetlb"));
   }
-  const uint64_t page = request.huge_page_nbytes != 0 ? request.huge_page_nbytes : os::default_huge_page_nbytes();
-  if (page == 0) return Status(Code::kUnsupported, "this kernel has no hugetlb pages").with("pages", std::string("hugetlb"));
+  const uint64_t page =
+      request.huge_page_nbytes != 0 ? request.huge_page_nbytes : os::default_huge_page_nbytes();
+  if (page == 0)
+    return Status(Code::kUnsupported, "this kernel has no hugetlb pages")
+        .with("pages", std::string("hugetlb"));
   bool seal_holds = false;
   TENON_TRY(os::probe_huge_page(page, request.numa_node, &seal_holds));
   if (mode == Mode::kLenderWrites && !seal_holds) {
-    return Status(Code::kUnsupported, "this kernel lets a borrower write into sealed pages of hugetlbfs (Linux 5.13 does not)")
+    return Status(Code::kUnsupported,
+                  "this kernel lets a borrower write into sealed pages of hugetlbfs (Linux 5.13 "
+                  "does not)")
         .with("pages", std::string("hugetlb"));
   }
   backing->pages = Pages::kHugetlb;
@@ -62,8 +69,9 @@ Status try_thp(bool asked, Backing* backing) {
     }
   }
   if (by == os::ThpBy::kNothing) {
-    return Status(Code::kUnsupported, format("shared memory gets no transparent huge pages here (shmem_enabled: %s)",
-                                             setting.empty() ? "cannot be read" : setting.c_str()))
+    return Status(Code::kUnsupported,
+                  format("shared memory gets no transparent huge pages here (shmem_enabled: %s)",
+                         setting.empty() ? "cannot be read" : setting.c_str()))
         .with("pages", std::string("thp"))
         .with("shmem_enabled", setting);
   }
@@ -91,8 +99,10 @@ Status bind(std::byte* base, uint64_t nbytes, const BackingRequest& request, Bac
   return Status::ok();
 }
 
-// A huge page whole, so that the border of the locked range does not cut the first one into small pages.
-Status lock_first_page(std::byte* base, uint64_t nbytes, const BackingRequest& request, Backing* backing) {
+// A huge page whole, so that the border of the locked range does not cut the first one into small
+// pages.
+Status lock_first_page(std::byte* base, uint64_t nbytes, const BackingRequest& request,
+                       Backing* backing) {
   if (backing->pages == Pages::kHugetlb) return Status::ok();
   Status locked = os::lock_on_fault(base, std::min(nbytes, backing->page_nbytes));
   backing->locked = locked.is_ok();
@@ -102,22 +112,28 @@ Status lock_first_page(std::byte* base, uint64_t nbytes, const BackingRequest& r
   return Status::ok();
 }
 
-// Each huge page that lies whole in the range is begun with one small page, and the kernel makes the rest of it in one go.
+// Each huge page that lies whole in the range is begun with one small page, and the kernel makes
+// the rest of it in one go.
 Status collapse_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes, uint64_t page) {
   const uint64_t begin = round_up(offset, page);
   const uint64_t end = (offset + nbytes) / page * page;
   if (begin >= end) return Status::ok();
-  for (uint64_t at = begin; at < end; at += page) TENON_TRY(os::reserve_pages(fd, at, os::page_nbytes()));
-  // Where it does not succeed (memory in small pieces) the caller makes small pages, and describe() tells.
+  for (uint64_t at = begin; at < end; at += page)
+    TENON_TRY(os::reserve_pages(fd, at, os::page_nbytes()));
+  // Where it does not succeed (memory in small pieces) the caller makes small pages, and describe()
+  // tells.
   static_cast<void>(os::collapse(base + begin, end - begin));
   return Status::ok();
 }
 
-Status make_piece(int fd, std::byte* base, uint64_t offset, uint64_t nbytes, const Backing& backing) {
-  if (backing.pages == Pages::kHugetlb) return os::reserve_huge_pages(fd, offset, nbytes, backing.page_nbytes, backing.numa_node);
+Status make_piece(int fd, std::byte* base, uint64_t offset, uint64_t nbytes,
+                  const Backing& backing) {
+  if (backing.pages == Pages::kHugetlb)
+    return os::reserve_huge_pages(fd, offset, nbytes, backing.page_nbytes, backing.numa_node);
   TENON_TRY(os::ask_headroom(nbytes));
   if (backing.numa_node >= 0) TENON_TRY(os::ask_node_headroom(backing.numa_node, nbytes));
-  if (backing.pages == Pages::kThp && backing.collapse) TENON_TRY(collapse_pages(fd, base, offset, nbytes, backing.page_nbytes));
+  if (backing.pages == Pages::kThp && backing.collapse)
+    TENON_TRY(collapse_pages(fd, base, offset, nbytes, backing.page_nbytes));
   if (backing.pages == Pages::kThp && !backing.collapse) {
     const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
     Status made = os::populate(base + begin, round_up(offset + nbytes, os::page_nbytes()) - begin);
@@ -130,7 +146,8 @@ Status make_piece(int fd, std::byte* base, uint64_t offset, uint64_t nbytes, con
 
 Result<Backing> choose_pages(const BackingRequest& request, Mode mode) {
   if (request.pages > Pages::kHugetlb) {
-    return Status(Code::kInvalidArgument, format("no such kind of pages: %u", static_cast<unsigned>(request.pages)))
+    return Status(Code::kInvalidArgument,
+                  format("no such kind of pages: %u", static_cast<unsigned>(request.pages)))
         .with("pages", static_cast<uint64_t>(request.pages));
   }
   if (request.numa_node != -1) TENON_TRY(os::check_numa_node(request.numa_node));
@@ -150,12 +167,15 @@ Result<Backing> choose_pages(const BackingRequest& request, Mode mode) {
   return backing;
 }
 
-Result<os::Fd> create_backed_memfd(const os::Nonce& nonce, uint64_t nbytes, const Backing& backing) {
-  if (backing.pages == Pages::kHugetlb) return os::create_hugetlb_memfd(nonce, nbytes, backing.page_nbytes);
+Result<os::Fd> create_backed_memfd(const os::Nonce& nonce, uint64_t nbytes,
+                                   const Backing& backing) {
+  if (backing.pages == Pages::kHugetlb)
+    return os::create_hugetlb_memfd(nonce, nbytes, backing.page_nbytes);
   return os::create_memfd(nonce, nbytes);
 }
 
-Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& request, Backing* backing) {
+Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& request,
+                     Backing* backing) {
   if (backing->pages == Pages::kThp) os::advise_thp(base, nbytes, true);
   if (request.pages == Pages::kSmall) os::advise_thp(base, nbytes, false);
   if (request.numa_node != -1) TENON_TRY(bind(base, nbytes, request, backing));
@@ -163,8 +183,10 @@ Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& req
   return Status::ok();
 }
 
-Status make_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes, const Backing& backing) {
-  if (backing.locked && backing.pages != Pages::kHugetlb) TENON_TRY(os::lock_on_fault(base + offset, nbytes));
+Status make_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes,
+                  const Backing& backing) {
+  if (backing.locked && backing.pages != Pages::kHugetlb)
+    TENON_TRY(os::lock_on_fault(base + offset, nbytes));
   const uint64_t step = std::max(os::kReserveChunk, backing.page_nbytes);
   const uint64_t end = offset + nbytes;
   while (offset < end) {
@@ -197,8 +219,11 @@ Backing describe(const std::byte* base, uint64_t nbytes, const Backing& applied)
     now.pages = Pages::kSmall;
     now.page_nbytes = os::page_nbytes();
     now.pages_refused =
-        Status(Code::kResourceExhausted, format("none of %llu bytes lies in a huge page: the machine's memory is in small pieces",
-                                                static_cast<unsigned long long>(seen.resident_nbytes)))
+        Status(
+            Code::kResourceExhausted,
+            format(
+                "none of %llu bytes lies in a huge page: the machine's memory is in small pieces",
+                static_cast<unsigned long long>(seen.resident_nbytes)))
             .with("limit", std::string("contiguous memory"));
   }
   return now;

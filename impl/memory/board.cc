@@ -31,12 +31,15 @@ using board::Word;
 namespace {
 
 std::array<Word*, 14> words_of(ArenaFigures* figures) noexcept {
-  return {&figures->device,      &figures->inode,          &figures->capacity_nbytes, &figures->reserved_nbytes, &figures->used_nbytes,
-          &figures->peak_nbytes, &figures->live_nbytes,    &figures->lent_nbytes,     &figures->retired_nbytes,  &figures->blocks_live,
-          &figures->blocks_lent, &figures->blocks_retired, &figures->blocks_made,     &figures->made_nbytes};
+  return {&figures->device,          &figures->inode,       &figures->capacity_nbytes,
+          &figures->reserved_nbytes, &figures->used_nbytes, &figures->peak_nbytes,
+          &figures->live_nbytes,     &figures->lent_nbytes, &figures->retired_nbytes,
+          &figures->blocks_live,     &figures->blocks_lent, &figures->blocks_retired,
+          &figures->blocks_made,     &figures->made_nbytes};
 }
 
-// A default home counts on the board, or off it. With the arenas' lock and while no lease stands, for leases are counted without it.
+// A default home counts on the board, or off it. With the arenas' lock and while no lease stands,
+// for leases are counted without it.
 void move_home(uint32_t mode, ArenaFigures* to) noexcept {
   ArenaState& all = arena_state();
   board::copy(*all.figures[mode], to);
@@ -53,13 +56,16 @@ void board::copy(const ArenaFigures& from, ArenaFigures* to) noexcept {
 
 Header& Board::header() const noexcept { return *reinterpret_cast<Header*>(room_->mapping.base()); }
 
-Row* Board::row_at(uint64_t index) const noexcept { return reinterpret_cast<Row*>(room_->mapping.base() + (index + 1) * kRowNbytes); }
+Row* Board::row_at(uint64_t index) const noexcept {
+  return reinterpret_cast<Row*>(room_->mapping.base() + (index + 1) * kRowNbytes);
+}
 
 // By a call that can fail, for a store into a page that cannot be had is a signal.
 bool Board::make_pages(Room* room, uint64_t nbytes) {
   const uint64_t end = std::min(round_up(nbytes, os::page_nbytes()), kNbytes);
   if (end <= room->reached_nbytes) return true;
-  if (!reserve_in_chunks(room->fd.get(), room->reached_nbytes, end - room->reached_nbytes).is_ok()) return false;
+  if (!reserve_in_chunks(room->fd.get(), room->reached_nbytes, end - room->reached_nbytes).is_ok())
+    return false;
   room->reached_nbytes = end;
   return true;
 }
@@ -72,12 +78,15 @@ bool Board::open() noexcept {
     Result<os::Fd> fd = os::create_memfd(board::kNamePrefix + os::hex(nonce.value()), kNbytes);
     if (!fd.is_ok()) return false;
     room->fd = std::move(fd).value();
-    Result<os::Mapping> mapping = os::Mapping::create(os::Mapping::Kind::kSharedWritable, room->fd.get(), 0, kNbytes);
+    Result<os::Mapping> mapping =
+        os::Mapping::create(os::Mapping::Kind::kSharedWritable, room->fd.get(), 0, kNbytes);
     if (!mapping.is_ok()) return false;
     room->mapping = std::move(mapping).value();
     // Whoever opens it through /proc can only read.
     const unsigned seals = os::kSealShrink | os::kSealGrow | os::kSealFutureWrite | os::kSealSeal;
-    if (!make_pages(room.get(), (kModes + 1) * kRowNbytes) || !os::add_seals(room->fd.get(), seals).is_ok()) return false;
+    if (!make_pages(room.get(), (kModes + 1) * kRowNbytes) ||
+        !os::add_seals(room->fd.get(), seals).is_ok())
+      return false;
     room->older = std::move(forgotten_);
     room_ = std::move(room);
   } catch (...) {
@@ -125,7 +134,8 @@ void Board::show(Row* row, RowKind kind, uint8_t detail) noexcept {
   row->tag.store(tag, std::memory_order_release);
 }
 
-// Before its words are used for another: a reader that sees the same tag before and after has words of one owner.
+// Before its words are used for another: a reader that sees the same tag before and after has words
+// of one owner.
 void Board::give_back(Row* row) noexcept {
   put(row->tag, 0);
   full_fence();
@@ -156,7 +166,8 @@ Row* OnBoard::join(bool ledger) noexcept {
   return row_;
 }
 
-ArenaFigures* OnBoard::join_arena(Mode mode, uint64_t device, uint64_t inode, uint64_t capacity_nbytes) noexcept {
+ArenaFigures* OnBoard::join_arena(Mode mode, uint64_t device, uint64_t inode,
+                                  uint64_t capacity_nbytes) noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Row* const row = join(false);

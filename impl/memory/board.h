@@ -1,8 +1,11 @@
-// What other processes of the user can see of this one's arenas and leases, without asking it: docs/format/board.md.
+// What other processes of the user can see of this one's arenas and leases, without asking it:
+// docs/format/board.md.
 //
-// A memfd that only this process can write, found through /proc/<pid>/fd by its name. It stands while there is an arena of the user's or a
-// ledger. Each of them has a row, and so has the default home of each mode; the counters of arenas are the words of the row, so publishing
-// costs nothing. Without an fd, memory or a place on the board they count in private memory, and nobody else sees them.
+// A memfd that only this process can write, found through /proc/<pid>/fd by its name. It stands
+// while there is an arena of the user's or a ledger. Each of them has a row, and so has the default
+// home of each mode; the counters of arenas are the words of the row, so publishing costs nothing.
+// Without an fd, memory or a place on the board they count in private memory, and nobody else sees
+// them.
 #pragma once
 
 #include <array>
@@ -18,7 +21,8 @@
 
 namespace tenon::memory {
 
-// Of a block, for its lender, as in docs/format/lease.md. LIVE: a storage has it. LENT: none has it any more, and a lease stands.
+// Of a block, for its lender, as in docs/format/lease.md. LIVE: a storage has it. LENT: none has it
+// any more, and a lease stands.
 enum class BlockState : uint8_t { kFree, kLive, kLent };
 
 namespace board {
@@ -91,14 +95,20 @@ struct Row {
 };
 static_assert(sizeof(Row) == kRowNbytes && sizeof(ArenaFigures) == sizeof(LedgerFigures));
 
-inline void add(Word& word, uint64_t more) noexcept { word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed); }
+inline void add(Word& word, uint64_t more) noexcept {
+  word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
 inline void sub(Word& word, uint64_t less) noexcept { add(word, uint64_t{0} - less); }
 inline uint64_t get(const Word& word) noexcept { return word.load(std::memory_order_relaxed); }
-inline void put(Word& word, uint64_t value) noexcept { word.store(value, std::memory_order_relaxed); }
+inline void put(Word& word, uint64_t value) noexcept {
+  word.store(value, std::memory_order_relaxed);
+}
 void copy(const ArenaFigures& from, ArenaFigures* to) noexcept;
 
-// The figures follow a block from state to state. Those of leases are counted apart, for a block that is LIVE may have some too.
-inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from, BlockState to) noexcept {
+// The figures follow a block from state to state. Those of leases are counted apart, for a block
+// that is LIVE may have some too.
+inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from,
+                       BlockState to) noexcept {
   if (from == BlockState::kFree) {
     const uint64_t used = get(figures->used_nbytes) + nbytes;
     put(figures->used_nbytes, used);
@@ -126,7 +136,8 @@ class Board {
   bool open() noexcept;
   void close() noexcept;
   bool is_open() const noexcept { return room_ != nullptr; }
-  // A row whose words are 0, to be shown before the next one is claimed; null: none is left, or no page for it.
+  // A row whose words are 0, to be shown before the next one is claimed; null: none is left, or no
+  // page for it.
   board::Row* claim() noexcept;
   void show(board::Row* row, board::RowKind kind, uint8_t detail) noexcept;
   void give_back(board::Row* row) noexcept;
@@ -149,7 +160,8 @@ class Board {
   uint64_t next_number_ = 1;
 };
 
-// An arena or a ledger, and its row if it has one. The board stands as long as there is one of these.
+// An arena or a ledger, and its row if it has one. The board stands as long as there is one of
+// these.
 class OnBoard {
  public:
   OnBoard() noexcept = default;
@@ -158,7 +170,8 @@ class OnBoard {
   ~OnBoard() { leave(); }
 
   // These take the arenas' lock. Once.
-  board::ArenaFigures* join_arena(Mode mode, uint64_t device, uint64_t inode, uint64_t capacity_nbytes) noexcept;
+  board::ArenaFigures* join_arena(Mode mode, uint64_t device, uint64_t inode,
+                                  uint64_t capacity_nbytes) noexcept;
   board::LedgerFigures* join_ledger(board::Carrier carrier, uint32_t pid, uint32_t uid) noexcept;
   // Nobody stores into its row any more. The board stays.
   void hide() noexcept;

@@ -63,8 +63,10 @@ LedgerOnBoard read_ledger(std::span<const std::byte> row, uint64_t tag) {
   ledger.descriptor = (tag >> 8 & 0xff) == static_cast<uint64_t>(board::Carrier::kDescriptor);
   ledger.number = tag >> 16;
   ledger.began_ns = number_at<int64_t>(row, offsetof(Row, began_ns));
-  ledger.borrower_pid = static_cast<uint32_t>(ledger_figure(row, offsetof(LedgerFigures, borrower_pid)));
-  ledger.borrower_uid = static_cast<uint32_t>(ledger_figure(row, offsetof(LedgerFigures, borrower_uid)));
+  ledger.borrower_pid =
+      static_cast<uint32_t>(ledger_figure(row, offsetof(LedgerFigures, borrower_pid)));
+  ledger.borrower_uid =
+      static_cast<uint32_t>(ledger_figure(row, offsetof(LedgerFigures, borrower_uid)));
   ledger.leases = ledger_figure(row, offsetof(LedgerFigures, leases));
   ledger.nbytes = ledger_figure(row, offsetof(LedgerFigures, nbytes));
   ledger.granted = ledger_figure(row, offsetof(LedgerFigures, granted));
@@ -77,21 +79,28 @@ LedgerOnBoard read_ledger(std::span<const std::byte> row, uint64_t tag) {
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes) {
   if (head.size() < kRowNbytes) return corrupt("it is shorter than its header");
   constexpr size_t kMagicNbytes = sizeof board::kMagic;
-  const bool nothing = std::all_of(head.begin(), head.begin() + kMagicNbytes, [](std::byte each) { return each == std::byte{0}; });
+  const bool nothing = std::all_of(head.begin(), head.begin() + kMagicNbytes,
+                                   [](std::byte each) { return each == std::byte{0}; });
   if (nothing) return Status(Code::kWouldBlock, "the board is being made");
-  if (std::memcmp(head.data(), board::kMagic.data(), kMagicNbytes) != 0) return corrupt("its first bytes are others");
+  if (std::memcmp(head.data(), board::kMagic.data(), kMagicNbytes) != 0)
+    return corrupt("its first bytes are others");
   const auto version = number_at<uint32_t>(head, offsetof(Header, version));
   const auto incompat = number_at<uint64_t>(head, offsetof(Header, incompat));
-  if (version != board::kVersion) return Status(Code::kIncompatible, format("a board of version %u, and this program knows 1", version));
+  if (version != board::kVersion)
+    return Status(Code::kIncompatible,
+                  format("a board of version %u, and this program knows 1", version));
   if (incompat != 0) {
     return Status(Code::kIncompatible,
-                  format("a board with features that this program does not know: 0x%llx", static_cast<unsigned long long>(incompat)));
+                  format("a board with features that this program does not know: 0x%llx",
+                         static_cast<unsigned long long>(incompat)));
   }
-  if (number_at<uint32_t>(head, offsetof(Header, row_nbytes)) != kRowNbytes) return corrupt("its rows have another size");
+  if (number_at<uint32_t>(head, offsetof(Header, row_nbytes)) != kRowNbytes)
+    return corrupt("its rows have another size");
   const auto rows = number_at<uint32_t>(head, offsetof(Header, rows));
   const auto used = number_at<uint64_t>(head, offsetof(Header, used_rows));
   constexpr uint32_t kMostRows = uint32_t{1} << 16;
-  if (rows > kMostRows || (uint64_t{rows} + 1) * kRowNbytes != file_nbytes) return corrupt(format("%u rows do not fit its size", rows));
+  if (rows > kMostRows || (uint64_t{rows} + 1) * kRowNbytes != file_nbytes)
+    return corrupt(format("%u rows do not fit its size", rows));
   if (used > rows) return corrupt("more rows are in use than it has");
   return (used + 1) * kRowNbytes;
 }
@@ -100,8 +109,10 @@ uint32_t board_image_pid(std::span<const std::byte> head) noexcept {
   return head.size() < kRowNbytes ? 0 : number_at<uint32_t>(head, offsetof(Header, pid));
 }
 
-Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> last) {
-  if (first.size() < kRowNbytes || first.size() % kRowNbytes != 0 || second.size() != first.size() || last.size() != first.size())
+Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second,
+                                std::span<const std::byte> last) {
+  if (first.size() < kRowNbytes || first.size() % kRowNbytes != 0 ||
+      second.size() != first.size() || last.size() != first.size())
     return corrupt("it was cut short");
   BoardImage image;
   image.pid = number_at<uint32_t>(first, offsetof(Header, pid));
@@ -115,7 +126,8 @@ Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<cons
     const uint64_t detail = tag >> 8 & 0xff;
     if ((kind == RowKind::kArena || kind == RowKind::kHome) && detail < kModes) {
       image.arenas.push_back(read_arena(row, tag, kind));
-    } else if (kind == RowKind::kLedger && detail <= static_cast<uint64_t>(board::Carrier::kDescriptor)) {
+    } else if (kind == RowKind::kLedger &&
+               detail <= static_cast<uint64_t>(board::Carrier::kDescriptor)) {
       image.ledgers.push_back(read_ledger(row, tag));
     } else {
       ++image.unknown_rows;

@@ -1,5 +1,6 @@
-// Somebody else's board, as bytes: whatever they are, decoding them ends in an error or in figures that are sound. Figures are only numbers
-// that another process says of itself; nothing here lets them be more.
+// Somebody else's board, as bytes: whatever they are, decoding them ends in an error or in figures
+// that are sound. Figures are only numbers that another process says of itself; nothing here lets
+// them be more.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 namespace tenon::memory {
 
 struct ArenaOnBoard {
-  bool home = false;  // the default home of its mode, with the segments of storages that have one of their own
+  // The default home of its mode, with the segments of storages that have one of their own.
+  bool home = false;
   Mode mode = Mode::kShared;
   uint64_t number = 0;  // of this row's owner, never used again by that process
   int64_t began_ns = 0;
@@ -55,15 +57,17 @@ struct BoardImage {
   uint64_t unknown_rows = 0;  // of kinds that this version does not know
 };
 
-// How many bytes of a board of `file_nbytes` are worth reading, from its first kRowNbytes. CORRUPT: no board. INCOMPATIBLE: a newer one.
-// WOULD_BLOCK: it is being made.
+// How many bytes of a board of `file_nbytes` are worth reading, from its first kRowNbytes. CORRUPT:
+// no board. INCOMPATIBLE: a newer one. WOULD_BLOCK: it is being made.
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes);
 
 // Whose board it says it is, in the numbers of that process, from the first kRowNbytes.
 uint32_t board_image_pid(std::span<const std::byte> head) noexcept;
 
-// The board changes while it is read, so it is read three times, one after the other: a row counts if it had the same tag in the first
-// reading and the last, and has the figures of the second. All three have board_image_nbytes.
-Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> last);
+// The board changes while it is read, so it is read three times, one after the other: a row counts
+// if it had the same tag in the first reading and the last, and has the figures of the second. All
+// three have board_image_nbytes.
+Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second,
+                                std::span<const std::byte> last);
 
 }  // namespace tenon::memory

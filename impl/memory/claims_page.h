@@ -21,12 +21,14 @@ inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'C', 
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kMessages = 1U << 20;       // that can wait or be held at a time
 inline constexpr uint32_t kMostMessages = 16U << 20;  // that a reader accepts
-inline constexpr uint32_t kThings = 1U << 16;         // segments and tokens that are numbered at a time
+// Segments and tokens that are numbered at a time.
+inline constexpr uint32_t kThings = 1U << 16;
 
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what changes has a cache line of its own
+struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what changes has a cache line
+                 // of its own
   std::array<uint8_t, 8> magic;
   uint32_t version;
   uint32_t messages;
@@ -35,11 +37,14 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what chang
   uint64_t incompat;
   alignas(64) Word ended;  // how many numbered things have ended
 };
-static_assert(offsetof(Header, things) == 16 && offsetof(Header, incompat) == 24 && offsetof(Header, ended) == 64);
+static_assert(offsetof(Header, things) == 16 && offsetof(Header, incompat) == 24 &&
+              offsetof(Header, ended) == 64);
 
 inline constexpr size_t kClaimsOffset = 4096;
 
-constexpr size_t things_offset(uint32_t messages) noexcept { return kClaimsOffset + size_t{messages} * sizeof(Word); }
+constexpr size_t things_offset(uint32_t messages) noexcept {
+  return kClaimsOffset + size_t{messages} * sizeof(Word);
+}
 constexpr size_t chain_offset(uint32_t messages, uint32_t things) noexcept {
   return things_offset(messages) + size_t{things} * sizeof(Word);
 }
@@ -55,10 +60,15 @@ struct Counts {
 // copy, `file_nbytes` the size of the page's file, and `slots` the number of slots of the
 // receiver's lease page. An unusable page is CORRUPT or INCOMPATIBLE, with detail "field" =
 // "ticket".
-Result<Counts> check_header(std::span<const std::byte, sizeof(Header)> bytes, uint64_t file_nbytes, uint32_t slots);
+Result<Counts> check_header(std::span<const std::byte, sizeof(Header)> bytes, uint64_t file_nbytes,
+                            uint32_t slots);
 
-inline Header& header(std::byte* base) noexcept { return *std::launder(reinterpret_cast<Header*>(base)); }
-inline Word& claim_word(std::byte* base, uint32_t message) noexcept { return reinterpret_cast<Word*>(base + kClaimsOffset)[message]; }
+inline Header& header(std::byte* base) noexcept {
+  return *std::launder(reinterpret_cast<Header*>(base));
+}
+inline Word& claim_word(std::byte* base, uint32_t message) noexcept {
+  return reinterpret_cast<Word*>(base + kClaimsOffset)[message];
+}
 // The serial of the thing that has this number; 0: none has.
 inline Word& thing_word(std::byte* base, uint32_t messages, uint32_t thing) noexcept {
   return reinterpret_cast<Word*>(base + things_offset(messages))[thing];
@@ -67,7 +77,8 @@ inline Word& thing_word(std::byte* base, uint32_t messages, uint32_t thing) noex
 // The slots of a message: from the envelope's each leads to the next, and the last one to kNoSlot.
 // They stay together until the message is over.
 inline constexpr uint32_t kNoSlot = 0xffffffffU;
-inline std::atomic<uint32_t>& next_slot(std::byte* base, uint32_t messages, uint32_t things, uint32_t slot) noexcept {
+inline std::atomic<uint32_t>& next_slot(std::byte* base, uint32_t messages, uint32_t things,
+                                        uint32_t slot) noexcept {
   return reinterpret_cast<std::atomic<uint32_t>*>(base + chain_offset(messages, things))[slot];
 }
 
@@ -83,8 +94,12 @@ struct Claim {
   uint32_t borrower;
   bool operator==(const Claim&) const = default;
 };
-constexpr uint64_t word_of(Claim claim) noexcept { return uint64_t{claim.generation} << 32 | claim.borrower; }
-constexpr Claim claim_of(uint64_t word) noexcept { return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word) & ~kOpened}; }
+constexpr uint64_t word_of(Claim claim) noexcept {
+  return uint64_t{claim.generation} << 32 | claim.borrower;
+}
+constexpr Claim claim_of(uint64_t word) noexcept {
+  return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word) & ~kOpened};
+}
 
 inline Claim look(std::byte* base, uint32_t message) noexcept {
   return claim_of(claim_word(base, message).load(std::memory_order_acquire));
@@ -93,10 +108,12 @@ inline Claim look(std::byte* base, uint32_t message) noexcept {
 // Borrower: the message is mine, if nobody has it yet. What the lender wrote before it opened the
 // message is seen.
 // Lender: with kClosed, takes the message back. One of the two succeeds, and one alone.
-inline bool claim(std::byte* base, uint32_t message, uint32_t generation, uint32_t borrower) noexcept {
+inline bool claim(std::byte* base, uint32_t message, uint32_t generation,
+                  uint32_t borrower) noexcept {
   uint64_t expected = word_of({generation, kUnfetched});
   return claim_word(base, message)
-      .compare_exchange_strong(expected, word_of({generation, borrower}), std::memory_order_acq_rel, std::memory_order_acquire);
+      .compare_exchange_strong(expected, word_of({generation, borrower}), std::memory_order_acq_rel,
+                               std::memory_order_acquire);
 }
 
 // Borrower: before he gives the envelope back. Another message may have the place by now, and keeps
@@ -104,7 +121,8 @@ inline bool claim(std::byte* base, uint32_t message, uint32_t generation, uint32
 inline void say_opened(std::byte* base, uint32_t message, Claim own) noexcept {
   uint64_t expected = word_of(own);
   (void)claim_word(base, message)
-      .compare_exchange_strong(expected, expected | kOpened, std::memory_order_acq_rel, std::memory_order_relaxed);
+      .compare_exchange_strong(expected, expected | kOpened, std::memory_order_acq_rel,
+                               std::memory_order_relaxed);
 }
 // Nobody has fetched it, or who has is still opening what is in it.
 inline bool is_pending(std::byte* base, uint32_t message, uint32_t generation) noexcept {

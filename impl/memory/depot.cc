@@ -18,7 +18,8 @@ constexpr size_t kBatchOfDeposits = 256;
 
 Status exhausted(const char* what, const char* limit, uint64_t value) {
   return Status(Code::kResourceExhausted,
-                format("%llu %s wait to be fetched or are held by who fetched them: let receivers read first, or put several tensors into "
+                format("%llu %s wait to be fetched or are held by who fetched them: let receivers "
+                       "read first, or put several tensors into "
                        "one message",
                        as_llu(value), what))
       .with("limit", std::string(limit))
@@ -29,12 +30,14 @@ Status exhausted(const char* what, const char* limit, uint64_t value) {
 
 Result<Ref<Depot>> Depot::create() {
   namespace page = claims_page;
-  constexpr size_t kPageNbytes = page::page_nbytes(page::kMessages, page::kThings, lease_page::kSlots);
+  constexpr size_t kPageNbytes =
+      page::page_nbytes(page::kMessages, page::kThings, lease_page::kSlots);
   auto depot = Ref<Depot>::adopt(new Depot());
   TENON_TRY(os::check_file_size(kPageNbytes));
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
   TENON_ASSIGN(depot->page_fd_, os::create_memfd(nonce, kPageNbytes));
-  TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, depot->page_fd_.get(), 0, kPageNbytes));
+  TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable,
+                                                 depot->page_fd_.get(), 0, kPageNbytes));
   TENON_TRY(os::add_seals(depot->page_fd_.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
   // The first page is made here, by a write that can fail and not by a store that cannot. The
   // others are made as they are written to.
@@ -52,13 +55,16 @@ Result<Ref<Depot>> Depot::create() {
 
 Result<Ref<Depot>> Depot::inherit(os::Fd fd, uint32_t next_borrower) {
   namespace page = claims_page;
-  constexpr size_t kPageNbytes = page::page_nbytes(page::kMessages, page::kThings, lease_page::kSlots);
+  constexpr size_t kPageNbytes =
+      page::page_nbytes(page::kMessages, page::kThings, lease_page::kSlots);
   auto depot = Ref<Depot>::adopt(new Depot());
   depot->page_fd_ = std::move(fd);
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(depot->page_fd_.get()));
   if (!file.in_memory || file.nbytes != kPageNbytes)
-    return Status(Code::kIncompatible, "a claims page of another size than this version of Tenon makes");
-  TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, depot->page_fd_.get(), 0, kPageNbytes));
+    return Status(Code::kIncompatible,
+                  "a claims page of another size than this version of Tenon makes");
+  TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable,
+                                                 depot->page_fd_.get(), 0, kPageNbytes));
   depot->next_borrower_ = next_borrower;
   return depot;
 }
@@ -76,7 +82,8 @@ std::vector<Depot::Place> Depot::pending() const {
 }
 
 bool Depot::is_pending(Place place) const noexcept {
-  return place.message < claims_page::kMessages && claims_page::is_pending(page_.base(), place.message, place.generation);
+  return place.message < claims_page::kMessages &&
+         claims_page::is_pending(page_.base(), place.message, place.generation);
 }
 
 uint32_t Depot::next_borrower() const noexcept {
@@ -89,14 +96,17 @@ Status Depot::make_slots(size_t more) {
   size_t free = 0;
   for (uint32_t at = free_slot_; at != kNone && free < more; at = slots_[at].message) ++free;
   const size_t fresh = more - free;
-  if (slots_.size() + fresh > lease_page::kSlots) return exhausted("leases", "leases", lease_page::kSlots);
+  if (slots_.size() + fresh > lease_page::kSlots)
+    return exhausted("leases", "leases", lease_page::kSlots);
   // The chain's words of the new slots are of a file's pages that may not exist yet.
   constexpr size_t kPage = 4096;
   constexpr size_t kChain = claims_page::chain_offset(claims_page::kMessages, claims_page::kThings);
   const size_t before = kChain + slots_.size() * sizeof(uint32_t);
   const size_t after = before + fresh * sizeof(uint32_t);
   const size_t first = (before + kPage - 1) / kPage * kPage;
-  if (first < after) TENON_TRY(os::reserve_pages(page_fd_.get(), first, (after - first + kPage - 1) / kPage * kPage));
+  if (first < after)
+    TENON_TRY(
+        os::reserve_pages(page_fd_.get(), first, (after - first + kPage - 1) / kPage * kPage));
   make_room(&slots_, fresh);
   return Status::ok();
 }
@@ -120,7 +130,8 @@ void Depot::grant(uint32_t number, std::span<Leased* const> objects, uint32_t* s
     if (message.slots.empty()) {
       next_of(slot).store(claims_page::kNoSlot, std::memory_order_relaxed);
     } else {
-      next_of(slot).store(next_of(message.slots[0]).load(std::memory_order_relaxed), std::memory_order_relaxed);
+      next_of(slot).store(next_of(message.slots[0]).load(std::memory_order_relaxed),
+                          std::memory_order_relaxed);
       next_of(message.slots[0]).store(slot, std::memory_order_release);
     }
     message.slots.push_back(slot);
@@ -133,7 +144,8 @@ void Depot::grant(uint32_t number, std::span<Leased* const> objects, uint32_t* s
 Result<Depot::Place> Depot::deposit(std::span<Leased* const> objects, uint32_t* slots) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool is_new = free_messages_.empty();
-  if (is_new && messages_.size() >= claims_page::kMessages) return exhausted("messages", "messages", claims_page::kMessages);
+  if (is_new && messages_.size() >= claims_page::kMessages)
+    return exhausted("messages", "messages", claims_page::kMessages);
   TENON_TRY(make_slots(objects.size()));
   if (is_new) {
     // One place for each message, for finish() has no memory to ask for.
@@ -155,29 +167,36 @@ Result<Depot::Place> Depot::deposit(std::span<Leased* const> objects, uint32_t* 
 
 Status Depot::add(Place place, std::span<Leased* const> objects, uint32_t* slots) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_there(place)) return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
+  if (!is_there(place))
+    return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
   TENON_TRY(make_slots(objects.size()));
   make_room(&messages_[place.message].slots, objects.size());
   grant(place.message, objects, slots);
   return Status::ok();
 }
 
-void Depot::open(Place place) noexcept { claims_page::open(page_.base(), place.message, place.generation); }
+void Depot::open(Place place) noexcept {
+  claims_page::open(page_.base(), place.message, place.generation);
+}
 
 bool Depot::is_unfetched(Place place) const noexcept {
-  return claims_page::look(page_.base(), place.message) == claims_page::Claim{place.generation, claims_page::kUnfetched};
+  return claims_page::look(page_.base(), place.message) ==
+         claims_page::Claim{place.generation, claims_page::kUnfetched};
 }
 
 bool Depot::has_slot(Place place, uint32_t slot) const noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return is_there(place) && slot < slots_.size() && slots_[slot].object != nullptr && slots_[slot].message == place.message;
+  return is_there(place) && slot < slots_.size() && slots_[slot].object != nullptr &&
+         slots_[slot].message == place.message;
 }
 
 uint64_t Depot::count_unfetched() const noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t count = 0;
   for (uint32_t number = 0; number < messages_.size(); ++number)
-    count += messages_[number].remaining > 0 && is_unfetched({number, messages_[number].generation}) ? 1 : 0;
+    count += messages_[number].remaining > 0 && is_unfetched({number, messages_[number].generation})
+                 ? 1
+                 : 0;
   return count;
 }
 
@@ -210,7 +229,8 @@ size_t Depot::take_rest(uint32_t number, std::span<Leased*> out) noexcept {
   Message& message = messages_[number];
   const uint32_t generation = message.generation;
   size_t count = 0;
-  while (count < out.size() && message.generation == generation && message.cursor < message.slots.size()) {
+  while (count < out.size() && message.generation == generation &&
+         message.cursor < message.slots.size()) {
     const uint32_t slot = message.slots[message.cursor++];
     if (slots_[slot].object != nullptr) out[count++] = end_lease_of(slot);
   }
@@ -222,7 +242,9 @@ size_t Depot::take_claimed(uint32_t borrower, uint32_t* cursor, std::span<Leased
   for (; *cursor < messages_.size() && count < out.size(); ++*cursor) {
     const Message& message = messages_[*cursor];
     if (message.remaining == 0) continue;
-    if (claims_page::look(page_.base(), *cursor) != claims_page::Claim{message.generation, borrower}) continue;
+    if (claims_page::look(page_.base(), *cursor) !=
+        claims_page::Claim{message.generation, borrower})
+      continue;
     count += take_rest(*cursor, out.subspan(count));
     if (count == out.size()) break;  // this one may have more
   }
@@ -247,7 +269,8 @@ bool Depot::withdraw(Place place) noexcept {
 bool Depot::claim_here(Place place) noexcept {
   if (!made_by_this_process()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
-  return is_there(place) && claims_page::claim(page_.base(), place.message, place.generation, kHere);
+  return is_there(place) &&
+         claims_page::claim(page_.base(), place.message, place.generation, kHere);
 }
 
 void Depot::end_message(Place place) noexcept {
@@ -267,17 +290,20 @@ void Depot::end_message(Place place) noexcept {
 
 Result<uint32_t> Depot::add_borrower() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (next_borrower_ == claims_page::kClosed) return exhausted("numbers of receivers", "borrowers", claims_page::kClosed - 1);
+  if (next_borrower_ == claims_page::kClosed)
+    return exhausted("numbers of receivers", "borrowers", claims_page::kClosed - 1);
   return next_borrower_++;
 }
 
 Result<Depot::Number> Depot::number_thing() {
   const std::lock_guard<std::mutex> lock(mutex_);
   make_room(&free_things_, size_t{next_thing_} + 1 - free_things_.size());
-  if (free_things_.empty() && next_thing_ == claims_page::kThings) return exhausted("segments", "segments", claims_page::kThings);
+  if (free_things_.empty() && next_thing_ == claims_page::kThings)
+    return exhausted("segments", "segments", claims_page::kThings);
   Number number{0, next_serial_};
   if (free_things_.empty()) {
-    const size_t at = claims_page::things_offset(claims_page::kMessages) + size_t{next_thing_} * sizeof(claims_page::Word);
+    const size_t at = claims_page::things_offset(claims_page::kMessages) +
+                      size_t{next_thing_} * sizeof(claims_page::Word);
     if (at % 4096 == 0) TENON_TRY(os::reserve_pages(page_fd_.get(), at, 4096));
     number.thing = next_thing_++;
   } else {
@@ -285,13 +311,15 @@ Result<Depot::Number> Depot::number_thing() {
     free_things_.pop_back();
   }
   ++next_serial_;
-  claims_page::thing_word(page_.base(), claims_page::kMessages, number.thing).store(number.serial, std::memory_order_release);
+  claims_page::thing_word(page_.base(), claims_page::kMessages, number.thing)
+      .store(number.serial, std::memory_order_release);
   return number;
 }
 
 void Depot::end_thing(Number number) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  claims_page::thing_word(page_.base(), claims_page::kMessages, number.thing).store(0, std::memory_order_release);
+  claims_page::thing_word(page_.base(), claims_page::kMessages, number.thing)
+      .store(0, std::memory_order_release);
   claims_page::header(page_.base()).ended.fetch_add(1, std::memory_order_release);
   free_things_.push_back(number.thing);  // has room: number_thing() made it
 }

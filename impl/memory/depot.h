@@ -106,7 +106,8 @@ class Depot final : public Counted {
   static constexpr uint32_t kHere = 1;  // this process's own number as a borrower
 
   bool is_there(Place place) const noexcept {
-    return place.message < messages_.size() && messages_[place.message].generation == place.generation &&
+    return place.message < messages_.size() &&
+           messages_[place.message].generation == place.generation &&
            messages_[place.message].remaining > 0;
   }
   Leased* end_lease_of(uint32_t slot) noexcept;

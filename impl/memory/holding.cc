@@ -18,13 +18,17 @@ std::atomic<uint64_t> g_next_token_id{1};
 
 thread_local GivingBack* t_giving_back = nullptr;
 
-Status refuse(const char* why) { return Status(Code::kCorrupt, why).with("field", std::string("tokens")); }
+Status refuse(const char* why) {
+  return Status(Code::kCorrupt, why).with("field", std::string("tokens"));
+}
 
-// A page that cannot be cut short, which a store would answer with SIGBUS, and that is what it says.
+// A page that cannot be cut short, which a store would answer with SIGBUS, and that is what it
+// says.
 Status check_page(int fd, uint32_t* slots) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
-  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded || (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
+  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded ||
+      (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
     return refuse("a lease page that is not sealed, or cannot be written");
   if (os::is_of_huge_pages(fd)) return refuse("a lease page of huge pages");
   std::array<std::byte, sizeof(lease_page::Header)> bytes;
@@ -35,9 +39,11 @@ Status check_page(int fd, uint32_t* slots) {
   std::memcpy(&version, bytes.data() + offsetof(lease_page::Header, version), sizeof version);
   std::memcpy(slots, bytes.data() + offsetof(lease_page::Header, slots), sizeof *slots);
   std::memcpy(&incompat, bytes.data() + offsetof(lease_page::Header, incompat), sizeof incompat);
-  if (std::memcmp(bytes.data(), lease_page::kMagic.data(), lease_page::kMagic.size()) != 0) return refuse("a lease page without its magic");
+  if (std::memcmp(bytes.data(), lease_page::kMagic.data(), lease_page::kMagic.size()) != 0)
+    return refuse("a lease page without its magic");
   if (version != lease_page::kVersion || incompat != 0)
-    return Status(Code::kIncompatible, format("a lease page of version %u", version)).with("field", std::string("tokens"));
+    return Status(Code::kIncompatible, format("a lease page of version %u", version))
+        .with("field", std::string("tokens"));
   if (*slots == 0 || *slots % lease_page::kSlotsUnit != 0 || *slots > lease_page::kMostSlots ||
       file.nbytes != lease_page::page_nbytes(*slots))
     return refuse("a lease page of another size than it says");
@@ -66,12 +72,14 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   if (page->is_open()) {
     TENON_TRY(check_page(page->get(), &holding->slots_));
     TENON_ASSIGN(holding->page_,
-                 os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0, lease_page::page_nbytes(holding->slots_)));
+                 os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0,
+                                     lease_page::page_nbytes(holding->slots_)));
     page->reset();
   }
   holding->token_->fd = std::move(*token);
   holding->bell_ = std::move(*bell);
-  // So that the kernel tells the lender who took the token: the other end of its connection may have been made by somebody else.
+  // So that the kernel tells the lender who took the token: the other end of its connection may
+  // have been made by somebody else.
   if (holding->bell_.is_open()) os::ring(holding->bell_.get());
   return holding;
 }
@@ -89,7 +97,8 @@ bool Holding::can_give_back(uint32_t slot, uint32_t mark) const noexcept {
 }
 
 void Holding::give_back(uint32_t slot, uint32_t mark) noexcept {
-  if (can_give_back(slot, mark) && lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
+  if (can_give_back(slot, mark) && lease_page::release(page_.base(), slots_, slot))
+    os::ring(bell_.get());
 }
 
 void Holding::end_lease(uint32_t slot, uint32_t mark) noexcept {
@@ -121,28 +130,35 @@ void GivingBack::add(Holding* holding, uint32_t slot) noexcept {
   ++count_;
 }
 
-// A fork since add() changes nothing: the last reference to each block had gone, so a child has none. But a child that was born in a signal
-// handler has this list, too, and the bits are its parent's to set.
+// A fork since add() changes nothing: the last reference to each block had gone, so a child has
+// none. But a child that was born in a signal handler has this list, too, and the bits are its
+// parent's to set.
 void GivingBack::tell() noexcept {
   if (holding_ == nullptr) return;
   Holding* const holding = std::exchange(holding_, nullptr);
   const uint64_t bits = std::exchange(bits_, 0);
   const bool ours = holding->generation_ == fork_generation();
-  if (ours && lease_page::release_word(holding->page_.base(), holding->slots_, word_, bits)) os::ring(holding->bell_.get());
+  if (ours && lease_page::release_word(holding->page_.base(), holding->slots_, word_, bits))
+    os::ring(holding->bell_.get());
   holding->release(std::exchange(count_, 0));
 }
 
-bool Holding::lender_is_gone() const noexcept { return token_ && os::is_unwatched(token_->fd.get()); }
+bool Holding::lender_is_gone() const noexcept {
+  return token_ && os::is_unwatched(token_->fd.get());
+}
 
 void Holding::renew() noexcept {
-  if (generation_ != fork_generation() || !forked_since(mark_) || page_.base() == nullptr || asked_.exchange(true)) return;
+  if (generation_ != fork_generation() || !forked_since(mark_) || page_.base() == nullptr ||
+      asked_.exchange(true))
+    return;
   lease_page::header(page_.base()).renew.store(1, std::memory_order_release);
   os::ring(bell_.get());
 }
 
 void Holding::inherit(std::shared_ptr<Token> token) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::find(inherited_.begin(), inherited_.end(), token) == inherited_.end()) inherited_.push_back(std::move(token));
+  if (std::find(inherited_.begin(), inherited_.end(), token) == inherited_.end())
+    inherited_.push_back(std::move(token));
 }
 
 void Holding::disinherit(const Token* token) noexcept {

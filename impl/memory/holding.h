@@ -1,7 +1,9 @@
-// The borrower's side of leases: the token that says that it is alive, and the page where it gives leases back.
+// The borrower's side of leases: the token that says that it is alive, and the page where it gives
+// leases back.
 //
-// As long as a Holding lives, the lender keeps every block that was lent under it and not given back. A fork copies the token: then the
-// leases held at that moment are the family's, nobody gives them back any more, and they end when the last of the family has let go.
+// As long as a Holding lives, the lender keeps every block that was lent under it and not given
+// back. A fork copies the token: then the leases held at that moment are the family's, nobody gives
+// them back any more, and they end when the last of the family has let go.
 #pragma once
 
 #include <atomic>
@@ -32,15 +34,16 @@ struct Token {
 };
 std::shared_ptr<Token> make_token(os::Fd fd);
 
-// The states of a lease, as in docs/format/lease.md. RELEASED and ENDED are the lender's to see: by the page, and by the token's hang-up.
+// The states of a lease, as in docs/format/lease.md. RELEASED and ENDED are the lender's to see: by
+// the page, and by the token's hang-up.
 enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
 
 class GivingBack;
 
 class Holding : public Counted {
  public:
-  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on
-  // success.
+  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only
+  // together. Takes the fds over on success.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
   // Slots are below this; 0: leases end only together.
@@ -52,14 +55,16 @@ class Holding : public Counted {
   void end_lease(uint32_t slot, uint32_t mark) noexcept;
   // HELD, or FAMILY: a fork has been since it came.
   LeaseState state_of(uint32_t mark) const noexcept {
-    return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
+    return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily
+                                                                  : LeaseState::kHeld;
   }
   // The process that watches the token has ended. False for one that this process cannot tell of.
   bool lender_is_gone() const noexcept;
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
   void renew() noexcept;
 
-  // Tokens of lenders further up: they, too, wait for as long as anything that was lent on is held here.
+  // Tokens of lenders further up: they, too, wait for as long as anything that was lent on is held
+  // here.
   void inherit(std::shared_ptr<Token> token);
   void disinherit(const Token* token) noexcept;
   // All that whoever is lent on must have: its own token and those inherited.
@@ -83,8 +88,9 @@ class Holding : public Counted {
   std::vector<std::shared_ptr<Token>> inherited_;
 };
 
-// While it lives, leases that its thread gives back are told to the lender together, those with their bits in one word of the page. Until
-// then they are HELD, so nothing in between may wait, or run what the user wrote: for that there is a Pause.
+// While it lives, leases that its thread gives back are told to the lender together, those with
+// their bits in one word of the page. Until then they are HELD, so nothing in between may wait, or
+// run what the user wrote: for that there is a Pause.
 class GivingBack {
  public:
   GivingBack() noexcept;

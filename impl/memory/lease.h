@@ -1,5 +1,5 @@
-// What a borrowing holds, and lets go of when it goes: a lease of somebody else's block, or, if what was borrowed turned out to have been
-// lent by this very process, the block.
+// What a borrowing holds, and lets go of when it goes: a lease of somebody else's block, or, if
+// what was borrowed turned out to have been lent by this very process, the block.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,12 @@ class Lease {
  public:
   Lease() noexcept = default;
   // `mark`: fork_mark(), now or earlier.
-  Lease(Ref<Holding> holding, uint32_t slot, uint32_t mark = fork_mark()) noexcept : kept_(holding.detach()), slot_(slot), mark_(mark) {}
+  Lease(Ref<Holding> holding, uint32_t slot, uint32_t mark = fork_mark()) noexcept
+      : kept_(holding.detach()), slot_(slot), mark_(mark) {}
   // Takes over what lease_own() began.
   explicit Lease(LentBlock* block) noexcept : kept_(block), slot_(kOwnBlock) {}
-  Lease(Lease&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
+  Lease(Lease&& other) noexcept
+      : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
   Lease& operator=(Lease&& other) noexcept {
     swap(other);
     return *this;
@@ -35,8 +37,12 @@ class Lease {
   }
   bool stands() const noexcept { return kept_ != nullptr; }
   // Null for a block of this process.
-  Holding* holding() const noexcept { return slot_ == kOwnBlock ? nullptr : static_cast<Holding*>(kept_); }
-  LentBlock* own_block() const noexcept { return slot_ == kOwnBlock ? static_cast<LentBlock*>(kept_) : nullptr; }
+  Holding* holding() const noexcept {
+    return slot_ == kOwnBlock ? nullptr : static_cast<Holding*>(kept_);
+  }
+  LentBlock* own_block() const noexcept {
+    return slot_ == kOwnBlock ? static_cast<LentBlock*>(kept_) : nullptr;
+  }
 
  private:
   static constexpr uint32_t kOwnBlock = UINT32_MAX;  // no page has so many slots

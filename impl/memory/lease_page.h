@@ -1,8 +1,10 @@
-// The lease page: where a borrower says which of its leases it gives back. Specified in docs/format/lease.md.
+// The lease page: where a borrower says which of its leases it gives back. Specified in
+// docs/format/lease.md.
 //
-// All steps are functions of a base pointer, so that a test can run both roles over one mapping: race detectors see nothing between two.
-// The borrower owns every byte here once it has the page. Whatever the lender reads is a claim, held against its ledger; nothing that it
-// writes here is needed by itself.
+// All steps are functions of a base pointer, so that a test can run both roles over one mapping:
+// race detectors see nothing between two. The borrower owns every byte here once it has the page.
+// Whatever the lender reads is a claim, held against its ledger; nothing that it writes here is
+// needed by itself.
 #pragma once
 
 #include <array>
@@ -24,9 +26,11 @@ inline constexpr uint32_t kMostSlots = 64U << 20;  // that a reader accepts
 
 using Word = std::atomic<uint64_t>;
 using Flag = std::atomic<uint32_t>;
-static_assert(Word::is_always_lock_free && sizeof(Word) == 8 && Flag::is_always_lock_free && sizeof(Flag) == 4);
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8 && Flag::is_always_lock_free &&
+              sizeof(Flag) == 4);
 
-struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each side writes has a cache line of its own
+struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each side writes has a
+                 // cache line of its own
   std::array<uint8_t, 8> magic;
   uint32_t version;
   uint32_t slots;
@@ -34,7 +38,8 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each 
   alignas(64) Flag waiting;  // by the lender: ring the doorbell after a release
   alignas(64) Flag renew;    // by the borrower: a new token, please, for this one is a family's
 };
-static_assert(offsetof(Header, incompat) == 16 && offsetof(Header, waiting) == 64 && offsetof(Header, renew) == 128);
+static_assert(offsetof(Header, incompat) == 16 && offsetof(Header, waiting) == 64 &&
+              offsetof(Header, renew) == 128);
 
 inline constexpr size_t kSummaryOffset = 4096;
 
@@ -44,14 +49,21 @@ constexpr size_t released_offset(uint32_t slots) noexcept {
 }
 constexpr size_t page_nbytes(uint32_t slots) noexcept { return released_offset(slots) + slots / 8; }
 
-inline Header& header(std::byte* base) noexcept { return *std::launder(reinterpret_cast<Header*>(base)); }
-inline Word* summary(std::byte* base) noexcept { return reinterpret_cast<Word*>(base + kSummaryOffset); }
-inline Word* released(std::byte* base, uint32_t slots) noexcept { return reinterpret_cast<Word*>(base + released_offset(slots)); }
+inline Header& header(std::byte* base) noexcept {
+  return *std::launder(reinterpret_cast<Header*>(base));
+}
+inline Word* summary(std::byte* base) noexcept {
+  return reinterpret_cast<Word*>(base + kSummaryOffset);
+}
+inline Word* released(std::byte* base, uint32_t slots) noexcept {
+  return reinterpret_cast<Word*>(base + released_offset(slots));
+}
 
-// Borrower: this slot's lease is given back. True: the lender waits, so ring. What the borrower read of the block happened before the
-// release order here, and so before the lender's acquire in drain() and whatever it writes there next. The fence stands between the bit and
-// the look at `waiting`, and another between `waiting` and the lender's look at the bits: one of the two sees the other.
-// Of several slots with their bits in one word, each step is one for all.
+// Borrower: this slot's lease is given back. True: the lender waits, so ring. What the borrower
+// read of the block happened before the release order here, and so before the lender's acquire in
+// drain() and whatever it writes there next. The fence stands between the bit and the look at
+// `waiting`, and another between `waiting` and the lender's look at the bits: one of the two sees
+// the other. Of several slots with their bits in one word, each step is one for all.
 inline bool release_word(std::byte* base, uint32_t slots, uint32_t word, uint64_t bits) noexcept {
   released(base, slots)[word].fetch_or(bits, std::memory_order_release);
   summary(base)[word / 64].fetch_or(uint64_t{1} << (word % 64), std::memory_order_release);
@@ -62,8 +74,8 @@ inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
   return release_word(base, slots, slot / 64, uint64_t{1} << (slot % 64));
 }
 
-// Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken before the slot can be granted again, so
-// a bit of an old lease never ends a new one.
+// Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken
+// before the slot can be granted again, so a bit of an old lease never ends a new one.
 template <typename Each>
 void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept {
   Word* const top = summary(base);
@@ -74,7 +86,8 @@ void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept 
     for (; units != 0; units &= units - 1) {
       const uint32_t word = unit * 64 + static_cast<uint32_t>(std::countr_zero(units));
       uint64_t bits = words[word].exchange(0, std::memory_order_acquire);
-      for (; bits != 0; bits &= bits - 1) each(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
+      for (; bits != 0; bits &= bits - 1)
+        each(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
     }
   }
 }

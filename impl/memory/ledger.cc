@@ -21,8 +21,9 @@ namespace {
 
 std::atomic<uint64_t> g_next_ledger_id{1};
 
-// Held from before a token's pipe is made until its ledger is registered, and where the fds are closed: fork copies the fds first and the
-// memory later, and of what another thread closed in between nobody in the child would know.
+// Held from before a token's pipe is made until its ledger is registered, and where the fds are
+// closed: fork copies the fds first and the memory later, and of what another thread closed in
+// between nobody in the child would know.
 struct Travelling {
   std::mutex mutex;
   TokenFds* first = nullptr;
@@ -30,8 +31,9 @@ struct Travelling {
 
 Travelling& travelling() noexcept { return immortal<Travelling>(); }
 
-// A copy in the child would hide the hang-up, also one of a message that is not through yet. One whose last reference is gone was just
-// waiting for the lock, in a thread that the child does not have.
+// A copy in the child would hide the hang-up, also one of a message that is not through yet. One
+// whose last reference is gone was just waiting for the lock, in a thread that the child does not
+// have.
 void close_in_child() noexcept {
   for (TokenFds* each = travelling().first; each != nullptr; each = each->next) {
     if (each->is_childs_too && !each->weak_from_this().expired()) continue;
@@ -43,8 +45,10 @@ void close_in_child() noexcept {
 
 const bool g_ledger_fork_hooks = [] {
   (void)travelling();
-  // Ledgers register with it. The other lock of this rank (user_arena.cc) is never held together with it.
-  register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); }, []() noexcept { travelling().mutex.unlock(); },
+  // Ledgers register with it. The other lock of this rank (user_arena.cc) is never held together
+  // with it.
+  register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); },
+                          []() noexcept { travelling().mutex.unlock(); },
                           []() noexcept {
                             close_in_child();
                             travelling().mutex.unlock();
@@ -64,14 +68,18 @@ Result<os::Fd> create_page(os::Mapping* mapping) {
   TENON_TRY(os::check_file_size(kNbytes));
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
   TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, kNbytes));
-  TENON_ASSIGN(*mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kNbytes));
+  TENON_ASSIGN(*mapping,
+               os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kNbytes));
   TENON_TRY(os::add_seals(fd.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
-  // The first page has the header; it is made here, by a write that can fail, and not by a store that cannot. The pages of bits are made by
-  // whoever touches them first, and are few.
+  // The first page has the header; it is made here, by a write that can fail, and not by a store
+  // that cannot. The pages of bits are made by whoever touches them first, and are few.
   std::array<std::byte, sizeof(lease_page::Header)> bytes{};
-  std::memcpy(bytes.data() + offsetof(lease_page::Header, magic), lease_page::kMagic.data(), lease_page::kMagic.size());
-  std::memcpy(bytes.data() + offsetof(lease_page::Header, version), &lease_page::kVersion, sizeof lease_page::kVersion);
-  std::memcpy(bytes.data() + offsetof(lease_page::Header, slots), &lease_page::kSlots, sizeof lease_page::kSlots);
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, magic), lease_page::kMagic.data(),
+              lease_page::kMagic.size());
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, version), &lease_page::kVersion,
+              sizeof lease_page::kVersion);
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, slots), &lease_page::kSlots,
+              sizeof lease_page::kSlots);
   TENON_TRY(os::write_file(fd.get(), 0, bytes.data(), bytes.size()));
   return fd;
 }
@@ -96,7 +104,8 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   return create(Ref<Ledger>::adopt(new Ledger()), borrower, by_slot);
 }
 
-Result<Ref<Ledger>> Ledger::create_for_depot(const Borrower& borrower, Ref<Depot> depot, uint32_t number) {
+Result<Ref<Ledger>> Ledger::create_for_depot(const Borrower& borrower, Ref<Depot> depot,
+                                             uint32_t number) {
   auto ledger = Ref<Ledger>::adopt(new Ledger());
   ledger->depot_ = std::move(depot);
   ledger->number_ = number;
@@ -122,8 +131,10 @@ Result<Ref<Ledger>> Ledger::create(Ref<Ledger> ledger, const Borrower& borrower,
     it.fds_->bell = std::move(bell.bell);
   }
   // A descriptor's borrower is whoever opens it.
-  it.figures_ = by_slot ? it.on_board_.join_ledger(board::Carrier::kConnection, static_cast<uint32_t>(borrower.pid), borrower.uid)
-                        : it.on_board_.join_ledger(board::Carrier::kDescriptor, 0, 0);
+  it.figures_ = by_slot
+                    ? it.on_board_.join_ledger(board::Carrier::kConnection,
+                                               static_cast<uint32_t>(borrower.pid), borrower.uid)
+                    : it.on_board_.join_ledger(board::Carrier::kDescriptor, 0, 0);
   TENON_TRY(register_ledger(ledger));
   it.fds_->is_childs_too = !by_slot;
   return ledger;
@@ -134,8 +145,11 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   if (has_ended()) return Status(Code::kPeerGone, "the borrower has let go of all leases");
   const size_t most = end_ + objects.size();
   if (most > lease_page::kSlots && totals_.leases + objects.size() > lease_page::kSlots) {
-    return Status(Code::kResourceExhausted, format("the borrower has %llu leases, and cannot have %zu more until it releases some",
-                                                   static_cast<unsigned long long>(totals_.leases), objects.size()))
+    return Status(
+               Code::kResourceExhausted,
+               format(
+                   "the borrower has %llu leases, and cannot have %zu more until it releases some",
+                   static_cast<unsigned long long>(totals_.leases), objects.size()))
         .with("limit", std::string("leases"))
         .with("limit_value", uint64_t{lease_page::kSlots});
   }
@@ -174,7 +188,8 @@ size_t Ledger::take_some(std::span<Leased*> out) noexcept {
   if (depot_) return depot_->take_claimed(number_, &ending_, out);
   size_t count = 0;
   while (ending_ < end_ && count < out.size()) {
-    if (ending_ + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
+    if (ending_ + kSlotsAhead < end_)
+      __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
     Leased* const object = take_slot(ending_++);
     if (object != nullptr) out[count++] = object;
   }
@@ -182,7 +197,8 @@ size_t Ledger::take_some(std::span<Leased*> out) noexcept {
   return count;
 }
 
-// With the lock, and publish() before it is free. Null if the slot has no lease: the page said so, and the page is the borrower's.
+// With the lock, and publish() before it is free. Null if the slot has no lease: the page said so,
+// and the page is the borrower's.
 Leased* Ledger::take_slot(uint32_t slot) noexcept {
   if (depot_) return depot_->take(slot, number_);
   if (slot >= end_) return nullptr;
@@ -207,7 +223,8 @@ void Ledger::publish() noexcept {
 
 namespace {
 
-// Without a lock: the last reference to a storage may end another ledger's lease, in another process.
+// Without a lock: the last reference to a storage may end another ledger's lease, in another
+// process.
 void let_go(std::span<Leased* const> objects) noexcept {
   end_leases(objects);
   count_leases(-static_cast<int64_t>(objects.size()));
@@ -237,7 +254,8 @@ class Ledger::Ending {
 };
 
 bool Ledger::is_ending_elsewhere() const noexcept {
-  return t_endings == 0 && generation_ == fork_generation() && threads_ending_.load(std::memory_order_acquire) > 0;
+  return t_endings == 0 && generation_ == fork_generation() &&
+         threads_ending_.load(std::memory_order_acquire) > 0;
 }
 
 void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
@@ -262,7 +280,8 @@ void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
 }
 
 bool Ledger::wants_renewal() const noexcept {
-  return page_.base() != nullptr && lease_page::header(page_.base()).renew.load(std::memory_order_relaxed) != 0;
+  return page_.base() != nullptr &&
+         lease_page::header(page_.base()).renew.load(std::memory_order_relaxed) != 0;
 }
 
 void Ledger::set_renewer(Renewer renewer, void* context) noexcept {
@@ -281,7 +300,8 @@ bool Ledger::renew() noexcept {
 
 // Only a ledger that always rings has handed on a token.
 bool Ledger::has_news() const noexcept {
-  return wants_renewal() || (always_ring_.load() && heard_.load(std::memory_order_relaxed) != tokens_forgotten());
+  return wants_renewal() ||
+         (always_ring_.load() && heard_.load(std::memory_order_relaxed) != tokens_forgotten());
 }
 
 size_t Ledger::drain() noexcept {
@@ -298,7 +318,8 @@ size_t Ledger::drain() noexcept {
   if (has_none()) return 0;
   const Ending ending(this);
   lease_page::drain(base, lease_page::kSlots, slots_end(), [&](uint32_t slot) noexcept {
-    if (!depot_ && slot + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
+    if (!depot_ && slot + kSlotsAhead < end_)
+      __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
     Leased* const object = take_slot(slot);
     if (object == nullptr) return;
     ++count;
@@ -315,10 +336,12 @@ size_t Ledger::drain() noexcept {
   return count;
 }
 
-// With the lock: whoever found that it need not always ring must not undo what always_ring() does meanwhile.
+// With the lock: whoever found that it need not always ring must not undo what always_ring() does
+// meanwhile.
 void Ledger::set_waiting(bool waiting) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (page_.base() != nullptr && (waiting || !always_ring_.load())) lease_page::set_waiting(page_.base(), waiting);
+  if (page_.base() != nullptr && (waiting || !always_ring_.load()))
+    lease_page::set_waiting(page_.base(), waiting);
 }
 
 void Ledger::always_ring() noexcept {
@@ -388,7 +411,8 @@ Ledger::Totals Ledger::totals() const noexcept {
   return totals;
 }
 
-// In the child of a fork, which has one thread: the lender's ends are the parent's, and so are the leases.
+// In the child of a fork, which has one thread: the lender's ends are the parent's, and so are the
+// leases.
 void Ledger::forget_in_child() noexcept {
   ended_.store(true, std::memory_order_relaxed);
   watch_.reset();

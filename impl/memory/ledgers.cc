@@ -24,11 +24,13 @@ constexpr int64_t kRenewAgainNs = 5'000'000;
 constexpr int64_t kEndAgainNs = 1'000'000;
 constexpr int64_t kLostNs = 100'000'000;
 
-// A look that many ask for and that comes once: each that asks for itself again, once for every ask, would be as many more every time.
+// A look that many ask for and that comes once: each that asks for itself again, once for every
+// ask, would be as many more every time.
 class Look {
  public:
   constexpr explicit Look(void (*tick)() noexcept) noexcept : tick_(tick) {}
-  // At that time or before, unless there is no memory. One that is long overdue will never come: call_later() had none.
+  // At that time or before, unless there is no memory. One that is long overdue will never come:
+  // call_later() had none.
   void ask(int64_t after_ns) noexcept {
     const int64_t now = os::monotonic_ns();
     const int64_t wanted = now + after_ns;
@@ -78,13 +80,15 @@ LedgersState& ledgers_state() noexcept { return immortal<LedgersState>(); }
 
 const bool g_ledgers_fork_hooks = [] {
   (void)ledgers_state();
-  register_fork_hooks(9, {[]() noexcept { ledgers_state().mutex.lock(); }, []() noexcept { ledgers_state().mutex.unlock(); },
+  register_fork_hooks(9, {[]() noexcept { ledgers_state().mutex.lock(); },
+                          []() noexcept { ledgers_state().mutex.unlock(); },
                           []() noexcept {
                             LedgersState& all = ledgers_state();
                             all.mutex.unlock();
                             for (auto& [watch, ledger] : all.open) {
                               ledger->forget_in_child();
-                              (void)ledger.detach();  // what it lists is the parent's: never ended here
+                              // What it lists is the parent's: never ended here.
+                              (void)ledger.detach();
                             }
                             for (Ref<Ledger>& ledger : all.ending) (void)ledger.detach();
                             all.open.clear();
@@ -116,7 +120,8 @@ void hang_up(Ref<Ledger> ledger) {
 void forget_ended(const Ref<Ledger>& ledger) noexcept {
   LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto found = std::find_if(all.ending.begin(), all.ending.end(), [&](const auto& each) { return each.get() == ledger.get(); });
+  const auto found = std::find_if(all.ending.begin(), all.ending.end(),
+                                  [&](const auto& each) { return each.get() == ledger.get(); });
   if (found != all.ending.end()) all.ending.erase(found);
 }
 
@@ -129,7 +134,8 @@ bool add_end_slice() noexcept {
   }
 }
 
-// Whether the token of this watch is gone; if so its leases end, a slice of them here, and all where nobody can be had for the others.
+// Whether the token of this watch is gone; if so its leases end, a slice of them here, and all
+// where nobody can be had for the others.
 bool end_if_gone(int watch) noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -147,7 +153,8 @@ bool end_if_gone(int watch) noexcept {
   } catch (...) {
     return false;  // No memory: the fd stays hung up, and the next look finds it so.
   }
-  // Itself is forgotten, and not whichever is last by now: another thread may be at that one, and would leave this one.
+  // Itself is forgotten, and not whichever is last by now: another thread may be at that one, and
+  // would leave this one.
   if (!ledger->end_some(kSlice)) {
     forget_ended(ledger);
   } else if (!add_end_slice()) {
@@ -171,12 +178,14 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
     const auto found = all.by_bell.find(fd);
     if (found == all.by_bell.end()) return;
     ledger = all.open.at(found->second);
-    // Nobody rings any more. Whether the leases have ended the token alone can tell. The event may be of an fd that had this number before.
+    // Nobody rings any more. Whether the leases have ended the token alone can tell. The event may
+    // be of an fd that had this number before.
     if (hung_up && os::peer_hung_up(fd)) os::stop_serving_fd(fd);
   }
   ledger->hear_bell();
   if (ledger->drain() > 0) signal_space();
-  // A borrower that forked must not wait for the next message: the lender may be waiting for what only the old token can tell.
+  // A borrower that forked must not wait for the next message: the lender may be waiting for what
+  // only the old token can tell.
   if (ledger->wants_renewal() && !ledger->renew()) g_renew_again.ask(kRenewAgainNs);
 }
 
@@ -234,7 +243,8 @@ void renew_again() noexcept {
   if (!g_renew_again.begin()) return;
   bool again = false;
   try {
-    for (const Ref<Ledger>& ledger : list()) again |= !ledger->has_ended() && ledger->has_news() && !ledger->renew();
+    for (const Ref<Ledger>& ledger : list())
+      again |= !ledger->has_ended() && ledger->has_news() && !ledger->renew();
   } catch (...) {
     again = true;
   }
@@ -286,21 +296,26 @@ uint64_t own_ledger_of(int token) noexcept {
   if (all.open.empty()) return 0;
   Result<uint64_t> id = os::token_id(token);
   if (!id.is_ok()) return 0;
-  const auto found =
-      std::find_if(all.open.begin(), all.open.end(), [&](const auto& each) { return each.second->token_id() == id.value(); });
+  const auto found = std::find_if(all.open.begin(), all.open.end(), [&](const auto& each) {
+    return each.second->token_id() == id.value();
+  });
   return found == all.open.end() ? 0 : found->second->id();
 }
 
 void end_hung_up_soon() noexcept { g_end_hung_up.ask(0); }
 
-uint64_t tokens_forgotten() noexcept { return ledgers_state().forgotten.load(std::memory_order_acquire); }
+uint64_t tokens_forgotten() noexcept {
+  return ledgers_state().forgotten.load(std::memory_order_acquire);
+}
 
 void tell_forgotten() noexcept {
   ledgers_state().forgotten.fetch_add(1, std::memory_order_release);
   g_renew_again.ask(0);
 }
 
-void count_leases(int64_t more) noexcept { ledgers_state().leases.fetch_add(more, std::memory_order_relaxed); }
+void count_leases(int64_t more) noexcept {
+  ledgers_state().leases.fetch_add(more, std::memory_order_relaxed);
+}
 
 bool has_leases() noexcept { return ledgers_state().leases.load(std::memory_order_relaxed) > 0; }
 
@@ -357,7 +372,8 @@ void stop_waiting() noexcept {
 std::vector<Ledger::Totals> ledger_totals() {
   std::vector<Ledger::Totals> result;
   for (const Ref<Ledger>& ledger : list()) {
-    // Who it is a borrower says with its bell, and the thread may not have heard it yet. Whoever hears it does all that a ring is for.
+    // Who it is a borrower says with its bell, and the thread may not have heard it yet. Whoever
+    // hears it does all that a ring is for.
     if (!ledger->has_ended()) {
       ledger->hear_bell();
       if (ledger->drain() > 0) signal_space();
@@ -372,19 +388,21 @@ std::vector<Ledger::Totals> ledger_totals() {
 std::string describe_holders() {
   constexpr size_t kMost = 4;
   std::vector<Ledger::Totals> all = ledger_totals();
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.nbytes > b.nbytes; });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.nbytes > b.nbytes; });
   std::string text;
   for (size_t i = 0; i < all.size() && i < kMost; ++i) {
     const Ledger::Totals& each = all[i];
     if (!text.empty()) text += "; ";
     if (each.borrower.pid > 0) {
       text += format("pid %d", each.borrower.pid);
-      if (const auto facts = os::process_facts(each.borrower.pid)) text += " (" + facts->command + ")";
+      if (const auto facts = os::process_facts(each.borrower.pid))
+        text += " (" + facts->command + ")";
     } else {
       text += format("a process of uid %u that this one cannot see", each.borrower.uid);
     }
-    text +=
-        format(": %llu leases of %llu bytes", static_cast<unsigned long long>(each.leases), static_cast<unsigned long long>(each.nbytes));
+    text += format(": %llu leases of %llu bytes", static_cast<unsigned long long>(each.leases),
+                   static_cast<unsigned long long>(each.nbytes));
   }
   if (all.size() > kMost) text += format("; and %zu more", all.size() - kMost);
   return text.empty() ? "nobody" : text;

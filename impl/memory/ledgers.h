@@ -1,4 +1,5 @@
-// All ledgers of this process: who watches their tokens, and who waits for them to end. For ledger*.cc and arena_wait.cc only.
+// All ledgers of this process: who watches their tokens, and who waits for them to end. For
+// ledger*.cc and arena_wait.cc only.
 #pragma once
 
 #include <cstdint>

@@ -18,10 +18,12 @@ void LentCount::publish() noexcept {
   board::add(figures_->lent_nbytes, static_cast<uint64_t>(std::exchange(nbytes_, 0)));
 }
 
-LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size) {
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset,
+                      BlockSize size) {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (LentBlock* const block = where->load(std::memory_order_relaxed); block != nullptr) return block;  // another thread was quicker
+  if (LentBlock* const block = where->load(std::memory_order_relaxed); block != nullptr)
+    return block;  // another thread was quicker
   void* const place = all.lent_blocks.take();
   if (place == nullptr) throw std::bad_alloc();
   auto* const block = ::new (place) LentBlock(home, offset, size);
@@ -33,7 +35,8 @@ LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64
 void LentBlock::begin_lease(LentCount* count) noexcept {
   const Counts before = counts();
   set_counts({before.strong, before.weak + 1});
-  if (before.weak == kNoLease) count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
+  if (before.weak == kNoLease)
+    count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
 }
 
 bool LentBlock::end_lease(LentCount* count) noexcept {
@@ -41,7 +44,8 @@ bool LentBlock::end_lease(LentCount* count) noexcept {
   set_counts({before.strong, before.weak - 1});
   if (before.weak != kNoLease + 1) return false;
   // In a child of fork it is the parent's, who counts it.
-  if (made_by_this_process()) count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
+  if (made_by_this_process())
+    count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
   return before.strong == 0;
 }
 
@@ -49,7 +53,8 @@ void LentBlock::leave(BlockState from, Freed* freed) noexcept {
   ArenaState& all = arena_state();
   if (made_by_this_process()) {
     all.lent.erase(this);
-    put_block(home_, offset_, leased_nbytes(), from, retired_ ? Lent::kUnleased : Lent::kLeased, freed);
+    put_block(home_, offset_, leased_nbytes(), from, retired_ ? Lent::kUnleased : Lent::kLeased,
+              freed);
   }
   this->~LentBlock();
   all.lent_blocks.give_back(this);
@@ -133,7 +138,8 @@ void end_leases(std::span<Leased* const> objects) noexcept {
     {
       const std::lock_guard<std::mutex> lock(arena_state().mutex);
       LentCount lent;
-      for (; done < std::min(objects.size(), kBatchOfBlocks) && !freed.segment && !freed.arena; ++done) {
+      for (; done < std::min(objects.size(), kBatchOfBlocks) && !freed.segment && !freed.arena;
+           ++done) {
         LentBlock* const block = objects[done]->as_block();
         if (block == nullptr) {
           others[count++] = objects[done];
@@ -145,10 +151,12 @@ void end_leases(std::span<Leased* const> objects) noexcept {
       }
     }
     objects = objects.subspan(done);
-    // The last reference to a storage that came from elsewhere ends a lease there, and takes any lock.
+    // The last reference to a storage that came from elsewhere ends a lease there, and takes any
+    // lock.
     for (size_t i = 0; i < count; ++i) others[i]->lease_ended();
   }
-  if (any_freed) signal_space();  // and else not: a waiter that looks for ended leases would wake itself
+  // And else not: a waiter that looks for ended leases would wake itself.
+  if (any_freed) signal_space();
 }
 
 }  // namespace tenon::memory

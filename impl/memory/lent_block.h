@@ -22,8 +22,9 @@ namespace board {
 struct ArenaFigures;
 }
 
-// Blocks that became lent, or ceased to be, counted together: an arena's figures hear of them when this goes, or at the first block of
-// another arena. With the arenas' lock, and the arena outlives it.
+// Blocks that became lent, or ceased to be, counted together: an arena's figures hear of them when
+// this goes, or at the first block of another arena. With the arenas' lock, and the arena outlives
+// it.
 class LentCount {
  public:
   LentCount() noexcept = default;
@@ -44,7 +45,8 @@ class LentCount {
   int64_t nbytes_ = 0;
 };
 
-// What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
+// What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent
+// on.
 class Leased : public Counted {
  public:
   // The lease's reference, taken and let go of, of what is no block.
@@ -54,9 +56,10 @@ class Leased : public Counted {
   virtual LentBlock* as_block() noexcept { return nullptr; }
 };
 
-// A block of an arena that was lent: it is free when its storage and the last of its leases have gone. A message has thousands, so they are
-// not counted one by one: all counts are changed under the arenas' lock, and by nobody who holds no more than a reference. Small, because
-// there can be millions.
+// A block of an arena that was lent: it is free when its storage and the last of its leases have
+// gone. A message has thousands, so they are not counted one by one: all counts are changed under
+// the arenas' lock, and by nobody who holds no more than a reference. Small, because there can be
+// millions.
 class LentBlock final : public Leased {
  public:
   // Of a slab (slab.h); lend_block() makes them.
@@ -77,11 +80,13 @@ class LentBlock final : public Leased {
   static constexpr uint32_t kNoLease = 1;
 
   friend class LentIndex;
-  friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size);
+  friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset,
+                               BlockSize size);
   friend LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
   friend uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
   friend void end_leases(std::span<Leased* const> objects) noexcept;
-  LentBlock(ArenaSegment* home, uint64_t offset, BlockSize size) noexcept : home_(home), offset_(offset), size_(size) {}
+  LentBlock(ArenaSegment* home, uint64_t offset, BlockSize size) noexcept
+      : home_(home), offset_(offset), size_(size) {}
   // All with the arenas' lock.
   inline void begin_lease(LentCount* count) noexcept;
   // True: nothing keeps it any more, and leave() is next.
@@ -95,14 +100,18 @@ class LentBlock final : public Leased {
   LentBlock* next_ = nullptr;  // of its bucket
 };
 
-// The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home.
-LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size);
+// The block of a storage, of which `where` says whether there is one yet: it takes over what the
+// storage has of its home.
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset,
+                      BlockSize size);
 
-// A lease, by this process itself, of the lent block that begins there, whichever way its segment was opened; null: none does. What comes
-// back to its lender is kept as what it is, and not by a ledger's lease, which would never end.
+// A lease, by this process itself, of the lent block that begins there, whichever way its segment
+// was opened; null: none does. What comes back to its lender is kept as what it is, and not by a
+// ledger's lease, which would never end.
 LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
 
-// A lease of each begins, or has ended. Together they take the arenas' lock once for many. The sum of leased_nbytes().
+// A lease of each begins, or has ended. Together they take the arenas' lock once for many. The sum
+// of leased_nbytes().
 uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
 void end_leases(std::span<Leased* const> objects) noexcept;
 

@@ -8,18 +8,24 @@
 
 namespace tenon::memory {
 
-// Neighbours in a segment have neighbouring buckets, in stretches that lie anywhere: blocks mostly come and go together, one after the
-// other, and each in a random place would be two cache misses. Stretches are short enough that there are many, so chains stay short
-// whatever the distance from block to block is.
+// Neighbours in a segment have neighbouring buckets, in stretches that lie anywhere: blocks mostly
+// come and go together, one after the other, and each in a random place would be two cache misses.
+// Stretches are short enough that there are many, so chains stay short whatever the distance from
+// block to block is.
 size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexcept {
   const uint64_t unit = offset / kBlockAlignment;
-  const auto stretch_bits = static_cast<unsigned>(std::countr_zero(buckets_.size() / kStretches));  // powers of two both
-  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit >> stretch_bits);
+  // Powers of two both.
+  const auto stretch_bits = static_cast<unsigned>(std::countr_zero(buckets_.size() / kStretches));
+  uint64_t mixed =
+      (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit >> stretch_bits);
   mixed *= 0xd6e8feb86659fd93ULL;
-  return static_cast<size_t>((mixed >> 32) + (unit & ((uint64_t{1} << stretch_bits) - 1))) & (buckets_.size() - 1);
+  return static_cast<size_t>((mixed >> 32) + (unit & ((uint64_t{1} << stretch_bits) - 1))) &
+         (buckets_.size() - 1);
 }
 
-size_t LentIndex::bucket_of(const LentBlock& block) const noexcept { return bucket_of(block.home_->segment->key(), block.offset_); }
+size_t LentIndex::bucket_of(const LentBlock& block) const noexcept {
+  return bucket_of(block.home_->segment->key(), block.offset_);
+}
 
 // Of many that a borrower had, those that were lent first end first, and are found at once.
 void LentIndex::append(LentBlock* block) noexcept {
@@ -49,7 +55,8 @@ void LentIndex::resize(size_t buckets) noexcept {
 
 void LentIndex::insert(LentBlock* block) noexcept {
   if (count_ >= buckets_.size() * kLoad) resize(buckets_.empty() ? kFewest : buckets_.size() * 2);
-  if (buckets_.empty()) return;  // not a byte to be had: a block that comes back is held as anybody else's
+  // Not a byte to be had: a block that comes back is held as anybody else's.
+  if (buckets_.empty()) return;
   append(block);
   ++count_;
 }
@@ -67,9 +74,11 @@ void LentIndex::erase(LentBlock* block) noexcept {
 
 LentBlock* LentIndex::find(const SegmentKey& key, uint64_t offset) const noexcept {
   if (count_ == 0) return nullptr;
-  for (LentBlock* block = buckets_[bucket_of(key, offset)]; block != nullptr; block = block->next_) {
+  for (LentBlock* block = buckets_[bucket_of(key, offset)]; block != nullptr;
+       block = block->next_) {
     const SegmentKey own = block->home_->segment->key();
-    if (block->offset_ == offset && own.inode == key.inode && own.device == key.device) return block;
+    if (block->offset_ == offset && own.inode == key.inode && own.device == key.device)
+      return block;
   }
   return nullptr;
 }

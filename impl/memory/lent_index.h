@@ -1,5 +1,5 @@
-// Which blocks of this process are lent, by where they lie. Chains through the blocks themselves: a block joins and leaves without memory
-// that could be lacking, and there can be millions.
+// Which blocks of this process are lent, by where they lie. Chains through the blocks themselves: a
+// block joins and leaves without memory that could be lacking, and there can be millions.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ class LentIndex {
   static constexpr size_t kLoad = 2;
   static constexpr size_t kFewest = 64;
   static constexpr size_t kStretches = 16;
-  static constexpr size_t kKept = 8192;  // once there were so many: a message of thousands comes and goes again and again
+  // Once there were so many: a message of thousands comes and goes again and again.
+  static constexpr size_t kKept = 8192;
   size_t bucket_of(const SegmentKey& key, uint64_t offset) const noexcept;
   size_t bucket_of(const LentBlock& block) const noexcept;
   void append(LentBlock* block) noexcept;

@@ -1,5 +1,5 @@
-// Who may write: chosen at birth for a segment (mode), asked for and given with each lend (access). The numbers are those of
-// tenon/storage.h and tenon/by_fd.h.
+// Who may write: chosen at birth for a segment (mode), asked for and given with each lend (access).
+// The numbers are those of tenon/storage.h and tenon/by_fd.h.
 #pragma once
 
 #include <cstdint>

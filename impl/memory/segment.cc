@@ -17,20 +17,25 @@ constexpr unsigned kSizeSeals = os::kSealShrink | os::kSealGrow;
 
 std::atomic<uint64_t> g_next_serial{1};
 
-// Held while a segment's fd for lending is made and published, and by fork, which copies the table of fds before it copies memory: between
-// the two a child could be given the number of an fd that it does not have.
+// Held while a segment's fd for lending is made and published, and by fork, which copies the table
+// of fds before it copies memory: between the two a child could be given the number of an fd that
+// it does not have.
 std::mutex g_lend_mutex;
 const bool g_segment_fork_hooks = [] {
   register_fork_hooks(
-      15, {[]() noexcept { g_lend_mutex.lock(); }, []() noexcept { g_lend_mutex.unlock(); }, []() noexcept { g_lend_mutex.unlock(); }});
+      15, {[]() noexcept { g_lend_mutex.lock(); }, []() noexcept { g_lend_mutex.unlock(); },
+           []() noexcept { g_lend_mutex.unlock(); }});
   return true;
 }();
 
 // Sealable, unless memfd_create is denied: then memory that needs no seal lies in a nameless file.
-Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes, const Backing* backing, bool* sealable) {
+Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes,
+                           const Backing* backing, bool* sealable) {
   *sealable = true;
-  Result<os::Fd> made = backing != nullptr ? create_backed_memfd(nonce, nbytes, *backing) : os::create_memfd(nonce, nbytes);
-  const bool takes_nameless = mode == Mode::kShared && (backing == nullptr || backing->pages != Pages::kHugetlb);
+  Result<os::Fd> made = backing != nullptr ? create_backed_memfd(nonce, nbytes, *backing)
+                                           : os::create_memfd(nonce, nbytes);
+  const bool takes_nameless =
+      mode == Mode::kShared && (backing == nullptr || backing->pages != Pages::kHugetlb);
   if (made.is_ok() || !takes_nameless || !os::is_memfd_denied(made.status())) return made;
   Result<os::Fd> nameless = os::create_nameless_file(nbytes);
   if (nameless.is_ok()) *sealable = false;
@@ -40,7 +45,9 @@ Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes, c
   return std::move(neither).with_details_of(denied).caused_by(nameless.status());
 }
 
-Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }
+Status refuse_fd(Code code, int fd, const std::string& why) {
+  return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd);
+}
 
 }  // namespace
 
@@ -58,7 +65,9 @@ SegmentTotals& segment_totals() noexcept {
   return totals;
 }
 
-Segment::Segment() noexcept : serial_(g_next_serial.fetch_add(1, std::memory_order_relaxed)), generation_(fork_generation()) {
+Segment::Segment() noexcept
+    : serial_(g_next_serial.fetch_add(1, std::memory_order_relaxed)),
+      generation_(fork_generation()) {
   segment_totals().segments.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -67,11 +76,13 @@ void Segment::dispose() noexcept {
   if (!os::on_service_thread() || !ends_apart()) end();
 }
 
-// The last lease of a segment ends on the library's thread, and other leases wait for that one: what can take its time gets a thread of its
-// own there. A child of fork of a process where one is at work has the mapping until it ends. False: nothing can, or no thread can be had.
+// The last lease of a segment ends on the library's thread, and other leases wait for that one:
+// what can take its time gets a thread of its own there. A child of fork of a process where one is
+// at work has the mapping until it ends. False: nothing can, or no thread can be had.
 bool Segment::ends_apart() noexcept {
   bool may_wait = false;
-  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr; tail = tail->next_) {
+  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr;
+       tail = tail->next_) {
     may_wait = may_wait || tail->may_wait();
   }
   if (!may_wait) return false;
@@ -97,12 +108,15 @@ void Segment::end() noexcept {
   charge_ = os::MapCharge();
   SegmentTotals& totals = segment_totals();
   const os::Fd lend_fd(lend_fd_.exchange(-1, std::memory_order_acq_rel));
-  totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U) + (lend_fd.is_open() ? 1U : 0U),
+  totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U) +
+                           (lend_fd.is_open() ? 1U : 0U),
                        std::memory_order_relaxed);
   write_fd_.reset();
   read_fd_.reset();
-  totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  totals.filled_nbytes.fetch_sub(filled_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed),
+                                   std::memory_order_relaxed);
+  totals.filled_nbytes.fetch_sub(filled_nbytes_.load(std::memory_order_relaxed),
+                                 std::memory_order_relaxed);
   totals.segments.fetch_sub(1, std::memory_order_relaxed);
   for (SegmentTail* tail = tails; tail != nullptr;) {
     const std::unique_ptr<SegmentTail> ending(tail);
@@ -119,16 +133,20 @@ void Segment::attach_tail(std::unique_ptr<SegmentTail> tail) noexcept {
 }
 
 Result<os::Fd> Segment::reopen() const {
-  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr; tail = tail->next_) {
+  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr;
+       tail = tail->next_) {
     TENON_ASSIGN(os::Fd fd, tail->reopen());
     if (fd.is_open()) return fd;
   }
   return Status(Code::kUnsupported, "the segment has no fd to lend");
 }
 
-Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) { return create_with(mode, nbytes, {}, nullptr); }
+Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
+  return create_with(mode, nbytes, {}, nullptr);
+}
 
-Result<Ref<Segment>> Segment::create_backed(Mode mode, uint64_t nbytes, const BackingRequest& request) {
+Result<Ref<Segment>> Segment::create_backed(Mode mode, uint64_t nbytes,
+                                            const BackingRequest& request) {
   TENON_ASSIGN(Backing chosen, choose_pages(request, mode));
   auto backing = std::make_unique<Backing>(std::move(chosen));
   uint64_t whole = 0;
@@ -136,7 +154,8 @@ Result<Ref<Segment>> Segment::create_backed(Mode mode, uint64_t nbytes, const Ba
   return create_with(mode, whole, request, std::move(backing));
 }
 
-Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing) {
+Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const BackingRequest& request,
+                                          std::unique_ptr<Backing> backing) {
   TENON_TRY(os::check_file_size(nbytes));
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
@@ -151,15 +170,17 @@ Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const Back
   it.key_ = {file.device, file.inode, mode != Mode::kFrozen};
   using Kind = os::Mapping::Kind;
   if (mode == Mode::kFrozen) {
-    // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection, and would make F_SEAL_WRITE fail with
-    // EBUSY.
+    // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection,
+    // and would make F_SEAL_WRITE fail with EBUSY.
     TENON_ASSIGN(it.read_fd_, os::reopen_read_only(it.write_fd_.get()));
     segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
-    TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedReadOnly, it.read_fd_.get(), 0, nbytes));
+    TENON_ASSIGN(it.mapping_,
+                 os::Mapping::create(Kind::kSharedReadOnly, it.read_fd_.get(), 0, nbytes));
     TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals));
     return segment;
   }
-  TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes, backing ? backing->page_nbytes : 0));
+  TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0,
+                                                nbytes, backing ? backing->page_nbytes : 0));
   if (backing) {
     TENON_TRY(apply_backing(it.mapping_.base(), nbytes, request, backing.get()));
     it.backing_ = std::move(backing);
@@ -174,13 +195,16 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   Inspected result;
   TENON_ASSIGN(result.file, os::inspect_file(fd));
   const os::FileInfo& file = result.file;
-  if (!file.regular) return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
+  if (!file.regular)
+    return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
   if (!file.readable) return refuse_fd(Code::kPermission, fd, "is not open for reading");
   bool may_be_cut = request.allow_unsealed || request.for_private;
   if (!file.in_memory && !may_be_cut) {
-    return refuse_fd(Code::kPermission, fd,
-                     "is a file on a disk and not memory: whoever can write it could cut it short, and this process would be killed "
-                     "(SIGBUS); open it with allow_unsealed if you trust them, or with private_copy")
+    return refuse_fd(
+               Code::kPermission, fd,
+               "is a file on a disk and not memory: whoever can write it could cut it short, and "
+               "this process would be killed "
+               "(SIGBUS); open it with allow_unsealed if you trust them, or with private_copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
   result.seals = file.seals;
@@ -188,16 +212,20 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   if (!result.sealed && !may_be_cut && request.trusts != nullptr) may_be_cut = request.trusts(fd);
   if (!result.sealed && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd,
-                     "is not sealed against shrinking: its owner could cut the memory short, and this process would be killed (SIGBUS); "
+                     "is not sealed against shrinking: its owner could cut the memory short, and "
+                     "this process would be killed (SIGBUS); "
                      "open it with allow_unsealed if you trust the owner, or with private_copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
-  result.huge_pages = file.in_memory && file.block_nbytes > os::page_nbytes() && os::is_of_huge_pages(fd);
+  result.huge_pages =
+      file.in_memory && file.block_nbytes > os::page_nbytes() && os::is_of_huge_pages(fd);
   // Whoever may write such a file can punch holes into it, and the pool of pages may be empty when
   // they are read.
   constexpr unsigned kNoHoles = os::kSealWrite | os::kSealFutureWrite;
   if (result.huge_pages && (result.seals & kNoHoles) == 0 && !may_be_cut) {
-    return refuse_fd(Code::kPermission, fd, "has pages of hugetlbfs that its writers can take away: a load could meet SIGBUS")
+    return refuse_fd(
+               Code::kPermission, fd,
+               "has pages of hugetlbfs that its writers can take away: a load could meet SIGBUS")
         .with("option", std::string("ALLOW_UNSEALED, or the modes LENDER_WRITES and FROZEN"));
   }
   if ((result.seals & os::kSealWrite) != 0) {
@@ -208,7 +236,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   const bool can_write = file.writable && result.mode == Mode::kShared;
   if (request.access == Access::kWritable && !can_write && !request.for_private) {
     return refuse_fd(Code::kPermission, fd,
-                     std::string(result.mode == Mode::kShared ? "is not open for writing" : "is sealed against writing") +
+                     std::string(result.mode == Mode::kShared ? "is not open for writing"
+                                                              : "is sealed against writing") +
                          ": open it READ_ONLY, or as PRIVATE_COW or PRIVATE_COPY")
         .with("option", std::string("READ_ONLY, PRIVATE_COW or PRIVATE_COPY"));
   }
@@ -216,7 +245,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   const uint64_t least = std::max(request.nbytes, request.needed_nbytes);
   if (file.nbytes < least) {
     return refuse_fd(Code::kCorrupt, fd,
-                     format("has %llu bytes, and %llu are claimed: pass the size and the offset that the lender's handle has",
+                     format("has %llu bytes, and %llu are claimed: pass the size and the offset "
+                            "that the lender's handle has",
                             as_llu(file.nbytes), as_llu(least)))
         .with("field", std::string("segment_nbytes"));
   }
@@ -226,7 +256,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   return result;
 }
 
-Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected, const std::shared_ptr<os::MapBudget>& budget) {
+Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected,
+                                   const std::shared_ptr<os::MapBudget>& budget) {
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
   it.mode_ = inspected.mode;
@@ -238,17 +269,22 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected, const
   TENON_ASSIGN(it.charge_, os::MapCharge::take(it.nbytes_, budget));
   using Kind = os::Mapping::Kind;
   TENON_ASSIGN(it.mapping_,
-               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
+               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly,
+                                   fd->get(), 0, it.nbytes_));
   it.read_fd_ = std::move(*fd);
   // What the inspection saw already; check_pages looks again only beyond it.
   const os::FileInfo& file = inspected.file;
   const uint64_t counted = count_tells(file, inspected.sealed) ? file.allocated_nbytes : 0;
-  it.present_nbytes_.store(!file.in_memory ? UINT64_MAX : it.huge_pages_ ? 0 : counted, std::memory_order_relaxed);
+  it.present_nbytes_.store(!file.in_memory  ? UINT64_MAX
+                           : it.huge_pages_ ? 0
+                                            : counted,
+                           std::memory_order_relaxed);
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   return segment;
 }
 
-Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, bool own, std::unique_ptr<SegmentTail> tail) {
+Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, bool own,
+                                         std::unique_ptr<SegmentTail> tail) {
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
   it.mode_ = inspected.mode;
@@ -258,9 +294,11 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
   // A file that has all of its pages needs no memory, and must open on a full machine too.
   if (file.in_memory && file.allocated_nbytes < round_up(it.nbytes_, os::page_nbytes())) {
     if (!file.writable) {
-      return refuse_fd(Code::kCorrupt, fd,
-                       format("has %llu bytes and memory for only %llu: reading its holes would take memory here", as_llu(it.nbytes_),
-                              as_llu(file.allocated_nbytes)));
+      return refuse_fd(
+          Code::kCorrupt, fd,
+          format(
+              "has %llu bytes and memory for only %llu: reading its holes would take memory here",
+              as_llu(it.nbytes_), as_llu(file.allocated_nbytes)));
     }
     if (!own) TENON_TRY(it.charge_holes(it.nbytes_ - std::min(it.nbytes_, file.allocated_nbytes)));
     TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
@@ -269,7 +307,9 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
     TENON_ASSIGN(it.charge_, os::MapCharge::take(it.nbytes_, nullptr));
   }
   using Kind = os::Mapping::Kind;
-  TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd, 0, it.nbytes_));
+  TENON_ASSIGN(it.mapping_,
+               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly,
+                                   fd, 0, it.nbytes_));
   it.present_nbytes_.store(UINT64_MAX, std::memory_order_relaxed);
   it.own_ = own;
   if (own) {
@@ -282,13 +322,16 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
 
 // RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
-  TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_) : reserve_in_chunks(write_fd_.get(), offset, nbytes));
+  TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_)
+                     : reserve_in_chunks(write_fd_.get(), offset, nbytes));
   reserved_nbytes_.fetch_add(nbytes, std::memory_order_relaxed);
   segment_totals().reserved_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   return Status::ok();
 }
 
-uint64_t Segment::unit_nbytes() const noexcept { return backing_ ? backing_->page_nbytes : os::page_nbytes(); }
+uint64_t Segment::unit_nbytes() const noexcept {
+  return backing_ ? backing_->page_nbytes : os::page_nbytes();
+}
 
 Backing Segment::describe_backing() const {
   if (backing_) return describe(base(), nbytes_, *backing_);
@@ -302,15 +345,18 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   std::unique_lock<std::mutex> lock(fd_mutex_, std::defer_lock);
   if (mode_ == Mode::kFrozen) {
     if (generation_ != fork_generation())
-      return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
+      return Status(Code::kUnsupported,
+                    "only the process that made a storage to be frozen can fill it");
     lock.lock();
     if (frozen())
       return Status(Code::kPermission,
-                    "the storage is frozen, and nobody can write it any more: write before the freeze, or into a new storage");
+                    "the storage is frozen, and nobody can write it any more: write before the "
+                    "freeze, or into a new storage");
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();
-  if (backing_ && backing_->pages == Pages::kHugetlb) {  // which pwrite does not know; its pages were made before
+  // Which pwrite does not know; its pages were made before.
+  if (backing_ && backing_->pages == Pages::kHugetlb) {
     std::memcpy(base() + offset, data, nbytes);
     return Status::ok();
   }
@@ -337,7 +383,8 @@ Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) co
 }
 
 Status Segment::freeze() {
-  if (generation_ != fork_generation()) return Status(Code::kUnsupported, "only the process that made a storage can freeze it");
+  if (generation_ != fork_generation())
+    return Status(Code::kUnsupported, "only the process that made a storage can freeze it");
   const std::lock_guard<std::mutex> lock(fd_mutex_);
   if (frozen()) return Status::ok();
   TENON_TRY(os::add_seals(write_fd_.get(), os::kSealWrite | os::kSealSeal));

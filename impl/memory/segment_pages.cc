@@ -12,7 +12,9 @@ namespace tenon::memory {
 // map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves
 // from the front, as Tenon does, passes. Of an unsealed file that may be written the count tells
 // nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
-bool Segment::count_tells(const os::FileInfo& file, bool sealed) noexcept { return sealed || !file.writable; }
+bool Segment::count_tells(const os::FileInfo& file, bool sealed) noexcept {
+  return sealed || !file.writable;
+}
 
 Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
   if (nbytes == 0 || own_) return Status::ok();
@@ -27,7 +29,8 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
     return Status::ok();
   }
   if (!file.writable) {
-    return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
+    return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: "
+                                         "reading its holes would take memory here",
                                          as_llu(end), as_llu(file.allocated_nbytes)))
         .with("option", std::string("PRIVATE_COPY"));
   }
@@ -53,7 +56,8 @@ Status Segment::charge_holes(uint64_t nbytes) {
   filled_nbytes_.fetch_sub(nbytes, std::memory_order_relaxed);
   all.fetch_sub(nbytes, std::memory_order_relaxed);
   return Status(Code::kResourceExhausted,
-                format("%llu bytes of the segment have no memory yet, and this process fills at most %llu for its peers: let the "
+                format("%llu bytes of the segment have no memory yet, and this process fills at "
+                       "most %llu for its peers: let the "
                        "maker write them first, or open it as PRIVATE_COPY",
                        as_llu(nbytes), as_llu(most)))
       .with("limit", std::string("filled_nbytes"))
@@ -67,7 +71,8 @@ Status Segment::charge_holes(uint64_t nbytes) {
 Status Segment::check_huge_pages(uint64_t offset, uint64_t end, const os::FileInfo& file) const {
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
   Status made = mapping_.populate_for_reading(begin, end - begin);
-  if (made.code() == Code::kUnsupported && file.allocated_nbytes >= file.nbytes) return Status::ok();
+  if (made.code() == Code::kUnsupported && file.allocated_nbytes >= file.nbytes)
+    return Status::ok();
   return made;
 }
 

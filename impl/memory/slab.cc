@@ -32,7 +32,9 @@ struct Slab::Piece {
   uint32_t used = 0;
   uint32_t begun = sizeof(Piece);  // nothing behind here was ever taken, or touched
 
-  bool is_full(size_t place_nbytes) const noexcept { return free == nullptr && begun + place_nbytes > kPieceNbytes; }
+  bool is_full(size_t place_nbytes) const noexcept {
+    return free == nullptr && begun + place_nbytes > kPieceNbytes;
+  }
 };
 
 Slab::~Slab() {
@@ -41,8 +43,11 @@ Slab::~Slab() {
 
 Slab::Piece* Slab::piece_of(const void* place) noexcept {
   // Neighbours mostly come back one after the other.
-  if (last_ != nullptr && reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(last_) < kPieceNbytes) return last_;
-  const auto behind = std::upper_bound(pieces_.begin(), pieces_.end(), place, std::less<const void*>());
+  if (last_ != nullptr &&
+      reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(last_) < kPieceNbytes)
+    return last_;
+  const auto behind =
+      std::upper_bound(pieces_.begin(), pieces_.end(), place, std::less<const void*>());
   last_ = *(behind - 1);
   return last_;
 }

@@ -1,7 +1,9 @@
-// Places of one size, close together: for objects of which there can be millions, each too small for what malloc adds to it.
+// Places of one size, close together: for objects of which there can be millions, each too small
+// for what malloc adds to it.
 //
-// Taken from malloc in large pieces, so that little is lost around them; only what is used of them is ever touched. A piece that is empty
-// goes back, but for one, so that a process that lends and gets back in turn does not ask for it each time. The caller locks.
+// Taken from malloc in large pieces, so that little is lost around them; only what is used of them
+// is ever touched. A piece that is empty goes back, but for one, so that a process that lends and
+// gets back in turn does not ask for it each time. The caller locks.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,8 @@ bool Space::take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Pie
   for (size_t at = bin.size(); at > last; --at) {
     const Freed& found = bin[at - 1];
     const uint64_t offset = found.offset & ~kLentBit;
-    if (found.nbytes < nbytes || found.nbytes - nbytes > nbytes / 8 || offset % alignment != 0) continue;
+    if (found.nbytes < nbytes || found.nbytes - nbytes > nbytes / 8 || offset % alignment != 0)
+      continue;
     *out = {offset, found.nbytes, (found.offset & kLentBit) != 0};
     bin.erase(bin.begin() + static_cast<std::ptrdiff_t>(at - 1));
     free_nbytes_ -= out->nbytes;
@@ -47,7 +48,8 @@ bool Space::take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Pie
 
 bool Space::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
   const size_t bin = bin_of(nbytes);
-  if (take_from_bin(bin, nbytes, alignment, out) || take_from_bin(bin + 1, nbytes, alignment, out)) return true;
+  if (take_from_bin(bin, nbytes, alignment, out) || take_from_bin(bin + 1, nbytes, alignment, out))
+    return true;
   // The smallest that is large enough: what is left of it stays in one piece.
   for (auto at = ranges_.lower_bound(nbytes); at != ranges_.end(); ++at) {
     const uint64_t begin = at->second & ~kLentBit;
@@ -104,12 +106,15 @@ bool Space::consolidate() {
   size_t count = ranges_.size();
   for (const Bin& bin : bins_) count += bin.size();
   all.reserve(count);
-  const auto add = [&all](uint64_t offset, uint64_t nbytes) { all.push_back({offset & ~kLentBit, nbytes, (offset & kLentBit) != 0}); };
+  const auto add = [&all](uint64_t offset, uint64_t nbytes) {
+    all.push_back({offset & ~kLentBit, nbytes, (offset & kLentBit) != 0});
+  };
   for (const Bin& bin : bins_) {
     for (const Freed& each : bin) add(each.offset, each.nbytes);
   }
   for (const auto& [nbytes, offset] : ranges_) add(offset, nbytes);
-  std::sort(all.begin(), all.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  std::sort(all.begin(), all.end(),
+            [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
   size_t kept = 0;
   for (const Piece& each : all) {
     if (kept > 0 && all[kept - 1].offset + all[kept - 1].nbytes == each.offset) {
@@ -125,7 +130,8 @@ bool Space::consolidate() {
     all.pop_back();
   }
   std::multimap<uint64_t, uint64_t> joined;
-  for (const Piece& each : all) joined.emplace(each.nbytes, each.offset | (each.was_lent ? kLentBit : 0));
+  for (const Piece& each : all)
+    joined.emplace(each.nbytes, each.offset | (each.was_lent ? kLentBit : 0));
   ranges_.swap(joined);
   free_nbytes_ = 0;
   for (const Piece& each : all) free_nbytes_ += each.nbytes;
@@ -144,7 +150,8 @@ void Space::reset() noexcept {
 
 uint64_t Space::largest_free() const noexcept {
   uint64_t largest = ranges_.empty() ? 0 : ranges_.rbegin()->first;
-  const auto top = std::find_if(bins_.rbegin(), bins_.rend(), [](const Bin& bin) { return !bin.empty(); });
+  const auto top =
+      std::find_if(bins_.rbegin(), bins_.rend(), [](const Bin& bin) { return !bin.empty(); });
   if (top == bins_.rend()) return largest;
   for (const Freed& each : *top) largest = std::max(largest, each.nbytes);
   return largest;

@@ -1,9 +1,12 @@
-// Which parts of one segment are free: the arithmetic of an arena, without a segment and without a lock.
+// Which parts of one segment are free: the arithmetic of an arena, without a segment and without a
+// lock.
 //
-// A block takes no more than it needs, but a freed block is given out whole if it is at most an eighth larger than the request. Freed
-// blocks lie in bins by their size, and a request looks at the last few of two bins: so reuse is O(1) and warm. Freed blocks are joined
-// with their neighbours only when room runs out (consolidate), so the common way pays nothing for it. After consolidate() every piece that
-// is large enough is found. None of this lies in the segment itself: a borrower could write there.
+// A block takes no more than it needs, but a freed block is given out whole if it is at most an
+// eighth larger than the request. Freed blocks lie in bins by their size, and a request looks at
+// the last few of two bins: so reuse is O(1) and warm. Freed blocks are joined with their
+// neighbours only when room runs out (consolidate), so the common way pays nothing for it. After
+// consolidate() every piece that is large enough is found. None of this lies in the segment itself:
+// a borrower could write there.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +21,8 @@ inline constexpr uint64_t kBlockAlignment = 64;
 // The largest block of an arena: 8 TiB less a page.
 inline constexpr uint64_t kBlockLimit = uint64_t{INT32_MAX} * 4096;
 
-// What a new block of `nbytes` takes: the next multiple of `alignment`, a power of two >= kBlockAlignment, and from 128 GiB on of 4096.
-// `nbytes` <= kBlockLimit.
+// What a new block of `nbytes` takes: the next multiple of `alignment`, a power of two >=
+// kBlockAlignment, and from 128 GiB on of 4096. `nbytes` <= kBlockLimit.
 uint64_t block_nbytes(uint64_t nbytes, uint64_t alignment) noexcept;
 
 // The size of a block in 32 bits, of which there can be millions.
@@ -28,10 +31,12 @@ class BlockSize {
   BlockSize() noexcept = default;
   // `nbytes` is what block_nbytes() gave, or what Space gave for it.
   explicit BlockSize(uint64_t nbytes) noexcept
-      : units_(nbytes / kBlockAlignment < kCoarse ? static_cast<uint32_t>(nbytes / kBlockAlignment)
-                                                  : static_cast<uint32_t>(nbytes / kCoarseUnit) | kCoarse) {}
+      : units_(nbytes / kBlockAlignment < kCoarse
+                   ? static_cast<uint32_t>(nbytes / kBlockAlignment)
+                   : static_cast<uint32_t>(nbytes / kCoarseUnit) | kCoarse) {}
   uint64_t nbytes() const noexcept {
-    return (units_ & kCoarse) == 0 ? units_ * kBlockAlignment : uint64_t{units_ & ~kCoarse} * kCoarseUnit;
+    return (units_ & kCoarse) == 0 ? units_ * kBlockAlignment
+                                   : uint64_t{units_ & ~kCoarse} * kCoarseUnit;
   }
 
  private:
@@ -54,9 +59,11 @@ class Space {
   // Where the next piece of fresh room would begin; false: it would not fit.
   bool peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
   Piece take_front(uint64_t offset, uint64_t nbytes) noexcept;
-  // A whole piece. Throws std::bad_alloc: then the piece is not remembered, and unused until the segment goes.
+  // A whole piece. Throws std::bad_alloc: then the piece is not remembered, and unused until the
+  // segment goes.
   void give_back(uint64_t offset, uint64_t nbytes, bool was_lent);
-  // Join what lies side by side. False: nothing was given back since the last time, so nothing can have changed.
+  // Join what lies side by side. False: nothing was given back since the last time, so nothing can
+  // have changed.
   bool consolidate();
   // Nothing of it is in use any more.
   void reset() noexcept;

@@ -15,7 +15,8 @@ constexpr size_t kMostFunctions = 4;
 
 std::array<std::atomic<SpareFunction>, kMostFunctions> g_functions{};
 
-// A limit of which Tenon may keep something, and what the caller can do when nothing is kept any more.
+// A limit of which Tenon may keep something, and what the caller can do when nothing is kept any
+// more.
 struct Shortage {
   std::string_view limit;
   bool is_prefix;
@@ -23,20 +24,25 @@ struct Shortage {
 };
 
 constexpr std::string_view kDeviceMemory = "device memory";
-constexpr const char* kRoom = "release storages, remove names that nobody needs (tenon gc), or make the file system larger";
+constexpr const char* kRoom =
+    "release storages, remove names that nobody needs (tenon gc), or make the file system larger";
 
 constexpr std::array kShortages{
     Shortage{"MemAvailable", false, "release storages, or free memory of the machine"},
     Shortage{"memory", false, "release storages, or free memory of the machine"},
-    Shortage{"memory cgroup ", true, "release storages, or raise the memory limit of the container"},
+    Shortage{"memory cgroup ", true,
+             "release storages, or raise the memory limit of the container"},
     Shortage{"memory node ", true, "release storages, or take memory of another node"},
     Shortage{"RLIMIT_NOFILE", false, "close fds, release storages, or raise the limit (ulimit -n)"},
     Shortage{"fs.file-max", false, "close fds, or raise the limit (sysctl fs.file-max)"},
-    Shortage{"vm.max_map_count", false, "release storages, put small ones into one arena, or raise the limit (sysctl vm.max_map_count)"},
+    Shortage{"vm.max_map_count", false,
+             "release storages, put small ones into one arena, or raise the limit (sysctl "
+             "vm.max_map_count)"},
     Shortage{"RLIMIT_AS", false, "release storages, or raise the limit (ulimit -v)"},
     Shortage{"address space", false, "release storages, or give arenas a smaller capacity"},
     Shortage{"size of ", true,
-             "release named storages, remove names that nobody needs (tenon gc), make it larger (docker run --shm-size), or name another "
+             "release named storages, remove names that nobody needs (tenon gc), make it larger "
+             "(docker run --shm-size), or name another "
              "directory"},
     Shortage{"file system space", false, kRoom},
     Shortage{"disk quota", false, kRoom},
@@ -56,7 +62,8 @@ const Shortage* find_shortage(const Status& status) noexcept {
   const std::string* const limit = find_detail(status, "limit");
   if (limit == nullptr) return nullptr;
   for (const Shortage& each : kShortages) {
-    if (each.is_prefix ? std::string_view(*limit).starts_with(each.limit) : *limit == each.limit) return &each;
+    if (each.is_prefix ? std::string_view(*limit).starts_with(each.limit) : *limit == each.limit)
+      return &each;
   }
   return nullptr;
 }
@@ -91,17 +98,20 @@ Status describe_shortage(const Status& status) {
   const Shortage* const shortage = find_shortage(status);
   if (shortage == nullptr) return status;
   if (shortage->limit == kDeviceMemory) {  // who asked for it has added what it has
-    return Status(status.code(), status.message() + "; " + shortage->remedy).with_details_of(status);
+    return Status(status.code(), status.message() + "; " + shortage->remedy)
+        .with_details_of(status);
   }
   const ArenaTotals held = arena_totals();
   const SegmentTotals& segments = segment_totals();
-  Status told(
-      status.code(),
-      format("%s%s: %s; this process has made %llu bytes of shared memory in %llu segments with %llu fds, and of its arenas %llu bytes "
-             "are in storages, %llu are lent and in no storage, %llu are retired, and %llu are kept for later",
-             status.message().c_str(), describe_limit(status).c_str(), shortage->remedy, as_llu(segments.reserved_nbytes.load()),
-             as_llu(segments.segments.load()), as_llu(segments.fds.load()), as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
-             as_llu(held.retired_nbytes), as_llu(held.kept_nbytes)));
+  Status told(status.code(), format("%s%s: %s; this process has made %llu bytes of shared memory "
+                                    "in %llu segments with %llu fds, and of its arenas %llu bytes "
+                                    "are in storages, %llu are lent and in no storage, %llu are "
+                                    "retired, and %llu are kept for later",
+                                    status.message().c_str(), describe_limit(status).c_str(),
+                                    shortage->remedy, as_llu(segments.reserved_nbytes.load()),
+                                    as_llu(segments.segments.load()), as_llu(segments.fds.load()),
+                                    as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
+                                    as_llu(held.retired_nbytes), as_llu(held.kept_nbytes)));
   return std::move(told)
       .with_details_of(status)
       .with("live", held.live_nbytes)

@@ -1,5 +1,5 @@
-// Gives back the memory, fds and mappings that this process keeps for later, and then tries a failed
-// allocation once more. Each function that makes or opens memory goes through with_spare().
+// Gives back the memory, fds and mappings that this process keeps for later, and then tries a
+// failed allocation once more. Each function that makes or opens memory goes through with_spare().
 #pragma once
 
 #include <utility>
@@ -8,15 +8,18 @@
 
 namespace tenon::memory {
 
-// Gives back what a higher layer keeps. Any thread may call it, and holds no lock but a connection's.
+// Gives back what a higher layer keeps. Any thread may call it, and holds no lock but a
+// connection's.
 using SpareFunction = void (*)() noexcept;
 // A static initialiser calls this.
 void register_spare(SpareFunction give_back) noexcept;
 
-// Gives back segments of the default homes that have no living block, and calls the registered functions.
+// Gives back segments of the default homes that have no living block, and calls the registered
+// functions.
 void give_back_spare() noexcept;
 
-// Whether `status` names a limit that giving back may relieve. An arena's capacity is no such limit.
+// Whether `status` names a limit that giving back may relieve. An arena's capacity is no such
+// limit.
 bool is_shortage(const Status& status) noexcept;
 
 // Adds to a shortage how much this process has, and what the caller can do.
@@ -30,12 +33,13 @@ const Status* status_of(const Result<T>& result) noexcept {
 }
 }  // namespace detail
 
-// `attempt` returns a Status or a Result, and leaves nothing behind when it fails. `give_back_more` is called before the second attempt.
-// The caller holds no lock whose rank at fork is 3 or more.
+// `attempt` returns a Status or a Result, and leaves nothing behind when it fails. `give_back_more`
+// is called before the second attempt. The caller holds no lock whose rank at fork is 3 or more.
 template <typename Attempt, typename Function>
 auto with_spare(Attempt&& attempt, Function&& give_back_more) -> decltype(attempt()) {
   auto first = attempt();
-  if (const Status* why = detail::status_of(first); why->is_ok() || !is_shortage(*why)) return first;
+  if (const Status* why = detail::status_of(first); why->is_ok() || !is_shortage(*why))
+    return first;
   give_back_spare();
   give_back_more();
   auto second = attempt();

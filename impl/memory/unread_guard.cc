@@ -19,10 +19,12 @@ UnreadGuardState& unread_guard_state() noexcept { return immortal<UnreadGuardSta
 
 const bool g_unread_guard_fork_hooks = [] {
   (void)unread_guard_state();
-  register_fork_hooks(12, {[]() noexcept { unread_guard_state().mutex.lock(); }, []() noexcept { unread_guard_state().mutex.unlock(); },
+  register_fork_hooks(12, {[]() noexcept { unread_guard_state().mutex.lock(); },
+                           []() noexcept { unread_guard_state().mutex.unlock(); },
                            []() noexcept {
                              unread_guard_state().mutex.unlock();
-                             unread_guard_state().guards.clear();  // ledgers and connections are the parent's
+                             // Ledgers and connections are the parent's.
+                             unread_guard_state().guards.clear();
                            }});
   return true;
 }();
@@ -33,7 +35,8 @@ UnreadGuard::~UnreadGuard() {
   if (!has_any_) return;
   {
     const std::lock_guard<std::mutex> lock(unread_guard_state().mutex);
-    std::erase_if(unread_guard_state().guards, [this](const auto& each) { return each.second == this; });
+    std::erase_if(unread_guard_state().guards,
+                  [this](const auto& each) { return each.second == this; });
   }
   if (is_wanted()) end_hung_up_soon();
 }

@@ -1,6 +1,7 @@
-// What a lender lent may come back to it in a message that it has not read yet. The message carried the lender's own token, or one before
-// it on the same connection did, and the lender does not keep that token: its hang-up would never come. So a ledger whose token is gone
-// waits until whoever had the token sent back has read all that came before.
+// What a lender lent may come back to it in a message that it has not read yet. The message carried
+// the lender's own token, or one before it on the same connection did, and the lender does not keep
+// that token: its hang-up would never come. So a ledger whose token is gone waits until whoever had
+// the token sent back has read all that came before.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ enum class Drained : uint8_t {
 // Of one connection.
 class UnreadGuard {
  public:
-  // Whether nothing is left to read now. Called by any thread, with locks held whose rank at fork is up to 12: must not wait.
+  // Whether nothing is left to read now. Called by any thread, with locks held whose rank at fork
+  // is up to 12: must not wait.
   using Ask = Drained (*)(void* context) noexcept;
 
   UnreadGuard(Ask ask, void* context) noexcept : ask_(ask), context_(context) {}
@@ -26,7 +28,8 @@ class UnreadGuard {
   // After it there is no call any more, nor one under way.
   ~UnreadGuard();
 
-  // A token of that ledger came over the connection. Before the copy that came is closed. Throws std::bad_alloc.
+  // A token of that ledger came over the connection. Before the copy that came is closed. Throws
+  // std::bad_alloc.
   void add(uint64_t ledger);
   // By whoever calls add().
   bool has_any() const noexcept { return has_any_; }

@@ -21,8 +21,9 @@ constexpr uint64_t kMostCapacity = uint64_t{1} << 40;
 
 constexpr uint64_t kLeastPiece = uint64_t{512} << 10;
 
-// Arenas whose memory is made ready in the background. A reference here may be the last one to an arena, whose segment takes locks that
-// come before this one as it ends: it is never dropped with this lock.
+// Arenas whose memory is made ready in the background. A reference here may be the last one to an
+// arena, whose segment takes locks that come before this one as it ends: it is never dropped with
+// this lock.
 struct Prefault {
   std::mutex mutex;
   std::vector<Weak<Arena>> arenas;
@@ -32,8 +33,10 @@ Prefault& prefaults() noexcept { return immortal<Prefault>(); }
 
 const bool g_user_arena_fork_hooks = [] {
   (void)prefaults();
-  register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); }, []() noexcept { prefaults().mutex.unlock(); },
-                          []() noexcept { prefaults().mutex.unlock(); }, []() noexcept { prefaults().arenas.clear(); }});  // the parent's
+  register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); },
+                          []() noexcept { prefaults().mutex.unlock(); },
+                          []() noexcept { prefaults().mutex.unlock(); },
+                          []() noexcept { prefaults().arenas.clear(); }});  // the parent's
   return true;
 }();
 
@@ -92,8 +95,10 @@ Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
 Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
   const uint64_t page = os::page_nbytes();
   uint64_t nbytes = 0;
-  if (!checked_round_up(options.capacity_nbytes, page, &nbytes) || nbytes > uint64_t{INT64_MAX} / page * page) {
-    return Status(Code::kInvalidArgument, "no file can be as large as the arena's capacity").with("field", std::string("capacity_nbytes"));
+  if (!checked_round_up(options.capacity_nbytes, page, &nbytes) ||
+      nbytes > uint64_t{INT64_MAX} / page * page) {
+    return Status(Code::kInvalidArgument, "no file can be as large as the arena's capacity")
+        .with("field", std::string("capacity_nbytes"));
   }
   const bool any = nbytes == 0;
   if (any) nbytes = std::min(kMostCapacity, os::file_size_limit() / page * page);
@@ -114,7 +119,9 @@ Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
       return arena;
     }
     // Address space is what a large capacity takes, and RLIMIT_AS may leave little of it.
-    if (!any || nbytes <= kArenaSegmentNbytes || segment.status().code() != Code::kResourceExhausted) return std::move(segment).status();
+    if (!any || nbytes <= kArenaSegmentNbytes ||
+        segment.status().code() != Code::kResourceExhausted)
+      return std::move(segment).status();
     scarce = true;
     nbytes = round_up(nbytes / 2, page);
   }
@@ -122,7 +129,8 @@ Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
 
 Arena::~Arena() { delete home_; }
 
-// Blocks need the arena when nobody else does. They keep it together, from now on: one by one would cost each of them two counts.
+// Blocks need the arena when nobody else does. They keep it together, from now on: one by one would
+// cost each of them two counts.
 void Arena::dispose() noexcept {
   if (home_ == nullptr) return;
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -135,7 +143,9 @@ const Ref<Segment>& Arena::segment() const noexcept { return home_->segment; }
 
 Status Arena::check_owner() const {
   if (home_->segment->made_by_this_process()) return Status::ok();
-  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork: make an arena here");
+  return Status(Code::kUnsupported,
+                "the arena belongs to the process that made it, and this one is a child of fork: "
+                "make an arena here");
 }
 
 Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
@@ -163,13 +173,16 @@ Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   }
   Status no_pages = take_block(home_, wanted, alignment, true, out, &found);
   if (found) return Status::ok();
-  // No room, or no pages for it. Before that is the answer: leases that ended since the last look, and pieces that lie side by side.
+  // No room, or no pages for it. Before that is the answer: leases that ended since the last look,
+  // and pieces that lie side by side.
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();
-  // A waiter looks after every few leases that end: it joins nothing as long as all of it together would not do.
+  // A waiter looks after every few leases that end: it joins nothing as long as all of it together
+  // would not do.
   if (home_->space.room() >= wanted) {
-    // Looks again, whatever that says: while the lock was free another thread may have drained what came back, and joined it.
+    // Looks again, whatever that says: while the lock was free another thread may have drained what
+    // came back, and joined it.
     (void)home_->space.consolidate();
     const bool fresh = no_pages.is_ok() || front_has_pages(*home_, wanted, alignment);
     TENON_TRY(take_block(home_, wanted, alignment, fresh, out, &found));
@@ -183,10 +196,13 @@ Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
 Status Arena::too_large(uint64_t nbytes) const {
   const bool by_arena = nbytes > options_.capacity_nbytes;
   const uint64_t most = by_arena ? options_.capacity_nbytes : kBlockLimit;
-  return Status(Code::kResourceExhausted, format("a storage of %llu bytes is larger than %s, %llu bytes: %s", as_llu(nbytes),
-                                                 by_arena ? "its arena" : "the largest block of an arena", as_llu(most),
-                                                 by_arena ? "give the arena a larger capacity, or make the storage without the arena"
-                                                          : "make the storage without it"))
+  return Status(
+             Code::kResourceExhausted,
+             format("a storage of %llu bytes is larger than %s, %llu bytes: %s", as_llu(nbytes),
+                    by_arena ? "its arena" : "the largest block of an arena", as_llu(most),
+                    by_arena
+                        ? "give the arena a larger capacity, or make the storage without the arena"
+                        : "make the storage without it"))
       .with("limit", std::string("arena"))
       .with("limit_value", most)
       .with("wanted", nbytes);
@@ -200,16 +216,19 @@ Status Arena::full(uint64_t nbytes) const {
     largest = std::max(largest, home_->space.nbytes() - home_->space.front());
   }
   const char* const remedy = now.retired_nbytes == 0
-                                 ? "release storages, wait until borrowers release theirs, or give the arena a larger capacity"
-                                 : "release storages, or make a new arena, and lend over a connection, because blocks that are lent by fd "
+                                 ? "release storages, wait until borrowers release theirs, or give "
+                                   "the arena a larger capacity"
+                                 : "release storages, or make a new arena, and lend over a "
+                                   "connection, because blocks that are lent by fd "
                                    "or by name never come back";
   const std::string holders = describe_holders();
   Status status(
       Code::kResourceExhausted,
-      format("the arena of %llu bytes is full: %llu bytes are needed in one piece, and the longest free piece has %llu; %llu are in "
+      format("the arena of %llu bytes is full: %llu bytes are needed in one piece, and the longest "
+             "free piece has %llu; %llu are in "
              "storages here, %llu are lent, %llu are retired; leases are held by %s: %s",
-             as_llu(now.capacity_nbytes), as_llu(nbytes), as_llu(largest), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
-             as_llu(now.retired_nbytes), holders.c_str(), remedy));
+             as_llu(now.capacity_nbytes), as_llu(nbytes), as_llu(largest), as_llu(now.live_nbytes),
+             as_llu(now.lent_nbytes), as_llu(now.retired_nbytes), holders.c_str(), remedy));
   return std::move(status)
       .with("limit", std::string("arena"))
       .with("limit_value", options_.capacity_nbytes)
@@ -234,7 +253,8 @@ ArenaStats Arena::stats() const {
   result.live_blocks = board::get(figures.blocks_live);
   result.retired_nbytes = home_->retired_nbytes;
   result.peak_nbytes = board::get(figures.peak_nbytes);
-  // Pages behind the front are nobody's, and are one piece with a free block that ends there only after consolidate().
+  // Pages behind the front are nobody's, and are one piece with a free block that ends there only
+  // after consolidate().
   const uint64_t ahead = home_->nbytes_ahead();
   result.free_nbytes = home_->space.free_nbytes() + ahead;
   result.largest_free_nbytes = std::max(home_->space.largest_free(), ahead);
@@ -244,7 +264,9 @@ ArenaStats Arena::stats() const {
 Backing Arena::describe_backing() const { return home_->segment->describe_backing(); }
 
 uint64_t Arena::end_of(uint64_t nbytes) const noexcept {
-  return std::min(round_up(std::min(nbytes, options_.capacity_nbytes), home_->segment->unit_nbytes()), options_.capacity_nbytes);
+  return std::min(
+      round_up(std::min(nbytes, options_.capacity_nbytes), home_->segment->unit_nbytes()),
+      options_.capacity_nbytes);
 }
 
 // With the lock, so one piece at a time.

@@ -1,4 +1,5 @@
-// Which of the kinds of archive that PyTorch writes a zip file is, and for which operators its code is.
+// Which of the kinds of archive that PyTorch writes a zip file is, and for which operators its code
+// is.
 #pragma once
 
 #include <string>
@@ -10,10 +11,11 @@
 namespace tenon::module {
 
 // Opens a zip file. UNSUPPORTED for a file of another kind.
-Result<Ref<archive::ZipReader>> open_archive(Ref<archive::ZipSource> source, const ImportOptions& options);
+Result<Ref<archive::ZipReader>> open_archive(Ref<archive::ZipSource> source,
+                                             const ImportOptions& options);
 
-// UNSUPPORTED, by name, for what is another kind than a module archive with data.pkl. `label` is what the
-// message calls the file.
+// UNSUPPORTED, by name, for what is another kind than a module archive with data.pkl. `label` is
+// what the message calls the file.
 Status check_is_module(const archive::ZipReader& reader, const std::string& label);
 
 // Whether the records are those of an archive of torch.package, and of torch.export's.

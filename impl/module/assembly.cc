@@ -23,13 +23,18 @@ constexpr uint64_t kLeastSteps = uint64_t{1} << 18;
 // What does not fit, from impl/value, is the file's fault here.
 Status in_place(const Status& status, const char* place) {
   if (status.is_ok() || status.code() != Code::kInvalidArgument) return status;
-  return Status(Code::kCorrupt, std::string(place) + ": " + status.message()).with("record", place).caused_by(status);
+  return Status(Code::kCorrupt, std::string(place) + ": " + status.message())
+      .with("record", place)
+      .caused_by(status);
 }
 
 }  // namespace
 
 Assembly::Assembly(std::string label, const ImportOptions& options)
-    : label_(std::move(label)), options_(options), package_(std::make_shared<Package>()), steps_left_(kLeastSteps) {
+    : label_(std::move(label)),
+      options_(options),
+      package_(std::make_shared<Package>()),
+      steps_left_(kLeastSteps) {
   package_->is_whole_archive = true;
 }
 
@@ -42,8 +47,10 @@ Status Assembly::keep(std::string_view name, uint64_t nbytes) {
   kept_nbytes_ += nbytes;
   const uint64_t limit = options_.zip_limits.max_kept_nbytes;
   if (kept_nbytes_ <= limit) return Status::ok();
-  return Status(Code::kResourceExhausted, format("%s: code and extra files up to %.300s have over %llu bytes, the limit max_kept_nbytes",
-                                                 label_.c_str(), std::string(name).c_str(), as_llu(limit)))
+  return Status(Code::kResourceExhausted,
+                format("%s: code and extra files up to %.300s have over %llu bytes, the limit "
+                       "max_kept_nbytes",
+                       label_.c_str(), std::string(name).c_str(), as_llu(limit)))
       .with("limit", "max_kept_nbytes")
       .with("limit_value", limit);
 }
@@ -66,10 +73,13 @@ void Assembly::add_misnamed_files() {
   for (ExtraFile& file : misnamed_) {
     std::string safe = archive::safe_name(file.name);
     std::vector<ExtraFile>& files = package_->extra_files;
-    const bool is_taken = std::any_of(files.begin(), files.end(), [&](const ExtraFile& other) { return other.name == safe; });
-    package_->report.warnings.push_back(format("the name of the extra file \"%.200s\" %s: it is %s%.200s%s", file.name.c_str(),
-                                               archive::find_name_fault(file.name), is_taken ? "not kept, for there is a \"" : "kept as \"",
-                                               safe.c_str(), is_taken ? "\" already" : "\""));
+    const bool is_taken = std::any_of(files.begin(), files.end(),
+                                      [&](const ExtraFile& other) { return other.name == safe; });
+    package_->report.warnings.push_back(
+        format("the name of the extra file \"%.200s\" %s: it is %s%.200s%s", file.name.c_str(),
+               archive::find_name_fault(file.name),
+               is_taken ? "not kept, for there is a \"" : "kept as \"", safe.c_str(),
+               is_taken ? "\" already" : "\""));
     if (is_taken)
       package_->report.dropped.push_back("extra/" + file.name);
     else
@@ -81,7 +91,8 @@ Status Assembly::check_class(std::string_view name) const {
   if (is_custom_class(name)) return Status::ok();
   TENON_ASSIGN(const Definition* found, code_->find_definition(name));
   if (found != nullptr && found->is_class()) return Status::ok();
-  return Status(Code::kCorrupt, format("there is no code of the class %.300s", std::string(name).c_str()));
+  return Status(Code::kCorrupt,
+                format("there is no code of the class %.300s", std::string(name).c_str()));
 }
 
 value::CheckOptions Assembly::check_options() {
@@ -92,12 +103,14 @@ value::CheckOptions Assembly::check_options() {
   return check;
 }
 
-Status Assembly::set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin, const char* place) {
+Status Assembly::set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin,
+                               const char* place) {
   Conformer conformer(*code_);
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i]->is(ValueKind::kObject) || values[i]->is_opaque()) continue;
     TENON_TRY(conformer.conform_object(values[i]));
-    TENON_TRY(in_place(value::check_object(*values[i], "c" + std::to_string(i), check_options()), place));
+    TENON_TRY(
+        in_place(value::check_object(*values[i], "c" + std::to_string(i), check_options()), place));
   }
   code_->set_constants(std::move(values), std::move(origin));
   return Status::ok();
@@ -106,11 +119,14 @@ Status Assembly::set_constants(std::vector<ValueRef> values, CodeSet::ConstantsO
 Status Assembly::set_root(ValueRef root, const char* place) {
   root_ = std::move(root);
   if (!root_->is(ValueKind::kObject) || !code_->is_module_class(root_->class_name())) {
-    return Status(Code::kCorrupt, format("%s: a %s, and no module", place, value::value_kind_name(root_->kind()))).with("record", place);
+    return Status(Code::kCorrupt,
+                  format("%s: a %s, and no module", place, value::value_kind_name(root_->kind())))
+        .with("record", place);
   }
   Conformer conformer(*code_);
   TENON_TRY(conformer.conform_object(root_));
-  if (!root_->is_opaque()) TENON_TRY(in_place(value::check_object(*root_, {}, check_options()), place));
+  if (!root_->is_opaque())
+    TENON_TRY(in_place(value::check_object(*root_, {}, check_options()), place));
   // One class after the other: of many objects in a row the class is looked up once.
   Definition* definition = nullptr;
   return value::for_each(*root_, [&](Value& below, size_t) -> Status {
@@ -132,15 +148,20 @@ KeptBytecode::Options Assembly::keeping_options() const {
   return keeping;
 }
 
-Status Assembly::keep_program(bytecode::Program program, const std::string& directory, std::map<value::StorageKey, std::string> names) {
-  TENON_ASSIGN(package_->bytecode, KeptBytecode::of_program(std::move(program), directory, std::move(names), root_, keeping_options()));
+Status Assembly::keep_program(bytecode::Program program, const std::string& directory,
+                              std::map<value::StorageKey, std::string> names) {
+  TENON_ASSIGN(package_->bytecode,
+               KeptBytecode::of_program(std::move(program), directory, std::move(names), root_,
+                                        keeping_options()));
   return Status::ok();
 }
 
-Status Assembly::keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder) {
+Status Assembly::keep_bytecode(std::string pickle, const std::string& directory,
+                               const Finder& finder) {
   KeptBytecode::Options keeping = keeping_options();
   keeping.finder = finder;
-  TENON_ASSIGN(package_->bytecode, KeptBytecode::create(std::move(pickle), directory, root_, keeping));
+  TENON_ASSIGN(package_->bytecode,
+               KeptBytecode::create(std::move(pickle), directory, root_, keeping));
   return Status::ok();
 }
 
@@ -152,7 +173,8 @@ void Assembly::leave_bytecode(const Status& why) {
 Ref<Module> Assembly::finish(const ArchiveStorages& storages, const archive::ZipSource& source) {
   if (storages.saved_on_device() != 0) {
     package_->report.warnings.push_back(
-        format("%llu storages of tensors were saved on another device (%.64s); their tensors are on the CPU here",
+        format("%llu storages of tensors were saved on another device (%.64s); their tensors are "
+               "on the CPU here",
                as_llu(storages.saved_on_device()), storages.first_device().c_str()));
   }
   code_->set_mapped(storages.mapped_base(), source.nbytes());

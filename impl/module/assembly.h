@@ -52,7 +52,8 @@ class Assembly {
   Status check_class(std::string_view name) const;
   // Both check the values against the types that the code declares. `place` is the part of the file
   // that holds the values, for messages.
-  Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin, const char* place);
+  Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin,
+                       const char* place);
   Status set_root(ValueRef root, const char* place);
 
   // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages that it names in
@@ -61,7 +62,8 @@ class Assembly {
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
   // Verifies a program of the flatbuffer form and keeps it. `names` are the keys of storages in
   // `directory`.
-  Status keep_program(bytecode::Program program, const std::string& directory, std::map<value::StorageKey, std::string> names);
+  Status keep_program(bytecode::Program program, const std::string& directory,
+                      std::map<value::StorageKey, std::string> names);
   // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without
   // it.
   void leave_bytecode(const Status& why);

@@ -17,14 +17,18 @@ using value::ValueKind;
 
 namespace {
 
-// Of attributes. PyTorch's own are no paths; and a text with control characters would be none in the source.
+// Of attributes. PyTorch's own are no paths; and a text with control characters would be none in
+// the source.
 bool can_be_member(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameNbytes &&
-         std::none_of(name.begin(), name.end(), [](char c) { return c == '.' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+         std::none_of(name.begin(), name.end(), [](char c) {
+           return c == '.' || static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+         });
 }
 
 bool is_printable_name(std::string_view name) {
-  return value::is_qualified_name(name) && std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return value::is_qualified_name(name) &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 }  // namespace
@@ -43,22 +47,30 @@ Result<ClassBody*> Module::edit_class() {
 
 Status Module::check_new_member(std::string_view name) const {
   const std::string text(name);
-  if (!can_be_member(name)) return Status(Code::kInvalidArgument, format("\"%.200s\" is no name of an attribute", text.c_str()));
+  if (!can_be_member(name))
+    return Status(Code::kInvalidArgument,
+                  format("\"%.200s\" is no name of an attribute", text.c_str()));
   const ObjectClass own = object_class();
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   if (const char* const taken = found.body->taken_by(name)) {
-    return Status(Code::kInvalidArgument, format("%s has %s \"%s\" already", class_name().c_str(), taken, text.c_str())).with("name", text);
+    return Status(Code::kInvalidArgument,
+                  format("%s has %s \"%s\" already", class_name().c_str(), taken, text.c_str()))
+        .with("name", text);
   }
   return Status::ok();
 }
 
-Result<ValueRef> Module::check_member_value(std::string_view path, const TypeRef& type, const ValueRef& value) const {
+Result<ValueRef> Module::check_member_value(std::string_view path, const TypeRef& type,
+                                            const ValueRef& value) const {
   CodeSet* const code = object_class().code;
   TENON_TRY(code->check_type(*type));
   TENON_TRY(value::for_each(*value, [&](Value& below, size_t) {
-    if (!below.is(ValueKind::kObject) || !code->is_module_class(below.class_name())) return Status::ok();
-    return Status(Code::kInvalidArgument, format("%.200s: an object of %s is a module, which is added and replaced as a submodule",
-                                                 std::string(path).c_str(), below.class_name().c_str()));
+    if (!below.is(ValueKind::kObject) || !code->is_module_class(below.class_name()))
+      return Status::ok();
+    return Status(
+        Code::kInvalidArgument,
+        format("%.200s: an object of %s is a module, which is added and replaced as a submodule",
+               std::string(path).c_str(), below.class_name().c_str()));
   }));
   Conformer conformer(*code);
   TENON_ASSIGN(ValueRef conformed, conformer.conform(value, *type));
@@ -68,10 +80,12 @@ Result<ValueRef> Module::check_member_value(std::string_view path, const TypeRef
   return conformed;
 }
 
-Status Module::add_field(std::string_view name, const TypeRef& type, FieldKind kind, ValueRef value) {
+Status Module::add_field(std::string_view name, const TypeRef& type, FieldKind kind,
+                         ValueRef value) {
   if (object_->is_opaque()) {
     return Status(Code::kUnsupported,
-                  format("%s has a state, from which __setstate__ makes its attributes, so \"%.200s\" would have no value: add attributes "
+                  format("%s has a state, from which __setstate__ makes its attributes, so "
+                         "\"%.200s\" would have no value: add attributes "
                          "before the module gets a state",
                          class_name().c_str(), std::string(name).c_str()));
   }
@@ -109,7 +123,8 @@ Status Module::add_attribute(std::string_view name, const TypeRef& type, ValueRe
 Status Module::add_constant(std::string_view name, const TypeRef& type, ValueRef value) {
   TENON_TRY(check_new_member(name));
   if (!is_printable_name(name)) {
-    return Status(Code::kInvalidArgument, format("\"%.200s\" is no name of a constant", std::string(name).c_str()));
+    return Status(Code::kInvalidArgument,
+                  format("\"%.200s\" is no name of a constant", std::string(name).c_str()));
   }
   TypeRef declared = type;
   if (!declared) {
@@ -118,7 +133,8 @@ Status Module::add_constant(std::string_view name, const TypeRef& type, ValueRef
   TENON_ASSIGN(ValueRef checked, check_member_value(name, declared, value));
   TENON_TRY(value::for_each(*checked, [&](Value& below, size_t) {
     if (!below.is(ValueKind::kTensor) || !below.as_tensor()->requires_grad()) return Status::ok();
-    return Status(Code::kInvalidArgument, format("%s: a constant of code cannot require a gradient", std::string(name).c_str()));
+    return Status(Code::kInvalidArgument, format("%s: a constant of code cannot require a gradient",
+                                                 std::string(name).c_str()));
   }));
   TENON_ASSIGN(ClassBody * body, edit_class());
   ConstantDecl constant{std::string(name), declared, {}, nullptr};
@@ -126,7 +142,8 @@ Status Module::add_constant(std::string_view name, const TypeRef& type, ValueRef
     constant.text = std::move(*text);
     constant.literal = std::move(checked);
   } else {
-    constant.text = "CONSTANTS.c" + std::to_string(object_class().code->add_constant(std::move(checked)));
+    constant.text =
+        "CONSTANTS.c" + std::to_string(object_class().code->add_constant(std::move(checked)));
   }
   body->constants.push_back(std::move(constant));
   return Status::ok();
@@ -138,22 +155,27 @@ Status Module::check_child(const Module& child, const TypeRef& type) const {
   TENON_TRY(code->check_may_change());
   TENON_TRY(its.code->check_may_change());
   if (value::reaches(*child.object_, *object_)) {
-    return Status(Code::kInvalidArgument,
-                  format("%s is above %s already, and would be in itself", child.class_name().c_str(), class_name().c_str()));
+    return Status(Code::kInvalidArgument, format("%s is above %s already, and would be in itself",
+                                                 child.class_name().c_str(), class_name().c_str()));
   }
   TENON_ASSIGN(const CodeSet::FoundClass found, its.code->find_class(its.name));
   if (!type) return Status::ok();
   if (type->kind() != value::TypeKind::kClass) {
-    return Status(Code::kInvalidArgument, format("a submodule is declared as an interface, and %s is none", type->print().c_str()));
+    return Status(
+        Code::kInvalidArgument,
+        format("a submodule is declared as an interface, and %s is none", type->print().c_str()));
   }
   TENON_ASSIGN(const CodeSet::FoundClass interface, code->find_class(type->class_name()));
   if (interface.body->kind != ClassKind::kModuleInterface) {
-    return Status(Code::kInvalidArgument, format("%s is no interface of modules", type->class_name().c_str()));
+    return Status(Code::kInvalidArgument,
+                  format("%s is no interface of modules", type->class_name().c_str()));
   }
   for (const MethodDecl& method : interface.body->methods) {
     if (found.body->find_method(method.name) != SIZE_MAX) continue;
-    return Status(Code::kInvalidArgument, format("%s has no method %s, which the interface %s wants", child.class_name().c_str(),
-                                                 method.name.c_str(), type->class_name().c_str()));
+    return Status(
+        Code::kInvalidArgument,
+        format("%s has no method %s, which the interface %s wants", child.class_name().c_str(),
+               method.name.c_str(), type->class_name().c_str()));
   }
   return Status::ok();
 }
@@ -162,7 +184,8 @@ void Module::settle_child(const Module& child) const {
   const ObjectClass its = child.object_class();
   if (child.object_->scope()) return;
   // Until now its class was looked up where it stood.
-  if (its.code != object_class().code) child.object_->set_scope(Home::create(Ref<CodeSet>::share(its.code), std::string(its.name)));
+  if (its.code != object_class().code)
+    child.object_->set_scope(Home::create(Ref<CodeSet>::share(its.code), std::string(its.name)));
 }
 
 Status Module::add_submodule(std::string_view name, const Ref<Module>& child, const TypeRef& type) {
@@ -186,8 +209,11 @@ Status Module::define(std::string_view source) {
     if (item.kind != script::ItemKind::kFunction)
       return text.error(Code::kInvalidArgument, item.range, "a method is wanted, which is a def");
     const std::string name(item.name());
-    if (item.function->params.empty()) return text.error(Code::kInvalidArgument, item.function->name_range, "a method has self");
-    if (file->find(name) != &item) return text.error(Code::kInvalidArgument, item.function->name_range, name + " is defined twice");
+    if (item.function->params.empty())
+      return text.error(Code::kInvalidArgument, item.function->name_range, "a method has self");
+    if (file->find(name) != &item)
+      return text.error(Code::kInvalidArgument, item.function->name_range,
+                        name + " is defined twice");
     const char* const taken = found.body->taken_by(name);
     if (taken != nullptr && found.body->find_method(name) == SIZE_MAX) {
       return text.error(Code::kInvalidArgument, item.function->name_range,
@@ -206,7 +232,8 @@ Status Module::remove_method(std::string_view name) {
   TENON_ASSIGN(const Member member, find_member(name));
   if (member.kind != MemberKind::kMethod) {
     return Status(Code::kInvalidArgument,
-                  format("%s is a %s of %s and no method", member.name.c_str(), member_kind_name(member.kind), class_name().c_str()));
+                  format("%s is a %s of %s and no method", member.name.c_str(),
+                         member_kind_name(member.kind), class_name().c_str()));
   }
   TENON_ASSIGN(ClassBody * body, edit_class());
   for (std::vector<std::string>* hooks : {&body->forward_hooks, &body->forward_pre_hooks}) {
@@ -217,7 +244,9 @@ Status Module::remove_method(std::string_view name) {
 }
 
 Status Module::define_types(std::string_view qualifier, std::string_view source) {
-  TENON_ASSIGN(const std::string full, qualifier == "__torch__" ? Result<std::string>(std::string(qualifier)) : full_class_name(qualifier));
+  TENON_ASSIGN(const std::string full, qualifier == "__torch__"
+                                           ? Result<std::string>(std::string(qualifier))
+                                           : full_class_name(qualifier));
   return object_class().code->add_source(full, source);
 }
 
@@ -227,7 +256,8 @@ Status Module::set_hooks(bool before_forward, std::vector<std::string> method_na
     TENON_ASSIGN(const Member member, find_member(name));
     if (member.kind != MemberKind::kMethod) {
       return Status(Code::kInvalidArgument,
-                    format("%s is a %s of %s and no method", name.c_str(), member_kind_name(member.kind), class_name().c_str()));
+                    format("%s is a %s of %s and no method", name.c_str(),
+                           member_kind_name(member.kind), class_name().c_str()));
     }
   }
   TENON_ASSIGN(ClassBody * body, edit_class());
@@ -239,7 +269,8 @@ Status Module::set_extra_file(std::string_view name, std::string content) {
   TENON_TRY(object_class().code->check_may_change());
   if (name.empty()) return Status(Code::kInvalidArgument, "an extra file has no name");
   std::vector<ExtraFile>& files = make_package().extra_files;
-  const auto found = std::find_if(files.begin(), files.end(), [&](const ExtraFile& file) { return file.name == name; });
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const ExtraFile& file) { return file.name == name; });
   if (found != files.end())
     found->content = std::move(content);
   else
@@ -250,8 +281,11 @@ Status Module::set_extra_file(std::string_view name, std::string content) {
 Status Module::remove_extra_file(std::string_view name) {
   TENON_TRY(object_class().code->check_may_change());
   std::vector<ExtraFile>& files = make_package().extra_files;
-  const auto found = std::find_if(files.begin(), files.end(), [&](const ExtraFile& file) { return file.name == name; });
-  if (found == files.end()) return Status(Code::kNotFound, format("there is no extra file \"%.200s\"", std::string(name).c_str()));
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const ExtraFile& file) { return file.name == name; });
+  if (found == files.end())
+    return Status(Code::kNotFound,
+                  format("there is no extra file \"%.200s\"", std::string(name).c_str()));
   files.erase(found);
   return Status::ok();
 }
@@ -261,7 +295,8 @@ Status Module::set_traced_inputs(std::string_view method, std::vector<ValueRef> 
   TENON_ASSIGN(const Member member, find_member(method));
   if (member.kind != MemberKind::kMethod) {
     return Status(Code::kInvalidArgument,
-                  format("%s is a %s of %s and no method", member.name.c_str(), member_kind_name(member.kind), class_name().c_str()));
+                  format("%s is a %s of %s and no method", member.name.c_str(),
+                         member_kind_name(member.kind), class_name().c_str()));
   }
   std::vector<value::DictEntry> entries;
   Package& package = make_package();

@@ -15,17 +15,21 @@ namespace {
 constexpr uint32_t kBodyIndent = 2;
 
 bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && letter(name[0]) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9');
+  });
 }
 
 // PyTorch's lexer has these as words of their own.
 bool is_reserved(std::string_view name) {
-  static constexpr std::string_view kWords[] = {"False",    "None",  "NoneType", "True", "and",   "as",     "assert",   "break", "class",
-                                                "continue", "def",   "del",      "elif", "else",  "except", "finally",  "for",   "from",
-                                                "global",   "if",    "import",   "in",   "is",    "lambda", "nonlocal", "not",   "or",
-                                                "pass",     "raise", "return",   "try",  "while", "with",   "yield"};
+  static constexpr std::string_view kWords[] = {
+      "False",    "None",  "NoneType", "True", "and",   "as",     "assert",   "break", "class",
+      "continue", "def",   "del",      "elif", "else",  "except", "finally",  "for",   "from",
+      "global",   "if",    "import",   "in",   "is",    "lambda", "nonlocal", "not",   "or",
+      "pass",     "raise", "return",   "try",  "while", "with",   "yield"};
   return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
 }
 
@@ -56,7 +60,9 @@ void add_names(const std::optional<script::NameList>& list, std::vector<std::str
 
 using Names = std::unordered_set<std::string_view>;
 
-Names names_of(const std::optional<script::NameList>& list) { return list ? Names(list->names.begin(), list->names.end()) : Names(); }
+Names names_of(const std::optional<script::NameList>& list) {
+  return list ? Names(list->names.begin(), list->names.end()) : Names();
+}
 
 std::string_view base_text(ClassKind kind) {
   switch (kind) {
@@ -72,7 +78,8 @@ std::string_view base_text(ClassKind kind) {
 
 }  // namespace
 
-Result<ClassBody> ClassBody::create(const script::File& file, const script::Class& class_def, int version) {
+Result<ClassBody> ClassBody::create(const script::File& file, const script::Class& class_def,
+                                    int version) {
   const script::Source& source = file.source();
   TENON_ASSIGN(const script::ClassParts parts, script::class_parts(source, class_def));
   ClassBody body;
@@ -85,8 +92,10 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
   for (const script::Field& field : parts.fields) {
     FieldDecl decl;
     decl.name = field.name;
-    if (field.annotation == nullptr) return source.error(Code::kCorrupt, field.statement->range, "a field without a type");
-    if (const std::string_view text = source.text(field.annotation->range); !type || text != type_text) {
+    if (field.annotation == nullptr)
+      return source.error(Code::kCorrupt, field.statement->range, "a field without a type");
+    if (const std::string_view text = source.text(field.annotation->range);
+        !type || text != type_text) {
       TENON_ASSIGN(type, type_at(source, field.annotation));
       type_text = text;
     }
@@ -96,7 +105,8 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
     else if (buffers.contains(field.name))
       decl.kind = FieldKind::kBuffer;
     if (body.find_field(field.name) != SIZE_MAX) {
-      return source.error(Code::kCorrupt, field.statement->range, format("%s is declared twice", field.name.c_str()));
+      return source.error(Code::kCorrupt, field.statement->range,
+                          format("%s is declared twice", field.name.c_str()));
     }
     body.add_field(std::move(decl));
   }
@@ -181,7 +191,8 @@ std::vector<size_t> ClassBody::field_order() const {
   };
   std::vector<size_t> order(fields.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
   return order;
 }
 
@@ -208,7 +219,8 @@ std::string ClassBody::print(std::string_view base_name) const {
     } else {
       // So does PyTorch; Python would have no `__annotations__` there yet.
       if (first) text += "  __annotations__ = []\n";
-      text += "  __annotations__[" + script::quoted(field.name) + "] = " + field.type->print() + "\n";
+      text +=
+          "  __annotations__[" + script::quoted(field.name) + "] = " + field.type->print() + "\n";
     }
     first = false;
   }
@@ -216,7 +228,8 @@ std::string ClassBody::print(std::string_view base_name) const {
     const std::string type = constant.type ? "Final[" + constant.type->print() + "]" : "Final";
     text += "  " + constant.name + " : " + type + " = " + constant.text + "\n";
   }
-  for (const ConstantDecl& member : enum_members) text += "  " + member.name + " = " + member.text + "\n";
+  for (const ConstantDecl& member : enum_members)
+    text += "  " + member.name + " = " + member.text + "\n";
   for (const MethodDecl& method : methods) text += method.text;
   return text;
 }

@@ -1,4 +1,5 @@
-// What a class of a code file declares, in a form that can be changed and printed again as PyTorch prints it.
+// What a class of a code file declares, in a form that can be changed and printed again as PyTorch
+// prints it.
 #pragma once
 
 #include <memory>
@@ -39,13 +40,19 @@ struct MethodDecl {
 };
 
 struct ClassBody {
-  // Of a class that was parsed. Submodules are attributes in it: which classes are modules, only the code knows (Code::edit).
-  static Result<ClassBody> create(const script::File& file, const script::Class& class_def, int version);
+  // Of a class that was parsed. Submodules are attributes in it: which classes are modules, only
+  // the code knows (Code::edit).
+  static Result<ClassBody> create(const script::File& file, const script::Class& class_def,
+                                  int version);
 
   // The index in fields, constants or methods; SIZE_MAX if there is none.
-  size_t find_field(std::string_view field_name) const { return find_in(field_places_, field_name); }
+  size_t find_field(std::string_view field_name) const {
+    return find_in(field_places_, field_name);
+  }
   size_t find_constant(std::string_view constant_name) const;
-  size_t find_method(std::string_view method_name) const { return find_in(method_places_, method_name); }
+  size_t find_method(std::string_view method_name) const {
+    return find_in(method_places_, method_name);
+  }
   // "a parameter", … of what there is of that name; null: nothing.
   const char* taken_by(std::string_view name) const;
 
@@ -54,7 +61,8 @@ struct ClassBody {
   void remove_field(size_t index);
   void remove_method(size_t index);
 
-  // The class as source text: parameters and buffers first, then attributes, then submodules, as PyTorch orders them.
+  // The class as source text: parameters and buffers first, then attributes, then submodules, as
+  // PyTorch orders them.
   std::string print(std::string_view base_name) const;
   // The names of its fields in that order.
   std::vector<size_t> field_order() const;

@@ -52,9 +52,11 @@ std::unique_ptr<Definition::Decl> CodeSet::make_decl(const Definition& definitio
     if (member.literal) decl.enum_values.push_back(member.literal);
   }
   // With only one of the two, PyTorch reads the attributes.
-  if (body.find_method("__setstate__") != SIZE_MAX && body.find_method("__getstate__") != SIZE_MAX) {
+  if (body.find_method("__setstate__") != SIZE_MAX &&
+      body.find_method("__getstate__") != SIZE_MAX) {
     decl.has_state = true;
-    if (auto source = text(definition); source.is_ok()) decl.state_type = state_type(source.value());
+    if (auto source = text(definition); source.is_ok())
+      decl.state_type = state_type(source.value());
   }
   return made;
 }
@@ -76,8 +78,10 @@ bool CodeSet::implements(std::string_view class_name, std::string_view declared)
 }
 
 bool CodeSet::implements_body(const ClassBody& implementation, const ClassBody& interface) {
-  if (interface.kind != ClassKind::kInterface && interface.kind != ClassKind::kModuleInterface) return false;
-  if (interface.kind == ClassKind::kModuleInterface && implementation.kind != ClassKind::kModule) return false;
+  if (interface.kind != ClassKind::kInterface && interface.kind != ClassKind::kModuleInterface)
+    return false;
+  if (interface.kind == ClassKind::kModuleInterface && implementation.kind != ClassKind::kModule)
+    return false;
   for (const MethodDecl& method : interface.methods) {
     if (implementation.find_method(method.name) == SIZE_MAX) return false;
   }
@@ -88,14 +92,16 @@ bool CodeSet::is_submodule_type(const value::Type& type) const {
   if (type.kind() != value::TypeKind::kClass) return false;
   auto found = find_class(type.class_name());
   if (!found.is_ok()) return false;
-  return found.value().body->kind == ClassKind::kModule || found.value().body->kind == ClassKind::kModuleInterface;
+  return found.value().body->kind == ClassKind::kModule ||
+         found.value().body->kind == ClassKind::kModuleInterface;
 }
 
 Status CodeSet::check_type(const value::Type& type) const {
   if (type.kind() == value::TypeKind::kClass && !is_custom_class(type.class_name())) {
     TENON_ASSIGN(const Definition* found, find_definition(type.class_name()));
     if (found == nullptr || !found->is_class()) {
-      return Status(Code::kInvalidArgument, format("%s has no class %.200s", label_.c_str(), type.class_name().c_str()));
+      return Status(Code::kInvalidArgument,
+                    format("%s has no class %.200s", label_.c_str(), type.class_name().c_str()));
     }
   }
   for (const value::TypeRef& part : type.parts()) TENON_TRY(check_type(*part));

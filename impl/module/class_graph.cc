@@ -20,7 +20,8 @@ namespace {
 // What renames values and writes them uses the stack.
 constexpr size_t kMaxDepth = 1024;
 
-// What values that are equal have in common, cheap to tell. Equality itself looks at every byte of a tensor.
+// What values that are equal have in common, cheap to tell. Equality itself looks at every byte of
+// a tensor.
 std::string rough_key(const Value& value) {
   std::string key = value::value_kind_name(value.kind());
   switch (value.kind()) {
@@ -41,7 +42,8 @@ Result<ClassGraph> ClassGraph::create(std::span<const Root> roots) {
   ClassGraph graph;
   for (const Root& root : roots) TENON_TRY(graph.walk(root.object, root.code));
   TENON_TRY(graph.close());
-  if (roots.size() > 1 || graph.codes_.size() > 1 || graph.codes_.front()->is_changed()) graph.is_as_read_ = false;
+  if (roots.size() > 1 || graph.codes_.size() > 1 || graph.codes_.front()->is_changed())
+    graph.is_as_read_ = false;
   TENON_TRY(graph.merge_constants());
   TENON_TRY(graph.refine());
   graph.name_nodes();
@@ -80,7 +82,8 @@ Result<const Mentions*> ClassGraph::mentions(Definition* definition, CodeSet* co
 }
 
 uint32_t ClassGraph::definition_node(Definition* definition, CodeSet* code) {
-  const auto [place, is_new] = by_definition_.try_emplace(definition, static_cast<uint32_t>(nodes_.size()));
+  const auto [place, is_new] =
+      by_definition_.try_emplace(definition, static_cast<uint32_t>(nodes_.size()));
   if (is_new) {
     Node node;
     node.code = code;
@@ -117,9 +120,12 @@ Status ClassGraph::walk(const ValueRef& root, CodeSet* code) {
   while (!steps.empty()) {
     const Step step = std::move(steps.back());
     steps.pop_back();
-    if (step.depth > kMaxDepth) return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));
+    if (step.depth > kMaxDepth)
+      return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));
     CodeSet* inside = step.code;
-    if (value::has_identity(step.value->kind()) && !code_of_.try_emplace(step.value.get(), step.code).second) continue;
+    if (value::has_identity(step.value->kind()) &&
+        !code_of_.try_emplace(step.value.get(), step.code).second)
+      continue;
     if (step.value->is(ValueKind::kObject)) {
       const ObjectClass its = class_of(*step.value, step.code);
       if (its.code->is_module_class(its.name)) {
@@ -127,7 +133,8 @@ Status ClassGraph::walk(const ValueRef& root, CodeSet* code) {
         inside = nodes_[id].code;
       }
     }
-    if (by_object_.find(step.value.get()) == by_object_.end()) TENON_TRY(visit_types(*step.value, step.code));
+    if (by_object_.find(step.value.get()) == by_object_.end())
+      TENON_TRY(visit_types(*step.value, step.code));
     const size_t first = steps.size();
     for (size_t i = 0; i < step.value->child_count(); ++i) {
       steps.push_back({Ref<Value>::share(&step.value->child(i)), inside, step.depth + 1});
@@ -149,7 +156,8 @@ Status ClassGraph::visit_type(const Type& type, CodeSet* code) {
 Status ClassGraph::visit_types(const Value& value, CodeSet* code) {
   switch (value.kind()) {
     case ValueKind::kList:
-    case ValueKind::kDict: return value.declared_type() ? visit_type(*value.declared_type(), code) : Status::ok();
+    case ValueKind::kDict:
+      return value.declared_type() ? visit_type(*value.declared_type(), code) : Status::ok();
     case ValueKind::kTuple:
       if (value.class_name().empty()) return Status::ok();
       [[fallthrough]];
@@ -164,7 +172,8 @@ Status ClassGraph::visit_types(const Value& value, CodeSet* code) {
   }
 }
 
-// The modules below a module are its class's children, whatever its definition says; elsewhere the definition is all there is.
+// The modules below a module are its class's children, whatever its definition says; elsewhere the
+// definition is all there is.
 Status ClassGraph::link_children(uint32_t id) {
   const Node& node = nodes_[id];
   const ValueRef object = objects_[id];
@@ -174,15 +183,17 @@ Status ClassGraph::link_children(uint32_t id) {
       const ValueRef* const held = object->attributes().find(child.field);
       const auto below = held == nullptr ? by_object_.end() : by_object_.find(held->get());
       if (below == by_object_.end()) {
-        return Status(Code::kInvalidArgument, format("%s has no module \"%.200s\", which its class declares",
-                                                     node.definition->name().c_str(), child.field.c_str()));
+        return Status(Code::kInvalidArgument,
+                      format("%s has no module \"%.200s\", which its class declares",
+                             node.definition->name().c_str(), child.field.c_str()));
       }
       if (nodes_[below->second].definition != child.definition) is_as_read_ = false;
       children.push_back(below->second);
       continue;
     }
     if (child.definition == nullptr) {
-      return Status(Code::kInvalidArgument, format("%s mentions %s, and %s has no such class", node.definition->name().c_str(),
+      return Status(Code::kInvalidArgument, format("%s mentions %s, and %s has no such class",
+                                                   node.definition->name().c_str(),
                                                    child.type.c_str(), node.code->label().c_str()));
     }
     children.push_back(definition_node(child.definition, nodes_[id].code));
@@ -202,8 +213,10 @@ Status ClassGraph::close() {
     const Mentions& found = *nodes_[id].mentions;
     for (const size_t constant : found.constants) {
       if (constant >= code->constants().size()) {
-        return Status(Code::kInvalidArgument, format("%s uses CONSTANTS.c%zu, and %s has %zu constants", definition->name().c_str(),
-                                                     constant, code->label().c_str(), code->constants().size()));
+        return Status(
+            Code::kInvalidArgument,
+            format("%s uses CONSTANTS.c%zu, and %s has %zu constants", definition->name().c_str(),
+                   constant, code->label().c_str(), code->constants().size()));
       }
       TENON_TRY(walk(code->constants()[constant], code));
     }
@@ -234,7 +247,8 @@ Status ClassGraph::merge_constants() {
       for (auto entry = begin; entry != end && place == SIZE_MAX; ++entry) {
         value::CompareOptions compare;
         compare.sharing = false;
-        if (!value::difference(*constants_[entry->second], *constant, compare)) place = entry->second;
+        if (!value::difference(*constants_[entry->second], *constant, compare))
+          place = entry->second;
       }
       if (place == SIZE_MAX) {
         place = constants_.size();
@@ -247,15 +261,19 @@ Status ClassGraph::merge_constants() {
   return Status::ok();
 }
 
-size_t ClassGraph::constant_index(const CodeSet* code, size_t index) const { return constant_index_.at({code, index}); }
+size_t ClassGraph::constant_index(const CodeSet* code, size_t index) const {
+  return constant_index_.at({code, index});
+}
 
-// By which definitions of different code can be told to be equal: constants have the numbers that they will have.
+// By which definitions of different code can be told to be equal: constants have the numbers that
+// they will have.
 Result<std::string> ClassGraph::own_text(const Node& node) const {
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(*node.definition));
   script::NewNames names;
   for (const size_t index : node.mentions->constants) {
     const size_t place = constant_index(node.code, index);
-    if (place != index) names["CONSTANTS.c" + std::to_string(index)] = "CONSTANTS.c" + std::to_string(place);
+    if (place != index)
+      names["CONSTANTS.c" + std::to_string(index)] = "CONSTANTS.c" + std::to_string(place);
   }
   if (names.empty()) return std::string(text.source().text(text.item->range));
   return script::renamed(*text.file, text.item->range, names);
@@ -268,7 +286,10 @@ Status ClassGraph::refine() {
     if (codes_.size() > 1) {
       TENON_ASSIGN(text, own_text(node));
     }
-    node.set = first_sets.try_emplace({node.definition->name(), std::move(text)}, static_cast<uint32_t>(first_sets.size())).first->second;
+    node.set = first_sets
+                   .try_emplace({node.definition->name(), std::move(text)},
+                                static_cast<uint32_t>(first_sets.size()))
+                   .first->second;
   }
   for (size_t n_sets = first_sets.size();;) {
     std::map<std::vector<uint32_t>, uint32_t> next_sets;
@@ -277,7 +298,8 @@ Status ClassGraph::refine() {
       std::vector<uint32_t> key{nodes_[i].set};
       for (const uint32_t other : nodes_[i].outer) key.push_back(nodes_[other].set);
       for (const uint32_t other : nodes_[i].children) key.push_back(nodes_[other].set);
-      next[i] = next_sets.try_emplace(std::move(key), static_cast<uint32_t>(next_sets.size())).first->second;
+      next[i] = next_sets.try_emplace(std::move(key), static_cast<uint32_t>(next_sets.size()))
+                    .first->second;
     }
     for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].set = next[i];
     // Sets are only ever split, so an equal number means equal sets.
@@ -292,13 +314,17 @@ void ClassGraph::name_nodes() {
   std::set<std::string, std::less<>> taken;
   std::map<std::string, uint64_t> next_numbers;
   for (const Node& node : nodes_) wanted.insert(node.definition->name());
-  const auto is_taken = [&](const std::string& name) { return taken.count(name) != 0 || wanted.count(name) != 0; };
+  const auto is_taken = [&](const std::string& name) {
+    return taken.count(name) != 0 || wanted.count(name) != 0;
+  };
   // Names of the root's code stay if they can: what is unchanged is then written as it was read.
   for (const bool of_root : {true, false}) {
     for (Node& node : nodes_) {
-      if ((node.code == codes_.front().get()) != of_root || firsts.find(node.set) != firsts.end()) continue;
+      if ((node.code == codes_.front().get()) != of_root || firsts.find(node.set) != firsts.end())
+        continue;
       node.name = node.definition->name();
-      if (taken.count(node.name) != 0) node.name = mangled_name(node.name, &next_numbers[node.name], is_taken);
+      if (taken.count(node.name) != 0)
+        node.name = mangled_name(node.name, &next_numbers[node.name], is_taken);
       taken.insert(node.name);
       node.is_first = true;
       firsts[node.set] = &node;

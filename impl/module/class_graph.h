@@ -1,9 +1,12 @@
-// Which classes a tree of objects needs, which of them are one, and what each is called in an archive.
+// Which classes a tree of objects needs, which of them are one, and what each is called in an
+// archive.
 //
-// A node is a class as a module object has it (its own definition, and the classes of the modules below it, which may be others than the
-// definition says), or a definition that some code or value mentions. Nodes are one if name and text are equal, and so are all nodes that
-// they mention: that is found by splitting sets of nodes until no set can be split any more, so classes that mention each other are no
-// trouble. Of several that have one name and are not equal, one keeps it, and the others are mangled.
+// A node is a class as a module object has it (its own definition, and the classes of the modules
+// below it, which may be others than the definition says), or a definition that some code or value
+// mentions. Nodes are one if name and text are equal, and so are all nodes that they mention: that
+// is found by splitting sets of nodes until no set can be split any more, so classes that mention
+// each other are no trouble. Of several that have one name and are not equal, one keeps it, and the
+// others are mangled.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +65,8 @@ class ClassGraph {
   // The node of a module object, and of a definition; null: it is not needed.
   const Node* find(const value::Value& object) const;
   const Node* find(const Definition* definition) const;
-  // The code in which the classes of a value are looked up. Only of what is below the root, or is a constant.
+  // The code in which the classes of a value are looked up. Only of what is below the root, or is a
+  // constant.
   CodeSet* code_of(const value::Value& value) const;
 
   // Constants of all codes as one list, those of the first root's code first and in their order;

@@ -26,21 +26,26 @@ std::string_view base_name_of(std::string_view qualified_name) noexcept {
 
 Result<std::string> full_class_name(std::string_view name) {
   std::string full(name);
-  if (qualifier_of(name) != kRoot && !name.starts_with(std::string(kRoot) + ".")) full = std::string(kRoot) + "." + full;
+  if (qualifier_of(name) != kRoot && !name.starts_with(std::string(kRoot) + "."))
+    full = std::string(kRoot) + "." + full;
   if (!value::is_qualified_name(full) || full.size() > kMaxNameNbytes) {
     return Status(Code::kInvalidArgument, format("\"%.200s\" is no name of a class", full.c_str()));
   }
   return full;
 }
 
-bool is_custom_class(std::string_view qualified_name) noexcept { return qualified_name.starts_with(kCustomClasses); }
+bool is_custom_class(std::string_view qualified_name) noexcept {
+  return qualified_name.starts_with(kCustomClasses);
+}
 
-std::string mangled_name(std::string_view qualified_name, uint64_t* next, const std::function<bool(const std::string&)>& is_taken) {
+std::string mangled_name(std::string_view qualified_name, uint64_t* next,
+                         const std::function<bool(const std::string&)>& is_taken) {
   std::string_view qualifier = qualifier_of(qualified_name);
   if (base_name_of(qualifier).starts_with(kMangle)) qualifier = qualifier_of(qualifier);
   for (;;) {
     std::string name(qualifier);
-    name += "." + std::string(kMangle) + std::to_string((*next)++) + "." + std::string(base_name_of(qualified_name));
+    name += "." + std::string(kMangle) + std::to_string((*next)++) + "." +
+            std::string(base_name_of(qualified_name));
     if (!is_taken(name)) return name;
   }
 }
@@ -78,17 +83,22 @@ Result<CodeSet::Text> CodeSet::text(const Definition& definition) const {
     const Definition::Body& body = body_of(definition);
     made->status = body.status;
     if (!made->status.is_ok()) return made;
-    auto file = script::parse_file("class " + definition.name(), body.body.print(base_name_of(definition.name())));
+    auto file = script::parse_file("class " + definition.name(),
+                                   body.body.print(base_name_of(definition.name())));
     if (file.is_ok()) {
       const script::Item* const printed = file.value()->find(base_name_of(definition.name()));
-      const std::string inlined = printed == nullptr ? std::string() : inline_constants(*file.value(), *printed->class_def, body.body);
+      const std::string inlined =
+          printed == nullptr ? std::string()
+                             : inline_constants(*file.value(), *printed->class_def, body.body);
       if (!inlined.empty()) file = script::parse_file("class " + definition.name(), inlined);
     }
     if (file.is_ok()) {
       made->file = file.value();
       made->item = made->file->find(base_name_of(definition.name()));
     }
-    if (made->item == nullptr) made->status = file.is_ok() ? Status(Code::kInternal, "the class is not in its text") : file.status();
+    if (made->item == nullptr)
+      made->status =
+          file.is_ok() ? Status(Code::kInternal, "the class is not in its text") : file.status();
     return made;
   });
   TENON_TRY(text.status);
@@ -101,7 +111,8 @@ const Definition::Body& CodeSet::body_of(const Definition& definition) const {
     auto found = text(definition);
     made->status = found.status();
     if (!found.is_ok()) return made;
-    auto body = ClassBody::create(*found.value().file, *found.value().item->class_def, definition.version());
+    auto body = ClassBody::create(*found.value().file, *found.value().item->class_def,
+                                  definition.version());
     made->status = body.status();
     if (body.is_ok()) made->body = std::move(body).value();
     return made;
@@ -109,7 +120,8 @@ const Definition::Body& CodeSet::body_of(const Definition& definition) const {
 }
 
 Result<const ClassBody*> CodeSet::body(const Definition& definition) const {
-  if (!definition.is_class()) return Status(Code::kInvalidArgument, format("%s is a function", definition.name().c_str()));
+  if (!definition.is_class())
+    return Status(Code::kInvalidArgument, format("%s is a function", definition.name().c_str()));
   const Definition::Body& body = body_of(definition);
   TENON_TRY(body.status);
   return &body.body;
@@ -119,7 +131,8 @@ Result<CodeSet::FoundClass> CodeSet::find_class(std::string_view qualified_name)
   FoundClass found;
   TENON_ASSIGN(found.definition, find_definition(qualified_name));
   if (found.definition == nullptr) {
-    return Status(Code::kNotFound, format("%s has no class %.200s", label_.c_str(), std::string(qualified_name).c_str()));
+    return Status(Code::kNotFound, format("%s has no class %.200s", label_.c_str(),
+                                          std::string(qualified_name).c_str()));
   }
   TENON_ASSIGN(found.body, body(*found.definition));
   return found;
@@ -134,7 +147,8 @@ bool CodeSet::is_module_class(std::string_view qualified_name) const {
 
 Status CodeSet::check_may_change() const {
   if (exports_.load(std::memory_order_acquire) == 0) return Status::ok();
-  return Status(Code::kPermission, format("%s is being exported, and cannot be changed meanwhile", label_.c_str()));
+  return Status(Code::kPermission,
+                format("%s is being exported, and cannot be changed meanwhile", label_.c_str()));
 }
 
 }  // namespace tenon::module

@@ -12,13 +12,15 @@ Status CodeSet::check_is_free(std::string_view qualified_name) const {
   TENON_ASSIGN(const Definition* present, find_definition(qualified_name));
   if (present == nullptr) return Status::ok();
   return Status(Code::kInvalidArgument,
-                format("%s has a %s %s already", label_.c_str(), present->is_class() ? "class" : "function", present->name().c_str()));
+                format("%s has a %s %s already", label_.c_str(),
+                       present->is_class() ? "class" : "function", present->name().c_str()));
 }
 
 Result<CodeFile*> CodeSet::make_file(std::string_view qualifier) {
   CodeFile* file = find_file(qualifier);
   if (file == nullptr) {
-    files_.push_back(std::make_unique<CodeFile>(std::string(qualifier), std::string(), kNewCodeVersion));
+    files_.push_back(
+        std::make_unique<CodeFile>(std::string(qualifier), std::string(), kNewCodeVersion));
     file = files_.back().get();
     by_qualifier_[std::string(qualifier)] = file;
   }
@@ -29,7 +31,8 @@ Result<CodeFile*> CodeSet::make_file(std::string_view qualifier) {
 
 Status CodeSet::add_file(std::string qualifier, std::string text) {
   if (find_file(qualifier) != nullptr) {
-    return Status(Code::kInvalidArgument, format("%s has a file %s already", label_.c_str(), code_record_of(qualifier).c_str()));
+    return Status(Code::kInvalidArgument, format("%s has a file %s already", label_.c_str(),
+                                                 code_record_of(qualifier).c_str()));
   }
   files_.push_back(std::make_unique<CodeFile>(qualifier, std::move(text), version_));
   by_qualifier_[std::move(qualifier)] = files_.back().get();
@@ -70,15 +73,19 @@ Status CodeSet::add_source(std::string_view qualifier, std::string_view source) 
   TENON_ASSIGN(auto file, script::parse_file(code_record_of(qualifier), std::string(source)));
   for (const script::Item& item : file->items()) {
     if (item.kind == script::ItemKind::kVersion) {
-      return file->source().error(Code::kInvalidArgument, item.range, "new code is written for the newest operators, and says no version");
+      return file->source().error(
+          Code::kInvalidArgument, item.range,
+          "new code is written for the newest operators, and says no version");
     }
     if (item.kind == script::ItemKind::kImport) continue;
     TENON_TRY(check_is_free(std::string(qualifier) + "." + std::string(item.name())));
     if (file->find(item.name()) != &item) {
-      return file->source().error(Code::kInvalidArgument, item.range, std::string(item.name()) + " is defined twice");
+      return file->source().error(Code::kInvalidArgument, item.range,
+                                  std::string(item.name()) + " is defined twice");
     }
     if (item.class_def != nullptr) {
-      TENON_ASSIGN(const ClassBody body, ClassBody::create(*file, *item.class_def, kNewCodeVersion));
+      TENON_ASSIGN(const ClassBody body,
+                   ClassBody::create(*file, *item.class_def, kNewCodeVersion));
       (void)body;
     }
   }
@@ -108,7 +115,8 @@ Result<ClassBody*> CodeSet::edit(Definition& definition) {
     auto copy = std::make_unique<Definition::Body>();
     copy->body = *body;
     for (FieldDecl& field : copy->body.fields) {
-      if (field.kind == FieldKind::kAttribute && field.type->kind() == value::TypeKind::kClass && is_submodule_type(*field.type)) {
+      if (field.kind == FieldKind::kAttribute && field.type->kind() == value::TypeKind::kClass &&
+          is_submodule_type(*field.type)) {
         field.kind = FieldKind::kSubmodule;
       }
     }
@@ -128,11 +136,12 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
   TENON_ASSIGN(const Text old_text, text(definition));
   Status failed;
   uint64_t next = 0;
-  const std::string name = mangled_name(definition.name(), &next, [&](const std::string& candidate) {
-    auto found = find_definition(candidate);
-    if (!found.is_ok()) failed = found.status();
-    return found.is_ok() && found.value() != nullptr;
-  });
+  const std::string name =
+      mangled_name(definition.name(), &next, [&](const std::string& candidate) {
+        auto found = find_definition(candidate);
+        if (!found.is_ok()) failed = found.status();
+        return found.is_ok() && found.value() != nullptr;
+      });
   TENON_TRY(failed);
   script::NewNames names{{definition.name(), name}};
   for (const std::string& used : script::used_names(*old_text.file, old_text.item->range)) {
@@ -142,7 +151,8 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
   const std::string source = script::renamed(*old_text.file, old_text.item->extent, names);
   TENON_ASSIGN(auto file, script::parse_file("class " + name, source));
   const script::Item* const item = file->find(base_name_of(name));
-  if (item == nullptr || item->class_def == nullptr) return Status(Code::kInternal, "a renamed class is not in its text");
+  if (item == nullptr || item->class_def == nullptr)
+    return Status(Code::kInternal, "a renamed class is not in its text");
   TENON_ASSIGN(ClassBody copy, ClassBody::create(*file, *item->class_def, definition.version()));
   for (size_t i = 0; i < copy.methods.size(); ++i) {
     if (const size_t old = old_body->find_method(copy.methods[i].name); old != SIZE_MAX) {
@@ -156,7 +166,8 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
   if (definition.is_new()) {
     ClassBody& body = const_cast<Definition::Body&>(body_of(*made)).body;
     for (FieldDecl& field : body.fields) {
-      if (const size_t old = old_body->find_field(field.name); old != SIZE_MAX) field.kind = old_body->fields[old].kind;
+      if (const size_t old = old_body->find_field(field.name); old != SIZE_MAX)
+        field.kind = old_body->fields[old].kind;
     }
   }
   return made;

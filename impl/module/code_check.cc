@@ -30,7 +30,8 @@ struct Release {
 Release release_of(std::string_view text) {
   Release release;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), release.major);
-  if (error == std::errc() && end != text.data() + text.size()) std::from_chars(end + 1, text.data() + text.size(), release.minor);
+  if (error == std::errc() && end != text.data() + text.size())
+    std::from_chars(end + 1, text.data() + text.size(), release.minor);
   return release;
 }
 
@@ -72,15 +73,18 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   };
   // Values that are nested too deep are refused where they are pickled.
   static_cast<void>(value::for_each(*resolved.root, look).is_ok());
-  for (const ValueRef& root : resolved.more_roots) static_cast<void>(value::for_each(*root, look).is_ok());
-  for (const ValueRef& constant : resolved.constants) static_cast<void>(value::for_each(*constant, look).is_ok());
+  for (const ValueRef& root : resolved.more_roots)
+    static_cast<void>(value::for_each(*root, look).is_ok());
+  for (const ValueRef& constant : resolved.constants)
+    static_cast<void>(value::for_each(*constant, look).is_ok());
   found.all.assign(classes.begin(), classes.end());
   return found;
 }
 
 // Tells whether PyTorch reads a state of such objects, which it gives to __setstate__.
 bool reads_state(const script::ClassDeclaration& declared) {
-  return declared.methods.contains(std::string_view("__getstate__")) && declared.methods.contains(std::string_view("__setstate__"));
+  return declared.methods.contains(std::string_view("__getstate__")) &&
+         declared.methods.contains(std::string_view("__setstate__"));
 }
 
 Status check_states(const script::Declarations& declarations, const ClassesFound& classes) {
@@ -88,8 +92,10 @@ Status check_states(const script::Declarations& declarations, const ClassesFound
     const script::ClassDeclaration* const declared = declarations.find_class(name);
     if (declared == nullptr || !reads_state(*declared)) continue;
     return Status(Code::kUnsupported,
-                  format("%s has __getstate__ and __setstate__, so PyTorch reads a state in the archive, and the attributes that an object "
-                         "has here would be read by nobody. Give it a state (tenon_module_set_state, or tenon_value_new_opaque for an "
+                  format("%s has __getstate__ and __setstate__, so PyTorch reads a state in the "
+                         "archive, and the attributes that an object "
+                         "has here would be read by nobody. Give it a state "
+                         "(tenon_module_set_state, or tenon_value_new_opaque for an "
                          "object that is no module), or remove the two methods",
                          name.c_str()))
         .with("class", name);
@@ -97,7 +103,8 @@ Status check_states(const script::Declarations& declarations, const ClassesFound
   for (const std::string& name : classes.with_state) {
     const script::ClassDeclaration* const declared = declarations.find_class(name);
     if (declared == nullptr || reads_state(*declared)) continue;
-    return Status(Code::kUnsupported, format("an object of %s has a state, which PyTorch reads only if the class has both __getstate__ and "
+    return Status(Code::kUnsupported, format("an object of %s has a state, which PyTorch reads "
+                                             "only if the class has both __getstate__ and "
                                              "__setstate__: define what is missing",
                                              name.c_str()))
         .with("class", name);
@@ -129,7 +136,8 @@ Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check) {
   return check_resolved(resolved, &code, check);
 }
 
-Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, CodeCheck check) {
+Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code,
+                                 CodeCheck check) {
   const bool checks = check != CodeCheck::kNone;
   std::string oldest(reader_of(resolved.version));
   const ClassesFound classes = classes_of(resolved, &oldest);
@@ -138,7 +146,8 @@ Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declar
   const script::Declarations& declarations = code->value();
   TENON_TRY(check_states(declarations, classes));
   if (checks) {
-    for (const std::string& name : classes.with_state) TENON_TRY(check_state_methods(declarations, name));
+    for (const std::string& name : classes.with_state)
+      TENON_TRY(check_state_methods(declarations, name));
   }
   script::Uses uses;
   script::CheckOptions options;
@@ -146,8 +155,8 @@ Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declar
   options.newest_decides = check == CodeCheck::kRefusedByNewest;
   const Status status = script::check_reachable(declarations, classes.all, options, &uses);
   if (!status.is_ok()) {
-    // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
-    // to nobody here.
+    // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a
+    // library that is not PyTorch's are known to nobody here.
     if (checks) return status;
     return CodeNeeds{};
   }

@@ -17,7 +17,8 @@ Result<script::Declarations> declarations_of(const Resolved& resolved);
 struct CodeNeeds {
   // The oldest PyTorch that runs the code and reads the tensors. Empty: nobody can tell.
   std::string oldest_pytorch;
-  // The calls that one of two versions of PyTorch refuses: script::partly_refused_lines() makes these lines.
+  // The calls that one of two versions of PyTorch refuses: script::partly_refused_lines() makes
+  // these lines.
   std::vector<std::string> partly_refused;
 };
 
@@ -35,6 +36,7 @@ enum class CodeCheck {
 // are refused if their class reads a state.
 Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check);
 // The same of code that is parsed already.
-Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, CodeCheck check);
+Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code,
+                                 CodeCheck check);
 
 }  // namespace tenon::module

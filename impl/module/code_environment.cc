@@ -20,15 +20,19 @@ CodeEnvironment::Declared CodeEnvironment::declare(std::string_view name) const 
   const script::Item& item = *text.value().item;
   if (item.class_def != nullptr) {
     auto made = script::declare_class(text.value().source(), std::string(name), *item.class_def);
-    if (made.is_ok()) declared.class_declaration = std::make_unique<script::ClassDeclaration>(std::move(made).value());
+    if (made.is_ok())
+      declared.class_declaration =
+          std::make_unique<script::ClassDeclaration>(std::move(made).value());
   } else if (item.function != nullptr) {
-    declared.function_declaration =
-        std::make_unique<script::FunctionDeclaration>(script::declare_function(text.value().source(), *item.function));
+    declared.function_declaration = std::make_unique<script::FunctionDeclaration>(
+        script::declare_function(text.value().source(), *item.function));
   }
   return declared;
 }
 
-const script::ClassDeclaration* CodeEnvironment::find_class(std::string_view name) const { return declared(name).class_declaration.get(); }
+const script::ClassDeclaration* CodeEnvironment::find_class(std::string_view name) const {
+  return declared(name).class_declaration.get();
+}
 
 const script::FunctionDeclaration* CodeEnvironment::find_function(std::string_view name) const {
   return declared(name).function_declaration.get();

@@ -59,7 +59,8 @@ class CodeFile {
 
   const std::string& qualifier() const noexcept { return qualifier_; }
 
-  // A class, a function, or what else may stand in a file (`import` and version lines), which has no definition.
+  // A class, a function, or what else may stand in a file (`import` and version lines), which has
+  // no definition.
   struct Piece {
     Definition* definition = nullptr;
     std::shared_ptr<const script::File> file;

@@ -17,31 +17,40 @@ using value::ValueKind;
 
 namespace {
 
-// Before version 4 of archives, the quotient of two integer tensors was rounded. The lite interpreters before bytecode of version 8 do not
-// look at the archive's version, and never round it.
+// Before version 4 of archives, the quotient of two integer tensors was rounded. The lite
+// interpreters before bytecode of version 8 do not look at the archive's version, and never round
+// it.
 Status check_division(int archive_version, int bytecode_version, const bytecode::Program& program) {
   constexpr int kTrueDivision = 4;
-  if (archive_version >= kTrueDivision || bytecode_version >= bytecode::Program::kVersion) return {};
+  if (archive_version >= kTrueDivision || bytecode_version >= bytecode::Program::kVersion)
+    return {};
   for (const std::string& name : compile::operator_names(program)) {
-    const bool divides_tensors = name == "aten::div.Tensor" || name == "aten::div.Scalar" || name == "aten::div.out" ||
-                                 name == "aten::div_.Tensor" || name == "aten::div_.Scalar";
+    const bool divides_tensors = name == "aten::div.Tensor" || name == "aten::div.Scalar" ||
+                                 name == "aten::div.out" || name == "aten::div_.Tensor" ||
+                                 name == "aten::div_.Scalar";
     if (!divides_tensors) continue;
-    return Status(Code::kUnsupported, format("torch.div means something else in an archive of version %d, which the lite interpreters for "
-                                             "bytecode of version %d do not know. Save the module by a newer PyTorch first",
-                                             archive_version, bytecode_version));
+    return Status(
+        Code::kUnsupported,
+        format("torch.div means something else in an archive of version %d, which the lite "
+               "interpreters for "
+               "bytecode of version %d do not know. Save the module by a newer PyTorch first",
+               archive_version, bytecode_version));
   }
   return {};
 }
 
 }  // namespace
 
-Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
-                                           const compile::CompileOptions& options, compile::DebugInfo* debug_info) {
+Result<bytecode::Program> compile_resolved(const Resolved& resolved,
+                                           const script::Declarations& code,
+                                           const compile::CompileOptions& options,
+                                           compile::DebugInfo* debug_info) {
   // In the order of the tree, each once.
   std::vector<std::string> modules;
   std::set<std::string> seen;
   TENON_TRY(value::for_each(*resolved.root, [&](Value& value, size_t) -> Status {
-    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name()) && seen.insert(value.class_name()).second)
+    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name()) &&
+        seen.insert(value.class_name()).second)
       modules.push_back(value.class_name());
     return Status::ok();
   }));
@@ -51,21 +60,26 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const scrip
   with_slots.slots = &slots.names();
   with_slots.emit.archive_version = resolved.version;
   TENON_ASSIGN(bytecode::Program program,
-               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots, debug_info));
-  // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.
+               compile::compile_program(code, resolved.constants, resolved.root->class_name(),
+                                        modules, with_slots, debug_info));
+  // The lite interpreter gives operators the meaning that they had in the archive's version, but
+  // for this one.
   if (resolved.version < kOldFull) {
     const std::vector<std::string> names = compile::operator_names(program);
     if (std::find(names.begin(), names.end(), "aten::full") != names.end()) {
-      return Status(Code::kUnsupported, format("torch.full means something else in an archive of version %d, which the lite interpreter "
-                                               "does not know. Save the module by a newer PyTorch first",
-                                               resolved.version));
+      return Status(Code::kUnsupported,
+                    format("torch.full means something else in an archive of version %d, which the "
+                           "lite interpreter "
+                           "does not know. Save the module by a newer PyTorch first",
+                           resolved.version));
     }
   }
   TENON_TRY(check_division(resolved.version, options.version, program));
   return program;
 }
 
-Result<std::vector<std::string>> Module::operator_names(const std::vector<std::string>& methods) const {
+Result<std::vector<std::string>> Module::operator_names(
+    const std::vector<std::string>& methods) const {
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
   compile::CompileOptions options;
   options.methods = methods;

@@ -15,7 +15,8 @@ namespace {
 
 // Itself, or what is below it.
 bool can_change(ValueKind kind) noexcept {
-  return kind == ValueKind::kObject || kind == ValueKind::kTuple || kind == ValueKind::kList || kind == ValueKind::kDict;
+  return kind == ValueKind::kObject || kind == ValueKind::kTuple || kind == ValueKind::kList ||
+         kind == ValueKind::kDict;
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ Status Conformer::conform_attributes(Value& object) {
     const bool in_order = i < attributes.size() && attributes.all()[i].name == field.name;
     const size_t place = in_order ? i : attributes.index_of(field.name);
     if (place == attributes.size() || !can_change(attributes.all()[place].value->kind())) continue;
-    if (const ValueRef& only = attributes.all()[place].value; only->is(ValueKind::kObject) && only->strong_count() == 1) {
+    if (const ValueRef& only = attributes.all()[place].value;
+        only->is(ValueKind::kObject) && only->strong_count() == 1) {
       objects_.push_back(only);  // with one owner it cannot be met twice
       continue;
     }
@@ -79,10 +81,15 @@ Result<ValueRef> Conformer::conform_now(const ValueRef& value, const Type& type)
       }
       return found == nullptr ? Result<ValueRef>(value) : conform_now(value, *found);
     }
-    case TypeKind::kList: return value->is(ValueKind::kList) ? conform_items(value, type) : Result<ValueRef>(value);
-    case TypeKind::kTuple: return value->is(ValueKind::kTuple) ? conform_items(value, type) : Result<ValueRef>(value);
-    case TypeKind::kDict: return value->is(ValueKind::kDict) ? conform_dict(value, type) : Result<ValueRef>(value);
-    case TypeKind::kClass: return value->is(ValueKind::kTuple) ? conform_named_tuple(value, type) : Result<ValueRef>(value);
+    case TypeKind::kList:
+      return value->is(ValueKind::kList) ? conform_items(value, type) : Result<ValueRef>(value);
+    case TypeKind::kTuple:
+      return value->is(ValueKind::kTuple) ? conform_items(value, type) : Result<ValueRef>(value);
+    case TypeKind::kDict:
+      return value->is(ValueKind::kDict) ? conform_dict(value, type) : Result<ValueRef>(value);
+    case TypeKind::kClass:
+      return value->is(ValueKind::kTuple) ? conform_named_tuple(value, type)
+                                          : Result<ValueRef>(value);
     default: return value;
   }
 }
@@ -94,13 +101,15 @@ Result<ValueRef> Conformer::conform_items(const ValueRef& value, const Type& typ
   items.reserve(value->items().size());
   bool changed = is_list && !value->declared_type();
   for (size_t i = 0; i < value->items().size(); ++i) {
-    TENON_ASSIGN(ValueRef item, conform(value->items()[i], is_list ? *type.element() : *type.parts()[i]));
+    TENON_ASSIGN(ValueRef item,
+                 conform(value->items()[i], is_list ? *type.element() : *type.parts()[i]));
     changed = changed || item.get() != value->items()[i].get();
     items.push_back(std::move(item));
   }
   if (!changed) return value;
   if (!is_list) return Value::tuple(std::move(items), value->class_name());
-  return Value::list(value->declared_type() ? value->declared_type() : TypeRef::share(&type), std::move(items));
+  return Value::list(value->declared_type() ? value->declared_type() : TypeRef::share(&type),
+                     std::move(items));
 }
 
 Result<ValueRef> Conformer::conform_dict(const ValueRef& value, const Type& type) {
@@ -113,19 +122,23 @@ Result<ValueRef> Conformer::conform_dict(const ValueRef& value, const Type& type
     entries.push_back({entry.key, std::move(mapped)});
   }
   if (!changed) return value;
-  return Value::dict(value->declared_type() ? value->declared_type() : TypeRef::share(&type), std::move(entries));
+  return Value::dict(value->declared_type() ? value->declared_type() : TypeRef::share(&type),
+                     std::move(entries));
 }
 
 Result<ValueRef> Conformer::conform_named_tuple(const ValueRef& value, const Type& type) {
   const ClassDecl* const decl = classes_.find(type.class_name());
-  if (decl == nullptr || decl->kind != ClassDecl::Kind::kNamedTuple || decl->fields.size() != value->items().size()) return value;
+  if (decl == nullptr || decl->kind != ClassDecl::Kind::kNamedTuple ||
+      decl->fields.size() != value->items().size())
+    return value;
   std::vector<ValueRef> items;
   items.reserve(decl->fields.size());
   for (size_t i = 0; i < decl->fields.size(); ++i) {
     TENON_ASSIGN(ValueRef item, conform(value->items()[i], *decl->fields[i].type));
     items.push_back(std::move(item));
   }
-  return Value::tuple(std::move(items), value->class_name().empty() ? type.class_name() : value->class_name());
+  return Value::tuple(std::move(items),
+                      value->class_name().empty() ? type.class_name() : value->class_name());
 }
 
 }  // namespace tenon::module

@@ -1,5 +1,5 @@
-// What a pickle leaves unsaid and the code says: the types of bare lists and dicts (archives of versions 1 and 2), the names of
-// NamedTuples.
+// What a pickle leaves unsaid and the code says: the types of bare lists and dicts (archives of
+// versions 1 and 2), the names of NamedTuples.
 #pragma once
 
 #include <unordered_map>
@@ -16,8 +16,8 @@ class Conformer {
  public:
   explicit Conformer(const value::ClassTable& classes) noexcept : classes_(&classes) {}
 
-  // The attributes of an object, and of all objects below it, as their classes declare them. Whatever does not fit is left as it is, for
-  // value::check_object to refuse.
+  // The attributes of an object, and of all objects below it, as their classes declare them.
+  // Whatever does not fit is left as it is, for value::check_object to refuse.
   Status conform_object(const value::ValueRef& object);
   // A value where `type` is declared: itself, or one like it that says more.
   Result<value::ValueRef> conform(const value::ValueRef& value, const value::Type& type);
@@ -26,11 +26,13 @@ class Conformer {
   Result<value::ValueRef> conform_now(const value::ValueRef& value, const value::Type& type);
   Result<value::ValueRef> conform_items(const value::ValueRef& value, const value::Type& type);
   Result<value::ValueRef> conform_dict(const value::ValueRef& value, const value::Type& type);
-  Result<value::ValueRef> conform_named_tuple(const value::ValueRef& value, const value::Type& type);
+  Result<value::ValueRef> conform_named_tuple(const value::ValueRef& value,
+                                              const value::Type& type);
   Status conform_attributes(value::Value& object);
 
   value::LastClass classes_;
-  // What a shared value became, so that it stays shared. Keeps the old one alive, so that its address means it alone.
+  // What a shared value became, so that it stays shared. Keeps the old one alive, so that its
+  // address means it alone.
   std::unordered_map<const value::Value*, std::pair<value::ValueRef, value::ValueRef>> done_;
   std::unordered_set<const value::Value*> seen_objects_;
   std::vector<value::ValueRef> objects_;  // still to be looked into

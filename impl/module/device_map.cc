@@ -8,14 +8,17 @@ namespace tenon::module {
 namespace {
 
 bool is_digits(std::string_view text) noexcept {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // "mps" or "cuda:1".
 bool is_device(std::string_view text) noexcept {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  const bool is_kind = !kind.empty() && std::all_of(kind.begin(), kind.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+  const bool is_kind = !kind.empty() && std::all_of(kind.begin(), kind.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_';
+  });
   return is_kind && (colon == std::string_view::npos || is_digits(text.substr(colon + 1)));
 }
 
@@ -24,15 +27,17 @@ std::optional<DeviceMap::Target> parse_target(std::string_view text) noexcept {
   if (text == "cpu") return DeviceMap::Target{};
   if (!text.starts_with(kCuda) || !is_digits(text.substr(kCuda.size()))) return std::nullopt;
   DeviceMap::Target target;
-  const auto [end, error] = std::from_chars(text.data() + kCuda.size(), text.data() + text.size(), target.ordinal);
+  const auto [end, error] =
+      std::from_chars(text.data() + kCuda.size(), text.data() + text.size(), target.ordinal);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return target;
 }
 
 Status refuse_pair(std::string_view pair, const char* what) {
   constexpr size_t kShown = 64;
-  return Status(Code::kInvalidArgument, format("the device map has \"%s\", %s: write pairs like cuda:1=cuda:0,mps=cpu",
-                                               std::string(pair.substr(0, kShown)).c_str(), what))
+  return Status(Code::kInvalidArgument,
+                format("the device map has \"%s\", %s: write pairs like cuda:1=cuda:0,mps=cpu",
+                       std::string(pair.substr(0, kShown)).c_str(), what))
       .with("field", std::string("device_map"));
 }
 
@@ -52,7 +57,8 @@ Result<DeviceMap> DeviceMap::parse(std::string_view text) {
     const std::optional<Target> target = parse_target(pair.substr(equals + 1));
     if (!target) return refuse_pair(pair, "which leads neither to cpu nor to a cuda:N");
     const auto is_same = [&](const Entry& entry) { return entry.device == device; };
-    if (std::any_of(map.entries_.begin(), map.entries_.end(), is_same)) return refuse_pair(pair, "whose device has a pair already");
+    if (std::any_of(map.entries_.begin(), map.entries_.end(), is_same))
+      return refuse_pair(pair, "whose device has a pair already");
     map.entries_.push_back({std::string(device), *target});
   }
   return map;

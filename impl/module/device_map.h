@@ -20,12 +20,13 @@ class DeviceMap {
     bool operator==(const Target&) const noexcept = default;
   };
 
-  // "cuda:1=cuda:0,mps=cpu": each pair names a device as archives do, and the place of its tensors here.
+  // "cuda:1=cuda:0,mps=cpu": each pair names a device as archives do, and the place of its tensors
+  // here.
   static Result<DeviceMap> parse(std::string_view text);
 
   bool is_empty() const noexcept { return entries_.empty(); }
-  // Returns the place for tensors of `device`, or nothing if no pair fits. A pair for "cuda:1" wins over
-  // a pair for "cuda", which is for every number.
+  // Returns the place for tensors of `device`, or nothing if no pair fits. A pair for "cuda:1" wins
+  // over a pair for "cuda", which is for every number.
   std::optional<Target> find(std::string_view device) const noexcept;
   // The CUDA devices that tensors can be put on.
   std::vector<int32_t> ordinals() const;

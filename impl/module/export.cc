@@ -35,7 +35,8 @@ constexpr int kVersionInData = 6;
 
 class Exporter {
  public:
-  Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options, const compile::Target& target)
+  Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options,
+           const compile::Target& target)
       : writer_(writer),
         resolved_(&resolved),
         target_(&target),
@@ -43,7 +44,8 @@ class Exporter {
         storages_(writer, resolved, options.stream) {}
 
   Status write_extra_files(const std::vector<ExtraFile>& files) {
-    for (const ExtraFile& file : files) TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
+    for (const ExtraFile& file : files)
+      TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
     return Status::ok();
   }
 
@@ -57,7 +59,8 @@ class Exporter {
       const std::string name = code_record_of(file.qualifier);
       TENON_TRY(write_compressed(name, file.text));
       const auto table = tables.find(name + std::string(SourceTable::kEnd));
-      if (table != tables.end()) TENON_TRY(write_compressed(table->second->name, table->second->content));
+      if (table != tables.end())
+        TENON_TRY(write_compressed(table->second->name, table->second->content));
     }
     return Status::ok();
   }
@@ -86,14 +89,16 @@ class Exporter {
         const auto known = origin->keys.find(storage->key());
         if (known != origin->keys.end()) key = known->second;
       }
-      for (size_t next = storages.size(); !used.insert(key).second; ++next) key = std::to_string(next + 1);
+      for (size_t next = storages.size(); !used.insert(key).second; ++next)
+        key = std::to_string(next + 1);
       storages.emplace_back(key, storage);
       constant_keys_.emplace(storage->key(), key);
       return key;
     };
     const ValueRef root = value::Value::tuple(resolved_->constants);
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
-    for (const auto& [key, storage] : storages) TENON_TRY(storages_.write("constants/" + key, *storage));
+    for (const auto& [key, storage] : storages)
+      TENON_TRY(storages_.write("constants/" + key, *storage));
     TENON_TRY(storages_.finish());
     return writer_->add("constants.pkl", pickle);
   }
@@ -109,8 +114,8 @@ class Exporter {
     return writer_->add_text("bytecode.pkl", record.pickle);
   }
 
-  // After write_constants(). Tensors that are constants of the code too share their records, unless the target looks elsewhere for those
-  // of bytecode.
+  // After write_constants(). Tensors that are constants of the code too share their records, unless
+  // the target looks elsewhere for those of bytecode.
   Status write_program(const bytecode::Program& program) {
     TENON_ASSIGN(const ValueRef root, bytecode::program_value(program));
     if (target_->constants_apart) return write_values("bytecode", root);
@@ -122,13 +127,15 @@ class Exporter {
       const auto known = constant_keys_.find(storage->key());
       if (known != constant_keys_.end()) return known->second;
       std::string key = std::to_string(constant_keys_.size());
-      for (uint64_t next = constant_keys_.size(); writer_->has("constants/" + key); ++next) key = std::to_string(next + 1);
+      for (uint64_t next = constant_keys_.size(); writer_->has("constants/" + key); ++next)
+        key = std::to_string(next + 1);
       storages.emplace_back(key, storage);
       constant_keys_.emplace(storage->key(), key);
       return key;
     };
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
-    for (const auto& [key, storage] : storages) TENON_TRY(storages_.write("constants/" + key, *storage));
+    for (const auto& [key, storage] : storages)
+      TENON_TRY(storages_.write("constants/" + key, *storage));
     TENON_TRY(storages_.finish());
     return writer_->add("bytecode.pkl", pickle);
   }
@@ -153,15 +160,18 @@ class Exporter {
   Status write_traced_inputs(const Package& package) {
     if (!package.traced_inputs) return Status::ok();
     if (!package.traced_inputs_pickle.empty()) {
-      for (const std::string& record : package.traced_inputs_records) TENON_TRY(writer_->add(record, {}));
+      for (const std::string& record : package.traced_inputs_records)
+        TENON_TRY(writer_->add(record, {}));
       return writer_->add_text("traced_inputs.pkl", package.traced_inputs_pickle);
     }
     SequentialKeys keys;
     archive::FromValuesOptions options;
     options.record = "traced_inputs.pkl";
     options.name_storage = keys.namer();
-    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(package.traced_inputs, options));
-    for (size_t i = 0; i < keys.storages().size(); ++i) TENON_TRY(writer_->add("traced_inputs/" + std::to_string(i), {}));
+    TENON_ASSIGN(const std::vector<std::byte> pickle,
+                 archive::values_to_pickle(package.traced_inputs, options));
+    for (size_t i = 0; i < keys.storages().size(); ++i)
+      TENON_TRY(writer_->add("traced_inputs/" + std::to_string(i), {}));
     return writer_->add("traced_inputs.pkl", pickle);
   }
 
@@ -173,7 +183,8 @@ class Exporter {
 
  private:
   Status write_compressed(const std::string& name, const std::string& text) {
-    return writer_->add_text(name, text, text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored);
+    return writer_->add_text(
+        name, text, text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored);
   }
 
   ZipWriter* writer_;
@@ -185,14 +196,18 @@ class Exporter {
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {
-  return std::any_of(files.begin(), files.end(), [&](const ExtraFile& file) { return file.name == name; });
+  return std::any_of(files.begin(), files.end(),
+                     [&](const ExtraFile& file) { return file.name == name; });
 }
 
 // The user's, then the module's own, then the hook's.
-Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const ExportOptions& options, ExportReport* report) {
+Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const ExportOptions& options,
+                                               ExportReport* report) {
   std::vector<ExtraFile> files;
   for (const ExtraFile& file : options.extra_files) {
-    if (has(files, file.name)) return Status(Code::kInvalidArgument, format("the extra file \"%.200s\" is given twice", file.name.c_str()));
+    if (has(files, file.name))
+      return Status(Code::kInvalidArgument,
+                    format("the extra file \"%.200s\" is given twice", file.name.c_str()));
     files.push_back(file);
   }
   for (const ExtraFile& file : module.package().extra_files) {
@@ -216,7 +231,8 @@ struct Carried {
   std::span<const ExtraFile> debug_tables;
 };
 
-Carried carried(const Package& package, const Resolved& resolved, const ExportOptions& options, ExportReport* report) {
+Carried carried(const Package& package, const Resolved& resolved, const ExportOptions& options,
+                ExportReport* report) {
   Carried found;
   const bool wants_bytecode = options.bytecode == Bytecode::kKeep;
   if (package.bytecode && wants_bytecode) {
@@ -229,13 +245,17 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   } else if (!package.why_no_bytecode.is_ok() && wants_bytecode) {
     report->why_no_bytecode = package.why_no_bytecode.message();
   }
-  if (found.bytecode != nullptr) report->bytecode_functions = found.bytecode->facts().functions.size();
+  if (found.bytecode != nullptr)
+    report->bytecode_functions = found.bytecode->facts().functions.size();
   report->has_bytecode = found.bytecode != nullptr || options.bytecode == Bytecode::kCompile;
   // With bytecode of its own the export makes tables of its own.
-  if (!options.debug_tables || options.bytecode == Bytecode::kCompile || package.debug_tables.empty()) return found;
+  if (!options.debug_tables || options.bytecode == Bytecode::kCompile ||
+      package.debug_tables.empty())
+    return found;
   const bool had_bytecode = package.bytecode || !package.why_no_bytecode.is_ok();
   if (!resolved.is_as_read) {
-    report->why_no_debug_tables = "the code of the module was changed, or is not the whole archive's";
+    report->why_no_debug_tables =
+        "the code of the module was changed, or is not the whole archive's";
   } else if (had_bytecode && found.bytecode == nullptr) {
     report->why_no_debug_tables = "the bytecode that some of them are about is not written";
   } else {
@@ -244,18 +264,24 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   return found;
 }
 
-// An old PyTorch refuses an archive of a version that it does not know. The code has to mean the same in a lower one.
-Status lower_version(const Module& module, const compile::Target& target, int file_version, Resolved* resolved) {
+// An old PyTorch refuses an archive of a version that it does not know. The code has to mean the
+// same in a lower one.
+Status lower_version(const Module& module, const compile::Target& target, int file_version,
+                     Resolved* resolved) {
   if (resolved->version <= target.newest_archive) return Status::ok();
-  const std::string reader =
-      format("bytecode of version %lld is for PyTorch %s and later, and that PyTorch reads archives up to version %d",
-             static_cast<long long>(target.version), std::string(target.torch).c_str(), target.newest_archive);
+  const std::string reader = format(
+      "bytecode of version %lld is for PyTorch %s and later, and that PyTorch reads archives up to "
+      "version %d",
+      static_cast<long long>(target.version), std::string(target.torch).c_str(),
+      target.newest_archive);
   if (file_version != 0)
     return Status(Code::kInvalidArgument,
-                  format("%s: give no version of the archive, or one up to %d", reader.c_str(), target.newest_archive));
+                  format("%s: give no version of the archive, or one up to %d", reader.c_str(),
+                         target.newest_archive));
   Result<Resolved> lowered = resolve(module, target.newest_archive);
   if (!lowered.is_ok())
-    return Status(Code::kUnsupported, lowered.status().message() + "; " + reader + ". Give a newer version of bytecode");
+    return Status(Code::kUnsupported, lowered.status().message() + "; " + reader +
+                                          ". Give a newer version of bytecode");
   *resolved = std::move(lowered).value();
   return Status::ok();
 }
@@ -263,13 +289,15 @@ Status lower_version(const Module& module, const compile::Target& target, int fi
 // Bytecode of a lower version is for an old PyTorch, whose calls the newest may refuse.
 CodeCheck check_of(const Resolved& resolved, const ExportOptions& options) {
   if (!options.check || resolved.is_as_read) return CodeCheck::kNone;
-  const bool is_lowered = options.bytecode_version != 0 && options.bytecode_version < bytecode::Program::kVersion;
+  const bool is_lowered =
+      options.bytecode_version != 0 && options.bytecode_version < bytecode::Program::kVersion;
   return is_lowered ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest;
 }
 
 }  // namespace
 
-Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report) {
+Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options,
+                     ExportReport* report) {
   ExportReport found;
   std::vector<CodeSet::Export> locks;
   for (const Ref<CodeSet>& code : codes_below(module)) locks.emplace_back(code);
@@ -287,7 +315,9 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   }
   const bool compiles = options.bytecode == Bytecode::kCompile;
   // Bytecode that is kept stays what it is.
-  const int bytecode_version = compiles && options.bytecode_version != 0 ? options.bytecode_version : bytecode::Program::kVersion;
+  const int bytecode_version = compiles && options.bytecode_version != 0
+                                   ? options.bytecode_version
+                                   : bytecode::Program::kVersion;
   TENON_ASSIGN(const compile::Target* const target, compile::target_of(bytecode_version));
   std::optional<MadeBytecode> made;
   if (compiles) {
@@ -321,11 +351,13 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
 Result<std::string> archive_name_for(const std::string& given, const std::string& path) {
   std::string name = given.empty() ? archive::archive_name_of(path) : given;
   if (!name.empty()) return name;
-  return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
+  return Status(Code::kInvalidArgument,
+                format("\"%.500s\" gives no name to the archive", path.c_str()))
+      .with("path", path);
 }
 
-Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
-                     ExportReport* report) {
+Status export_module(const Module& module, const std::string& path, archive::Durability durability,
+                     const ExportOptions& options, ExportReport* report) {
   ExportOptions named = options;
   TENON_ASSIGN(named.archive_name, archive_name_for(options.archive_name, path));
   TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
@@ -336,7 +368,9 @@ Status export_module(const Module& module, const std::string& path, archive::Dur
 Status Module::check() const {
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
   // PyTorch wrote what is as it was read, and the version that wrote it takes it.
-  return check_resolved(resolved, resolved.is_as_read ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest).status();
+  return check_resolved(
+             resolved, resolved.is_as_read ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest)
+      .status();
 }
 
 }  // namespace tenon::module

@@ -1,5 +1,6 @@
-// Writes a module as an archive, or as a flatbuffer, that torch.jit.load runs. The bytes are a function of the module and of the options;
-// code and pickles that were not changed are written as they were read.
+// Writes a module as an archive, or as a flatbuffer, that torch.jit.load runs. The bytes are a
+// function of the module and of the options; code and pickles that were not changed are written as
+// they were read.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ struct ExportOptions {
   std::function<Status(const Module& module, std::vector<ExtraFile>* files)> hook;
   int file_version = 0;      // 0: by the rule; else that, if no code means something else then
   std::string archive_name;  // empty: the file's name without its extension, or "archive"
-  bool keep_device = false;  // the archive says of tensors on a device which it was; else that they are the CPU's
+  // The archive says of tensors on a device which it was; else that they are the CPU's.
+  bool keep_device = false;
   // What was given to it before the call is done before tensors on a device are read.
   cuda::Stream stream = nullptr;
   // Whether an imported archive's bytecode is written again. It is kept only while it fits: the
@@ -53,14 +55,16 @@ struct ExportOptions {
   // Whether debug tables are written. Of kCompile: new ones (debug_tables.h). Else all of
   // Package::debug_tables or none. Those have absolute paths of the person who saved the module.
   bool debug_tables = false;
-  bool check = true;  // the code that is new or changed; what was imported and is unchanged is never checked here
+  // The code that is new or changed; what was imported and is unchanged is never checked here.
+  bool check = true;
 };
 
 struct ExportReport {
   uint64_t nbytes = 0;
   uint64_t records = 0;
   int version = 0;
-  std::string oldest_pytorch;              // that runs it, as far as operators and element types tell
+  // That runs it, as far as operators and element types tell.
+  std::string oldest_pytorch;
   std::vector<std::string> skipped_files;  // of the hook, because of others of their name
   bool has_bytecode = false;               // it was written
   uint64_t bytecode_functions = 0;         // in the bytecode that was written
@@ -69,11 +73,13 @@ struct ExportReport {
   std::string why_no_debug_tables;         // why debug tables that were asked for were not written
 };
 
-// `report` may be null. PERMISSION for any change of the module (or of what shares its code) while this runs.
-Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report);
-// Whole or not at all: an old file of that name stays until the new one is complete.
-Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
+// `report` may be null. PERMISSION for any change of the module (or of what shares its code) while
+// this runs.
+Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options,
                      ExportReport* report);
+// Whole or not at all: an old file of that name stays until the new one is complete.
+Status export_module(const Module& module, const std::string& path, archive::Durability durability,
+                     const ExportOptions& options, ExportReport* report);
 
 // The folder inside an archive that is written to the path: the name that was given, or else the
 // file's without its extension. INVALID_ARGUMENT if there is none.

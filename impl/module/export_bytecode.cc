@@ -8,8 +8,9 @@
 
 namespace tenon::module {
 
-Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
-                                   const ExportOptions& options, ExportReport* report) {
+Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved,
+                                   Result<script::Declarations>& code, const ExportOptions& options,
+                                   ExportReport* report) {
   TENON_TRY(code.status());
   compile::CompileOptions compiling;
   compiling.methods = options.methods;
@@ -20,15 +21,18 @@ Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resol
   compiling.named_tuples = options.form != Form::kFlatbuffer;
   const bool is_lowered = compiling.version < bytecode::Program::kVersion;
   const bool has_tables = options.debug_tables && !is_lowered;
-  if (options.debug_tables && is_lowered) report->why_no_debug_tables = "bytecode of a version below 8 has none";
+  if (options.debug_tables && is_lowered)
+    report->why_no_debug_tables = "bytecode of a version below 8 has none";
   compile::DebugInfo debug_info;
   MadeBytecode made;
-  TENON_ASSIGN(made.program, compile_resolved(resolved, code.value(), compiling, has_tables ? &debug_info : nullptr));
+  TENON_ASSIGN(made.program, compile_resolved(resolved, code.value(), compiling,
+                                              has_tables ? &debug_info : nullptr));
   report->bytecode_functions = made.program.functions.size();
   if (!has_tables) return made;
   std::span<const ExtraFile> of_archive;
   if (resolved.is_as_read) of_archive = package.debug_tables;
-  TENON_ASSIGN(made.debug_tables, make_debug_tables(made.program, debug_info, resolved.files, of_archive));
+  TENON_ASSIGN(made.debug_tables,
+               make_debug_tables(made.program, debug_info, resolved.files, of_archive));
   return made;
 }
 

@@ -20,7 +20,8 @@ struct MadeBytecode {
 // Compiles the methods that the options name. `code` is the result of declarations_of(resolved),
 // and its failure is returned. `report` gets the number of functions, and the reason why debug
 // tables that were asked for are not made.
-Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
-                                   const ExportOptions& options, ExportReport* report);
+Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved,
+                                   Result<script::Declarations>& code, const ExportOptions& options,
+                                   ExportReport* report);
 
 }  // namespace tenon::module

@@ -15,7 +15,9 @@ namespace tenon::module {
 // Writes a module that export_module() resolved and checked. `code` is the result of
 // declarations_of(resolved). Options that the form has no room for are INVALID_ARGUMENT, and
 // nothing is written then.
-Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved, Result<script::Declarations>& code,
-                        const std::vector<ExtraFile>& extra_files, const ExportOptions& options, ExportReport* report);
+Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved,
+                        Result<script::Declarations>& code,
+                        const std::vector<ExtraFile>& extra_files, const ExportOptions& options,
+                        ExportReport* report);
 
 }  // namespace tenon::module

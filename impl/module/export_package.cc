@@ -32,7 +32,8 @@ namespace {
 
 constexpr std::string_view kByteOrder = "byteorder";
 // The records of a base that are made anew, or that nothing needs.
-constexpr std::string_view kRemade[] = {kPackageExterns, ".data/version", ".data/serialization_id", "version", kByteOrder};
+constexpr std::string_view kRemade[] = {kPackageExterns, ".data/version", ".data/serialization_id",
+                                        "version", kByteOrder};
 
 struct PlannedModule {
   std::string id;
@@ -44,8 +45,9 @@ struct Plan {
   std::vector<PlannedModule> modules;
   std::map<const Value*, size_t> index_of;  // of the module, by its object
   std::vector<const ZipRecord*> carried;    // records of the base
-  std::set<std::string> carried_storages;   // records of the base; written only if no module has them
-  bool all_storages = false;                // of the base
+  // Records of the base; written only if no module has them.
+  std::set<std::string> carried_storages;
+  bool all_storages = false;  // of the base
   std::vector<std::string> externs;
 
   bool has(const Module& module) const { return index_of.contains(module.object().get()); }
@@ -55,7 +57,9 @@ struct Plan {
   }
 };
 
-bool is_storage_record(std::string_view name) { return name.starts_with(kPackageData) && name.ends_with(kPackageStorageEnd); }
+bool is_storage_record(std::string_view name) {
+  return name.starts_with(kPackageData) && name.ends_with(kPackageStorageEnd);
+}
 
 // "a.b" of "a/b/c.pkl". It is no name of a package if a folder has a dot.
 std::string python_package_of(std::string_view name) {
@@ -71,7 +75,8 @@ Status check_externs(std::span<const std::string> externs, std::string_view reco
   for (const std::string& name : externs) {
     if (package != name && !package.starts_with(name + ".")) continue;
     return Status(Code::kInvalidArgument,
-                  format("\"%.300s\" lies in the Python module %.300s, which is extern: PyTorch opens no such package. Give the record "
+                  format("\"%.300s\" lies in the Python module %.300s, which is extern: PyTorch "
+                         "opens no such package. Give the record "
                          "another folder, or take the module from the externs",
                          std::string(record).c_str(), name.c_str()))
         .with("name", std::string(record));
@@ -84,14 +89,17 @@ Status check_entries(std::span<const PackageEntry> entries) {
   for (const PackageEntry& entry : entries) {
     const std::string_view name = entry.name;
     const auto wrong = [&](const std::string& what) {
-      return Status(Code::kInvalidArgument, format("the name \"%.300s\" of an entry %s", entry.name.c_str(), what.c_str()))
+      return Status(Code::kInvalidArgument,
+                    format("the name \"%.300s\" of an entry %s", entry.name.c_str(), what.c_str()))
           .with("name", entry.name);
     };
     if (const char* const fault = archive::find_name_fault(name)) return wrong(fault);
-    if (name.starts_with(kPackageData) || name == ".data" || name == kByteOrder || name == "version")
+    if (name.starts_with(kPackageData) || name == ".data" || name == kByteOrder ||
+        name == "version")
       return wrong("is one of the package's own: choose another, such as \"models/net.pkl\"");
     if (entry.module && !value::is_qualified_name(python_package_of(name)))
-      return wrong("has no Python package before its last \"/\": give a name such as \"models/net.pkl\"");
+      return wrong(
+          "has no Python package before its last \"/\": give a name such as \"models/net.pkl\"");
     if (!names.insert(name).second) return wrong("is given twice");
   }
   return Status::ok();
@@ -101,7 +109,8 @@ Status check_entries(std::span<const PackageEntry> entries) {
 Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Plan* plan) {
   if (base.is_foreign_endian()) {
     return {Code::kUnsupported, base.label() +
-                                    " is big-endian, and its pickles and files are written as they are: load and save it with "
+                                    " is big-endian, and its pickles and files are written as they "
+                                    "are: load and save it with "
                                     "torch.package once, on a machine of its kind"};
   }
   std::set<std::string, std::less<>> needed;
@@ -110,7 +119,9 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
     const std::string_view name = record.name;
     if (name.starts_with(kPackageModules) || is_storage_record(name)) continue;
     if (std::find(std::begin(kRemade), std::end(kRemade), name) != std::end(kRemade)) continue;
-    if (std::any_of(entries.begin(), entries.end(), [&](const PackageEntry& entry) { return entry.name == name; })) continue;
+    if (std::any_of(entries.begin(), entries.end(),
+                    [&](const PackageEntry& entry) { return entry.name == name; }))
+      continue;
     plan->carried.push_back(&record);
     PackageArchive::Mentions found = base.mentions_of(record);
     needs_all = needs_all || !found.is_known;
@@ -121,7 +132,9 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
   for (const PackageArchive::Entry& entry : base.entries()) {
     // A module that is given as an entry was read before. One that nothing needs may be damaged.
     Ref<Module> module = base.find_read(entry.id);
-    const auto is_it = [&](const PackageEntry& given) { return given.module && given.module->object().get() == module->object().get(); };
+    const auto is_it = [&](const PackageEntry& given) {
+      return given.module && given.module->object().get() == module->object().get();
+    };
     const bool is_given = module && std::any_of(entries.begin(), entries.end(), is_it);
     if (!needs_all && !needed.contains(entry.id) && !is_given) continue;
     TENON_ASSIGN(module, base.module(entry.id));
@@ -175,8 +188,13 @@ Result<Resolved> resolve_newest(std::span<const Ref<Module>> modules) {
 
 class PackageWriter {
  public:
-  PackageWriter(ZipWriter* writer, const Plan& plan, const Resolved& resolved, const PackageOptions& options)
-      : writer_(writer), plan_(plan), resolved_(resolved), options_(options), storages_(writer, resolved, options.stream) {
+  PackageWriter(ZipWriter* writer, const Plan& plan, const Resolved& resolved,
+                const PackageOptions& options)
+      : writer_(writer),
+        plan_(plan),
+        resolved_(resolved),
+        options_(options),
+        storages_(writer, resolved, options.stream) {
     if (!options.base) return;
     of_base_ = options.base->storage_keys();
     for (const ZipRecord& record : options.base->reader().records()) {
@@ -203,8 +221,9 @@ class PackageWriter {
 
   Status write_entries(std::span<const PackageEntry> entries) {
     for (const PackageEntry& entry : entries) {
-      TENON_TRY(entry.module ? write_resource(entry.name, plan_.index_of.at(entry.module->object().get()))
-                             : writer_->add(entry.name, entry.bytes));
+      TENON_TRY(entry.module
+                    ? write_resource(entry.name, plan_.index_of.at(entry.module->object().get()))
+                    : writer_->add(entry.name, entry.bytes));
     }
     return Status::ok();
   }
@@ -214,7 +233,8 @@ class PackageWriter {
     for (const ZipRecord* record : plan_.carried) TENON_TRY(carry(*record));
     for (const ZipRecord& record : options_.base->reader().records()) {
       if (!is_storage_record(record.name) || writer_->has(record.name)) continue;
-      if (plan_.all_storages || plan_.carried_storages.contains(std::string(record.name))) TENON_TRY(carry(record));
+      if (plan_.all_storages || plan_.carried_storages.contains(std::string(record.name)))
+        TENON_TRY(carry(record));
     }
     return Status::ok();
   }
@@ -261,7 +281,8 @@ class PackageWriter {
     options.keep_device = options_.keep_device;
     options.name_storage = [this](const StorageValueRef& storage) { return name_of(storage); };
     TENON_ASSIGN(std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
-    for (const auto& [name, storage] : new_) TENON_TRY(write_storage(std::string(kPackageData) + name, storage));
+    for (const auto& [name, storage] : new_)
+      TENON_TRY(write_storage(std::string(kPackageData) + name, storage));
     new_.clear();
     TENON_TRY(storages_.finish());
     return pickle;
@@ -270,9 +291,12 @@ class PackageWriter {
   Status write_storage(const std::string& name, const StorageValueRef& storage) {
     // Two element types of one record.
     if (writer_->has(name)) return Status::ok();
-    if (of_base_.find(storage->key()) == of_base_.end() || !storage->bytes()) return storages_.write(name, *storage);
+    if (of_base_.find(storage->key()) == of_base_.end() || !storage->bytes())
+      return storages_.write(name, *storage);
     // A pickle that is carried may use more of the record than this module does.
-    TENON_ASSIGN(const StorageValueRef whole, StorageValue::create(value::ScalarType::kByte, storage->bytes()->nbytes(), storage->bytes()));
+    TENON_ASSIGN(const StorageValueRef whole,
+                 StorageValue::create(value::ScalarType::kByte, storage->bytes()->nbytes(),
+                                      storage->bytes()));
     return storages_.write(name, *whole);
   }
 
@@ -307,19 +331,23 @@ class PackageWriter {
   const PackageOptions& options_;
   StorageRecords storages_;
   ArchiveStorages::Keys of_base_;
-  std::set<std::string> taken_;                               // names of storages
-  std::map<value::StorageKey, std::string> names_;            // of what is in a pickle
-  std::vector<std::pair<std::string, StorageValueRef>> new_;  // in the last pickle for the first time
+  std::set<std::string> taken_;                     // names of storages
+  std::map<value::StorageKey, std::string> names_;  // of what is in a pickle
+  // In the last pickle for the first time.
+  std::vector<std::pair<std::string, StorageValueRef>> new_;
   uint64_t next_ = 0;
 };
 
 }  // namespace
 
-Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink, const PackageOptions& options, ExportReport* report) {
+Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink,
+                      const PackageOptions& options, ExportReport* report) {
   TENON_TRY(check_entries(entries));
   for (const std::string& name : options.externs) {
     if (!value::is_qualified_name(name))
-      return Status(Code::kInvalidArgument, format("the extern module \"%.300s\" is no name of a Python module", name.c_str()));
+      return Status(
+          Code::kInvalidArgument,
+          format("the extern module \"%.300s\" is no name of a Python module", name.c_str()));
   }
   TENON_ASSIGN(const Plan plan, make_plan(entries, options));
   ExportReport found;
@@ -334,8 +362,10 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
   if (!modules.empty()) {
     TENON_ASSIGN(resolved, resolve_newest(modules));
     const auto is_changed = [](const Ref<CodeSet>& code) { return code->is_changed(); };
-    const bool checks = options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
-    TENON_ASSIGN(CodeNeeds needs, check_resolved(resolved, checks ? CodeCheck::kRefusedByNewest : CodeCheck::kNone));
+    const bool checks =
+        options.check && std::any_of(resolved.codes.begin(), resolved.codes.end(), is_changed);
+    TENON_ASSIGN(CodeNeeds needs,
+                 check_resolved(resolved, checks ? CodeCheck::kRefusedByNewest : CodeCheck::kNone));
     found.oldest_pytorch = std::move(needs.oldest_pytorch);
   }
   archive::ZipWriterOptions writer_options;
@@ -356,8 +386,9 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
   return Status::ok();
 }
 
-Status export_package(std::span<const PackageEntry> entries, const std::string& path, archive::Durability durability,
-                      const PackageOptions& options, ExportReport* report) {
+Status export_package(std::span<const PackageEntry> entries, const std::string& path,
+                      archive::Durability durability, const PackageOptions& options,
+                      ExportReport* report) {
   PackageOptions named = options;
   TENON_ASSIGN(named.archive_name, archive_name_for(options.archive_name, path));
   TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));

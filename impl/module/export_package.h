@@ -35,8 +35,10 @@ struct PackageOptions {
 };
 
 // INVALID_ARGUMENT for a name that is none, or is given twice. In all else as export_module().
-Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink, const PackageOptions& options, ExportReport* report);
-Status export_package(std::span<const PackageEntry> entries, const std::string& path, archive::Durability durability,
+Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink,
                       const PackageOptions& options, ExportReport* report);
+Status export_package(std::span<const PackageEntry> entries, const std::string& path,
+                      archive::Durability durability, const PackageOptions& options,
+                      ExportReport* report);
 
 }  // namespace tenon::module

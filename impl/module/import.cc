@@ -39,7 +39,9 @@ constexpr std::string_view kOldBytecode = "bytecode/";
 // Memory of the caller's, who is told when the last view of it is gone.
 class CallerMemory final : public ZipSource {
  public:
-  static Ref<CallerMemory> create(std::span<const std::byte> bytes) { return Ref<CallerMemory>::adopt(new CallerMemory(bytes)); }
+  static Ref<CallerMemory> create(std::span<const std::byte> bytes) {
+    return Ref<CallerMemory>::adopt(new CallerMemory(bytes));
+  }
   Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
     if (nbytes != 0) std::memcpy(to, base() + offset, nbytes);
     return Status::ok();
@@ -51,7 +53,8 @@ class CallerMemory final : public ZipSource {
   }
 
  private:
-  explicit CallerMemory(std::span<const std::byte> bytes) : ZipSource("archive in memory", bytes.data(), bytes.size()) {}
+  explicit CallerMemory(std::span<const std::byte> bytes)
+      : ZipSource("archive in memory", bytes.data(), bytes.size()) {}
   ~CallerMemory() override = default;
   void dispose() noexcept override {
     if (release_ != nullptr) release_(context_);
@@ -78,8 +81,10 @@ class Importer {
     report_oddities(reader_.oddities());
     assembly_.start_code(version);
     TENON_TRY(read_records());
-    TENON_TRY(parts_.read_constants("constants.pkl", std::string(kConstants), ModuleParts::Keep::kKeysAndMemo));
-    TENON_ASSIGN(archive::UnpickledValue data, parts_.read_values("data.pkl", std::string(kData), ModuleParts::Keep::kNothing));
+    TENON_TRY(parts_.read_constants("constants.pkl", std::string(kConstants),
+                                    ModuleParts::Keep::kKeysAndMemo));
+    TENON_ASSIGN(archive::UnpickledValue data,
+                 parts_.read_values("data.pkl", std::string(kData), ModuleParts::Keep::kNothing));
     TENON_TRY(assembly_.set_root(std::move(data.root), "data.pkl"));
     TENON_TRY(read_traced_inputs());
     read_bytecode();
@@ -93,11 +98,13 @@ class Importer {
     report.without_crc = found.without_crc;
     const auto warn = [&](uint64_t count, const char* what, const std::string& first) {
       if (count == 0) return;
-      report.warnings.push_back(
-          format("%llu %s%s%.300s", static_cast<unsigned long long>(count), what, first.empty() ? "" : ", the first is ", first.c_str()));
+      report.warnings.push_back(format("%llu %s%s%.300s", static_cast<unsigned long long>(count),
+                                       what, first.empty() ? "" : ", the first is ",
+                                       first.c_str()));
     };
     warn(found.without_crc, "records have no checksum", found.first_without_crc);
-    warn(found.outside_prefix, "files are not in the archive's directory", found.first_outside_prefix);
+    warn(found.outside_prefix, "files are not in the archive's directory",
+         found.first_outside_prefix);
     warn(found.folders, "entries stand for a directory", {});
     warn(found.trailing_nbytes, "bytes follow the end of the archive, and are passed over", {});
   }
@@ -131,23 +138,30 @@ class Importer {
   }
 
   static bool is_known(std::string_view name) {
-    static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",
-                                                  ".data/version",   "byteorder",          ".data/serialization_id",
-                                                  ".format_version", ".storage_alignment", "traced_inputs.pkl"};
-    return name.starts_with(kConstants) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+    static constexpr std::string_view kKnown[] = {
+        "data.pkl",        "constants.pkl",      "version",
+        ".data/version",   "byteorder",          ".data/serialization_id",
+        ".format_version", ".storage_alignment", "traced_inputs.pkl"};
+    return name.starts_with(kConstants) ||
+           std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
   }
 
   static bool is_debug_table(std::string_view name) {
-    if (name.starts_with(kCodeFolder)) return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
-    return name == "mobile_debug_handles.pkl" || name == "callstack_debug_map.pkl" || name == "delegated_backends.debug_pkl";
+    if (name.starts_with(kCodeFolder))
+      return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
+    return name == "mobile_debug_handles.pkl" || name == "callstack_debug_map.pkl" ||
+           name == "delegated_backends.debug_pkl";
   }
 
   Status read_traced_inputs() {
     if (!reader_.has("traced_inputs.pkl")) return Status::ok();
-    // Their tensors have shapes and no bytes; anything else is not what PyTorch writes, and nothing needs them.
-    Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes") : read_traced_values();
+    // Their tensors have shapes and no bytes; anything else is not what PyTorch writes, and nothing
+    // needs them.
+    Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes")
+                                              : read_traced_values();
     if (status.is_ok()) return status;
-    assembly_.package().report.warnings.push_back("traced inputs are not kept: " + status.message());
+    assembly_.package().report.warnings.push_back("traced inputs are not kept: " +
+                                                  status.message());
     assembly_.package().report.dropped.emplace_back("traced_inputs.pkl");
     assembly_.package().traced_inputs = nullptr;
     assembly_.package().traced_inputs_pickle.clear();
@@ -156,20 +170,25 @@ class Importer {
   }
 
   Status read_traced_values() {
-    TENON_ASSIGN(assembly_.package().traced_inputs_pickle, reader_.read_text(*reader_.find("traced_inputs.pkl")));
+    TENON_ASSIGN(assembly_.package().traced_inputs_pickle,
+                 reader_.read_text(*reader_.find("traced_inputs.pkl")));
     const std::string& text = assembly_.package().traced_inputs_pickle;
     archive::PickleReadOptions read;
     read.limits = options_.pickle_limits;
     read.record = "traced_inputs.pkl";
-    TENON_ASSIGN(const PickleTree tree, archive::read_pickle(std::as_bytes(std::span(text.data(), text.size())), read));
+    TENON_ASSIGN(const PickleTree tree,
+                 archive::read_pickle(std::as_bytes(std::span(text.data(), text.size())), read));
     archive::ToValuesOptions to_values;
     to_values.find_storage = [](const archive::PickledStorage& wanted) {
       return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
     };
     to_values.limits = options_.pickle_limits;
     TENON_ASSIGN(archive::UnpickledValue inputs, archive::pickle_to_values(tree, to_values));
-    const auto is_good = [](const value::DictEntry& entry) { return entry.key->is(ValueKind::kStr) && entry.value->is(ValueKind::kList); };
-    if (!inputs.root->is(ValueKind::kDict) || !std::all_of(inputs.root->entries().begin(), inputs.root->entries().end(), is_good)) {
+    const auto is_good = [](const value::DictEntry& entry) {
+      return entry.key->is(ValueKind::kStr) && entry.value->is(ValueKind::kList);
+    };
+    if (!inputs.root->is(ValueKind::kDict) ||
+        !std::all_of(inputs.root->entries().begin(), inputs.root->entries().end(), is_good)) {
       return Status(Code::kCorrupt, "no dict of lists");
     }
     assembly_.package().traced_inputs = std::move(inputs.root);
@@ -185,21 +204,24 @@ class Importer {
   }
 
   void drop_bytecode() {
-    for (std::string& name : bytecode_records_) assembly_.report().dropped.push_back(std::move(name));
+    for (std::string& name : bytecode_records_)
+      assembly_.report().dropped.push_back(std::move(name));
   }
 
   Status read_good_bytecode() {
     const ZipRecord& record = *reader_.find(std::string(kBytecode));
     if (record.nbytes > options_.pickle_limits.max_nbytes) {
-      return Status(Code::kResourceExhausted, "bytecode.pkl has more bytes than the limit max_nbytes allows")
+      return Status(Code::kResourceExhausted,
+                    "bytecode.pkl has more bytes than the limit max_nbytes allows")
           .with("record", "bytecode.pkl");
     }
     TENON_TRY(assembly_.keep(record.name, record.nbytes));
     TENON_ASSIGN(std::string pickle, reader_.read_text(record));
     // PyTorch decides by the names of the records too.
     const std::string directory(bytecode_records_.size() > 1 ? kOldBytecode : kConstants);
-    return assembly_.keep_bytecode(std::move(pickle), directory,
-                                   [&](const PickleTree& tree) { return storages_.finder(directory, tree, false); });
+    return assembly_.keep_bytecode(std::move(pickle), directory, [&](const PickleTree& tree) {
+      return storages_.finder(directory, tree, false);
+    });
   }
 
   const ZipReader& reader_;
@@ -218,7 +240,8 @@ Result<bool> is_flatbuffer(const ZipSource& source) {
   return archive::is_flatbuffer_module(head);
 }
 
-Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
+Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label,
+                                  const ImportOptions& options) {
   TENON_TRY(check_devices(options));
   TENON_ASSIGN(const bool in_other_form, is_flatbuffer(*source));
   if (in_other_form) return import_flatbuffer(std::move(source), label, options);
@@ -239,7 +262,8 @@ Result<Ref<Module>> import_module(int fd, const ImportOptions& options) {
   return import_source(std::move(file), "archive of fd " + std::to_string(fd), options);
 }
 
-Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release, void* context, const ImportOptions& options) {
+Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release,
+                                  void* context, const ImportOptions& options) {
   Ref<CallerMemory> memory = CallerMemory::create(bytes);
   auto imported = import_source(Ref<ZipSource>::share(memory.get()), "archive in memory", options);
   if (imported.is_ok()) memory->release_with(release, context);

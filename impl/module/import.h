@@ -1,5 +1,5 @@
-// Reads module archives with data.pkl (PyTorch 1.4 and later). Nothing in them is executed; every value is checked against the type that
-// the code declares for it.
+// Reads module archives with data.pkl (PyTorch 1.4 and later). Nothing in them is executed; every
+// value is checked against the type that the code declares for it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct ImportOptions {
   archive::Check check = archive::Check::kStructure;
   storage::StorageOptions storage;  // of kFill: the arena, the mode
   int32_t device = 0;               // of kDevice: the ordinal
-  DeviceMap device_map;             // where tensors of the devices that it names go; `tensors` says it for all others
+  // Where tensors of the devices that it names go; `tensors` says it for all others.
+  DeviceMap device_map;
   // Whether Package::debug_tables is filled. PyTorch's debug tables have absolute paths of the
   // files of the person who saved the module, so nothing carries them unasked.
   bool debug_tables = false;
@@ -35,11 +36,14 @@ struct ImportOptions {
   archive::PickleLimits pickle_limits;
 };
 
-// What is no module archive is refused as what it is: torch.save, lite interpreter only, flatbuffer, PyTorch 1.0 to 1.3.
+// What is no module archive is refused as what it is: torch.save, lite interpreter only,
+// flatbuffer, PyTorch 1.0 to 1.3.
 Result<Ref<Module>> import_module(const std::string& path, const ImportOptions& options);
 Result<Ref<Module>> import_module(int fd, const ImportOptions& options);
-// The bytes are the caller's: with views they stay as they are until the last of them goes, which `release` (may be null) tells.
+// The bytes are the caller's: with views they stay as they are until the last of them goes, which
+// `release` (may be null) tells.
 using ReleaseFunction = void (*)(void* context);
-Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release, void* context, const ImportOptions& options);
+Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release,
+                                  void* context, const ImportOptions& options);
 
 }  // namespace tenon::module

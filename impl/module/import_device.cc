@@ -41,7 +41,8 @@ void release_block(void* context) { static_cast<const Counted*>(context)->releas
 
 void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each) {
   if (each < 2) return;
-  for (uint64_t at = 0; at + each <= nbytes; at += each) std::reverse(bytes + at, bytes + at + each);
+  for (uint64_t at = 0; at + each <= nbytes; at += each)
+    std::reverse(bytes + at, bytes + at + each);
 }
 
 class DeviceFiller::Block final : public Counted {
@@ -55,16 +56,17 @@ class DeviceFiller::Block final : public Counted {
   cuda::DevicePointer base_;
 };
 
-// With takes_all_ the first block has room for every record once. A record that is needed in two orders
-// of bytes gets a block of its own for the second. Without takes_all_ nobody knows how many records come
-// to this device, so each block has a size that wastes little.
+// With takes_all_ the first block has room for every record once. A record that is needed in two
+// orders of bytes gets a block of its own for the second. Without takes_all_ nobody knows how many
+// records come to this device, so each block has a size that wastes little.
 Status DeviceFiller::take(uint64_t nbytes, cuda::DevicePointer* out) {
   const uint64_t needed = round_up(nbytes, kAlignment);
   if (needed > left_nbytes_) {
     const uint64_t all = room_for(*reader_);
     const uint64_t wanted = takes_all_ ? (block_ ? needed : all) : std::min(all, kSomeNbytes);
     const uint64_t room = std::max(needed, wanted);
-    TENON_ASSIGN(const cuda::DevicePointer base, memory::with_spare([&] { return cuda::allocate(device_, room); }));
+    TENON_ASSIGN(const cuda::DevicePointer base,
+                 memory::with_spare([&] { return cuda::allocate(device_, room); }));
     block_ = Ref<const Counted>::adopt(new Block(device_, base));
     next_ = base;
     left_nbytes_ = room;
@@ -104,12 +106,14 @@ Result<Ref<Storage>> DeviceFiller::fill(const ZipRecord& record, uint64_t swap_n
   TENON_TRY(copy(record, swap_nbytes, pointer));
   auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer));
   Ref<const Counted> keeper = block_;
-  TENON_ASSIGN(Ref<Storage> storage,
-               share::wrap_cuda(data, record.nbytes, device_, release_block, const_cast<Counted*>(keeper.get()), false));
+  TENON_ASSIGN(Ref<Storage> storage, share::wrap_cuda(data, record.nbytes, device_, release_block,
+                                                      const_cast<Counted*>(keeper.get()), false));
   (void)keeper.detach();
   return storage;
 }
 
-Result<Ref<Storage>> DeviceFiller::empty() const { return share::wrap_cuda(nullptr, 0, device_, nullptr, nullptr, false); }
+Result<Ref<Storage>> DeviceFiller::empty() const {
+  return share::wrap_cuda(nullptr, 0, device_, nullptr, nullptr, false);
+}
 
 }  // namespace tenon::module

@@ -1,4 +1,5 @@
-// Storages of an archive that are memory of a CUDA device: all of them lie in one allocation, which goes with the last.
+// Storages of an archive that are memory of a CUDA device: all of them lie in one allocation, which
+// goes with the last.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each);
 
 class DeviceFiller {
  public:
-  // Borrowed. `takes_all`: every record of the archive will be asked for, so one allocation has room for all.
+  // Borrowed. `takes_all`: every record of the archive will be asked for, so one allocation has
+  // room for all.
   DeviceFiller(const archive::ZipReader& reader, int32_t device, bool takes_all) noexcept
       : reader_(&reader), device_(device), takes_all_(takes_all) {}
 

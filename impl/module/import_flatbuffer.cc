@@ -25,7 +25,8 @@ constexpr const char* kConstantsFolder = "constants/";
 
 class FlatbufferImporter {
  public:
-  FlatbufferImporter(ModuleReader reader, Ref<ZipReader> ranges, const std::string& label, const ImportOptions& options)
+  FlatbufferImporter(ModuleReader reader, Ref<ZipReader> ranges, const std::string& label,
+                     const ImportOptions& options)
       : reader_(std::move(reader)),
         ranges_(std::move(ranges)),
         assembly_(label, options),
@@ -38,15 +39,17 @@ class FlatbufferImporter {
     TENON_TRY(read_code());
     TENON_TRY(read_extra_files());
     assembly_.allow_steps(reader_.nbytes());
-    TENON_TRY(reader_.read_values([this](uint32_t index, value::ScalarType type) { return find_storage(index, type); },
-                                  [this](const std::string& name) { return assembly_.check_class(name); }));
+    TENON_TRY(reader_.read_values(
+        [this](uint32_t index, value::ScalarType type) { return find_storage(index, type); },
+        [this](const std::string& name) { return assembly_.check_class(name); }));
     TENON_ASSIGN(std::vector<ValueRef> constants, reader_.constants());
     CodeSet::ConstantsOrigin origin;
     origin.keys = names_;
     TENON_TRY(assembly_.set_constants(std::move(constants), std::move(origin), "jit_constants"));
     TENON_ASSIGN(ValueRef root, reader_.root());
     TENON_TRY(assembly_.set_root(std::move(root), "state_obj"));
-    if (const Status status = read_bytecode(version); !status.is_ok()) assembly_.leave_bytecode(status);
+    if (const Status status = read_bytecode(version); !status.is_ok())
+      assembly_.leave_bytecode(status);
     TENON_TRY(storages_.finish());
     return assembly_.finish(storages_, *ranges_->source());
   }
@@ -57,27 +60,32 @@ class FlatbufferImporter {
   // all the same.
   static constexpr uint32_t kOfPyTorch = 9;
 
-  bool is_of_pytorch() const { return reader_.bytecode_version() == kOfPyTorch && reader_.operator_version() != kOfPyTorch; }
+  bool is_of_pytorch() const {
+    return reader_.bytecode_version() == kOfPyTorch && reader_.operator_version() != kOfPyTorch;
+  }
 
   Result<int> read_version() const {
     if (is_of_pytorch()) return kNewestVersion;
     const uint32_t version = reader_.bytecode_version();
     if (version >= kOldestVersion && version <= kNewestVersion) return static_cast<int>(version);
     return Status(Code::kUnsupported,
-                  format("bytecode_version is %u, and it is known from %d to %d", version, kOldestVersion, kNewestVersion))
+                  format("bytecode_version is %u, and it is known from %d to %d", version,
+                         kOldestVersion, kNewestVersion))
         .with("record", "bytecode_version");
   }
 
   Status read_code() {
     TENON_ASSIGN(std::vector<flatbuffer::NamedFile> sources, reader_.sources());
     if (sources.empty()) {
-      return Status(Code::kUnsupported, format("%s is a module for the lite interpreter alone: it has bytecode and no code. Save the "
+      return Status(Code::kUnsupported, format("%s is a module for the lite interpreter alone: it "
+                                               "has bytecode and no code. Save the "
                                                "module by torch.jit.save",
                                                assembly_.label().c_str()));
     }
     for (flatbuffer::NamedFile& source : sources) {
       if (!value::is_qualified_name(source.name)) {
-        return Status(Code::kCorrupt, format("jit_sources: \"%.300s\" is no name of code", source.name.c_str()))
+        return Status(Code::kCorrupt,
+                      format("jit_sources: \"%.300s\" is no name of code", source.name.c_str()))
             .with("record", "jit_sources");
       }
       TENON_TRY(assembly_.keep(source.name, source.content.size()));
@@ -108,7 +116,8 @@ class FlatbufferImporter {
   Status read_bytecode(int version) {
     if (!is_of_pytorch() && reader_.operator_version() != static_cast<uint32_t>(version)) {
       return {Code::kUnsupported,
-              format("its operators are of version %u, and the code is of version %d", reader_.operator_version(), version)};
+              format("its operators are of version %u, and the code is of version %d",
+                     reader_.operator_version(), version)};
     }
     TENON_ASSIGN(bytecode::Program program, reader_.program());
     TENON_TRY(assembly_.keep("the bytecode", bytecode::memory_nbytes(program)));
@@ -120,10 +129,12 @@ class FlatbufferImporter {
   Assembly assembly_;
   ArchiveStorages storages_;
   std::map<std::pair<uint32_t, value::ScalarType>, StorageValueRef> known_;
-  std::map<value::StorageKey, std::string> names_;  // the place of each storage in the file, as a record's name
+  // The place of each storage in the file, as a record's name.
+  std::map<value::StorageKey, std::string> names_;
 };
 
-Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
+Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const std::string& label,
+                                           const ImportOptions& options) {
   TENON_ASSIGN(ModuleReader reader, ModuleReader::open(*source, options.pickle_limits));
   // DeviceFiller knows the storages of a file by this prefix.
   Ref<ZipReader> storages = ZipReader::of_ranges(std::move(source), reader.storages(), "data/");
@@ -132,12 +143,14 @@ Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const
 
 }  // namespace
 
-Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
+Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label,
+                                      const ImportOptions& options) {
   const std::string name = source->name();
   Result<Ref<Module>> module = read_flatbuffer_module(std::move(source), label, options);
   if (module.is_ok() || !module.status().message().starts_with("the flatbuffer")) return module;
   // ModuleReader does not say which file it reads.
-  return Status(module.status().code(), name + ": " + module.status().message()).with_details_of(module.status());
+  return Status(module.status().code(), name + ": " + module.status().message())
+      .with_details_of(module.status());
 }
 
 }  // namespace tenon::module

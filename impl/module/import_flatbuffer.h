@@ -13,6 +13,7 @@ namespace tenon::module {
 
 // `label` is what messages call the file. A file without code is UNSUPPORTED: it is for the lite
 // interpreter alone.
-Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options);
+Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label,
+                                      const ImportOptions& options);
 
 }  // namespace tenon::module

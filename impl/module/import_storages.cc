@@ -28,7 +28,9 @@ constexpr DeviceMap::Target kCpu;
 // A whole file, mapped so that what is written stays in this process.
 class PrivateMapping final : public Counted {
  public:
-  static Ref<PrivateMapping> create(os::Mapping mapping) { return Ref<PrivateMapping>::adopt(new PrivateMapping(std::move(mapping))); }
+  static Ref<PrivateMapping> create(os::Mapping mapping) {
+    return Ref<PrivateMapping>::adopt(new PrivateMapping(std::move(mapping)));
+  }
   std::byte* base() const noexcept { return mapping_.base(); }
 
  private:
@@ -47,18 +49,23 @@ void* keep(const Counted* object) {
 }
 
 // A complex element is two numbers, each with its own order of bytes.
-uint64_t number_nbytes(const ScalarTypeInfo& type) { return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes; }
+uint64_t number_nbytes(const ScalarTypeInfo& type) {
+  return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes;
+}
 
 }  // namespace
 
 Status check_devices(const ImportOptions& options) {
   if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
-  for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
+  for (const int32_t ordinal : options.device_map.ordinals())
+    TENON_TRY(cuda::find_device(ordinal).status());
   return Status::ok();
 }
 
-archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree, bool keep_keys) {
-  return [this, directory = std::move(directory), &tree, keep_keys](const PickledStorage& wanted) -> Result<StorageValueRef> {
+archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree,
+                                             bool keep_keys) {
+  return [this, directory = std::move(directory), &tree,
+          keep_keys](const PickledStorage& wanted) -> Result<StorageValueRef> {
     TENON_ASSIGN(StorageValueRef found, find(directory, wanted, tree));
     if (keep_keys) keys_[found->key()] = std::string(wanted.key);
     return found;
@@ -70,40 +77,52 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
   return reader_->source()->is_file() ? reader_->source()->base() : nullptr;
 }
 
-// A pickle names storages in the order in which their records are written, so it is nearly always the next one.
-const ZipRecord* ArchiveStorages::find_record(std::string_view directory, std::string_view key) noexcept {
+// A pickle names storages in the order in which their records are written, so it is nearly always
+// the next one.
+const ZipRecord* ArchiveStorages::find_record(std::string_view directory,
+                                              std::string_view key) noexcept {
   const std::span<const ZipRecord> records = reader_->records();
   const auto is_it = [&](std::string_view name) {
-    return name.size() == directory.size() + key.size() && name.ends_with(key) && name.starts_with(directory);
+    return name.size() == directory.size() + key.size() && name.ends_with(key) &&
+           name.starts_with(directory);
   };
-  const ZipRecord* found = next_ < records.size() && is_it(records[next_].name) ? &records[next_] : nullptr;
+  const ZipRecord* found =
+      next_ < records.size() && is_it(records[next_].name) ? &records[next_] : nullptr;
   if (found == nullptr) found = reader_->find(std::string(directory).append(key));
   if (found != nullptr) next_ = static_cast<size_t>(found - records.data()) + 1;
   return found;
 }
 
-Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const PickledStorage& wanted, const PickleTree& tree) {
+Result<StorageValueRef> ArchiveStorages::find(std::string_view directory,
+                                              const PickledStorage& wanted,
+                                              const PickleTree& tree) {
   const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
-  if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+  if (wanted.device == "meta")
+    return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
   const ZipRecord* const record = find_record(directory, wanted.key);
   const auto name = [&] { return std::string(directory).append(wanted.key); };
-  if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name().c_str()));
+  if (record == nullptr)
+    return tree.error(Code::kCorrupt, wanted.node,
+                      format("there is no record %.300s", name().c_str()));
   uint64_t nbytes = 0;
   if (!checked_mul(wanted.numel, uint64_t{type.nbytes}, &nbytes) || nbytes > record->nbytes) {
-    return tree.error(Code::kCorrupt, wanted.node,
-                      format("a storage of %llu elements of %u bytes, and the record %.300s has %llu bytes",
-                             static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name().c_str(),
-                             static_cast<unsigned long long>(record->nbytes)));
+    return tree.error(
+        Code::kCorrupt, wanted.node,
+        format("a storage of %llu elements of %u bytes, and the record %.300s has %llu bytes",
+               static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name().c_str(),
+               static_cast<unsigned long long>(record->nbytes)));
   }
   return make(*record, wanted.type, wanted.numel, wanted.device);
 }
 
-Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type, std::string_view device) {
+Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type,
+                                               std::string_view device) {
   const ZipRecord& found = reader_->records()[record];
   return make(found, type, found.nbytes / value::scalar_type_info(type).nbytes, device);
 }
 
-Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, value::ScalarType type, uint64_t numel, std::string_view device) {
+Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, value::ScalarType type,
+                                              uint64_t numel, std::string_view device) {
   const DeviceMap::Target target = target_of(device);
   Ref<Storage> bytes;
   if (numel != 0) {
@@ -115,7 +134,8 @@ Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, value::Sc
 }
 
 DeviceMap::Target ArchiveStorages::target_of(std::string_view device) {
-  if (const std::optional<DeviceMap::Target> named = options_->device_map.find(device)) return *named;
+  if (const std::optional<DeviceMap::Target> named = options_->device_map.find(device))
+    return *named;
   if (options_->tensors == Tensors::kDevice) return {options_->device};
   if (device != "cpu" && saved_on_device_++ == 0) first_device_ = device;
   return kCpu;
@@ -131,15 +151,19 @@ Status ArchiveStorages::finish() {
   return Status::ok();
 }
 
-Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type, DeviceMap::Target target) {
+Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type,
+                                           DeviceMap::Target target) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
   const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
   const bool swap = foreign_endian_ && each > 1;
   const bool on_device = target != kCpu;
   const bool misaligned = !on_device && !record.deflated && address % each != 0;
   // In an import to a device, tensors that the device map puts on the CPU are views.
-  const bool is_mapped = options_->tensors == Tensors::kMap || options_->tensors == Tensors::kDevice;
-  const bool has_views = !on_device && (is_mapped || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file()));
+  const bool is_mapped =
+      options_->tensors == Tensors::kMap || options_->tensors == Tensors::kDevice;
+  const bool has_views =
+      !on_device &&
+      (is_mapped || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file()));
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;
   const auto index = static_cast<size_t>(&record - reader_->records().data());
   if (in_place) {
@@ -180,15 +204,18 @@ Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
   }
   if (!private_mapping_) {
     const auto& file = static_cast<const archive::FileMapping&>(*reader_->source());
-    TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kPrivateCow, file.fd(), 0, file.nbytes()));
+    TENON_ASSIGN(os::Mapping mapping,
+                 os::Mapping::create(os::Mapping::Kind::kPrivateCow, file.fd(), 0, file.nbytes()));
     Ref<PrivateMapping> made = PrivateMapping::create(std::move(mapping));
     private_base_ = made->base();
     private_mapping_ = Ref<const Counted>::share(made.get());
   }
-  return Storage::wrap(private_base_ + record.data_offset, record.nbytes, release_counted, keep(private_mapping_.get()), options);
+  return Storage::wrap(private_base_ + record.data_offset, record.nbytes, release_counted,
+                       keep(private_mapping_.get()), options);
 }
 
-Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, uint64_t swap_nbytes, bool into_private) {
+Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, uint64_t swap_nbytes,
+                                           bool into_private) {
   ++report_->filled_tensors;
   report_->filled_nbytes += record.nbytes;
   storage::StorageOptions options = options_->storage;

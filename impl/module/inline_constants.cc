@@ -11,7 +11,8 @@ namespace tenon::module {
 using script::Expr;
 using script::ExprKind;
 
-std::string inline_constants(const script::File& file, const script::Class& class_def, const ClassBody& body) {
+std::string inline_constants(const script::File& file, const script::Class& class_def,
+                             const ClassBody& body) {
   if (body.constants.empty()) return {};
   std::map<uint32_t, std::pair<script::Range, const ConstantDecl*>> places;
   for (const script::Stmt* statement : class_def.body) {
@@ -19,7 +20,9 @@ std::string inline_constants(const script::File& file, const script::Class& clas
     const std::string_view self = statement->function->params[0].name;
     script::AstVisitor visitor;
     visitor.expression = [&](const Expr& expr) {
-      if (expr.kind != ExprKind::kAttribute || expr.child(0).kind != ExprKind::kName || expr.child(0).text != self) return;
+      if (expr.kind != ExprKind::kAttribute || expr.child(0).kind != ExprKind::kName ||
+          expr.child(0).text != self)
+        return;
       const size_t constant = body.find_constant(expr.text);
       if (constant != SIZE_MAX) places[expr.range.begin] = {expr.range, &body.constants[constant]};
     };

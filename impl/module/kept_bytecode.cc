@@ -46,8 +46,10 @@ bool has_slots(const Value& value) { return value.is(ValueKind::kObject) && !val
 }  // namespace
 
 bool SlotOrder::lists(const Value& object, const Names& names) {
-  return std::equal(names.begin(), names.end(), object.attributes().all().begin(), object.attributes().all().end(),
-                    [](const std::string& name, const Attribute& attribute) { return name == attribute.name; });
+  return std::equal(
+      names.begin(), names.end(), object.attributes().all().begin(),
+      object.attributes().all().end(),
+      [](const std::string& name, const Attribute& attribute) { return name == attribute.name; });
 }
 
 Result<SlotOrder> SlotOrder::of(const ValueRef& root) {
@@ -56,10 +58,12 @@ Result<SlotOrder> SlotOrder::of(const ValueRef& root) {
     if (!has_slots(object)) return Status::ok();
     const auto [known, is_new] = order.names_.try_emplace(object.class_name());
     if (is_new) {
-      for (const Attribute& attribute : object.attributes().all()) known->second.push_back(attribute.name);
+      for (const Attribute& attribute : object.attributes().all())
+        known->second.push_back(attribute.name);
     } else if (!lists(object, known->second)) {
       return Status(Code::kCorrupt,
-                    format("objects of the class %.300s list their attributes in different orders", object.class_name().c_str()));
+                    format("objects of the class %.300s list their attributes in different orders",
+                           object.class_name().c_str()));
     }
     return Status::ok();
   }));
@@ -71,30 +75,39 @@ Status SlotOrder::check(const ValueRef& root) const {
     if (!has_slots(object)) return Status::ok();
     const auto known = names_.find(object.class_name());
     if (known == names_.end()) {
-      return invalid(
-          format("the module has an object of the class %.300s, and had none when the bytecode was made", object.class_name().c_str()));
+      return invalid(format(
+          "the module has an object of the class %.300s, and had none when the bytecode was made",
+          object.class_name().c_str()));
     }
     if (lists(object, known->second)) return Status::ok();
-    return invalid(format("an object of the class %.300s has its attributes in another order than when the bytecode was made",
-                          object.class_name().c_str()));
+    return invalid(
+        format("an object of the class %.300s has its attributes in another order than when the "
+               "bytecode was made",
+               object.class_name().c_str()));
   });
 }
 
-Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pickle, std::string directory, const ValueRef& root,
+Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pickle,
+                                                                 std::string directory,
+                                                                 const ValueRef& root,
                                                                  const Options& options) {
   std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(directory), options.limits));
   made->pickle_ = std::move(pickle);
   Options noting = options;
   noting.finder = [&](const archive::PickleTree& tree) -> archive::FindStorage {
-    return [&made = *made, find = options.finder(tree)](const archive::PickledStorage& wanted) -> Result<StorageValueRef> {
+    return [&made = *made, find = options.finder(tree)](
+               const archive::PickledStorage& wanted) -> Result<StorageValueRef> {
       const std::string name = made.directory_ + std::string(wanted.key);
       if (const char* const fault = archive::find_name_fault(name)) {
-        return Status(Code::kCorrupt, format("bytecode.pkl: the name of the record %.300s %s", name.c_str(), fault));
+        return Status(Code::kCorrupt, format("bytecode.pkl: the name of the record %.300s %s",
+                                             name.c_str(), fault));
       }
       TENON_ASSIGN(StorageValueRef storage, find(wanted));
       const auto [place, is_new] = made.storages_.try_emplace(std::string(wanted.key), storage);
       if (!is_new && place->second->key() != storage->key()) {
-        return Status(Code::kCorrupt, format("bytecode.pkl: the storage %.100s has two types or sizes", place->first.c_str()));
+        return Status(Code::kCorrupt,
+                      format("bytecode.pkl: the storage %.100s has two types or sizes",
+                             place->first.c_str()));
       }
       if (wanted.device != "cpu") made.is_of_cpu_ = false;
       return storage;
@@ -102,14 +115,18 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   };
   TENON_ASSIGN(const archive::UnpickledValue values, made->values(noting));
   bytecode::ReadLimits limits;
-  limits.max_nbytes = std::min(limits.max_nbytes, kLeastProgramNbytes + kProgramNbytesPerByte * made->pickle_.size());
+  limits.max_nbytes = std::min(limits.max_nbytes,
+                               kLeastProgramNbytes + kProgramNbytesPerByte * made->pickle_.size());
   TENON_ASSIGN(const bytecode::Program program, bytecode::read_program(values.root, limits));
   TENON_TRY(made->take(program, root, options));
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
-Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(bytecode::Program program, std::string directory, StorageNames names,
-                                                                     const ValueRef& root, const Options& options) {
+Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(bytecode::Program program,
+                                                                     std::string directory,
+                                                                     StorageNames names,
+                                                                     const ValueRef& root,
+                                                                     const Options& options) {
   std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(directory), options.limits));
   TENON_TRY(made->take(program, root, options));
   made->names_ = std::move(names);
@@ -117,7 +134,8 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(bytecode::P
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
-Status KeptBytecode::take(const bytecode::Program& program, const ValueRef& root, const Options& options) {
+Status KeptBytecode::take(const bytecode::Program& program, const ValueRef& root,
+                          const Options& options) {
   bytecode::VerifyOptions verifying;
   verifying.find_arity = compile::find_operator_arity;
   verifying.module = root;
@@ -132,7 +150,9 @@ Result<archive::UnpickledValue> KeptBytecode::values(const Options& options) con
   archive::PickleReadOptions read;
   read.limits = limits_;
   read.record = kBytecodeRecord;
-  TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(std::as_bytes(std::span(pickle_.data(), pickle_.size())), read));
+  TENON_ASSIGN(
+      const archive::PickleTree tree,
+      archive::read_pickle(std::as_bytes(std::span(pickle_.data(), pickle_.size())), read));
   archive::ToValuesOptions to_values;
   to_values.find_storage = options.finder(tree);
   to_values.check_class = options.check_class;
@@ -143,15 +163,19 @@ Result<archive::UnpickledValue> KeptBytecode::values(const Options& options) con
 Result<archive::UnpickledValue> KeptBytecode::values_again() const {
   Options options;
   options.finder = [this](const archive::PickleTree&) -> archive::FindStorage {
-    return [this](const archive::PickledStorage& wanted) -> Result<StorageValueRef> { return storages_.at(std::string(wanted.key)); };
+    return [this](const archive::PickledStorage& wanted) -> Result<StorageValueRef> {
+      return storages_.at(std::string(wanted.key));
+    };
   };
   return values(options);
 }
 
 Status KeptBytecode::check_fits(const Resolved& resolved, int version) const {
-  if (!resolved.is_as_read) return invalid("the code of the module was changed, or is not the whole archive's");
+  if (!resolved.is_as_read)
+    return invalid("the code of the module was changed, or is not the whole archive's");
   if (resolved.version != version) {
-    return invalid(format("the archive says version %d, and said %d when the bytecode was made", resolved.version, version));
+    return invalid(format("the archive says version %d, and said %d when the bytecode was made",
+                          resolved.version, version));
   }
   return slots_.check(resolved.root);
 }
@@ -161,7 +185,8 @@ Result<KeptBytecode::Record> KeptBytecode::record(bool keep_device) const {
     TENON_ASSIGN(const ValueRef values, bytecode::program_value(*program_));
     return pickled(values, nullptr, names_, keep_device);
   }
-  const bool is_moved = std::any_of(storages_.begin(), storages_.end(), [](const auto& entry) { return entry.second->is_on_device(); });
+  const bool is_moved = std::any_of(storages_.begin(), storages_.end(),
+                                    [](const auto& entry) { return entry.second->is_on_device(); });
   if (is_of_cpu_ && !(keep_device && is_moved)) return Record{pickle_, storages_};
   TENON_ASSIGN(const archive::UnpickledValue values, values_again());
   StorageNames names;
@@ -169,7 +194,9 @@ Result<KeptBytecode::Record> KeptBytecode::record(bool keep_device) const {
   return pickled(values.root, &values.memoised, names, keep_device);
 }
 
-Result<KeptBytecode::Record> KeptBytecode::pickled(const ValueRef& values, const std::vector<ValueRef>* memoised, const StorageNames& names,
+Result<KeptBytecode::Record> KeptBytecode::pickled(const ValueRef& values,
+                                                   const std::vector<ValueRef>* memoised,
+                                                   const StorageNames& names,
                                                    bool keep_device) const {
   Record made;
   archive::FromValuesOptions options;

@@ -28,7 +28,9 @@ class SlotOrder {
  public:
   // Of all objects with attributes below `root`. CORRUPT if two objects of a class differ.
   static Result<SlotOrder> of(const ValueRef& root);
-  const std::map<std::string, std::vector<std::string>, std::less<>>& names() const noexcept { return names_; }
+  const std::map<std::string, std::vector<std::string>, std::less<>>& names() const noexcept {
+    return names_;
+  }
   // INVALID_ARGUMENT, with the reason, if an object below `root` lists other attributes than the
   // objects of its class did here, or if no object of its class was here.
   Status check(const ValueRef& root) const;
@@ -61,15 +63,20 @@ class KeptBytecode {
 
   // Reads and verifies the record. `directory` is where the archive has its storages: "constants/",
   // or "bytecode/" in old archives. `root` is the archive's module.
-  static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle, std::string directory, const ValueRef& root,
+  static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle,
+                                                            std::string directory,
+                                                            const ValueRef& root,
                                                             const Options& options);
   using Storages = std::map<std::string, value::StorageValueRef>;
   using StorageNames = std::map<value::StorageKey, std::string>;
-  // Verifies a program that comes from another form than the record, and keeps it. `names` has a key
-  // for each storage of its constants. The record is made when it is asked for, because making it
-  // takes longer than all else that an import does.
-  static Result<std::shared_ptr<const KeptBytecode>> of_program(bytecode::Program program, std::string directory, StorageNames names,
-                                                                const ValueRef& root, const Options& options);
+  // Verifies a program that comes from another form than the record, and keeps it. `names` has a
+  // key for each storage of its constants. The record is made when it is asked for, because making
+  // it takes longer than all else that an import does.
+  static Result<std::shared_ptr<const KeptBytecode>> of_program(bytecode::Program program,
+                                                                std::string directory,
+                                                                StorageNames names,
+                                                                const ValueRef& root,
+                                                                const Options& options);
 
   const BytecodeFacts& facts() const noexcept { return facts_; }
   const std::string& directory() const noexcept { return directory_; }
@@ -89,12 +96,14 @@ class KeptBytecode {
   Result<bytecode::Program> program() const;
 
  private:
-  KeptBytecode(std::string directory, const archive::PickleLimits& limits) : directory_(std::move(directory)), limits_(limits) {}
+  KeptBytecode(std::string directory, const archive::PickleLimits& limits)
+      : directory_(std::move(directory)), limits_(limits) {}
   Status take(const bytecode::Program& program, const ValueRef& root, const Options& options);
   Result<archive::UnpickledValue> values(const Options& options) const;
   // The values once more, with the storages that are here.
   Result<archive::UnpickledValue> values_again() const;
-  Result<Record> pickled(const ValueRef& values, const std::vector<ValueRef>* memoised, const StorageNames& names, bool keep_device) const;
+  Result<Record> pickled(const ValueRef& values, const std::vector<ValueRef>* memoised,
+                         const StorageNames& names, bool keep_device) const;
 
   std::string pickle_;
   std::optional<bytecode::Program> program_;  // if it is kept, there is no pickle

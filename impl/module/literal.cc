@@ -50,7 +50,8 @@ std::optional<std::string> sequence_text(const Value& value, size_t depth) {
   for (const ValueRef& item : value.items()) items.push_back(item.get());
   const std::optional<std::string> inside = joined(items, depth);
   if (!inside) return std::nullopt;
-  if (value.is(ValueKind::kTuple)) return items.size() == 1 ? "(" + *inside + ",)" : "(" + *inside + ")";
+  if (value.is(ValueKind::kTuple))
+    return items.size() == 1 ? "(" + *inside + ",)" : "(" + *inside + ")";
   // An empty list is one of tensors to PyTorch, whatever is declared.
   if (items.empty()) {
     if (!value.declared_type()) return std::nullopt;
@@ -132,7 +133,8 @@ ValueRef value_of(const script::Expr& expr, size_t depth) {
       const ValueRef number = value_of(expr.child(0), depth + 1);
       if (!number) return nullptr;
       if (number->is(ValueKind::kFloat)) return Value::of_float(-number->as_float());
-      if (number->is(ValueKind::kInt) && number->as_int() != INT64_MIN) return Value::of_int(-number->as_int());
+      if (number->is(ValueKind::kInt) && number->as_int() != INT64_MIN)
+        return Value::of_int(-number->as_int());
       return nullptr;
     }
     case script::ExprKind::kTuple:
@@ -142,7 +144,8 @@ ValueRef value_of(const script::Expr& expr, size_t depth) {
         items.push_back(value_of(*child, depth + 1));
         if (!items.back()) return nullptr;
       }
-      return expr.kind == script::ExprKind::kTuple ? Value::tuple(std::move(items)) : Value::list(nullptr, std::move(items));
+      return expr.kind == script::ExprKind::kTuple ? Value::tuple(std::move(items))
+                                                   : Value::list(nullptr, std::move(items));
     }
     default: return nullptr;
   }

@@ -10,8 +10,9 @@
 
 namespace tenon::module {
 
-// As PyTorch prints a constant of that type. Nothing for what has no literal that its importer reads, which then goes into constants.pkl:
-// tensors, objects, devices, complex numbers, text beyond ASCII.
+// As PyTorch prints a constant of that type. Nothing for what has no literal that its importer
+// reads, which then goes into constants.pkl: tensors, objects, devices, complex numbers, text
+// beyond ASCII.
 std::optional<std::string> literal_text(const value::Value& value);
 
 // Null for what is no literal.

@@ -21,26 +21,33 @@ constexpr size_t kMostNamed = 10;
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < names.size() && i < kMostNamed; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kMostNamed) text += format(", and %zu more", names.size() - kMostNamed);
   return text;
 }
 
-// Whether two tensors that are given for one place are equal, so that it does not matter which is taken.
+// Whether two tensors that are given for one place are equal, so that it does not matter which is
+// taken.
 bool equal_content(const Value& a, const Value& b) {
   if (is_same_tensor(a, b)) return true;
   const TensorValue& x = *a.as_tensor();
   const TensorValue& y = *b.as_tensor();
-  if (!x.storage() || !y.storage() || x.type() != y.type() || !x.is_contiguous() || !y.is_contiguous() || x.quantizer() || y.quantizer()) {
+  if (!x.storage() || !y.storage() || x.type() != y.type() || !x.is_contiguous() ||
+      !y.is_contiguous() || x.quantizer() || y.quantizer()) {
     return false;
   }
-  if (x.requires_grad() != y.requires_grad() || x.is_conj() != y.is_conj() || x.is_neg() != y.is_neg()) return false;
-  if (!std::equal(x.sizes().begin(), x.sizes().end(), y.sizes().begin(), y.sizes().end())) return false;
+  if (x.requires_grad() != y.requires_grad() || x.is_conj() != y.is_conj() ||
+      x.is_neg() != y.is_neg())
+    return false;
+  if (!std::equal(x.sizes().begin(), x.sizes().end(), y.sizes().begin(), y.sizes().end()))
+    return false;
   if (x.numel() == 0) return true;
   if (x.storage()->data() == nullptr || y.storage()->data() == nullptr) return false;
   const uint64_t element = value::scalar_type_info(x.type()).nbytes;
   return std::memcmp(x.storage()->data() + static_cast<uint64_t>(x.offset()) * element,
-                     y.storage()->data() + static_cast<uint64_t>(y.offset()) * element, x.numel() * element) == 0;
+                     y.storage()->data() + static_cast<uint64_t>(y.offset()) * element,
+                     x.numel() * element) == 0;
 }
 
 // What changes, worked out before anything does.
@@ -53,7 +60,9 @@ class Loader {
     for (const TensorPlace& place : places_) by_path[place.path] = &place;
     for (const NamedTensor& tensor : tensors) {
       if (!given_.emplace(tensor.name, &tensor).second) {
-        return Status(Code::kInvalidArgument, format("\"%.200s\" is given twice", tensor.name.c_str())).with("name", tensor.name);
+        return Status(Code::kInvalidArgument,
+                      format("\"%.200s\" is given twice", tensor.name.c_str()))
+            .with("name", tensor.name);
       }
       if (by_path.find(tensor.name) == by_path.end()) report_.unexpected.push_back(tensor.name);
     }
@@ -78,11 +87,14 @@ class Loader {
         .with("unexpected", static_cast<uint64_t>(report_.unexpected.size()));
   }
 
-  Status collect(const ValueRef& root, CodeSet* around) { return replacement_.collect(root, around); }
+  Status collect(const ValueRef& root, CodeSet* around) {
+    return replacement_.collect(root, around);
+  }
 
   void apply() {
     replacement_.apply();
-    for (auto& [place, value] : alone_) place->object->attributes().replace_at(place->index, std::move(value));
+    for (auto& [place, value] : alone_)
+      place->object->attributes().replace_at(place->index, std::move(value));
   }
 
   const LoadReport& report() const noexcept { return report_; }
@@ -101,7 +113,9 @@ class Loader {
 
   const Shared* find_shared(const TensorPlace& place) const {
     const auto [begin, end] = shared_.equal_range(key_of(place));
-    const auto found = std::find_if(begin, end, [&](const auto& entry) { return is_same_tensor(*entry.second.place->held, *place.held); });
+    const auto found = std::find_if(begin, end, [&](const auto& entry) {
+      return is_same_tensor(*entry.second.place->held, *place.held);
+    });
     return found == end ? nullptr : &found->second;
   }
 
@@ -117,8 +131,9 @@ class Loader {
     }
     if (const Shared* const shared = find_shared(place)) {
       if (equal_content(*shared->tensor->value, *tensor.value)) return Status::ok();
-      return Status(Code::kInvalidArgument, format("\"%.200s\" and \"%.200s\" are one tensor here, and two are given",
-                                                   shared->place->path.c_str(), place.path.c_str()));
+      return Status(Code::kInvalidArgument,
+                    format("\"%.200s\" and \"%.200s\" are one tensor here, and two are given",
+                           shared->place->path.c_str(), place.path.c_str()));
     }
     shared_.emplace(key_of(place), Shared{&place, &tensor});
     ValueRef value = tensor.value;
@@ -126,7 +141,8 @@ class Loader {
     if (is_parameter) {
       TENON_ASSIGN(value, with_gradient_of(*place.held, std::move(value)));
       // What is given for two parameters stays one tensor.
-      if (value.get() != tensor.value.get()) value = with_gradient_.try_emplace(tensor.value.get(), value).first->second;
+      if (value.get() != tensor.value.get())
+        value = with_gradient_.try_emplace(tensor.value.get(), value).first->second;
     }
     replacement_.add(place.held, std::move(value));
     return Status::ok();
@@ -143,7 +159,9 @@ class Loader {
   // What is given under another of its paths is not missing, and a state may stay as it is.
   void find_missing() {
     for (const TensorPlace& place : places_) {
-      if (place.in_state() || given_.find(place.path) != given_.end() || !place.held->is(ValueKind::kTensor)) continue;
+      if (place.in_state() || given_.find(place.path) != given_.end() ||
+          !place.held->is(ValueKind::kTensor))
+        continue;
       if (find_shared(place) == nullptr) report_.missing.push_back(place.path);
     }
   }
@@ -159,7 +177,8 @@ class Loader {
 
 }  // namespace
 
-Status Module::load(std::span<const NamedTensor> tensors, const LoadOptions& options, LoadReport* report) {
+Status Module::load(std::span<const NamedTensor> tensors, const LoadOptions& options,
+                    LoadReport* report) {
   TENON_ASSIGN(std::vector<TensorPlace> places, tensor_places(object_, code_.get()));
   Loader loader(std::move(places));
   TENON_TRY(loader.take(tensors));

@@ -59,7 +59,8 @@ Member Module::field_member(const FieldDecl& field, size_t index) const {
   }
   member.kind = MemberKind::kSubmodule;
   member.module = wrap(held, Ref<CodeSet>::share(own.code), nullptr);
-  if (auto type = Type::class_type(member.module->class_name()); type.is_ok()) member.type = std::move(type).value();
+  if (auto type = Type::class_type(member.module->class_name()); type.is_ok())
+    member.type = std::move(type).value();
   return member;
 }
 
@@ -82,8 +83,10 @@ Result<Member> Module::find_member(std::string_view name) const {
   const ObjectClass own = object_class();
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   const ClassBody& body = *found.body;
-  if (const size_t field = body.find_field(name); field != SIZE_MAX) return field_member(body.fields[field], field);
-  if (const size_t constant = body.find_constant(name); constant != SIZE_MAX) return constant_member(body.constants[constant]);
+  if (const size_t field = body.find_field(name); field != SIZE_MAX)
+    return field_member(body.fields[field], field);
+  if (const size_t constant = body.find_constant(name); constant != SIZE_MAX)
+    return constant_member(body.constants[constant]);
   if (const size_t method = body.find_method(name); method != SIZE_MAX) {
     Member member;
     member.kind = MemberKind::kMethod;
@@ -91,17 +94,21 @@ Result<Member> Module::find_member(std::string_view name) const {
     member.source = body.methods[method].text;
     return member;
   }
-  return Status(Code::kNotFound, format("%s has no member \"%.200s\"", class_name().c_str(), std::string(name).c_str()));
+  return Status(Code::kNotFound, format("%s has no member \"%.200s\"", class_name().c_str(),
+                                        std::string(name).c_str()));
 }
 
 Result<Module::Place> Module::place_of(std::string_view path) const {
   Place place{Ref<Module>::share(const_cast<Module*>(this)), path};
-  for (size_t dot = place.name.find('.'); dot != std::string_view::npos; dot = place.name.find('.')) {
+  for (size_t dot = place.name.find('.'); dot != std::string_view::npos;
+       dot = place.name.find('.')) {
     const std::string_view part = place.name.substr(0, dot);
     TENON_ASSIGN(Member member, place.owner->find_member(part));
     if (member.kind != MemberKind::kSubmodule) {
-      return Status(Code::kNotFound, format("\"%.200s\": %.200s is a %s of %s and no submodule", std::string(path).c_str(),
-                                            std::string(part).c_str(), member_kind_name(member.kind), place.owner->class_name().c_str()));
+      return Status(Code::kNotFound,
+                    format("\"%.200s\": %.200s is a %s of %s and no submodule",
+                           std::string(path).c_str(), std::string(part).c_str(),
+                           member_kind_name(member.kind), place.owner->class_name().c_str()));
     }
     place.owner = std::move(member.module);
     place.name.remove_prefix(dot + 1);
@@ -120,8 +127,10 @@ Result<std::vector<Member>> Module::members() const {
   const ObjectClass own = object_class();
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   std::vector<Member> members;
-  members.reserve(found.body->fields.size() + found.body->constants.size() + found.body->methods.size());
-  for (size_t i = 0; i < found.body->fields.size(); ++i) members.push_back(field_member(found.body->fields[i], i));
+  members.reserve(found.body->fields.size() + found.body->constants.size() +
+                  found.body->methods.size());
+  for (size_t i = 0; i < found.body->fields.size(); ++i)
+    members.push_back(field_member(found.body->fields[i], i));
   for (const ConstantDecl& constant : found.body->constants) {
     TENON_ASSIGN(Member member, constant_member(constant));
     members.push_back(std::move(member));
@@ -140,11 +149,14 @@ Result<std::vector<NamedTensor>> Module::tensors() const {
   TENON_ASSIGN(std::vector<TensorPlace> places, tensor_places(object_, code_.get()));
   std::vector<NamedTensor> tensors;
   for (TensorPlace& place : places) {
-    if (place.held->is(ValueKind::kTensor)) tensors.push_back({std::move(place.path), std::move(place.held)});
+    if (place.held->is(ValueKind::kTensor))
+      tensors.push_back({std::move(place.path), std::move(place.held)});
   }
   return tensors;
 }
 
-Result<std::vector<std::string>> Module::states() const { return state_paths(object_, code_.get()); }
+Result<std::vector<std::string>> Module::states() const {
+  return state_paths(object_, code_.get());
+}
 
 }  // namespace tenon::module

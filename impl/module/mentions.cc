@@ -28,10 +28,12 @@ std::vector<std::string_view> first_parts_of(const CodeSet& code) {
   return parts;
 }
 
-// Which statements of a class declare its submodules, by class: those the objects below know better.
-Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body, Mentions* mentions,
-                     std::vector<const script::Stmt*>* statements) {
-  TENON_ASSIGN(const script::ClassParts parts, script::class_parts(text.source(), *text.item->class_def));
+// Which statements of a class declare its submodules, by class: those the objects below know
+// better.
+Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body,
+                     Mentions* mentions, std::vector<const script::Stmt*>* statements) {
+  TENON_ASSIGN(const script::ClassParts parts,
+               script::class_parts(text.source(), *text.item->class_def));
   std::map<const script::Stmt*, bool> is_child;
   for (const script::Field& field : parts.fields) {
     const size_t index = body.find_field(field.name);
@@ -75,9 +77,11 @@ Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition) 
       if (used.starts_with(kConstant)) {
         size_t index = 0;
         const std::string_view digits = std::string_view(used).substr(kConstant.size());
-        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+        const auto [end, error] =
+            std::from_chars(digits.data(), digits.data() + digits.size(), index);
         // c3.shape is of constant 3 too.
-        if (error == std::errc() && (end == digits.data() + digits.size() || *end == '.')) mentions.constants.push_back(index);
+        if (error == std::errc() && (end == digits.data() + digits.size() || *end == '.'))
+          mentions.constants.push_back(index);
         continue;
       }
       TENON_ASSIGN(Definition * owner, code.find_owner(used));
@@ -86,7 +90,8 @@ Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition) 
   }
   for (const auto& [name, owner] : outer) mentions.outer.push_back(owner);
   std::sort(mentions.constants.begin(), mentions.constants.end());
-  mentions.constants.erase(std::unique(mentions.constants.begin(), mentions.constants.end()), mentions.constants.end());
+  mentions.constants.erase(std::unique(mentions.constants.begin(), mentions.constants.end()),
+                           mentions.constants.end());
   return mentions;
 }
 

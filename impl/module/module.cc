@@ -66,7 +66,9 @@ Result<Ref<Module>> Module::create(std::string_view class_name) {
 
 std::string Module::class_name() const { return std::string(object_class().name); }
 
-const Package& Module::package() const noexcept { return package_ ? *package_ : immortal<NoPackage>().empty; }
+const Package& Module::package() const noexcept {
+  return package_ ? *package_ : immortal<NoPackage>().empty;
+}
 
 Package& Module::make_package() {
   if (!package_) package_ = std::make_shared<Package>();

@@ -1,5 +1,6 @@
-// Module: an object tree, the code of its classes, and what else an archive carries. A tenon_module is one of these. A submodule that was
-// looked up is a Module of its own, over the same objects and the same code: what is changed through one shows in all.
+// Module: an object tree, the code of its classes, and what else an archive carries. A tenon_module
+// is one of these. A submodule that was looked up is a Module of its own, over the same objects and
+// the same code: what is changed through one shows in all.
 //
 // Looking (const) is for any number of threads; changing is for one, without any that looks.
 #pragma once
@@ -23,7 +24,15 @@ namespace tenon::module {
 using value::TypeRef;
 using value::ValueRef;
 
-enum class MemberKind : uint8_t { kParameter, kBuffer, kAttribute, kConstant, kSubmodule, kMethod, kState };
+enum class MemberKind : uint8_t {
+  kParameter,
+  kBuffer,
+  kAttribute,
+  kConstant,
+  kSubmodule,
+  kMethod,
+  kState
+};
 const char* member_kind_name(MemberKind kind) noexcept;
 
 class Module;
@@ -33,8 +42,10 @@ struct StatePlace;
 struct Member {
   MemberKind kind = MemberKind::kAttribute;
   std::string name;
-  TypeRef type;        // null of methods
-  ValueRef value;      // of submodules, of methods and of constants that are written as something else than a literal: null
+  TypeRef type;  // null of methods
+  // Of submodules, of methods and of constants that are written as something else than a literal:
+  // null.
+  ValueRef value;
   Ref<Module> module;  // of submodules
   std::string source;  // of methods, and of constants: as it stands in the class
 };
@@ -84,11 +95,13 @@ struct Package {
   bool is_whole_archive = false;  // the module is an archive's root
   std::vector<ExtraFile> extra_files;
   ValueRef traced_inputs;  // a dict, method -> list of inputs; null: none
-  // As they stood in the archive, until traced inputs are set: PyTorch writes their tensors without bytes.
+  // As they stood in the archive, until traced inputs are set: PyTorch writes their tensors without
+  // bytes.
   std::string traced_inputs_pickle;
   std::vector<std::string> traced_inputs_records;
   std::shared_ptr<const KeptBytecode> bytecode;  // null: there is none, or it is not kept
-  Status why_no_bytecode;                        // of bytecode that the archive has and that is not kept
+  // Of bytecode that the archive has and that is not kept.
+  Status why_no_bytecode;
   // What debuggers read, by the names of the records, if the import was asked to keep it.
   std::vector<ExtraFile> debug_tables;
   ImportReport report;
@@ -102,13 +115,14 @@ class Home final : public Counted {
   const std::string& class_name() const noexcept { return class_name_; }
 
  private:
-  Home(Ref<CodeSet> code, std::string class_name) noexcept : code_(std::move(code)), class_name_(std::move(class_name)) {}
+  Home(Ref<CodeSet> code, std::string class_name) noexcept
+      : code_(std::move(code)), class_name_(std::move(class_name)) {}
   ~Home() override = default;
   Ref<CodeSet> code_;
   std::string class_name_;
 };
-// The class of an object that stands below something with the code `around`: what its scope says, or else its class there. Borrowed from
-// both.
+// The class of an object that stands below something with the code `around`: what its scope says,
+// or else its class there. Borrowed from both.
 struct ObjectClass {
   CodeSet* code = nullptr;
   std::string_view name;
@@ -134,12 +148,15 @@ class Module final : public Counted {
   Status add_attribute(std::string_view name, const TypeRef& type, ValueRef value);
   // A literal of the class if it can be one, else a constant of the code.
   Status add_constant(std::string_view name, const TypeRef& type, ValueRef value);
-  // `type`: the interface that stands in the class; null: the child's own class. A child may have several owners.
-  Status add_submodule(std::string_view name, const Ref<Module>& child, const TypeRef& type = nullptr);
+  // `type`: the interface that stands in the class; null: the child's own class. A child may have
+  // several owners.
+  Status add_submodule(std::string_view name, const Ref<Module>& child,
+                       const TypeRef& type = nullptr);
   // One or more `def`s: methods, which replace those of their names.
   Status define(std::string_view source);
   Status remove_method(std::string_view name);
-  // Functions, NamedTuples, enums, interfaces, plain classes; the qualifier is "__torch__" or below.
+  // Functions, NamedTuples, enums, interfaces, plain classes; the qualifier is "__torch__" or
+  // below.
   Status define_types(std::string_view qualifier, std::string_view source);
   // Methods that are run before or after forward, in this order.
   Status set_hooks(bool before_forward, std::vector<std::string> method_names);
@@ -148,29 +165,32 @@ class Module final : public Counted {
   // Example inputs of a method, for traced modules.
   Status set_traced_inputs(std::string_view method, std::vector<ValueRef> inputs);
 
-  // set.cc. A path may lead into a state (state_path.h). Who else below this module held the same tensor has the new one too. Where a
-  // parameter required a gradient, what takes its place requires one too, here and in load().
+  // set.cc. A path may lead into a state (state_path.h). Who else below this module held the same
+  // tensor has the new one too. Where a parameter required a gradient, what takes its place
+  // requires one too, here and in load().
   Status set(std::string_view path, ValueRef value);
   Status set_submodule(std::string_view path, const Ref<Module>& child);
-  // state.cc. Gives the object at `path` (empty: this module's own) a state in place of the one that it
-  // has, or of its attributes if it is a module.
+  // state.cc. Gives the object at `path` (empty: this module's own) a state in place of the one
+  // that it has, or of its attributes if it is a module.
   Status set_state(std::string_view path, ValueRef state);
   // A parameter, buffer, attribute, constant, submodule or method.
   Status remove(std::string_view path);
-  // Parameters, buffers and tensors of states by their paths. All names are checked before anything is
-  // changed; `report` may be null.
+  // Parameters, buffers and tensors of states by their paths. All names are checked before anything
+  // is changed; `report` may be null.
   Status load(std::span<const NamedTensor> tensors, const LoadOptions& options, LoadReport* report);
 
-  // look.cc. NOT_FOUND names the part of the path that is not there. The empty path of find() is none.
+  // look.cc. NOT_FOUND names the part of the path that is not there. The empty path of find() is
+  // none.
   Result<Member> find(std::string_view path) const;
   Result<std::vector<Member>> members() const;
-  // Every parameter and buffer below and every tensor of a state, with its path, in the order of the
-  // tree; a shared one under each of its paths.
+  // Every parameter and buffer below and every tensor of a state, with its path, in the order of
+  // the tree; a shared one under each of its paths.
   Result<std::vector<NamedTensor>> tensors() const;
   // The paths of all states below, as find() takes them.
   Result<std::vector<std::string>> states() const;
 
-  // compile_code.cc. The operators that bytecode of these methods calls, "aten::add.Tensor", each once and in order. Empty `methods`: all.
+  // compile_code.cc. The operators that bytecode of these methods calls, "aten::add.Tensor", each
+  // once and in order. Empty `methods`: all.
   Result<std::vector<std::string>> operator_names(const std::vector<std::string>& methods) const;
 
   // What export checks of the code, and writes nothing: line, caret, reason.
@@ -184,7 +204,8 @@ class Module final : public Counted {
   Result<ClassBody*> edit_class();
   // INVALID_ARGUMENT for a name that is taken or can be none.
   Status check_new_member(std::string_view name) const;
-  Result<ValueRef> check_member_value(std::string_view path, const TypeRef& type, const ValueRef& value) const;
+  Result<ValueRef> check_member_value(std::string_view path, const TypeRef& type,
+                                      const ValueRef& value) const;
   Status add_field(std::string_view name, const TypeRef& type, FieldKind kind, ValueRef value);
   Status add_tensor(std::string_view name, FieldKind kind, ValueRef tensor_or_none);
   // Whether `child` may stand below this module; `type` as in add_submodule.

@@ -24,7 +24,8 @@ constexpr uint64_t kNodeNbytes = 160;
 }  // namespace
 
 bool ModuleParts::is_code(std::string_view folder, std::string_view name) noexcept {
-  return name.starts_with(folder) && name.substr(folder.size()).starts_with(kCode) && name.ends_with(kCodeEnd);
+  return name.starts_with(folder) && name.substr(folder.size()).starts_with(kCode) &&
+         name.ends_with(kCodeEnd);
 }
 
 Status ModuleParts::read_code(std::string_view folder, const ZipRecord& record) {
@@ -41,9 +42,11 @@ Status ModuleParts::read_code(std::string_view folder, const ZipRecord& record) 
   return assembly_->add_code(std::move(qualifier), std::move(text));
 }
 
-Result<archive::UnpickledValue> ModuleParts::read_values(const std::string& record_name, const std::string& directory, Keep keep) {
+Result<archive::UnpickledValue> ModuleParts::read_values(const std::string& record_name,
+                                                         const std::string& directory, Keep keep) {
   const ZipRecord* const record = reader_->find(record_name);
-  if (record == nullptr) return Status(Code::kCorrupt, "there is no record " + record_name).with("record", record_name);
+  if (record == nullptr)
+    return Status(Code::kCorrupt, "there is no record " + record_name).with("record", record_name);
   TENON_ASSIGN(const std::vector<std::byte> bytes, reader_->read(*record));
   assembly_->allow_steps(bytes.size());
   archive::PickleReadOptions read;
@@ -59,10 +62,12 @@ Result<archive::UnpickledValue> ModuleParts::read_values(const std::string& reco
   return archive::pickle_to_values(tree, to_values);
 }
 
-Status ModuleParts::read_constants(const std::string& record, const std::string& directory, Keep keep) {
+Status ModuleParts::read_constants(const std::string& record, const std::string& directory,
+                                   Keep keep) {
   TENON_ASSIGN(archive::UnpickledValue constants, read_values(record, directory, keep));
   if (!constants.root->is(ValueKind::kTuple)) {
-    return Status(Code::kCorrupt, format("%s: a %s, and no tuple", record.c_str(), value::value_kind_name(constants.root->kind())))
+    return Status(Code::kCorrupt, format("%s: a %s, and no tuple", record.c_str(),
+                                         value::value_kind_name(constants.root->kind())))
         .with("record", record);
   }
   std::vector<ValueRef> values(constants.root->items().begin(), constants.root->items().end());

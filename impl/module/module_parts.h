@@ -18,7 +18,8 @@ namespace tenon::module {
 class ModuleParts {
  public:
   // The arguments are borrowed.
-  ModuleParts(const archive::ZipReader& reader, const ImportOptions& options, Assembly* assembly, ArchiveStorages* storages) noexcept
+  ModuleParts(const archive::ZipReader& reader, const ImportOptions& options, Assembly* assembly,
+              ArchiveStorages* storages) noexcept
       : reader_(&reader), options_(&options), assembly_(assembly), storages_(storages) {}
 
   // A file of code: a record below `folder` whose name within it is "code/<module>.py".
@@ -27,7 +28,8 @@ class ModuleParts {
   // What is kept of a pickle besides its values, so that it can be written as it was.
   enum class Keep : uint8_t { kNothing, kKeys, kKeysAndMemo };
   // The tensors in the pickle have their bytes in records of `directory`.
-  Result<archive::UnpickledValue> read_values(const std::string& record, const std::string& directory, Keep keep);
+  Result<archive::UnpickledValue> read_values(const std::string& record,
+                                              const std::string& directory, Keep keep);
   Status read_constants(const std::string& record, const std::string& directory, Keep keep);
 
  private:

@@ -30,8 +30,10 @@ constexpr size_t kMostListed = 10;
 // The id of the module that a persistent id stands for; null if it stands for something else.
 // "reduce_package" is followed by a number, a function and its arguments.
 std::optional<std::string_view> module_of(const PickleTree& tree, std::span<const NodeId> id) {
-  if (id.size() != 4 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "reduce_package") return std::nullopt;
-  if (tree.kind(id[2]) != NodeKind::kGlobal || tree.module(id[2]) != kUnpackModule || tree.name(id[2]) != kUnpackFunction)
+  if (id.size() != 4 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "reduce_package")
+    return std::nullopt;
+  if (tree.kind(id[2]) != NodeKind::kGlobal || tree.module(id[2]) != kUnpackModule ||
+      tree.name(id[2]) != kUnpackFunction)
     return std::nullopt;
   if (tree.kind(id[3]) != NodeKind::kTuple) return std::nullopt;
   const std::span<const NodeId> arguments = tree.children(id[3]);
@@ -42,7 +44,8 @@ std::optional<std::string_view> module_of(const PickleTree& tree, std::span<cons
 // The record of the storage that a persistent id stands for. Python writes the number of a storage
 // as an int or as text.
 std::optional<std::string> storage_of(const PickleTree& tree, std::span<const NodeId> id) {
-  if (id.size() < 3 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "storage") return std::nullopt;
+  if (id.size() < 3 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "storage")
+    return std::nullopt;
   std::string key(kPackageData);
   if (tree.kind(id[2]) == NodeKind::kInt)
     key += std::to_string(tree.integer(id[2]));
@@ -61,9 +64,12 @@ std::span<const NodeId> persistent_tuple(const PickleTree& tree, NodeId node) {
 }
 
 // A pickle begins so, whatever its name. Neither code nor text does.
-bool is_pickle(const std::vector<std::byte>& bytes) noexcept { return !bytes.empty() && bytes[0] == std::byte{0x80}; }
+bool is_pickle(const std::vector<std::byte>& bytes) noexcept {
+  return !bytes.empty() && bytes[0] == std::byte{0x80};
+}
 
-Result<PickleTree> read_tree(const std::vector<std::byte>& bytes, std::string_view record, const archive::PickleLimits& limits) {
+Result<PickleTree> read_tree(const std::vector<std::byte>& bytes, std::string_view record,
+                             const archive::PickleLimits& limits) {
   archive::PickleReadOptions options;
   options.dialect = archive::PickleDialect::kGeneral;
   options.limits = limits;
@@ -73,7 +79,8 @@ Result<PickleTree> read_tree(const std::vector<std::byte>& bytes, std::string_vi
 
 }  // namespace
 
-PackageArchive::PackageArchive(std::string label, Ref<ZipReader> reader, const ImportOptions& options)
+PackageArchive::PackageArchive(std::string label, Ref<ZipReader> reader,
+                               const ImportOptions& options)
     : label_(std::move(label)),
       reader_(std::move(reader)),
       options_(options),
@@ -81,17 +88,22 @@ PackageArchive::PackageArchive(std::string label, Ref<ZipReader> reader, const I
       foreign_endian_(module::is_foreign_endian(*reader_)),
       storages_(*reader_, options_, foreign_endian_, nullptr) {}
 
-Result<Ref<PackageArchive>> PackageArchive::open(const std::string& path, const ImportOptions& options) {
+Result<Ref<PackageArchive>> PackageArchive::open(const std::string& path,
+                                                 const ImportOptions& options) {
   TENON_TRY(check_devices(options));
   TENON_ASSIGN(Ref<archive::ZipSource> file, archive::FileMapping::open(path));
   std::string label = "package " + path.substr(path.rfind('/') + 1);
   TENON_ASSIGN(Ref<ZipReader> reader, open_archive(std::move(file), options));
   if (!reader->has(kPackageExterns)) {
     const bool is_module = reader->has("data.pkl") && reader->has("constants.pkl");
-    return Status(Code::kUnsupported, format("%s is no torch.package archive: it has no record .data/extern_modules.%s", label.c_str(),
-                                             is_module ? " It is a module archive. Open it with tenon_import_module" : ""));
+    return Status(
+        Code::kUnsupported,
+        format("%s is no torch.package archive: it has no record .data/extern_modules.%s",
+               label.c_str(),
+               is_module ? " It is a module archive. Open it with tenon_import_module" : ""));
   }
-  auto package = Ref<PackageArchive>::adopt(new PackageArchive(std::move(label), std::move(reader), options));
+  auto package =
+      Ref<PackageArchive>::adopt(new PackageArchive(std::move(label), std::move(reader), options));
   TENON_ASSIGN(package->version_, read_version(*package->reader_));
   TENON_TRY(package->read_externs());
   package->find_entries();
@@ -101,16 +113,19 @@ Result<Ref<PackageArchive>> PackageArchive::open(const std::string& path, const 
 Status PackageArchive::read_externs() {
   const ZipRecord& record = *reader_->find(std::string(kPackageExterns));
   const auto wrong = [&](const std::string& what) {
-    return Status(Code::kCorrupt, std::string(record.name) + ": " + what).with("record", std::string(record.name));
+    return Status(Code::kCorrupt, std::string(record.name) + ": " + what)
+        .with("record", std::string(record.name));
   };
-  if (record.nbytes > kMostExternsNbytes) return wrong(format("it has more than %zu bytes", kMostExternsNbytes));
+  if (record.nbytes > kMostExternsNbytes)
+    return wrong(format("it has more than %zu bytes", kMostExternsNbytes));
   TENON_ASSIGN(const std::string text, reader_->read_text(record));
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string name = text.substr(at, end - at);
     at = end + 1;
     if (name.empty()) continue;
-    if (!value::is_qualified_name(name)) return wrong(format("\"%.300s\" is no name of a Python module", name.c_str()));
+    if (!value::is_qualified_name(name))
+      return wrong(format("\"%.300s\" is no name of a Python module", name.c_str()));
     externs_.push_back(std::move(name));
   }
   return Status::ok();
@@ -122,8 +137,11 @@ void PackageArchive::find_entries() {
     const std::string_view name = record.name;
     if (name.starts_with(kPackageModules) && name.ends_with(kRootEnd)) {
       const size_t length = name.size() - kPackageModules.size();
-      const std::string_view id = length <= kRootEnd.size() ? "" : name.substr(kPackageModules.size(), length - kRootEnd.size());
-      if (!id.empty() && id.find('/') == std::string_view::npos) entries_.push_back({std::string(id), {}});
+      const std::string_view id =
+          length <= kRootEnd.size() ? ""
+                                    : name.substr(kPackageModules.size(), length - kRootEnd.size());
+      if (!id.empty() && id.find('/') == std::string_view::npos)
+        entries_.push_back({std::string(id), {}});
     } else if (!name.starts_with(kPackageData) && record.nbytes <= kMostOfOneModule) {
       auto bytes = reader_->read(record);
       if (!bytes.is_ok() || !is_pickle(bytes.value())) continue;
@@ -144,10 +162,14 @@ Result<Ref<Module>> PackageArchive::module(std::string_view name) {
   const auto entry = std::find_if(entries_.begin(), entries_.end(), is_it);
   if (entry == entries_.end()) {
     std::string names;
-    for (size_t i = 0; i < entries_.size() && i < kMostListed; ++i) names += (i == 0 ? "" : ", ") + entries_[i].name();
-    if (entries_.size() > kMostListed) names += format(", and %zu more", entries_.size() - kMostListed);
-    return Status(Code::kNotFound, format("%s has no script module \"%.300s\". %s%s", label_.c_str(), std::string(name).c_str(),
-                                          names.empty() ? "It has none at all" : "It has ", names.c_str()))
+    for (size_t i = 0; i < entries_.size() && i < kMostListed; ++i)
+      names += (i == 0 ? "" : ", ") + entries_[i].name();
+    if (entries_.size() > kMostListed)
+      names += format(", and %zu more", entries_.size() - kMostListed);
+    return Status(Code::kNotFound,
+                  format("%s has no script module \"%.300s\". %s%s", label_.c_str(),
+                         std::string(name).c_str(),
+                         names.empty() ? "It has none at all" : "It has ", names.c_str()))
         .with("name", std::string(name));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -172,13 +194,15 @@ Result<Ref<Module>> PackageArchive::import(const std::string& id) {
   assembly.report().archive_name = reader_->prefix();
   assembly.report().records = reader_->records().size();
   for (const ZipRecord& record : reader_->records()) {
-    if (ModuleParts::is_code(kPackageModules, record.name)) TENON_TRY(parts.read_code(kPackageModules, record));
+    if (ModuleParts::is_code(kPackageModules, record.name))
+      TENON_TRY(parts.read_code(kPackageModules, record));
   }
   const std::string folder = std::string(kPackageModules) + id;
   const std::string storages(kPackageData);
   TENON_TRY(parts.read_constants(folder + "/constants.pkl", storages, ModuleParts::Keep::kKeys));
   const std::string root = folder + std::string(kRootEnd);
-  TENON_ASSIGN(archive::UnpickledValue data, parts.read_values(root, storages, ModuleParts::Keep::kKeys));
+  TENON_ASSIGN(archive::UnpickledValue data,
+               parts.read_values(root, storages, ModuleParts::Keep::kKeys));
   TENON_TRY(assembly.set_root(std::move(data.root), root.c_str()));
   TENON_TRY(storages_.finish());
   return assembly.finish(storages_, *reader_->source());
@@ -187,7 +211,8 @@ Result<Ref<Module>> PackageArchive::import(const std::string& id) {
 Result<std::string> PackageArchive::read_text(std::string_view name) const {
   const ZipRecord* const record = reader_->find(std::string(name));
   if (record != nullptr) return reader_->read_text(*record);
-  return Status(Code::kNotFound, format("%s has no record \"%.300s\"", label_.c_str(), std::string(name).c_str()))
+  return Status(Code::kNotFound,
+                format("%s has no record \"%.300s\"", label_.c_str(), std::string(name).c_str()))
       .with("name", std::string(name));
 }
 
@@ -201,7 +226,9 @@ PackageArchive::Mentions PackageArchive::mentions_of(const ZipRecord& record) co
   std::byte first{};
   uint32_t crc = 0;
   const bool may_be_pickle =
-      record.nbytes != 0 && (record.deflated || (reader_->read_piece(record, 0, {&first, 1}, &crc).is_ok() && first == std::byte{0x80}));
+      record.nbytes != 0 &&
+      (record.deflated ||
+       (reader_->read_piece(record, 0, {&first, 1}, &crc).is_ok() && first == std::byte{0x80}));
   if (!may_be_pickle) return found;
   found.is_known = false;
   if (record.nbytes > options_.pickle_limits.max_nbytes) return found;

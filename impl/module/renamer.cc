@@ -15,7 +15,8 @@ Result<std::string> Renamer::name_of(const std::string& class_name, CodeSet* aro
   if (class_name.empty() || is_custom_class(class_name)) return class_name;
   TENON_ASSIGN(const CodeSet::FoundClass found, around->find_class(class_name));
   const ClassGraph::Node* const node = graph_->find(found.definition);
-  if (node == nullptr) return Status(Code::kInternal, format("%s is in no graph", class_name.c_str()));
+  if (node == nullptr)
+    return Status(Code::kInternal, format("%s is in no graph", class_name.c_str()));
   return node->name;
 }
 
@@ -46,7 +47,8 @@ Result<TypeRef> Renamer::rename_type(const TypeRef& type, CodeSet* around) const
 }
 
 Result<ValueRef> Renamer::rename(const ValueRef& value, CodeSet* around) {
-  if (value->child_count() == 0 && !value->is(ValueKind::kObject) && !value->is(ValueKind::kList) && !value->is(ValueKind::kDict)) {
+  if (value->child_count() == 0 && !value->is(ValueKind::kObject) && !value->is(ValueKind::kList) &&
+      !value->is(ValueKind::kDict)) {
     return value;
   }
   if (const auto found = done_.find(value.get()); found != done_.end()) return found->second;
@@ -99,7 +101,8 @@ Result<ValueRef> Renamer::rename_object(const ValueRef& value, CodeSet* around) 
       const size_t index = value->attributes().index_of(body->fields[field].name);
       if (index == attributes.size()) {
         return Status(Code::kInvalidArgument,
-                      format("%s has no attribute \"%.200s\", which its class declares", name.c_str(), body->fields[field].name.c_str()));
+                      format("%s has no attribute \"%.200s\", which its class declares",
+                             name.c_str(), body->fields[field].name.c_str()));
       }
       changed = changed || index != ordered.size();
       ordered.push_back(std::move(attributes[index]));
@@ -108,7 +111,8 @@ Result<ValueRef> Renamer::rename_object(const ValueRef& value, CodeSet* around) 
   }
   if (!changed) return value;
   ValueRef made = Value::object(std::move(name));
-  for (Attribute& attribute : attributes) TENON_TRY(made->attributes().add(std::move(attribute.name), std::move(attribute.value)));
+  for (Attribute& attribute : attributes)
+    TENON_TRY(made->attributes().add(std::move(attribute.name), std::move(attribute.value)));
   return made;
 }
 

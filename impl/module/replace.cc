@@ -13,8 +13,11 @@ using value::ValueKind;
 namespace {
 
 bool same_view(const TensorValue& a, const TensorValue& b) {
-  if (!a.storage() || !b.storage() || a.storage()->is_meta() || a.storage()->key() != b.storage()->key()) return false;
-  return a.offset() == b.offset() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()) &&
+  if (!a.storage() || !b.storage() || a.storage()->is_meta() ||
+      a.storage()->key() != b.storage()->key())
+    return false;
+  return a.offset() == b.offset() &&
+         std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()) &&
          std::equal(a.strides().begin(), a.strides().end(), b.strides().begin(), b.strides().end());
 }
 
@@ -33,9 +36,12 @@ bool is_same_tensor(const Value& a, const Value& b) {
 }
 
 Result<ValueRef> with_gradient_of(const Value& held, ValueRef given) {
-  if (!held.is(ValueKind::kTensor) || !given->is(ValueKind::kTensor) || !held.as_tensor()->requires_grad()) return given;
+  if (!held.is(ValueKind::kTensor) || !given->is(ValueKind::kTensor) ||
+      !held.as_tensor()->requires_grad())
+    return given;
   const TensorValue& tensor = *given->as_tensor();
-  const bool can_have_one = value::is_floating_point(tensor.type()) || value::is_complex(tensor.type());
+  const bool can_have_one =
+      value::is_floating_point(tensor.type()) || value::is_complex(tensor.type());
   if (tensor.requires_grad() || !can_have_one) return given;
   value::TensorValueRef made;
   if (tensor.layout() == value::TensorLayout::kStrided) {
@@ -94,7 +100,8 @@ Result<ValueRef> Replacement::replaced(const ValueRef& value, size_t depth) {
 }
 
 Result<ValueRef> Replacement::replaced_inside(const ValueRef& value, size_t depth) {
-  if (depth > kMaxDepth) return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));
+  if (depth > kMaxDepth)
+    return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));
   bool changed = false;
   if (value->is(ValueKind::kDict)) {
     std::vector<DictEntry> entries;

@@ -10,20 +10,23 @@
 
 namespace tenon::module {
 
-// One tensor, though it may be pickled twice: the same value, or views of the same elements of one storage.
+// One tensor, though it may be pickled twice: the same value, or views of the same elements of one
+// storage.
 bool is_same_tensor(const value::Value& a, const value::Value& b);
 
-// What takes the place of a parameter: `given`, which requires a gradient if `held` does, as with PyTorch's
-// load_state_dict. A tensor that requires none says nothing about it: most have no word for it. Elements
-// that can have no gradient, such as integers, get none.
+// What takes the place of a parameter: `given`, which requires a gradient if `held` does, as with
+// PyTorch's load_state_dict. A tensor that requires none says nothing about it: most have no word
+// for it. Elements that can have no gradient, such as integers, get none.
 Result<ValueRef> with_gradient_of(const value::Value& held, ValueRef given);
 
-// Collects what has to change in objects and changes it all at once, so that a refusal leaves everything as it was.
+// Collects what has to change in objects and changes it all at once, so that a refusal leaves
+// everything as it was.
 class Replacement {
  public:
   // Nothing yet has `from`, or what took its place, in two replacements.
   void add(ValueRef from, ValueRef to) { pairs_.push_back({std::move(from), std::move(to)}); }
-  // Looks through everything below `root`. PERMISSION if some of the code that this concerns is being exported.
+  // Looks through everything below `root`. PERMISSION if some of the code that this concerns is
+  // being exported.
   Status collect(const ValueRef& root, CodeSet* around);
   void apply();
 

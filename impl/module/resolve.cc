@@ -27,12 +27,14 @@ script::NewNames names_outside(const ClassGraph& graph, const ClassGraph::Node& 
     names[node.mentions->outer[i]->name()] = graph.nodes()[node.outer[i]].name;
   }
   for (const size_t index : node.mentions->constants) {
-    names["CONSTANTS.c" + std::to_string(index)] = "CONSTANTS.c" + std::to_string(graph.constant_index(node.code, index));
+    names["CONSTANTS.c" + std::to_string(index)] =
+        "CONSTANTS.c" + std::to_string(graph.constant_index(node.code, index));
   }
   return names;
 }
 
-// False if two submodules were declared by one class and have two now, or if the class is mentioned elsewhere too.
+// False if two submodules were declared by one class and have two now, or if the class is mentioned
+// elsewhere too.
 bool add_children(const ClassGraph& graph, const ClassGraph::Node& node, script::NewNames* names) {
   for (size_t i = 0; i < node.children.size(); ++i) {
     const std::string& name = graph.nodes()[node.children[i]].name;
@@ -49,21 +51,26 @@ bool changes_nothing(const script::NewNames& names) {
   return true;
 }
 
-// The class printed anew, each submodule with a type of its own that is then replaced like any name.
-Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph::Node& node, script::NewNames names) {
+// The class printed anew, each submodule with a type of its own that is then replaced like any
+// name.
+Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph::Node& node,
+                                      script::NewNames names) {
   TENON_ASSIGN(const ClassBody* body, node.code->body(*node.definition));
   ClassBody copy = *body;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const std::string stand_in = std::string(kStandIn) + std::to_string(i);
-    TENON_ASSIGN(copy.fields[copy.find_field(node.mentions->children[i].field)].type, Type::class_type(stand_in));
+    TENON_ASSIGN(copy.fields[copy.find_field(node.mentions->children[i].field)].type,
+                 Type::class_type(stand_in));
     names[stand_in] = graph.nodes()[node.children[i]].name;
   }
-  TENON_ASSIGN(const auto file, script::parse_file("class " + node.definition->name(), copy.print(base_name_of(node.name))));
+  TENON_ASSIGN(const auto file, script::parse_file("class " + node.definition->name(),
+                                                   copy.print(base_name_of(node.name))));
   if (file->items().empty()) return Status(Code::kInternal, "a class printed anew is none");
   return script::renamed(*file, file->items().front().extent, names);
 }
 
-void append(std::vector<ResolvedFile>* files, std::map<std::string, size_t>* places, const std::string& qualifier, std::string_view text) {
+void append(std::vector<ResolvedFile>* files, std::map<std::string, size_t>* places,
+            const std::string& qualifier, std::string_view text) {
   const auto [place, is_new] = places->try_emplace(qualifier, files->size());
   if (is_new) files->push_back({qualifier, {}, nullptr});
   std::string& whole = (*files)[place->second].text;
@@ -83,9 +90,11 @@ Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
     const bool of_root = code.get() == graph.codes().front().get();
     for (const std::unique_ptr<CodeFile>& file : code->files()) {
       // PyTorch writes an empty file for custom C++ classes.
-      if (of_root && file->unchanged_text() != nullptr && file->unchanged_text()->empty()) append(&files, &places, file->qualifier(), {});
+      if (of_root && file->unchanged_text() != nullptr && file->unchanged_text()->empty())
+        append(&files, &places, file->qualifier(), {});
       auto pieces = file->pieces();
-      // Nothing that is needed stands in a file that cannot be parsed: looking for it would have failed.
+      // Nothing that is needed stands in a file that cannot be parsed: looking for it would have
+      // failed.
       if (!pieces.is_ok()) continue;
       for (const CodeFile::Piece& piece : *pieces.value()) {
         if (piece.definition == nullptr) continue;
@@ -102,7 +111,8 @@ Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
 
 std::vector<ResolvedFile> files_as_read(const CodeSet& code) {
   std::vector<ResolvedFile> files;
-  for (const std::unique_ptr<CodeFile>& file : code.files()) files.push_back({file->qualifier(), *file->unchanged_text(), file->file()});
+  for (const std::unique_ptr<CodeFile>& file : code.files())
+    files.push_back({file->qualifier(), *file->unchanged_text(), file->file()});
   return files;
 }
 
@@ -123,7 +133,8 @@ std::vector<Ref<CodeSet>> codes_below(const Module& module) {
     if (!step.value->is(ValueKind::kObject) || !seen.insert(step.value).second) continue;
     CodeSet* const code = class_of(*step.value, step.around).code;
     if (known.insert(code).second) codes.push_back(Ref<CodeSet>::share(code));
-    for (size_t i = 0; i < step.value->child_count(); ++i) steps.push_back({&step.value->child(i), code});
+    for (size_t i = 0; i < step.value->child_count(); ++i)
+      steps.push_back({&step.value->child(i), code});
   }
   return codes;
 }
@@ -138,21 +149,24 @@ Result<std::string> resolved_text(const ClassGraph& graph, const ClassGraph::Nod
 }
 
 bool Resolved::is_mapped(const std::byte* data) const noexcept {
-  return std::any_of(codes.begin(), codes.end(), [data](const Ref<CodeSet>& code) { return code->is_mapped(data); });
+  return std::any_of(codes.begin(), codes.end(),
+                     [data](const Ref<CodeSet>& code) { return code->is_mapped(data); });
 }
 
 namespace {
 
 Result<Resolved> resolve_all(std::span<const Module* const> modules, int file_version) {
   std::vector<ClassGraph::Root> roots;
-  for (const Module* module : modules) roots.push_back({module->object(), module->object_class().code});
+  for (const Module* module : modules)
+    roots.push_back({module->object(), module->object_class().code});
   TENON_ASSIGN(const ClassGraph graph, ClassGraph::create(roots));
   Resolved resolved;
   resolved.codes = graph.codes();
   resolved.is_as_read = graph.is_as_read() && modules.front()->package().is_whole_archive;
   TENON_ASSIGN(resolved.version, resolve_version(graph, file_version));
   const CodeSet& first = *graph.codes().front();
-  if (graph.constants().size() == first.constants().size()) resolved.constants_origin = &first.constants_origin();
+  if (graph.constants().size() == first.constants().size())
+    resolved.constants_origin = &first.constants_origin();
   if (resolved.is_as_read) {
     resolved.root = modules.front()->object();
     resolved.constants = first.constants();

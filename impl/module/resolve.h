@@ -1,5 +1,5 @@
-// What an export writes, worked out before anything is written: the tree with the names that its classes have in the archive, the code
-// files, the constants, the version.
+// What an export writes, worked out before anything is written: the tree with the names that its
+// classes have in the archive, the code files, the constants, the version.
 #pragma once
 
 #include <span>
@@ -29,8 +29,8 @@ struct Resolved {
   bool is_as_read = false;  // the code is that of an archive, unchanged
   std::vector<Ref<CodeSet>> codes;
 
-  // Whether the byte lies in the mapped file of an archive that some of the code is from. Such a file can
-  // be cut short, and a load would raise SIGBUS then.
+  // Whether the byte lies in the mapped file of an archive that some of the code is from. Such a
+  // file can be cut short, and a load would raise SIGBUS then.
   bool is_mapped(const std::byte* data) const noexcept;
 };
 
@@ -61,7 +61,8 @@ class Renamer {
   std::unordered_map<const value::Value*, ValueRef> done_;
 };
 
-// The text of a node's class or function with the names that it and what it mentions have in the archive.
+// The text of a node's class or function with the names that it and what it mentions have in the
+// archive.
 Result<std::string> resolved_text(const ClassGraph& graph, const ClassGraph::Node& node);
 
 }  // namespace tenon::module

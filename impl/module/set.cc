@@ -12,8 +12,8 @@ using value::ValueKind;
 namespace {
 
 Status no_value(const std::string& path, const Member& member) {
-  return Status(Code::kInvalidArgument,
-                format("\"%.200s\" is a %s, which has no value to replace", path.c_str(), member_kind_name(member.kind)));
+  return Status(Code::kInvalidArgument, format("\"%.200s\" is a %s, which has no value to replace",
+                                               path.c_str(), member_kind_name(member.kind)));
 }
 
 }  // namespace
@@ -25,14 +25,19 @@ Status Module::set(std::string_view path, ValueRef value) {
   TENON_ASSIGN(const Place place, place_of(path));
   TENON_ASSIGN(const Member member, place.owner->find_member(place.name));
   if (member.kind == MemberKind::kSubmodule) {
-    return Status(Code::kInvalidArgument, format("\"%.200s\" is a submodule, and only a module can take its place", text.c_str()));
+    return Status(
+        Code::kInvalidArgument,
+        format("\"%.200s\" is a submodule, and only a module can take its place", text.c_str()));
   }
   if (place.owner->object_->is_opaque() && member.kind == MemberKind::kAttribute) {
-    return Status(Code::kInvalidArgument, format("\"%.200s\" has no value: its module has a state, from which __setstate__ makes the "
-                                                 "attributes. Replace the state, or a part of it, such as \"state[0]\"",
-                                                 text.c_str()));
+    return Status(
+        Code::kInvalidArgument,
+        format("\"%.200s\" has no value: its module has a state, from which __setstate__ makes the "
+               "attributes. Replace the state, or a part of it, such as \"state[0]\"",
+               text.c_str()));
   }
-  if (member.kind == MemberKind::kConstant || member.kind == MemberKind::kMethod || !member.value) return no_value(text, member);
+  if (member.kind == MemberKind::kConstant || member.kind == MemberKind::kMethod || !member.value)
+    return no_value(text, member);
   CodeSet* const code = place.owner->object_class().code;
   TENON_TRY(code->check_may_change());
   TENON_ASSIGN(ValueRef checked, place.owner->check_member_value(path, member.type, value));
@@ -55,17 +60,19 @@ Status Module::set_submodule(std::string_view path, const Ref<Module>& child) {
   TENON_ASSIGN(const Place place, place_of(path));
   TENON_ASSIGN(const Member member, place.owner->find_member(place.name));
   if (member.kind != MemberKind::kSubmodule) {
-    return Status(Code::kInvalidArgument, format("\"%.200s\" is a %s and no submodule", text.c_str(), member_kind_name(member.kind)));
+    return Status(Code::kInvalidArgument, format("\"%.200s\" is a %s and no submodule",
+                                                 text.c_str(), member_kind_name(member.kind)));
   }
   const ObjectClass own = place.owner->object_class();
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   const TypeRef& declared = found.body->fields[found.body->find_field(place.name)].type;
   if (declared->kind() != value::TypeKind::kClass) {
-    return Status(Code::kUnsupported,
-                  format("\"%.200s\" is declared as %s, and only what is declared by its class or interface is replaced", text.c_str(),
-                         declared->print().c_str()));
+    return Status(Code::kUnsupported, format("\"%.200s\" is declared as %s, and only what is "
+                                             "declared by its class or interface is replaced",
+                                             text.c_str(), declared->print().c_str()));
   }
-  // The class of a submodule that was built elsewhere is in that one's code; an interface is in this one.
+  // The class of a submodule that was built elsewhere is in that one's code; an interface is in
+  // this one.
   bool is_interface = false;
   TENON_ASSIGN(const Definition* wanted, own.code->find_definition(declared->class_name()));
   if (wanted != nullptr && wanted->is_class()) {
@@ -85,7 +92,8 @@ Status Module::remove(std::string_view path) {
   if (member.kind == MemberKind::kMethod) return owner.remove_method(place.name);
   TENON_ASSIGN(ClassBody * body, owner.edit_class());
   if (member.kind == MemberKind::kConstant) {
-    body->constants.erase(body->constants.begin() + static_cast<ptrdiff_t>(body->find_constant(place.name)));
+    body->constants.erase(body->constants.begin() +
+                          static_cast<ptrdiff_t>(body->find_constant(place.name)));
     return Status::ok();
   }
   body->remove_field(body->find_field(place.name));

@@ -26,9 +26,13 @@ constexpr std::string_view kWithTexts = "FORMAT_WITH_STRING_TABLE";
 constexpr uint32_t kMaxNodes = uint32_t{2} << 20;
 constexpr int64_t kMaxTag = std::numeric_limits<int32_t>::max();
 
-bool is_number(const Value& value, int64_t limit) { return value.is(ValueKind::kInt) && value.as_int() >= 0 && value.as_int() <= limit; }
+bool is_number(const Value& value, int64_t limit) {
+  return value.is(ValueKind::kInt) && value.as_int() >= 0 && value.as_int() <= limit;
+}
 
-bool is_tuple(const Value& value, size_t size) { return value.is(ValueKind::kTuple) && value.items().size() == size; }
+bool is_tuple(const Value& value, size_t size) {
+  return value.is(ValueKind::kTuple) && value.items().size() == size;
+}
 
 }  // namespace
 
@@ -40,11 +44,14 @@ class SourceTable::Reader {
   Status run(const ValueRef& root, SourceTable* out) {
     if (!root->is(ValueKind::kTuple)) return fault("is no tuple");
     std::span<const ValueRef> records = root->items();
-    if (is_tuple(*root, 3) && records[0]->is(ValueKind::kStr) && records[0]->as_str() == kWithTexts) {
-      if (!records[1]->is(ValueKind::kTuple) || !records[2]->is(ValueKind::kTuple)) return fault("has no tuples of texts and ranges");
+    if (is_tuple(*root, 3) && records[0]->is(ValueKind::kStr) &&
+        records[0]->as_str() == kWithTexts) {
+      if (!records[1]->is(ValueKind::kTuple) || !records[2]->is(ValueKind::kTuple))
+        return fault("has no tuples of texts and ranges");
       texts_ = records[1]->items();
       has_texts_ = true;
-      if (std::any_of(texts_.begin(), texts_.end(), [](const ValueRef& each) { return !each->is(ValueKind::kStr); }))
+      if (std::any_of(texts_.begin(), texts_.end(),
+                      [](const ValueRef& each) { return !each->is(ValueKind::kStr); }))
         return fault("has a text that is none");
       records = records[2]->items();
     }
@@ -55,22 +62,27 @@ class SourceTable::Reader {
 
  private:
   Status fault(const char* what) const {
-    return Status(Code::kCorrupt, format("%.300s %s", record_.c_str(), what)).with("record", record_);
+    return Status(Code::kCorrupt, format("%.300s %s", record_.c_str(), what))
+        .with("record", record_);
   }
 
   Status add(const Value& record, SourceTable* out) {
     if (!is_tuple(record, 3)) return fault("has a range without a tag");
     const std::span<const ValueRef> parts = record.items();
-    if (!is_number(*parts[0], std::numeric_limits<int64_t>::max()) || !is_tuple(*parts[1], 3) || !is_number(*parts[2], kMaxTag))
+    if (!is_number(*parts[0], std::numeric_limits<int64_t>::max()) || !is_tuple(*parts[1], 3) ||
+        !is_number(*parts[2], kMaxTag))
       return fault("has a range that is none");
     const auto offset = static_cast<uint64_t>(parts[0]->as_int());
-    if (!out->records_.empty() && offset < out->records_.back().offset) return fault("does not have its ranges in order");
+    if (!out->records_.empty() && offset < out->records_.back().offset)
+      return fault("does not have its ranges in order");
     const std::span<const ValueRef> range = parts[1]->items();
     uint64_t nbytes = 0;
     TENON_TRY(check_source(*range[0], &nbytes));
     // PyTorch writes the range from 0 to 1 for nodes without a source.
-    const auto limit = static_cast<int64_t>(std::clamp<uint64_t>(nbytes, 1, std::numeric_limits<int64_t>::max()));
-    if (!is_number(*range[2], limit) || !is_number(*range[1], range[2]->as_int())) return fault("has a range outside of its source");
+    const auto limit =
+        static_cast<int64_t>(std::clamp<uint64_t>(nbytes, 1, std::numeric_limits<int64_t>::max()));
+    if (!is_number(*range[2], limit) || !is_number(*range[1], range[2]->as_int()))
+      return fault("has a range outside of its source");
     out->records_.push_back({offset, parts[2]->as_int(), nbytes > 0});
     out->end_of_tags_ = std::max(out->end_of_tags_, parts[2]->as_int() + 1);
     return {};
@@ -78,7 +90,8 @@ class SourceTable::Reader {
 
   // Text, file name and number of the first line. *nbytes: of the text.
   Status check_source(const Value& source, uint64_t* nbytes) {
-    if (!is_tuple(source, 3) || !is_number(*source.items()[2], std::numeric_limits<int32_t>::max())) return fault("has a bad source");
+    if (!is_tuple(source, 3) || !is_number(*source.items()[2], std::numeric_limits<int32_t>::max()))
+      return fault("has a bad source");
     const Value& text = *source.items()[0];
     const Value& name = *source.items()[1];
     if (!has_texts_) {
@@ -88,7 +101,8 @@ class SourceTable::Reader {
       return {};
     }
     if (!is_text(name)) return fault("names a text that is not there");
-    if (!text.is(ValueKind::kList) || !text.declared_type() || text.declared_type()->element()->kind() != value::TypeKind::kInt)
+    if (!text.is(ValueKind::kList) || !text.declared_type() ||
+        text.declared_type()->element()->kind() != value::TypeKind::kInt)
       return fault("has a source without lines");
     const auto [found, is_new] = lengths_.try_emplace(&text, 0);
     for (size_t i = 0; is_new && i < text.items().size(); ++i) {
@@ -100,7 +114,9 @@ class SourceTable::Reader {
     return {};
   }
 
-  bool is_text(const Value& index) const { return is_number(index, static_cast<int64_t>(texts_.size()) - 1); }
+  bool is_text(const Value& index) const {
+    return is_number(index, static_cast<int64_t>(texts_.size()) - 1);
+  }
 
   const std::string& record_;
   bool has_texts_ = false;
@@ -112,7 +128,9 @@ Result<SourceTable> SourceTable::read(const std::string& record, std::string_vie
   archive::PickleReadOptions read;
   read.limits.max_nodes = kMaxNodes;
   read.record = record;
-  TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(std::as_bytes(std::span(content.data(), content.size())), read));
+  TENON_ASSIGN(
+      const archive::PickleTree tree,
+      archive::read_pickle(std::as_bytes(std::span(content.data(), content.size())), read));
   archive::ToValuesOptions to_values;
   to_values.limits = read.limits;
   to_values.memoised = false;
@@ -123,14 +141,20 @@ Result<SourceTable> SourceTable::read(const std::string& record, std::string_vie
   return made;
 }
 
-Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Range> ranges, int64_t first_tag) {
-  std::sort(ranges.begin(), ranges.end(), [](Range a, Range b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Range> ranges,
+                                      int64_t first_tag) {
+  std::sort(ranges.begin(), ranges.end(), [](Range a, Range b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
   ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
   TENON_ASSIGN(const TypeRef numbers, Type::list(Type::integer()));
   // Text 0 is empty: it is the name of the source that is none.
-  const ValueRef texts = Value::tuple({Value::of_str(""), Value::of_str(std::string(code.text())), Value::of_str(code.name())});
-  const ValueRef source = Value::tuple({Value::list(numbers, {Value::of_int(1)}), Value::of_int(2), Value::of_int(1)});
-  const ValueRef no_source = Value::tuple({Value::list(numbers, {}), Value::of_int(0), Value::of_int(0)});
+  const ValueRef texts = Value::tuple(
+      {Value::of_str(""), Value::of_str(std::string(code.text())), Value::of_str(code.name())});
+  const ValueRef source =
+      Value::tuple({Value::list(numbers, {Value::of_int(1)}), Value::of_int(2), Value::of_int(1)});
+  const ValueRef no_source =
+      Value::tuple({Value::list(numbers, {}), Value::of_int(0), Value::of_int(0)});
 
   SourceTable made;
   made.end_of_tags_ = first_tag + 1;  // the first is that of no source
@@ -141,9 +165,11 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
     is_end = false;
     // PyTorch marks every line of a range: the first one says enough.
     const uint32_t begin = range != nullptr ? range->begin : 0;
-    const size_t end = range != nullptr ? std::min<size_t>(code.text().find('\n', begin), range->end) : 0;
+    const size_t end =
+        range != nullptr ? std::min<size_t>(code.text().find('\n', begin), range->end) : 0;
     const ValueRef place =
-        Value::tuple({range != nullptr ? source : no_source, Value::of_int(begin), Value::of_int(static_cast<int64_t>(end))});
+        Value::tuple({range != nullptr ? source : no_source, Value::of_int(begin),
+                      Value::of_int(static_cast<int64_t>(end))});
     const int64_t tag = range != nullptr ? made.ranges_.at({range->begin, range->end}) : first_tag;
     records.push_back(Value::tuple({Value::of_int(offset), place, Value::of_int(tag)}));
   };
@@ -171,7 +197,8 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
 
   archive::FromValuesOptions options;
   options.record = code.name() + std::string(kEnd);
-  const ValueRef root = Value::tuple({Value::of_str(std::string(kWithTexts)), texts, Value::tuple(std::move(records))});
+  const ValueRef root = Value::tuple(
+      {Value::of_str(std::string(kWithTexts)), texts, Value::tuple(std::move(records))});
   TENON_ASSIGN(const std::vector<std::byte> bytes, archive::values_to_pickle(root, options));
   made.content_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return made;
@@ -180,12 +207,15 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
 int64_t SourceTable::tag_of(Range range) const {
   const auto made = ranges_.find({range.begin, range.end});
   if (made != ranges_.end()) return made->second;
-  const auto after = std::upper_bound(records_.begin(), records_.end(), uint64_t{range.begin},
-                                      [](uint64_t offset, const Record& record) { return offset < record.offset; });
+  const auto after = std::upper_bound(
+      records_.begin(), records_.end(), uint64_t{range.begin},
+      [](uint64_t offset, const Record& record) { return offset < record.offset; });
   const auto found = after == records_.begin() ? after : std::prev(after);
   if (found->has_source) return found->tag;
-  // PyTorch prints the name of a function that is called before it notes from what the call was made.
-  const auto inside = std::find_if(after, records_.end(), [](const Record& record) { return record.has_source; });
+  // PyTorch prints the name of a function that is called before it notes from what the call was
+  // made.
+  const auto inside =
+      std::find_if(after, records_.end(), [](const Record& record) { return record.has_source; });
   return inside != records_.end() && inside->offset < range.end ? inside->tag : found->tag;
 }
 

@@ -1,6 +1,6 @@
 // SourceTable: the record `.debug_pkl` of a code file. It says from which source the places of the
-// file were made. Each range of a source has a number, its tag, by which the call stacks of bytecode
-// name it. Layout: docs/format/bytecode.md.
+// file were made. Each range of a source has a number, its tag, by which the call stacks of
+// bytecode name it. Layout: docs/format/bytecode.md.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,10 @@ class SourceTable {
   // The table that an archive has beside a code file. Fails unless every range lies in its source,
   // because PyTorch 1.13 believes a table and reads foreign memory.
   static Result<SourceTable> read(const std::string& record, std::string_view content);
-  // A table in which the ranges of a code file point to the file itself. Its tags begin at `first_tag`.
-  static Result<SourceTable> make(const script::Source& code, std::vector<script::Range> ranges, int64_t first_tag);
+  // A table in which the ranges of a code file point to the file itself. Its tags begin at
+  // `first_tag`.
+  static Result<SourceTable> make(const script::Source& code, std::vector<script::Range> ranges,
+                                  int64_t first_tag);
 
   const std::string& content() const noexcept { return content_; }
   // The tag of what a range of the file was made from. After make(): of one of its `ranges`.

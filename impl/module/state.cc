@@ -18,7 +18,8 @@ Status check_has_state(const ClassBody& body, const std::string& class_name) {
   for (const char* const method : {"__getstate__", "__setstate__"}) {
     if (body.find_method(method) != SIZE_MAX) continue;
     return Status(Code::kInvalidArgument,
-                  format("%s has no method %s: define __getstate__ and __setstate__ first, because PyTorch reads a state only for a class "
+                  format("%s has no method %s: define __getstate__ and __setstate__ first, because "
+                         "PyTorch reads a state only for a class "
                          "that has both",
                          class_name.c_str(), method))
         .with("class", class_name);
@@ -28,7 +29,8 @@ Status check_has_state(const ClassBody& body, const std::string& class_name) {
 
 }  // namespace
 
-Status Module::replace_in_state(const StatePlace& place, std::string_view path, const ValueRef& value) {
+Status Module::replace_in_state(const StatePlace& place, std::string_view path,
+                                const ValueRef& value) {
   TENON_TRY(place.code->check_may_change());
   TENON_ASSIGN(ValueRef checked, check_state_value(place, path, value));
   if (place.value->is(ValueKind::kTensor) && checked->is(ValueKind::kTensor)) {
@@ -45,13 +47,15 @@ Status Module::replace_in_state(const StatePlace& place, std::string_view path, 
 
 Status Module::set_state(std::string_view path, ValueRef state) {
   const std::string to_state = path.empty() ? "state" : std::string(path) + ".state";
-  TENON_ASSIGN(const std::optional<StatePlace> place, find_state_place(object_, code_.get(), to_state));
+  TENON_ASSIGN(const std::optional<StatePlace> place,
+               find_state_place(object_, code_.get(), to_state));
   if (place) return replace_in_state(*place, to_state, state);
   if (path.empty()) return start_state(std::move(state));
   TENON_ASSIGN(const Member member, find(path));
   if (member.kind == MemberKind::kSubmodule) return member.module->start_state(std::move(state));
-  return Status(Code::kInvalidArgument, format("\"%.200s\" is a %s, and neither a module nor an object that has a state",
-                                               std::string(path).c_str(), member_kind_name(member.kind)));
+  return Status(Code::kInvalidArgument,
+                format("\"%.200s\" is a %s, and neither a module nor an object that has a state",
+                       std::string(path).c_str(), member_kind_name(member.kind)));
 }
 
 Status Module::start_state(ValueRef state) {
@@ -61,14 +65,16 @@ Status Module::start_state(ValueRef state) {
   TENON_TRY(check_has_state(*found.body, class_name()));
   for (const value::Attribute& attribute : object_->attributes().all()) {
     if (!is_module_object(*attribute.value, own.code)) continue;
-    return Status(Code::kUnsupported, format("%s has the submodule \"%.200s\", which no __setstate__ can make: a module with a state has "
+    return Status(Code::kUnsupported, format("%s has the submodule \"%.200s\", which no "
+                                             "__setstate__ can make: a module with a state has "
                                              "no submodules",
                                              class_name().c_str(), attribute.name.c_str()));
   }
   const value::ClassDecl* const decl = own.code->find(own.name);
   if (decl == nullptr || !decl->state_type) {
     return Status(Code::kInvalidArgument,
-                  format("%s: __setstate__ does not say the type of the state that it takes", class_name().c_str()));
+                  format("%s: __setstate__ does not say the type of the state that it takes",
+                         class_name().c_str()));
   }
   const StatePlace place{"state", object_, own.code, {}, Value::none(), decl->state_type};
   TENON_ASSIGN(ValueRef checked, check_state_value(place, "state", state));

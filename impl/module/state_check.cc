@@ -18,7 +18,8 @@ namespace {
 
 class StateChecker {
  public:
-  StateChecker(const compile::Classes& classes, const ClassInfo& info) : classes_(classes), info_(info) {}
+  StateChecker(const compile::Classes& classes, const ClassInfo& info)
+      : classes_(classes), info_(info) {}
 
   Status run() const {
     const Function& get = *info_.find_method("__getstate__");
@@ -26,14 +27,22 @@ class StateChecker {
     TENON_ASSIGN(const Signature got, script::signature(*info_.source, get, true));
     TENON_ASSIGN(const Signature taken, script::signature(*info_.source, set, true));
     if (got.parameters.size() != 1) return error(get, "__getstate__ takes self and nothing else");
-    if (!got.returns) return error(get, "say what __getstate__ returns, as in `def __getstate__(self) -> Tuple[Tensor, bool]:`");
-    if (taken.parameters.size() != 2) return error(set, "__setstate__ takes self and the state that __getstate__ returns");
+    if (!got.returns)
+      return error(
+          get,
+          "say what __getstate__ returns, as in `def __getstate__(self) -> Tuple[Tensor, bool]:`");
+    if (taken.parameters.size() != 2)
+      return error(set, "__setstate__ takes self and the state that __getstate__ returns");
     const value::TypeRef& wanted = taken.parameters[1].type;
-    if (!wanted) return error(set, "say the type of the state, as in `def __setstate__(self, state: Tuple[Tensor, bool]) -> None:`");
-    if (taken.returns && taken.returns->kind() != TypeKind::kNone) return error(set, "__setstate__ returns None");
+    if (!wanted)
+      return error(set,
+                   "say the type of the state, as in `def __setstate__(self, state: Tuple[Tensor, "
+                   "bool]) -> None:`");
+    if (taken.returns && taken.returns->kind() != TypeKind::kNone)
+      return error(set, "__setstate__ returns None");
     if (!compile::is_subtype(classes_, *got.returns, *wanted)) {
-      return error(set, "__setstate__ takes " + wanted->print() + ", and __getstate__ returns " + got.returns->print() +
-                            ": both have the same type");
+      return error(set, "__setstate__ takes " + wanted->print() + ", and __getstate__ returns " +
+                            got.returns->print() + ": both have the same type");
     }
     return check_assigned(set);
   }
@@ -45,16 +54,19 @@ class StateChecker {
 
   // PyTorch refuses an object that has an attribute without a value, unless None is one.
   static bool may_be_unset(const value::Type& type) noexcept {
-    return type.kind() == TypeKind::kOptional || type.kind() == TypeKind::kUnion || type.kind() == TypeKind::kNone;
+    return type.kind() == TypeKind::kOptional || type.kind() == TypeKind::kUnion ||
+           type.kind() == TypeKind::kNone;
   }
 
   Status check_assigned(const Function& set) const {
-    const script::AssignedAttributes assigned =
-        script::assigned_attributes(set, [this](std::string_view name) { return info_.find_method(name); });
+    const script::AssignedAttributes assigned = script::assigned_attributes(
+        set, [this](std::string_view name) { return info_.find_method(name); });
     if (assigned.gives_self_away) return Status::ok();
     for (const script::Field& field : info_.parts.fields) {
       const auto found = info_.attributes.find(field.name);
-      if (found == info_.attributes.end() || may_be_unset(*found->second.type) || assigned.names.contains(field.name)) continue;
+      if (found == info_.attributes.end() || may_be_unset(*found->second.type) ||
+          assigned.names.contains(field.name))
+        continue;
       return error(set, "__setstate__ does not assign self." + field.name +
                             " on every way to its end, and PyTorch refuses an object with an "
                             "attribute that has no value");

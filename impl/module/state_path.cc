@@ -35,13 +35,16 @@ TypeRef type_of_state(const CodeSet& code, std::string_view class_name) {
 // Of a child of a value with the type `type`, which may be null.
 TypeRef type_of_child(const CodeSet& code, const TypeRef& type, const Value& parent, size_t index) {
   if (!type) return nullptr;
-  if (type->kind() == TypeKind::kOptional) return type_of_child(code, type->element(), parent, index);
+  if (type->kind() == TypeKind::kOptional)
+    return type_of_child(code, type->element(), parent, index);
   if (type->kind() == TypeKind::kTuple && index < type->parts().size()) return type->parts()[index];
   if (type->kind() == TypeKind::kList && parent.is(ValueKind::kList)) return type->element();
   if (type->kind() == TypeKind::kDict && parent.is(ValueKind::kDict)) return type->mapped();
   if (type->kind() != TypeKind::kClass) return nullptr;
   const value::ClassDecl* const decl = code.find(type->class_name());
-  const bool is_named_tuple = decl != nullptr && decl->kind == value::ClassDecl::Kind::kNamedTuple && index < decl->fields.size();
+  const bool is_named_tuple = decl != nullptr &&
+                              decl->kind == value::ClassDecl::Kind::kNamedTuple &&
+                              index < decl->fields.size();
   return is_named_tuple ? decl->fields[index].type : nullptr;
 }
 
@@ -50,7 +53,9 @@ size_t take_child(const Value& parent, std::string_view* rest) {
   if (parent.is(ValueKind::kTuple) || parent.is(ValueKind::kList)) {
     size_t index = 0;
     const auto [end, error] = std::from_chars(rest->data() + 1, rest->data() + rest->size(), index);
-    if (error != std::errc() || end == rest->data() + rest->size() || *end != ']' || index >= parent.child_count()) return SIZE_MAX;
+    if (error != std::errc() || end == rest->data() + rest->size() || *end != ']' ||
+        index >= parent.child_count())
+      return SIZE_MAX;
     rest->remove_prefix(static_cast<size_t>(end - rest->data()) + 1);
     return index;
   }
@@ -68,7 +73,8 @@ size_t take_child(const Value& parent, std::string_view* rest) {
 Status follow(StatePlace* place, std::string_view rest, std::string_view path) {
   while (!rest.empty()) {
     const Value& here = *place->value;
-    if (here.is(ValueKind::kObject) && here.is_opaque() && rest[0] == '.' && leads_to_state(rest.substr(1))) {
+    if (here.is(ValueKind::kObject) && here.is_opaque() && rest[0] == '.' &&
+        leads_to_state(rest.substr(1))) {
       const ObjectClass own = class_of(here, place->code);
       place->object = place->value;
       place->code = own.code;
@@ -82,8 +88,9 @@ Status follow(StatePlace* place, std::string_view rest, std::string_view path) {
     const size_t index = rest[0] == '[' ? take_child(here, &rest) : SIZE_MAX;
     if (index == SIZE_MAX) {
       const std::string at(path.substr(0, path.size() - before.size()));
-      return Status(Code::kNotFound, format("\"%.200s\" is a %s, and has no \"%.200s\"", at.c_str(), value::value_kind_name(here.kind()),
-                                            std::string(before).c_str()));
+      return Status(Code::kNotFound,
+                    format("\"%.200s\" is a %s, and has no \"%.200s\"", at.c_str(),
+                           value::value_kind_name(here.kind()), std::string(before).c_str()));
     }
     place->type = type_of_child(*place->code, place->type, here, index);
     place->steps.push_back(index);
@@ -94,7 +101,8 @@ Status follow(StatePlace* place, std::string_view rest, std::string_view path) {
 
 Result<ValueRef> with_child(const ValueRef& parent, std::span<const size_t> steps, ValueRef value) {
   if (steps.empty()) return value;
-  TENON_ASSIGN(ValueRef made, with_child(ValueRef::share(&parent->child(steps[0])), steps.subspan(1), std::move(value)));
+  TENON_ASSIGN(ValueRef made, with_child(ValueRef::share(&parent->child(steps[0])),
+                                         steps.subspan(1), std::move(value)));
   if (parent->is(ValueKind::kDict)) {
     std::vector<DictEntry> entries(parent->entries().begin(), parent->entries().end());
     entries[steps[0] / 2].value = std::move(made);
@@ -106,9 +114,10 @@ Result<ValueRef> with_child(const ValueRef& parent, std::span<const size_t> step
   return Value::list(parent->declared_type(), std::move(items));
 }
 
-// Nobody declares the state of a C++ class, which takes what PyTorch wrote: a value of the same type, or
-// None for what may be left out.
-Result<ValueRef> check_undeclared(const StatePlace& place, std::string_view path, const ValueRef& given) {
+// Nobody declares the state of a C++ class, which takes what PyTorch wrote: a value of the same
+// type, or None for what may be left out.
+Result<ValueRef> check_undeclared(const StatePlace& place, std::string_view path,
+                                  const ValueRef& given) {
   if (given->is(ValueKind::kNone) || place.value->is(ValueKind::kNone)) return given;
   TENON_ASSIGN(const TypeRef wanted, value::type_of(*place.value));
   value::CheckOptions options;
@@ -119,7 +128,8 @@ Result<ValueRef> check_undeclared(const StatePlace& place, std::string_view path
 
 }  // namespace
 
-Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around, std::string_view path) {
+Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around,
+                                                   std::string_view path) {
   ValueRef object = root;
   CodeSet* code = around;
   std::string_view rest = path;
@@ -128,7 +138,8 @@ Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet
     code = own.code;
     if (object->is_opaque()) {
       if (!leads_to_state(rest)) return std::optional<StatePlace>();
-      StatePlace place{std::string(rest), object, code, {}, object->state(), type_of_state(*code, own.name)};
+      StatePlace place{
+          std::string(rest), object, code, {}, object->state(), type_of_state(*code, own.name)};
       TENON_TRY(follow(&place, rest.substr(kState.size()), path));
       return std::optional<StatePlace>(std::move(place));
     }
@@ -141,27 +152,33 @@ Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet
   }
 }
 
-Status check_state_tensor(const Value& object, const Value& held, const Value& given, std::string_view path) {
-  if (!is_custom_class(object.class_name()) || !held.is(ValueKind::kTensor) || !given.is(ValueKind::kTensor)) return Status::ok();
+Status check_state_tensor(const Value& object, const Value& held, const Value& given,
+                          std::string_view path) {
+  if (!is_custom_class(object.class_name()) || !held.is(ValueKind::kTensor) ||
+      !given.is(ValueKind::kTensor))
+    return Status::ok();
   const value::ScalarType wanted = held.as_tensor()->type();
   const value::ScalarType found = given.as_tensor()->type();
   if (wanted == found) return Status::ok();
   const char* const wanted_name = value::scalar_type_info(wanted).dtype_name;
   const char* const found_name = value::scalar_type_info(found).dtype_name;
-  return Status(Code::kInvalidArgument,
-                format("%.200s: a tensor of %s is wanted, and one of %s is given. PyTorch's own class %.200s reads it",
-                       std::string(path).c_str(), wanted_name, found_name, object.class_name().c_str()))
+  return Status(Code::kInvalidArgument, format("%.200s: a tensor of %s is wanted, and one of %s is "
+                                               "given. PyTorch's own class %.200s reads it",
+                                               std::string(path).c_str(), wanted_name, found_name,
+                                               object.class_name().c_str()))
       .with("where", std::string(path))
       .with("wanted", wanted_name)
       .with("found", found_name);
 }
 
-Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path, const ValueRef& value) {
+Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path,
+                                   const ValueRef& value) {
   // A value that has the object in itself would never be freed.
   TENON_TRY(value::for_each(*value, [&](Value& below, size_t) {
     if (&below != place.object.get() && !is_module_object(below, place.code)) return Status::ok();
     return Status(Code::kInvalidArgument,
-                  format("%.200s: an object of %s cannot be in a state here", std::string(path).c_str(), below.class_name().c_str()));
+                  format("%.200s: an object of %s cannot be in a state here",
+                         std::string(path).c_str(), below.class_name().c_str()));
   }));
   TENON_TRY(check_state_tensor(*place.object, *place.value, *value, path));
   if (!place.type) return check_undeclared(place, path, value);

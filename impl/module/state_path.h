@@ -25,14 +25,17 @@ struct StatePlace {
 
 // Finds the place in a state to which a path below `root` leads. Gives nullopt if the path leads
 // into no state. NOT_FOUND if that state has no such place.
-Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around, std::string_view path);
+Result<std::optional<StatePlace>> find_state_place(const ValueRef& root, CodeSet* around,
+                                                   std::string_view path);
 
 // Gives `value` in the form in which it can take that place. INVALID_ARGUMENT if it cannot: it must
 // fit the declared type, or else the type of the value that is there. A tensor that one of
 // PyTorch's C++ classes reads keeps its element type.
-Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path, const ValueRef& value);
+Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path,
+                                   const ValueRef& value);
 // Checks the element type of a tensor that takes the place of `held` in the state of `object`.
-Status check_state_tensor(const value::Value& object, const value::Value& held, const value::Value& given, std::string_view path);
+Status check_state_tensor(const value::Value& object, const value::Value& held,
+                          const value::Value& given, std::string_view path);
 
 // Gives a copy of the whole state with `value` in that place.
 Result<ValueRef> state_with(const StatePlace& place, ValueRef value);

@@ -12,7 +12,8 @@ using value::StorageValue;
 Status StorageRecords::write(const std::string& name, const StorageValue& storage) {
   const bool is_none = storage.is_meta() || storage.nbytes() == 0;
   if (!is_none) TENON_TRY(storage.bytes()->check_lender());
-  if (!is_none && storage.is_on_device() && storage.nbytes() <= ZipWriter::kCrcAheadUpTo) return hold_back(name, storage);
+  if (!is_none && storage.is_on_device() && storage.nbytes() <= ZipWriter::kCrcAheadUpTo)
+    return hold_back(name, storage);
   TENON_TRY(finish());
   if (is_none) return writer_->add(name, {});
   if (storage.is_on_device()) return write_from_device(name, storage);
@@ -26,7 +27,9 @@ Status StorageRecords::write(const std::string& name, const StorageValue& storag
 Status StorageRecords::write_from_device(const std::string& name, const StorageValue& storage) {
   TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
   TENON_TRY(writer_->begin(name, storage.nbytes()));
-  TENON_TRY(copy->to_host(pointer_of(storage), storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
+  TENON_TRY(
+      copy->to_host(pointer_of(storage), storage.nbytes(),
+                    [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
   return writer_->end();
 }
 
@@ -35,7 +38,8 @@ Status StorageRecords::write_from_device(const std::string& name, const StorageV
 Status StorageRecords::hold_back(const std::string& name, const StorageValue& storage) {
   static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
   const int32_t device = storage.bytes()->device().id;
-  if (device != held_device_ || storage.nbytes() > cuda::HostCopy::kPieceNbytes - held_nbytes_) TENON_TRY(finish());
+  if (device != held_device_ || storage.nbytes() > cuda::HostCopy::kPieceNbytes - held_nbytes_)
+    TENON_TRY(finish());
   held_device_ = device;
   held_names_.push_back(name);
   held_.push_back({pointer_of(storage), storage.nbytes()});
@@ -46,7 +50,9 @@ Status StorageRecords::hold_back(const std::string& name, const StorageValue& st
 Status StorageRecords::finish() {
   if (held_.empty()) return Status::ok();
   TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(held_device_));
-  TENON_TRY(copy->gather(held_, [&](size_t i, std::span<const std::byte> bytes) { return writer_->add(held_names_[i], bytes); }));
+  TENON_TRY(copy->gather(held_, [&](size_t i, std::span<const std::byte> bytes) {
+    return writer_->add(held_names_[i], bytes);
+  }));
   held_names_.clear();
   held_.clear();
   held_nbytes_ = 0;

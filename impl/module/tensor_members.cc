@@ -13,13 +13,15 @@ Result<MemberKind> kind_of(const TensorPlace& place) {
   const ObjectClass own = class_of(*place.object, place.code);
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   const size_t field = found.body->find_field(place.object->attributes().all()[place.index].name);
-  return found.body->fields[field].kind == FieldKind::kParameter ? MemberKind::kParameter : MemberKind::kBuffer;
+  return found.body->fields[field].kind == FieldKind::kParameter ? MemberKind::kParameter
+                                                                 : MemberKind::kBuffer;
 }
 
 }  // namespace
 
 Result<std::vector<Member>> tensor_members(const Module& module) {
-  TENON_ASSIGN(std::vector<TensorPlace> places, tensor_places(module.object(), module.object_class().code));
+  TENON_ASSIGN(std::vector<TensorPlace> places,
+               tensor_places(module.object(), module.object_class().code));
   std::vector<Member> members;
   members.reserve(places.size());
   for (TensorPlace& place : places) {

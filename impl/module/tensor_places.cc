@@ -28,7 +28,8 @@ class PlaceFinder {
       const Step step = std::move(steps_.back());
       steps_.pop_back();
       TENON_TRY(count_path());
-      TENON_TRY(step.object->is_opaque() ? add_state(step.object, step.around, step.path, 0) : add_attributes(step));
+      TENON_TRY(step.object->is_opaque() ? add_state(step.object, step.around, step.path, 0)
+                                         : add_attributes(step));
     }
     return Status::ok();
   }
@@ -45,13 +46,15 @@ class PlaceFinder {
 
   Status count_path() {
     if (++n_paths_ <= kMaxPaths) return Status::ok();
-    return Status(Code::kResourceExhausted, format("the tree has more than %zu paths", kMaxPaths)).with("limit", "paths");
+    return Status(Code::kResourceExhausted, format("the tree has more than %zu paths", kMaxPaths))
+        .with("limit", "paths");
   }
 
   Status check_nbytes() const {
     if (paths_nbytes_ <= kMaxPathsNbytes) return Status::ok();
     return Status(Code::kResourceExhausted,
-                  format("the paths of the tree's tensors and submodules have more than %zu bytes: its submodules are shared so that "
+                  format("the paths of the tree's tensors and submodules have more than %zu bytes: "
+                         "its submodules are shared so that "
                          "each has very many paths; look at one submodule at a time",
                          kMaxPathsNbytes))
         .with("limit", "paths_nbytes");
@@ -78,7 +81,8 @@ class PlaceFinder {
       const ValueRef& held = attributes.all()[index].value;
       if (field.kind == FieldKind::kParameter || field.kind == FieldKind::kBuffer) {
         TENON_TRY(count_path());
-        places_.push_back({path_of(step.path, field.name), step.object, index, own.code, field.type, held});
+        places_.push_back(
+            {path_of(step.path, field.name), step.object, index, own.code, field.type, held});
       } else if (is_module_object(*held, own.code)) {
         steps_.push_back({held, own.code, path_of(step.path, field.name)});
       } else if (held->is(ValueKind::kObject) && held->is_opaque()) {
@@ -97,13 +101,19 @@ class PlaceFinder {
   }
 
   // Those of `value`, which is in the state of `object`.
-  Status add_tensors(const ValueRef& value, const ValueRef& object, CodeSet* code, const std::string& path, size_t depth) {
-    if (depth > kMaxStateDepth) return Status(Code::kInvalidArgument, format("a state is nested deeper than %zu", kMaxStateDepth));
+  Status add_tensors(const ValueRef& value, const ValueRef& object, CodeSet* code,
+                     const std::string& path, size_t depth) {
+    if (depth > kMaxStateDepth)
+      return Status(Code::kInvalidArgument,
+                    format("a state is nested deeper than %zu", kMaxStateDepth));
     TENON_TRY(count_path());
     TENON_TRY(check_nbytes());
     switch (value->kind()) {
-      case ValueKind::kTensor: places_.push_back({path, object, SIZE_MAX, code, Type::tensor(), value}); return Status::ok();
-      case ValueKind::kObject: return value->is_opaque() ? add_state(value, code, path, depth + 1) : Status::ok();
+      case ValueKind::kTensor:
+        places_.push_back({path, object, SIZE_MAX, code, Type::tensor(), value});
+        return Status::ok();
+      case ValueKind::kObject:
+        return value->is_opaque() ? add_state(value, code, path, depth + 1) : Status::ok();
       case ValueKind::kTuple:
       case ValueKind::kList:
       case ValueKind::kDict: break;
@@ -113,7 +123,8 @@ class PlaceFinder {
     for (size_t i = is_dict ? 1 : 0; i < value->child_count(); i += is_dict ? 2 : 1) {
       Value& child = value->child(i);
       if (!value::has_identity(child.kind())) continue;
-      TENON_TRY(add_tensors(ValueRef::share(&child), object, code, path_of(path, value::step_text(*value, i)), depth + 1));
+      TENON_TRY(add_tensors(ValueRef::share(&child), object, code,
+                            path_of(path, value::step_text(*value, i)), depth + 1));
     }
     return Status::ok();
   }

@@ -35,7 +35,9 @@ Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
   const Definition& definition = *node.definition;
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(definition));
   if (!definition.is_class()) {
-    parts->push_back({{{}, definition.name(), definition.version(), &text.source(), text.item->function}, &node});
+    parts->push_back(
+        {{{}, definition.name(), definition.version(), &text.source(), text.item->function},
+         &node});
     return Status::ok();
   }
   TENON_ASSIGN(const ClassBody* body, node.code->body(definition));
@@ -45,7 +47,9 @@ Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
     const std::string name(statement->function->name);
     const size_t method = body->find_method(name);
     const int version = method == SIZE_MAX ? definition.version() : body->methods[method].version;
-    parts->push_back({{definition.name(), definition.name() + "." + name, version, &text.source(), statement->function}, &node});
+    parts->push_back({{definition.name(), definition.name() + "." + name, version, &text.source(),
+                       statement->function},
+                      &node});
   }
   return Status::ok();
 }
@@ -56,15 +60,20 @@ using Used = std::array<bool, kVersioned.size()>;
 Used named_operators(const script::Function& function) {
   Used used{};
   const auto find = [](std::string_view name) {
-    return std::find_if(kVersioned.begin(), kVersioned.end(), [&](const VersionedOperator& each) { return each.name == name; });
+    return std::find_if(kVersioned.begin(), kVersioned.end(),
+                        [&](const VersionedOperator& each) { return each.name == name; });
   };
-  const auto note = [&](std::string_view name) { used[static_cast<size_t>(find(name) - kVersioned.begin())] = true; };
+  const auto note = [&](std::string_view name) {
+    used[static_cast<size_t>(find(name) - kVersioned.begin())] = true;
+  };
   script::AstVisitor visitor;
   visitor.expression = [&](const Expr& expr) {
     if (expr.kind == ExprKind::kBinary && expr.op == script::Operator::kDiv) note("div");
     if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kAttribute) return;
     const std::string_view name = expr.child(0).text;
-    if (find(name) != kVersioned.end() && !script::dotted_name(expr.child(0)).starts_with("__torch__.")) note(name);
+    if (find(name) != kVersioned.end() &&
+        !script::dotted_name(expr.child(0)).starts_with("__torch__."))
+      note(name);
   };
   visitor.statement = [&](const Stmt& statement) {
     if (statement.kind != StmtKind::kAugAssign || statement.op != script::Operator::kDiv) return;
@@ -78,7 +87,8 @@ Used named_operators(const script::Function& function) {
 
 }  // namespace
 
-std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& environment, const CodePart& part) {
+std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& environment,
+                                                   const CodePart& part) {
   Used used = named_operators(*part.function);
   if (std::find(used.begin(), used.end(), true) == used.end()) return {};
   script::Uses uses;
@@ -86,10 +96,13 @@ std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& enviro
   options.unknown_operators = true;
   options.archive_version = part.version;
   const Status taken = part.class_name.empty()
-                           ? script::check_function(environment, *part.source, part.name, *part.function, options, &uses)
-                           : script::check_method(environment, *part.source, part.class_name, *part.function, options, &uses);
+                           ? script::check_function(environment, *part.source, part.name,
+                                                    *part.function, options, &uses)
+                           : script::check_method(environment, *part.source, part.class_name,
+                                                  *part.function, options, &uses);
   for (size_t i = 0; i < kVersioned.size() && taken.is_ok(); ++i) {
-    used[i] = used[i] && uses.versioned_operators.contains("aten::" + std::string(kVersioned[i].name));
+    used[i] =
+        used[i] && uses.versioned_operators.contains("aten::" + std::string(kVersioned[i].name));
   }
   std::vector<VersionedOperator> operators;
   for (size_t i = 0; i < kVersioned.size(); ++i) {
@@ -101,7 +114,8 @@ std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& enviro
 Result<int> resolve_version(const ClassGraph& graph, int file_version) {
   if (file_version != 0 && (file_version < kOldestVersion || file_version > kNewestVersion)) {
     return Status(Code::kInvalidArgument,
-                  format("PyTorch reads versions %d to %d, and %d is none of them", kOldestVersion, kNewestVersion, file_version));
+                  format("PyTorch reads versions %d to %d, and %d is none of them", kOldestVersion,
+                         kNewestVersion, file_version));
   }
   std::vector<Part> parts;
   for (const ClassGraph::Node& node : graph.nodes()) {
@@ -116,16 +130,19 @@ Result<int> resolve_version(const ClassGraph& graph, int file_version) {
   std::map<const CodeSet*, CodeEnvironment> environments;
   for (const Part& part : parts) {
     if (part.version == version) continue;
-    const CodeEnvironment& environment = environments.try_emplace(part.node->code, *part.node->code).first->second;
+    const CodeEnvironment& environment =
+        environments.try_emplace(part.node->code, *part.node->code).first->second;
     for (const VersionedOperator& op : versioned_operators(environment, part)) {
       const bool means_the_same = (part.version < op.changed) == (version < op.changed);
       if (means_the_same) continue;
-      const std::string own =
-          format("%s of %s is code of version %d and uses %s, which means something else in version %d", part.name.c_str(),
-                 part.node->code->label().c_str(), part.version, std::string(op.name).c_str(), version);
-      std::string message = file_version != 0
-                                ? own
-                                : own + format(", as which %s of %s is written", newest->name.c_str(), newest->node->code->label().c_str());
+      const std::string own = format(
+          "%s of %s is code of version %d and uses %s, which means something else in version %d",
+          part.name.c_str(), part.node->code->label().c_str(), part.version,
+          std::string(op.name).c_str(), version);
+      std::string message =
+          file_version != 0 ? own
+                            : own + format(", as which %s of %s is written", newest->name.c_str(),
+                                           newest->node->code->label().c_str());
       return Status(Code::kInvalidArgument, std::move(message))
           .with("operator", std::string(op.name))
           .with("module", part.node->definition->name())

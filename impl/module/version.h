@@ -1,6 +1,6 @@
-// Which version an archive says. It tells PyTorch what six operators mean, for all code of the archive
-// at once. So code that was written for different versions can be in one archive only if that makes no
-// difference to the code.
+// Which version an archive says. It tells PyTorch what six operators mean, for all code of the
+// archive at once. So code that was written for different versions can be in one archive only if
+// that makes no difference to the code.
 #pragma once
 
 #include <string>
@@ -29,14 +29,16 @@ struct CodePart {
   const script::Function* function = nullptr;
 };
 
-// The operators whose calls in this code depend on the version, each once, in the order of their versions.
-// The operands decide: `k / 2` of an int and `torch.full([2], 3.)` mean the same in every version. Code that
-// the checker does not take has every such operator that stands in it.
-std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& environment, const CodePart& part);
+// The operators whose calls in this code depend on the version, each once, in the order of their
+// versions. The operands decide: `k / 2` of an int and `torch.full([2], 3.)` mean the same in every
+// version. Code that the checker does not take has every such operator that stands in it.
+std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& environment,
+                                                   const CodePart& part);
 
-// The version of an archive with these classes. All code of one version: that one. Of several: the newest, if no code among it uses an
-// operator that means something else then; else INVALID_ARGUMENT, which names both and the operator. `file_version`, if it is not 0, is
-// taken under the same condition.
+// The version of an archive with these classes. All code of one version: that one. Of several: the
+// newest, if no code among it uses an operator that means something else then; else
+// INVALID_ARGUMENT, which names both and the operator. `file_version`, if it is not 0, is taken
+// under the same condition.
 Result<int> resolve_version(const ClassGraph& graph, int file_version);
 
 }  // namespace tenon::module

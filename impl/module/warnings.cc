@@ -26,13 +26,16 @@ void add_dropped(const std::vector<std::string>& dropped, std::vector<std::strin
     else
       warnings->push_back(format("the record %.300s is not written again", record.c_str()));
   }
-  if (n_tables != 0) warnings->push_back(format("%zu tables of source positions (%s) are not written again", n_tables, kDebugTable));
+  if (n_tables != 0)
+    warnings->push_back(
+        format("%zu tables of source positions (%s) are not written again", n_tables, kDebugTable));
 }
 
 // The versioned operators in the code that is as it was read.
 class Search {
  public:
-  explicit Search(const CodeSet& code, int version) noexcept : environment_(code), version_(version) {}
+  explicit Search(const CodeSet& code, int version) noexcept
+      : environment_(code), version_(version) {}
 
   Status look_at(const CodeFile& file) {
     TENON_ASSIGN(const std::vector<CodeFile::Piece>* pieces, file.pieces());
@@ -40,11 +43,13 @@ class Search {
       if (piece.definition == nullptr || piece.definition->is_new()) continue;
       const std::string& name = piece.definition->name();
       const script::Source& source = piece.file->source();
-      if (piece.item->function != nullptr) look_at({{}, name, version_, &source, piece.item->function});
+      if (piece.item->function != nullptr)
+        look_at({{}, name, version_, &source, piece.item->function});
       if (piece.item->class_def == nullptr) continue;
       for (const script::Stmt* statement : piece.item->class_def->body) {
         if (statement->kind != script::StmtKind::kDef) continue;
-        look_at({name, name + "." + std::string(statement->function->name), version_, &source, statement->function});
+        look_at({name, name + "." + std::string(statement->function->name), version_, &source,
+                 statement->function});
       }
     }
     return Status::ok();
@@ -52,11 +57,14 @@ class Search {
 
   void add_found(std::vector<std::string>* warnings) const {
     for (const auto& [device, found] : devices_) {
-      warnings->push_back(format("the code names the device %s, in %s: it runs only where PyTorch has one, wherever the tensors are",
-                                 device.c_str(), places_text(found).c_str()));
+      warnings->push_back(
+          format("the code names the device %s, in %s: it runs only where PyTorch has one, "
+                 "wherever the tensors are",
+                 device.c_str(), places_text(found).c_str()));
     }
     for (const auto& [name, found] : found_) {
-      warnings->push_back(format("%s means what it meant at version %d, in %s", name.c_str(), version_, places_text(found).c_str()));
+      warnings->push_back(format("%s means what it meant at version %d, in %s", name.c_str(),
+                                 version_, places_text(found).c_str()));
     }
   }
 
@@ -81,9 +89,12 @@ class Search {
     std::set<std::string> here;
     script::AstVisitor visitor;
     visitor.expression = [&here](const script::Expr& expr) {
-      if (expr.kind != script::ExprKind::kCall || script::dotted_name(expr.child(0)) != "torch.device" || expr.arguments().empty()) return;
+      if (expr.kind != script::ExprKind::kCall ||
+          script::dotted_name(expr.child(0)) != "torch.device" || expr.arguments().empty())
+        return;
       const script::Expr& name = *expr.arguments()[0];
-      const bool is_other = name.kind == script::ExprKind::kString && !name.text.starts_with("cpu") && name.text != "meta";
+      const bool is_other = name.kind == script::ExprKind::kString &&
+                            !name.text.starts_with("cpu") && name.text != "meta";
       if (is_other && value::is_device_name(name.text)) here.emplace(name.text);
     };
     walk(*part.function, visitor);
@@ -110,7 +121,8 @@ void add_import_warnings(const Module& module, std::vector<std::string>* warning
   add_dropped(report.dropped, warnings);
   Search search(*module.object_class().code, report.version);
   for (const std::unique_ptr<CodeFile>& file : module.object_class().code->files()) {
-    if (const Status status = search.look_at(*file); !status.is_ok()) warnings->push_back(status.message());
+    if (const Status status = search.look_at(*file); !status.is_ok())
+      warnings->push_back(status.message());
   }
   search.add_found(warnings);
 }
@@ -120,11 +132,14 @@ void add_import_warnings(const Module& module, std::vector<std::string>* warning
 std::vector<std::string> module_warnings(const Module& module) {
   std::vector<std::string> warnings;
   if (module.package().report.version != 0) add_import_warnings(module, &warnings);
-  // Module::check() tells what is wrong with a module that cannot be written or whose code no PyTorch takes.
+  // Module::check() tells what is wrong with a module that cannot be written or whose code no
+  // PyTorch takes.
   Result<Resolved> resolved = resolve(module, 0);
   if (!resolved.is_ok()) return warnings;
   Result<CodeNeeds> needs = check_resolved(resolved.value(), CodeCheck::kNone);
-  if (needs.is_ok()) warnings.insert(warnings.end(), needs.value().partly_refused.begin(), needs.value().partly_refused.end());
+  if (needs.is_ok())
+    warnings.insert(warnings.end(), needs.value().partly_refused.begin(),
+                    needs.value().partly_refused.end());
   return warnings;
 }
 

@@ -14,16 +14,19 @@ namespace tenon::object {
 namespace {
 
 constexpr std::array<const char*, kKindCount> kKindNames = {
-    "None", "bool", "int", "float", "complex", "str", "bytes", "tensor", "composite", "tuple", "list", "set", "dict",
+    "None",   "bool",      "int",   "float", "complex", "str",  "bytes",
+    "tensor", "composite", "tuple", "list",  "set",     "dict",
 };
 
 Status wrong(size_t index, const std::string& message) {
-  return invalid(format("node %zu of the object: %s", index, message.c_str())).with("index", uint64_t{index});
+  return invalid(format("node %zu of the object: %s", index, message.c_str()))
+      .with("index", uint64_t{index});
 }
 
 Status over_limit(size_t index, uint64_t most) {
-  return Status(Code::kResourceExhausted,
-                format("node %zu of the object: its keys use values again and again, and have more than %llu bytes", index, as_llu(most)))
+  return Status(Code::kResourceExhausted, format("node %zu of the object: its keys use values "
+                                                 "again and again, and have more than %llu bytes",
+                                                 index, as_llu(most)))
       .with("index", uint64_t{index})
       .with("limit", "keys")
       .with("limit_value", most);
@@ -37,7 +40,8 @@ Status check_order(Contents* contents) {
   };
   std::vector<Node>& nodes = contents->nodes;
   if (nodes.empty()) return invalid("an object of no nodes: None is an object of one node");
-  if (nodes.size() > UINT32_MAX) return invalid(format("%zu nodes are more than an object has: 2^32 - 1", nodes.size()));
+  if (nodes.size() > UINT32_MAX)
+    return invalid(format("%zu nodes are more than an object has: 2^32 - 1", nodes.size()));
   std::vector<Frame> open;
   for (size_t i = 0; i < nodes.size(); ++i) {
     Node& node = nodes[i];
@@ -46,12 +50,14 @@ Status check_order(Contents* contents) {
       --open.back().left;
     }
     if (node.kind == Kind::kStr) {
-      const std::string_view text{reinterpret_cast<const char*>(contents->bytes.data()) + node.content.text.begin,
-                                  node.content.text.nbytes};
+      const std::string_view text{
+          reinterpret_cast<const char*>(contents->bytes.data()) + node.content.text.begin,
+          node.content.text.nbytes};
       if (!tensor::is_utf8(text)) return wrong(i, "the text is not UTF-8: use bytes for it");
     }
     if (is_container(node.kind)) {
-      if (open.size() >= kMaxDepth) return wrong(i, format("values are nested deeper than %zu", kMaxDepth));
+      if (open.size() >= kMaxDepth)
+        return wrong(i, format("values are nested deeper than %zu", kMaxDepth));
       open.push_back({i, node.child_count()});
     } else {
       node.count = 0;
@@ -64,8 +70,9 @@ Status check_order(Contents* contents) {
   }
   if (open.empty()) return Status::ok();
   const Node& last = nodes[open.back().node];
-  return wrong(open.back().node, format("its %s has %u items, and %llu of their values are missing", kind_name(last.kind), last.count,
-                                        as_llu(open.back().left)));
+  return wrong(open.back().node,
+               format("its %s has %u items, and %llu of their values are missing",
+                      kind_name(last.kind), last.count, as_llu(open.back().left)));
 }
 
 // Keys as Python compares them: equal keys have equal bytes. Numbers are equal across their types.
@@ -100,13 +107,17 @@ class KeyText {
       case Kind::kBytes:
         text->push_back(node.kind == Kind::kStr ? 'S' : 'B');
         add_number(node.content.text.nbytes, text);
-        text->append(reinterpret_cast<const char*>(contents_.bytes.data()) + node.content.text.begin, node.content.text.nbytes);
+        text->append(
+            reinterpret_cast<const char*>(contents_.bytes.data()) + node.content.text.begin,
+            node.content.text.nbytes);
         return Status::ok();
       case Kind::kTuple:
         text->push_back('T');
         add_number(node.count, text);
         return Status::ok();
-      default: return wrong(index, format("a %s cannot be a key, nor an item of a set", kind_name(node.kind)));
+      default:
+        return wrong(index,
+                     format("a %s cannot be a key, nor an item of a set", kind_name(node.kind)));
     }
   }
 
@@ -122,7 +133,8 @@ class KeyText {
   }
   static void add_real(size_t index, double number, std::string* text) {
     constexpr double kTwoTo63 = 9223372036854775808.0;
-    if (number == std::floor(number) && number >= -kTwoTo63 && number < kTwoTo63) return add_integer(static_cast<int64_t>(number), text);
+    if (number == std::floor(number) && number >= -kTwoTo63 && number < kTwoTo63)
+      return add_integer(static_cast<int64_t>(number), text);
     text->push_back('F');
     add_number(number, text);
     // Python compares NaNs by identity, and two nodes are two objects.
@@ -132,7 +144,8 @@ class KeyText {
   const Contents& contents_;
 };
 
-// How many bytes the keys of one container have, at most. A pickle can use one long text in many keys.
+// How many bytes the keys of one container have, at most. A pickle can use one long text in many
+// keys.
 uint64_t most_key_nbytes(const Contents& contents) noexcept {
   return kMostCopies * contents.bytes.size() + uint64_t{32} * contents.nodes.size() + 65536;
 }
@@ -152,8 +165,8 @@ Status check_keys(const Contents& contents) {
       nbytes += key.size();
       if (nbytes > most) return over_limit(i, most);
       if (!seen.insert(std::move(key)).second) {
-        return wrong(at, format("the %s at node %zu has this %s twice", kind_name(container.kind), i,
-                                container.kind == Kind::kDict ? "key" : "item"));
+        return wrong(at, format("the %s at node %zu has this %s twice", kind_name(container.kind),
+                                i, container.kind == Kind::kDict ? "key" : "item"));
       }
       at = contents.nodes[at].next;
       if (container.kind == Kind::kDict) at = contents.nodes[at].next;
@@ -165,10 +178,13 @@ Status check_keys(const Contents& contents) {
 }  // namespace
 
 const char* kind_name(Kind kind) noexcept {
-  return static_cast<size_t>(kind) < kKindNames.size() ? kKindNames[static_cast<size_t>(kind)] : "value";
+  return static_cast<size_t>(kind) < kKindNames.size() ? kKindNames[static_cast<size_t>(kind)]
+                                                       : "value";
 }
 
-bool is_container(Kind kind) noexcept { return kind == Kind::kTuple || kind == Kind::kList || kind == Kind::kSet || kind == Kind::kDict; }
+bool is_container(Kind kind) noexcept {
+  return kind == Kind::kTuple || kind == Kind::kList || kind == Kind::kSet || kind == Kind::kDict;
+}
 
 Result<Ref<Object>> Object::create(Contents contents) {
   TENON_TRY(check_order(&contents));

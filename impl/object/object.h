@@ -42,13 +42,13 @@ bool is_container(Kind kind) noexcept;
 // Containers within containers. The number is also that of the Python wrapper.
 inline constexpr size_t kMaxDepth = 200;
 
-// How many nodes an object has for each node of its pickle, at most, and how many bytes the keys of a
-// container have for each byte of its text. A pickle can use a value many times, and an object has
-// it as often.
+// How many nodes an object has for each node of its pickle, at most, and how many bytes the keys of
+// a container have for each byte of its text. A pickle can use a value many times, and an object
+// has it as often.
 inline constexpr uint64_t kMostCopies = 4;
 
-// One value. The nodes of an object stand in the order in which a reader meets them: the values in a
-// container stand right behind it, each followed by everything inside it.
+// One value. The nodes of an object stand in the order in which a reader meets them: the values in
+// a container stand right behind it, each followed by everything inside it.
 struct Node {
   struct Complex {
     double real;
@@ -75,7 +75,9 @@ struct Node {
   Content content;
 
   // The values right inside it.
-  uint64_t child_count() const noexcept { return kind == Kind::kDict ? uint64_t{2} * count : count; }
+  uint64_t child_count() const noexcept {
+    return kind == Kind::kDict ? uint64_t{2} * count : count;
+  }
 };
 static_assert(sizeof(Node) == 32);
 
@@ -88,18 +90,23 @@ struct Contents {
 
 class Object : public Counted {
  public:
-  // INVALID_ARGUMENT, with the detail `index` (of the node): the nodes are not one value, a value is
-  // nested deeper than kMaxDepth, a text is not UTF-8, or a key cannot be a key or stands in its
-  // dict or set twice. RESOURCE_EXHAUSTED: keys beyond kMostCopies. Node::next is filled in here. The
-  // other indices and ranges must be right.
+  // INVALID_ARGUMENT, with the detail `index` (of the node): the nodes are not one value, a value
+  // is nested deeper than kMaxDepth, a text is not UTF-8, or a key cannot be a key or stands in its
+  // dict or set twice. RESOURCE_EXHAUSTED: keys beyond kMostCopies. Node::next is filled in here.
+  // The other indices and ranges must be right.
   static Result<Ref<Object>> create(Contents contents);
 
   std::span<const Node> nodes() const noexcept { return contents_.nodes; }
   std::string_view text(const Node& node) const noexcept {
-    return {reinterpret_cast<const char*>(contents_.bytes.data()) + node.content.text.begin, node.content.text.nbytes};
+    return {reinterpret_cast<const char*>(contents_.bytes.data()) + node.content.text.begin,
+            node.content.text.nbytes};
   }
-  tensor::Tensor* tensor(const Node& node) const noexcept { return contents_.tensors[node.content.index].get(); }
-  tensor::Composite* composite(const Node& node) const noexcept { return contents_.composites[node.content.index].get(); }
+  tensor::Tensor* tensor(const Node& node) const noexcept {
+    return contents_.tensors[node.content.index].get();
+  }
+  tensor::Composite* composite(const Node& node) const noexcept {
+    return contents_.composites[node.content.index].get();
+  }
 
   // The index of the value whose key is this str, in the dict at an index.
   std::optional<size_t> find(size_t dict, std::string_view key) const noexcept;

@@ -24,7 +24,8 @@ constexpr uint64_t kSpareNodes = 65536;
 
 class Reader {
  public:
-  Reader(const PickleTree& tree, const std::byte* bytes, std::span<const Ref<tensor::Tensor>> storages)
+  Reader(const PickleTree& tree, const std::byte* bytes,
+         std::span<const Ref<tensor::Tensor>> storages)
       : tree_(tree), bytes_(bytes), tensors_(tree, storages), open_(tree.count()) {}
 
   // The result lacks the bytes of the texts. The caller moves the pickle there.
@@ -45,7 +46,8 @@ class Reader {
   // What Object::create refused, with the place in the pickle.
   Status placed(const Status& refused) const {
     NodeId id = tree_.root();
-    if (const std::string_view index = refused.detail("index"); !index.empty()) id = origins_[std::stoul(std::string(index))];
+    if (const std::string_view index = refused.detail("index"); !index.empty())
+      id = origins_[std::stoul(std::string(index))];
     const Code code = refused.code() == Code::kInvalidArgument ? Code::kCorrupt : refused.code();
     return tree_.error(code, id, refused.message()).with_details_of(refused).caused_by(refused);
   }
@@ -62,18 +64,28 @@ class Reader {
     if (out_.nodes.size() >= most) {
       return tree_
           .error(Code::kResourceExhausted, id,
-                 format("the pickle uses values again and again, so that its object would have more than %llu nodes", as_llu(most)))
+                 format("the pickle uses values again and again, so that its object would have "
+                        "more than %llu nodes",
+                        as_llu(most)))
           .with("limit", "nodes")
           .with("limit_value", most);
     }
     switch (tree_.kind(id)) {
       case NodeKind::kNone: add(Kind::kNone, id); return Status::ok();
-      case NodeKind::kBool: add(Kind::kBool, id).content.integer = tree_.boolean(id) ? 1 : 0; return Status::ok();
-      case NodeKind::kInt: add(Kind::kInt, id).content.integer = tree_.integer(id); return Status::ok();
-      case NodeKind::kFloat: add(Kind::kFloat, id).content.real = tree_.real(id); return Status::ok();
+      case NodeKind::kBool:
+        add(Kind::kBool, id).content.integer = tree_.boolean(id) ? 1 : 0;
+        return Status::ok();
+      case NodeKind::kInt:
+        add(Kind::kInt, id).content.integer = tree_.integer(id);
+        return Status::ok();
+      case NodeKind::kFloat:
+        add(Kind::kFloat, id).content.real = tree_.real(id);
+        return Status::ok();
       case NodeKind::kStr:
         if (!tensor::is_utf8(tree_.text(id))) {
-          return unsupported(id, "a text is not UTF-8, which other languages than Python require: send it as bytes");
+          return unsupported(
+              id,
+              "a text is not UTF-8, which other languages than Python require: send it as bytes");
         }
         add(Kind::kStr, id).content.text = text(id);
         return Status::ok();
@@ -84,9 +96,11 @@ class Reader {
       case NodeKind::kDict: return enter(Kind::kDict, id, tree_.children(id));
       case NodeKind::kReduce: return visit_call(id);
       case NodeKind::kLong:
-        return unsupported(
-            id, format("an integer of %zu bytes, and integers of 64 bits are carried: send it as text or bytes", tree_.text(id).size()));
-      case NodeKind::kPersistent: return tree_.error(Code::kCorrupt, id, "a persistent id, which no object has");
+        return unsupported(id, format("an integer of %zu bytes, and integers of 64 bits are "
+                                      "carried: send it as text or bytes",
+                                      tree_.text(id).size()));
+      case NodeKind::kPersistent:
+        return tree_.error(Code::kCorrupt, id, "a persistent id, which no object has");
       default: return no_plain_data(id);
     }
   }
@@ -97,7 +111,8 @@ class Reader {
     const std::string_view name = tree_.name(call.callable);
     if (module == "builtins" && name == "complex") return visit_complex(id);
     if (module == "builtins" && name == "bytearray") return visit_bytearray(id);
-    if (module == "collections" && name == "OrderedDict" && archive::call_arguments(tree_, id).empty() && call.elements.empty()) {
+    if (module == "collections" && name == "OrderedDict" &&
+        archive::call_arguments(tree_, id).empty() && call.elements.empty()) {
       // The state has the attributes of a module's state dict: versions of classes.
       return enter(Kind::kDict, id, call.items);
     }
@@ -127,7 +142,9 @@ class Reader {
   Status visit_complex(NodeId id) {
     const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
     const bool good = !tree_.is_long_call(id) && arguments.size() == 2 &&
-                      std::ranges::all_of(arguments, [this](NodeId argument) { return tree_.kind(argument) == NodeKind::kFloat; });
+                      std::ranges::all_of(arguments, [this](NodeId argument) {
+                        return tree_.kind(argument) == NodeKind::kFloat;
+                      });
     if (!good) return tree_.error(Code::kCorrupt, id, "a complex number is made of two floats");
     add(Kind::kComplex, id).content.complex = {tree_.real(arguments[0]), tree_.real(arguments[1])};
     return Status::ok();
@@ -136,8 +153,10 @@ class Reader {
   // Before protocol 5, a bytearray is a call with bytes, or with nothing.
   Status visit_bytearray(NodeId id) {
     const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
-    const bool good = arguments.empty() || (arguments.size() == 1 && tree_.kind(arguments[0]) == NodeKind::kBytes);
-    if (tree_.is_long_call(id) || !good) return tree_.error(Code::kCorrupt, id, "a bytearray is made of bytes");
+    const bool good = arguments.empty() ||
+                      (arguments.size() == 1 && tree_.kind(arguments[0]) == NodeKind::kBytes);
+    if (tree_.is_long_call(id) || !good)
+      return tree_.error(Code::kCorrupt, id, "a bytearray is made of bytes");
     add(Kind::kBytes, id).content.text = arguments.empty() ? Node::Text{0, 0} : text(arguments[0]);
     return Status::ok();
   }
@@ -146,22 +165,31 @@ class Reader {
   Status check_key(NodeId id) const {
     const bool is_tensor = tree_.kind(id) == NodeKind::kReduce && tensors_.is_known(id);
     if (!is_tensor && tree_.kind(id) != NodeKind::kSet) return Status::ok();
-    return unsupported(id, format("a %s is a key or an item of a set, which only Python can read: send a list of pairs",
-                                  is_tensor ? "tensor" : "frozenset"));
+    return unsupported(
+        id,
+        format(
+            "a %s is a key or an item of a set, which only Python can read: send a list of pairs",
+            is_tensor ? "tensor" : "frozenset"));
   }
 
   Status enter(Kind kind, NodeId id, std::span<const NodeId> children) {
-    if (open_[id]) return unsupported(id, format("a %s contains itself: send the values without the cycle", kind_name(kind)));
+    if (open_[id])
+      return unsupported(
+          id, format("a %s contains itself: send the values without the cycle", kind_name(kind)));
     if (stack_.size() >= kMaxDepth) {
-      return tree_.error(Code::kResourceExhausted, id, format("values are nested deeper than %zu", kMaxDepth))
+      return tree_
+          .error(Code::kResourceExhausted, id,
+                 format("values are nested deeper than %zu", kMaxDepth))
           .with("limit", "depth")
           .with("limit_value", uint64_t{kMaxDepth});
     }
     if (kind == Kind::kDict || kind == Kind::kSet) {
-      for (size_t i = 0; i < children.size(); i += kind == Kind::kDict ? 2 : 1) TENON_TRY(check_key(children[i]));
+      for (size_t i = 0; i < children.size(); i += kind == Kind::kDict ? 2 : 1)
+        TENON_TRY(check_key(children[i]));
     }
     // No pickle has so many children: its nodes are fewer.
-    add(kind, id).count = static_cast<uint32_t>(kind == Kind::kDict ? children.size() / 2 : children.size());
+    add(kind, id).count =
+        static_cast<uint32_t>(kind == Kind::kDict ? children.size() / 2 : children.size());
     open_[id] = true;
     stack_.push_back({id, children});
     return Status::ok();
@@ -176,15 +204,19 @@ class Reader {
 
   Node::Text text(NodeId id) const {
     const std::string_view text = tree_.text(id);
-    return {static_cast<uint64_t>(reinterpret_cast<const std::byte*>(text.data()) - bytes_), text.size()};
+    return {static_cast<uint64_t>(reinterpret_cast<const std::byte*>(text.data()) - bytes_),
+            text.size()};
   }
 
-  Status unsupported(NodeId id, const std::string& message) const { return tree_.error(Code::kUnsupported, id, message); }
+  Status unsupported(NodeId id, const std::string& message) const {
+    return tree_.error(Code::kUnsupported, id, message);
+  }
 
   Status no_plain_data(NodeId id) const {
     const bool is_call = tree_.kind(id) == NodeKind::kReduce || tree_.kind(id) == NodeKind::kNew;
     const NodeId named = is_call ? tree_.callable(id) : id;
-    return unsupported(id, format("%s is needed, which only Python can call: send plain data (dicts, lists, tuples, sets, numbers, text, "
+    return unsupported(id, format("%s is needed, which only Python can call: send plain data "
+                                  "(dicts, lists, tuples, sets, numbers, text, "
                                   "bytes and tensors), or receive the object in Python",
                                   tree_.describe(named).c_str()));
   }
@@ -201,7 +233,8 @@ class Reader {
 
 }  // namespace
 
-Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes, std::span<const Ref<tensor::Tensor>> storages) {
+Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes,
+                                       std::span<const Ref<tensor::Tensor>> storages) {
   archive::PickleReadOptions options;
   options.dialect = archive::PickleDialect::kGeneral;
   options.record = "the object";

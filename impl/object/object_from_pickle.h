@@ -16,10 +16,12 @@
 namespace tenon::object {
 
 // `storages` are what came with the pickle, by number: each a uint8 tensor over the bytes of one
-// storage. CORRUPT: the bytes are no pickle, or name a storage that did not come, or a tensor leaves
-// its storage. UNSUPPORTED, by name: classes, functions, integers of more than 64 bits, values that
-// contain themselves, element types and flags that Tenon does not have. RESOURCE_EXHAUSTED: beyond
-// a limit. All have the detail `offset`, in bytes, where the pickle is to blame.
-Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes, std::span<const Ref<tensor::Tensor>> storages);
+// storage. CORRUPT: the bytes are no pickle, or name a storage that did not come, or a tensor
+// leaves its storage. UNSUPPORTED, by name: classes, functions, integers of more than 64 bits,
+// values that contain themselves, element types and flags that Tenon does not have.
+// RESOURCE_EXHAUSTED: beyond a limit. All have the detail `offset`, in bytes, where the pickle is
+// to blame.
+Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes,
+                                       std::span<const Ref<tensor::Tensor>> storages);
 
 }  // namespace tenon::object

@@ -39,11 +39,14 @@ Ref<Tensor> whole(Ref<storage::Storage> storage) {
 // A copy, because the sender may still write its tensor.
 Result<std::vector<std::byte>> copy_of(const Tensor& tensor) {
   if (!is_byte_tensor(tensor) || tensor.storage()->device_memory() != nullptr) {
-    return Status(Code::kCorrupt, "the tensor that has the object's pickle is no contiguous one of uint8 in the host's memory");
+    return Status(Code::kCorrupt,
+                  "the tensor that has the object's pickle is no contiguous one of uint8 in the "
+                  "host's memory");
   }
   if (tensor.nbytes() > kMostPickleNbytes) {
     return Status(Code::kResourceExhausted,
-                  format("the object's pickle has %llu bytes, and %llu are read", as_llu(tensor.nbytes()), as_llu(kMostPickleNbytes)));
+                  format("the object's pickle has %llu bytes, and %llu are read",
+                         as_llu(tensor.nbytes()), as_llu(kMostPickleNbytes)));
   }
   std::vector<std::byte> bytes(tensor.nbytes());
   if (!bytes.empty()) std::memcpy(bytes.data(), tensor.data(), bytes.size());
@@ -57,7 +60,8 @@ Result<std::unique_ptr<Message>> message_of(const Object& object, memory::Access
   auto message = std::make_unique<Message>();
   std::vector<Ref<Tensor>> tensors;
   tensors.reserve(pickle.storages.size());
-  for (Ref<storage::Storage>& storage : pickle.storages) tensors.push_back(whole(std::move(storage)));
+  for (Ref<storage::Storage>& storage : pickle.storages)
+    tensors.push_back(whole(std::move(storage)));
   std::vector<Tensor*> pointers;
   pointers.reserve(tensors.size());
   for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
@@ -66,7 +70,8 @@ Result<std::unique_ptr<Message>> message_of(const Object& object, memory::Access
   Head head{kMagic, kInline, static_cast<uint32_t>(tensors.size())};
   if (sizeof head + pickle.bytes.size() > tensor::kMaxUserNbytes) {
     head.version = kApart;
-    TENON_ASSIGN(Ref<storage::Storage> storage, storage::Storage::create_from({}, pickle.bytes.data(), pickle.bytes.size()));
+    TENON_ASSIGN(Ref<storage::Storage> storage,
+                 storage::Storage::create_from({}, pickle.bytes.data(), pickle.bytes.size()));
     const Ref<Tensor> last = whole(std::move(storage));
     Tensor* const pointer = last.get();
     TENON_TRY(message->add({&pointer, 1}, nullptr, memory::Access::kAuto));
@@ -84,17 +89,20 @@ Result<Ref<Object>> object_of(const Message& message) {
   Head head{};
   if (user.size() >= sizeof head) std::memcpy(&head, user.data(), sizeof head);
   if (head.magic != kMagic) {
-    return Status(Code::kCorrupt, format("the message carries %zu tensors and no object: it was sent as a message, so use its tensors",
+    return Status(Code::kCorrupt, format("the message carries %zu tensors and no object: it was "
+                                         "sent as a message, so use its tensors",
                                          message.items().size()));
   }
   if (head.version != kInline && head.version != kApart) {
-    return Status(Code::kIncompatible,
-                  format("the object is of version %u, and versions 1 and 2 are read: update Tenon in this process", head.version))
+    return Status(Code::kIncompatible, format("the object is of version %u, and versions 1 and 2 "
+                                              "are read: update Tenon in this process",
+                                              head.version))
         .with("version", uint64_t{head.version});
   }
   const size_t tensors = head.storages + (head.version == kApart ? size_t{1} : size_t{0});
   if (message.items().size() != tensors || !message.composites().empty()) {
-    return Status(Code::kCorrupt, format("the object has %u storages, and its message %zu tensors", head.storages, message.items().size()));
+    return Status(Code::kCorrupt, format("the object has %u storages, and its message %zu tensors",
+                                         head.storages, message.items().size()));
   }
   std::vector<Ref<Tensor>> storages;
   storages.reserve(head.storages);

@@ -10,8 +10,8 @@
 
 namespace tenon::object {
 
-// The message has one tensor for each storage of the object. Its user bytes have the pickle; a pickle
-// that is too large for them is copied into one more tensor.
+// The message has one tensor for each storage of the object. Its user bytes have the pickle; a
+// pickle that is too large for them is copied into one more tensor.
 Result<std::unique_ptr<tensor::Message>> message_of(const Object& object, memory::Access access);
 
 // CORRUPT: the message carries no object, or a wrong one. INCOMPATIBLE: a later version wrote it.

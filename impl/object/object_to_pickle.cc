@@ -55,7 +55,9 @@ class Writer {
   void begin(const Node& node) {
     switch (node.kind) {
       case Kind::kNone: opcode(Opcode::kNone); break;
-      case Kind::kBool: opcode(node.content.integer != 0 ? Opcode::kNewTrue : Opcode::kNewFalse); break;
+      case Kind::kBool:
+        opcode(node.content.integer != 0 ? Opcode::kNewTrue : Opcode::kNewFalse);
+        break;
       case Kind::kInt: integer(node.content.integer); break;
       case Kind::kFloat: real(node.content.real); break;
       case Kind::kComplex:
@@ -95,7 +97,8 @@ class Writer {
     global(kSplitModule, "_tensor");
     opcode(Opcode::kMark);
     integer(static_cast<int64_t>(storage_number(tensor)));
-    integer(tensor.dtype().code | int64_t{tensor.dtype().bits} << 8 | int64_t{tensor.dtype().lanes} << 16);
+    integer(tensor.dtype().code | int64_t{tensor.dtype().bits} << 8 |
+            int64_t{tensor.dtype().lanes} << 16);
     integers(tensor.sizes());
     integers(tensor.strides());
     integer(static_cast<int64_t>(tensor.offset()));  // check_layout bounds it
@@ -169,7 +172,8 @@ class Writer {
   void opcode(Opcode opcode) { out_.bytes.push_back(static_cast<std::byte>(opcode)); }
 
   void number(uint64_t value, size_t nbytes) {
-    for (size_t i = 0; i < nbytes; ++i) out_.bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+    for (size_t i = 0; i < nbytes; ++i)
+      out_.bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
   }
 
   void integer(int64_t value) {
@@ -191,8 +195,12 @@ class Writer {
     number(__builtin_bswap64(std::bit_cast<uint64_t>(value)), 8);
   }
 
-  void text(std::string_view text) { sized(Opcode::kShortBinUnicode, Opcode::kBinUnicode, Opcode::kBinUnicode8, text); }
-  void bytes(std::string_view bytes) { sized(Opcode::kShortBinBytes, Opcode::kBinBytes, Opcode::kBinBytes8, bytes); }
+  void text(std::string_view text) {
+    sized(Opcode::kShortBinUnicode, Opcode::kBinUnicode, Opcode::kBinUnicode8, text);
+  }
+  void bytes(std::string_view bytes) {
+    sized(Opcode::kShortBinBytes, Opcode::kBinBytes, Opcode::kBinBytes8, bytes);
+  }
   void sized(Opcode short_form, Opcode form, Opcode long_form, std::string_view content) {
     const bool is_short = content.size() <= UINT8_MAX;
     const bool is_long = content.size() > UINT32_MAX;

@@ -1,5 +1,5 @@
-// From an object to a pickle that Python's unpickler reads, and the storages that the pickle names by
-// their numbers. docs/format/object.md has the format.
+// From an object to a pickle that Python's unpickler reads, and the storages that the pickle names
+// by their numbers. docs/format/object.md has the format.
 #pragma once
 
 #include <cstddef>

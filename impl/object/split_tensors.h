@@ -23,12 +23,14 @@ bool is_byte_tensor(const tensor::Tensor& tensor) noexcept;
 class SplitTensors {
  public:
   // `tree` and `storages` must outlive this.
-  SplitTensors(const archive::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages) : tree_(tree), storages_(storages) {}
+  SplitTensors(const archive::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages)
+      : tree_(tree), storages_(storages) {}
 
   // Whether a kReduce node calls one of the functions.
   bool is_known(archive::NodeId id) const noexcept;
   bool is_composite(archive::NodeId id) const noexcept;
-  // The tensor or composite of a known call. A storage is read as the tensor over all of its elements.
+  // The tensor or composite of a known call. A storage is read as the tensor over all of its
+  // elements.
   Result<Ref<tensor::Tensor>> read_tensor(archive::NodeId id);
   Result<Ref<tensor::Composite>> read_composite(archive::NodeId id);
 
@@ -40,14 +42,20 @@ class SplitTensors {
     uint64_t nbytes = 0;
   };
 
-  Result<Ref<tensor::Tensor>> read_view(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
-  Result<Ref<tensor::Tensor>> read_whole(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
-  Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout, uint32_t flags) const;
+  Result<Ref<tensor::Tensor>> read_view(archive::NodeId id,
+                                        std::span<const archive::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> read_whole(archive::NodeId id,
+                                         std::span<const archive::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout,
+                                   uint32_t flags) const;
   // `tensor` is a byte tensor.
-  static Bytes bytes_of(const tensor::Tensor& tensor) { return {tensor.storage(), tensor.offset_nbytes(), tensor.nbytes()}; }
+  static Bytes bytes_of(const tensor::Tensor& tensor) {
+    return {tensor.storage(), tensor.offset_nbytes(), tensor.nbytes()};
+  }
   Result<Bytes> find_bytes(archive::NodeId number, bool of_torch) const;
   Status read_parts(archive::NodeId id, tensor::CompositeSpec* spec);
-  Status unpack_values(archive::NodeId id, std::span<const archive::NodeId> arguments, tensor::CompositeSpec* spec);
+  Status unpack_values(archive::NodeId id, std::span<const archive::NodeId> arguments,
+                       tensor::CompositeSpec* spec);
   Status read_numbers(archive::NodeId id, tensor::CompositeSpec* spec) const;
 
   Result<int64_t> integer(archive::NodeId id, const char* what) const;
@@ -56,7 +64,8 @@ class SplitTensors {
   Result<std::string_view> text(archive::NodeId id, const char* what) const;
   Status read_dims(archive::NodeId id, const char* what, std::vector<int64_t>* out) const;
   // Both have equally many numbers.
-  Status read_shape(archive::NodeId sizes_id, archive::NodeId strides_id, std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const;
+  Status read_shape(archive::NodeId sizes_id, archive::NodeId strides_id,
+                    std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const;
   Result<tensor::DType> dtype_from_number(archive::NodeId id) const;
   Result<tensor::DType> dtype_from_name(archive::NodeId id) const;  // Tenon's name
   Result<tensor::DType> dtype_from_torch(archive::NodeId id) const;

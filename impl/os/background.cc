@@ -89,7 +89,8 @@ Result<Fd> ending_signals() {
   }
   Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.is_open()) return errno_status(errno, "an fd for signals");
-  if (::sigprocmask(SIG_SETMASK, &signals, nullptr) != 0) return errno_status(errno, "blocking signals");
+  if (::sigprocmask(SIG_SETMASK, &signals, nullptr) != 0)
+    return errno_status(errno, "blocking signals");
   return fd;
 }
 

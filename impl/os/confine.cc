@@ -15,7 +15,8 @@
 namespace tenon::os {
 namespace {
 
-// Landlock as the kernel's documentation has it (userspace-api/landlock); the headers of older distributions lack the later parts.
+// Landlock as the kernel's documentation has it (userspace-api/landlock); the headers of older
+// distributions lack the later parts.
 struct RulesetAttributes {
   uint64_t handled_access_fs;
   uint64_t handled_access_net;
@@ -62,7 +63,8 @@ Result<bool> landlock(std::span<const AllowedPlace> places) {
   if (!ruleset.is_open()) return errno_status(errno, "making a Landlock ruleset");
   for (const AllowedPlace& place : places) {
     const Fd folder(::open(place.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!folder.is_open()) return errno_status(errno, "directory " + place.path).with("path", place.path);
+    if (!folder.is_open())
+      return errno_status(errno, "directory " + place.path).with("path", place.path);
     PathBeneathAttributes rule{0, folder.get()};
     if (place.read) rule.allowed_access |= kReadFile | kReadFolder;
     if (place.remove_files) rule.allowed_access |= kRemoveFile;
@@ -71,20 +73,23 @@ Result<bool> landlock(std::span<const AllowedPlace> places) {
     if (::syscall(kAddRule, ruleset.get(), kRulePathBeneath, &rule, 0U) != 0)
       return errno_status(errno, "a Landlock rule for " + place.path).with("path", place.path);
   }
-  if (::syscall(kRestrictSelf, ruleset.get(), 0U) != 0) return errno_status(errno, "entering a Landlock ruleset");
+  if (::syscall(kRestrictSelf, ruleset.get(), 0U) != 0)
+    return errno_status(errno, "entering a Landlock ruleset");
   return true;
 }
 
 }  // namespace
 
 Result<bool> confine(std::span<const AllowedPlace> places) {
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno_status(errno, "giving up new privileges");
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    return errno_status(errno, "giving up new privileges");
   Result<bool> landlocked = landlock(places);
   if (!landlocked.is_ok()) return landlocked;
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
-  if (::syscall(SYS_capset, &header, none) != 0) return errno_status(errno, "giving up capabilities");
+  if (::syscall(SYS_capset, &header, none) != 0)
+    return errno_status(errno, "giving up capabilities");
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return errno_status(errno, "giving up core dumps");
   return landlocked;
 }

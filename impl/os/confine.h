@@ -17,8 +17,9 @@ struct AllowedPlace {
   bool remove_folders = false;  // empty ones
 };
 
-// No capabilities, none to be gained by exec, no core dump and no tracing by other processes of this user; and, where the kernel has
-// Landlock, no file but in `places`, no TCP, no signal to others. True if it has. What was open before stays open.
+// No capabilities, none to be gained by exec, no core dump and no tracing by other processes of
+// this user; and, where the kernel has Landlock, no file but in `places`, no TCP, no signal to
+// others. True if it has. What was open before stays open.
 Result<bool> confine(std::span<const AllowedPlace> places);
 
 // As many fds as the hard limit lets this process have.

@@ -5,7 +5,8 @@
 
 namespace tenon::os {
 
-// CMSG_NXTHDR. In musl it compares numbers of different signs, and a warning in a macro is one where the macro is used.
+// CMSG_NXTHDR. In musl it compares numbers of different signs, and a warning in a macro is one
+// where the macro is used.
 inline cmsghdr* next_control(msghdr* message, cmsghdr* control) noexcept {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare"

@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
-// Holds back what a failing write sends to its own thread, and takes it away again, unless it was pending before.
+// Holds back what a failing write sends to its own thread, and takes it away again, unless it was
+// pending before.
 class NoWriteSignals {
  public:
   NoWriteSignals() noexcept {
@@ -28,7 +29,8 @@ class NoWriteSignals {
     sigemptyset(&before_);
     pthread_sigmask(SIG_BLOCK, &signals_, &mask_);
     // One that the thread lets through cannot have been waiting for it.
-    if (sigismember(&mask_, SIGPIPE) == 1 || sigismember(&mask_, SIGXFSZ) == 1) sigpending(&before_);
+    if (sigismember(&mask_, SIGPIPE) == 1 || sigismember(&mask_, SIGXFSZ) == 1)
+      sigpending(&before_);
   }
   NoWriteSignals(const NoWriteSignals&) = delete;
   NoWriteSignals& operator=(const NoWriteSignals&) = delete;
@@ -55,19 +57,21 @@ Status write_failed(int error, const std::string& name) {
   if (error != EFBIG) return errno_status(error, what);
   const uint64_t limit = file_size_limit();
   if (limit == UINT64_MAX) {
-    return Status(Code::kResourceExhausted, what + ": over the largest file that the file system has")
+    return Status(Code::kResourceExhausted,
+                  what + ": over the largest file that the file system has")
         .with("errno", error)
         .with("limit", std::string("file system's file size"));
   }
-  return Status(Code::kResourceExhausted,
-                format("%s: over RLIMIT_FSIZE (%llu bytes)", what.c_str(), static_cast<unsigned long long>(limit)))
+  return Status(Code::kResourceExhausted, format("%s: over RLIMIT_FSIZE (%llu bytes)", what.c_str(),
+                                                 static_cast<unsigned long long>(limit)))
       .with("errno", error)
       .with("limit", std::string("RLIMIT_FSIZE"))
       .with("limit_value", limit);
 }
 
 iovec as_iovec(std::span<const std::byte> bytes) noexcept {
-  return {const_cast<std::byte*>(bytes.data()), static_cast<size_t>(std::min<uint64_t>(bytes.size(), kMostAtOnce))};
+  return {const_cast<std::byte*>(bytes.data()),
+          static_cast<size_t>(std::min<uint64_t>(bytes.size(), kMostAtOnce))};
 }
 
 // Until there is room, or no hope of any: the next write says which.
@@ -85,8 +89,9 @@ Result<Fd> open_to_read(const std::string& path) {
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) return errno_status(errno, path).with("path", path);
   if (!S_ISREG(info.st_mode)) {
-    return Status(Code::kInvalidArgument,
-                  format("%s is no regular file, so it cannot be mapped: read it to its end, and import the bytes", path.c_str()))
+    return Status(Code::kInvalidArgument, format("%s is no regular file, so it cannot be mapped: "
+                                                 "read it to its end, and import the bytes",
+                                                 path.c_str()))
         .with("path", path);
   }
   return fd;
@@ -101,8 +106,9 @@ Status read_at(int fd, uint64_t offset, void* to, uint64_t nbytes, const std::st
       return errno_status(errno, format("reading %s", name.c_str()));
     }
     if (got == 0) {
-      return Status(Code::kCorrupt, format("%s was cut short while it was read: it ends at byte %llu", name.c_str(),
-                                           static_cast<unsigned long long>(offset)))
+      return Status(Code::kCorrupt,
+                    format("%s was cut short while it was read: it ends at byte %llu", name.c_str(),
+                           static_cast<unsigned long long>(offset)))
           .with("offset", offset);
     }
     at += got;
@@ -112,11 +118,13 @@ Status read_at(int fd, uint64_t offset, void* to, uint64_t nbytes, const std::st
   return Status::ok();
 }
 
-Status write_whole(int fd, std::span<const std::byte> head, std::span<const std::byte> body, const std::string& name) {
+Status write_whole(int fd, std::span<const std::byte> head, std::span<const std::byte> body,
+                   const std::string& name) {
   const NoWriteSignals quiet;
   while (!head.empty() || !body.empty()) {
     const iovec pieces[] = {as_iovec(head), as_iovec(body)};
-    const ssize_t done = head.empty() ? ::write(fd, pieces[1].iov_base, pieces[1].iov_len) : ::writev(fd, pieces, 2);
+    const ssize_t done =
+        head.empty() ? ::write(fd, pieces[1].iov_base, pieces[1].iov_len) : ::writev(fd, pieces, 2);
     if (done > 0) {
       const auto nbytes = static_cast<size_t>(done);
       const size_t of_head = std::min(nbytes, head.size());

@@ -32,8 +32,9 @@ namespace {
 // Each file whose server is silent holds one thread. When all of these wait, further fds stay
 // open in a queue.
 constexpr int kMostClosers = 16;
-// A close that blocks on no server takes far less, but its thread may have to wait for a busy machine.
-// In that time the caller waits for it, so that the fd is closed when close_foreign() returns.
+// A close that blocks on no server takes far less, but its thread may have to wait for a busy
+// machine. In that time the caller waits for it, so that the fd is closed when close_foreign()
+// returns.
 constexpr auto kCloseGrace = std::chrono::milliseconds(200);
 constexpr auto kOpenGrace = std::chrono::seconds(2);
 
@@ -50,13 +51,14 @@ ClosingState& closing() noexcept { return immortal<ClosingState>(); }
 // The child has the fds that wait, and no thread: its next close begins one.
 const bool g_foreign_fork_hooks = [] {
   (void)closing();
-  register_fork_hooks(50, {[]() noexcept { closing().mutex.lock(); }, []() noexcept { closing().mutex.unlock(); },
-                           []() noexcept {
-                             closing().threads = 0;
-                             closing().busy = 0;
-                             closing().is_stuck = false;
-                             closing().mutex.unlock();
-                           }});
+  register_fork_hooks(
+      50, {[]() noexcept { closing().mutex.lock(); }, []() noexcept { closing().mutex.unlock(); },
+           []() noexcept {
+             closing().threads = 0;
+             closing().busy = 0;
+             closing().is_stuck = false;
+             closing().mutex.unlock();
+           }});
   return true;
 }();
 
@@ -86,7 +88,8 @@ bool close_apart(int number) noexcept {
     all.waiting.push_back(number);
     is_queued = true;
     const bool all_busy = all.busy == all.threads;
-    if (all_busy && all.threads < kMostClosers && start_thread("tenon-close", Stack::kSmall, &run_closer, nullptr).is_ok()) {
+    if (all_busy && all.threads < kMostClosers &&
+        start_thread("tenon-close", Stack::kSmall, &run_closer, nullptr).is_ok()) {
       ++all.threads;
     }
   } catch (...) {
@@ -115,7 +118,8 @@ constexpr uint32_t kMemoryDevices = 1;
 bool closes_at_once(int number) noexcept {
   if (::fcntl(number, F_GET_SEALS) >= 0) return true;  // only tmpfs and hugetlbfs have seals
   struct statx about{};
-  if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0) return errno == EBADF;
+  if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0)
+    return errno == EBADF;
   switch (about.stx_mode & S_IFMT) {
     case 0:  // an anonymous inode: an eventfd, a pidfd
     case S_IFIFO: return true;
@@ -143,11 +147,13 @@ dev_t memfd_device() noexcept {
 // Whether a file lies where memfds or the files of /dev/shm do, on which nobody's server sits.
 bool is_in_memory(int handle) noexcept {
   struct statx about{};
-  if (::statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0) return false;
+  if (::statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0)
+    return false;
   const dev_t device = makedev(about.stx_dev_major, about.stx_dev_minor);
   const dev_t memfds = memfd_device();
   struct stat shared_memory{};
-  return (memfds != 0 && device == memfds) || (::stat("/dev/shm", &shared_memory) == 0 && device == shared_memory.st_dev);
+  return (memfds != 0 && device == memfds) ||
+         (::stat("/dev/shm", &shared_memory) == 0 && device == shared_memory.st_dev);
 }
 
 struct Opening {
@@ -168,7 +174,8 @@ int open_now(const Fd& handle, int flags, Fd* opened) noexcept {
 }
 
 void run_opening(void* argument) noexcept {
-  const std::unique_ptr<std::shared_ptr<Opening>> own(static_cast<std::shared_ptr<Opening>*>(argument));
+  const std::unique_ptr<std::shared_ptr<Opening>> own(
+      static_cast<std::shared_ptr<Opening>*>(argument));
   Opening& opening = **own;
   Fd opened;
   const int error = open_now(opening.handle, opening.flags, &opened);
@@ -188,7 +195,8 @@ Result<int> open_apart(const Fd& handle, int flags, Fd* opened) {
   TENON_TRY(start_thread("tenon-open", Stack::kSmall, &run_opening, argument.get()));
   (void)argument.release();  // the thread's
   std::unique_lock<std::mutex> lock(opening->mutex);
-  if (!opening->done.wait_for(lock, kOpenGrace, [&] { return opening->is_over; })) return EINPROGRESS;
+  if (!opening->done.wait_for(lock, kOpenGrace, [&] { return opening->is_over; }))
+    return EINPROGRESS;
   *opened = std::move(opening->opened);
   return opening->error;
 }
@@ -214,12 +222,15 @@ Result<Fd> open_handle(const Fd& handle, bool writable, const std::string& what)
     return opened;
   }
   if (error == EWOULDBLOCK) {
-    return Status(Code::kWouldBlock,
-                  what + ": another process holds a file lease (F_SETLEASE) on it; try again, or ask its owner to send an fd")
+    return Status(Code::kWouldBlock, what +
+                                         ": another process holds a file lease (F_SETLEASE) on it; "
+                                         "try again, or ask its owner to send an fd")
         .with("errno", error);
   }
   if (error == EINPROGRESS) {
-    return Status(Code::kWouldBlock, what + ": its file system has not answered for 2 s; ask its owner to lend a memfd");
+    return Status(
+        Code::kWouldBlock,
+        what + ": its file system has not answered for 2 s; ask its owner to lend a memfd");
   }
   return with_fd_limit(errno_status(error, what));
 }

@@ -33,10 +33,13 @@ HostIdentity read_identity() {
 }
 
 Status gone(const RemoteFile& file, const char* why) {
-  return Status(Code::kPeerGone, format("fd %d of process %d %s", file.fd, file.pid, why)).with("pid", file.pid).with("fd", file.fd);
+  return Status(Code::kPeerGone, format("fd %d of process %d %s", file.fd, file.pid, why))
+      .with("pid", file.pid)
+      .with("fd", file.fd);
 }
 
-// At load, and not when it is first asked for: that can be at the fd limit, where /proc cannot be read.
+// At load, and not when it is first asked for: that can be at the fd limit, where /proc cannot be
+// read.
 const HostIdentity g_identity = read_identity();
 
 }  // namespace
@@ -51,29 +54,34 @@ Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
   Fd process = open_process(file.pid);
   if (!process.is_open()) {
     if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
-    return with_fd_limit(errno_status(errno, format("process %d in /proc", file.pid)).with("pid", file.pid));
+    return with_fd_limit(
+        errno_status(errno, format("process %d in /proc", file.pid)).with("pid", file.pid));
   }
   if (!file.other_user) TENON_TRY(check_folder_user(process, file.pid, "OTHER_USER"));
-  // By O_PATH first: what stands there now may be a device or a pipe, and opening one for real can do things.
+  // By O_PATH first: what stands there now may be a device or a pipe, and opening one for real can
+  // do things.
   const std::string path = format("/proc/%d/fd/%d", file.pid, file.fd);
   const std::string below = format("fd/%d", file.fd);
   const Fd handle(openat(process.get(), below.c_str(), O_PATH | O_CLOEXEC));
   if (!handle.is_open()) {
     if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
     const int error = errno;
-    return with_fd_limit(errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path.c_str()))
+    return with_fd_limit(errno_status(error, format("reaching fd %d of process %d through %s",
+                                                    file.fd, file.pid, path.c_str()))
                              .with("path", path)
                              .with("pid", file.pid));
   }
   process.reset();
   TENON_ASSIGN(const FileInfo found, stat_file(handle.get()));
-  if (!found.regular || found.device != file.device || found.inode != file.inode || found.nbytes != file.nbytes)
+  if (!found.regular || found.device != file.device || found.inode != file.inode ||
+      found.nbytes != file.nbytes)
     return gone(file, "is another file by now");
   // A file without a nonce in its name has none in the bytes: zeros.
   Nonce nonce{};
   (void)read_nonce(handle.get(), &nonce);
   if (nonce != file.nonce) return gone(file, "is another file by now");
-  Result<Fd> fd = open_handle(handle, writable, format("opening fd %d of process %d", file.fd, file.pid));
+  Result<Fd> fd =
+      open_handle(handle, writable, format("opening fd %d of process %d", file.fd, file.pid));
   if (fd.is_ok()) return fd;
   return std::move(fd).status().with("pid", file.pid);
 }

@@ -49,25 +49,32 @@ struct Level {
 
   // What may still be taken below this level, and its limit.
   uint64_t free_nbytes(uint64_t* limit_nbytes, bool* no_fd) const {
-    const uint64_t limit = parse_number(read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
-                                        kUnlimited);  // "max" is no number
+    const uint64_t limit = parse_number(
+        read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
+        kUnlimited);  // "max" is no number
     *limit_nbytes = limit;
     if (limit >= (uint64_t{1} << 62)) return kUnlimited;
-    const uint64_t usage = parse_number(read_small_file(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
+    const uint64_t usage = parse_number(
+        read_small_file(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
     const std::string stat = read_small_file(directory + "/memory.stat", no_fd);
-    // Page cache of files can go at any time (shared memory stands on the anonymous lists and is not in these).
-    const uint64_t cache = v2 ? find_field(stat, "inactive_file ", 0) + find_field(stat, "active_file ", 0)
-                              : find_field(stat, "total_inactive_file ", 0) + find_field(stat, "total_active_file ", 0);
+    // Page cache of files can go at any time (shared memory stands on the anonymous lists and is
+    // not in these).
+    const uint64_t cache =
+        v2 ? find_field(stat, "inactive_file ", 0) + find_field(stat, "active_file ", 0)
+           : find_field(stat, "total_inactive_file ", 0) +
+                 find_field(stat, "total_active_file ", 0);
     const uint64_t held = usage > cache ? usage - cache : 0;
     return limit > held ? limit - held : 0;
   }
   bool is_limited(bool* no_fd) const {
-    return parse_number(read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited) <
-           (uint64_t{1} << 62);
+    return parse_number(
+               read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
+               kUnlimited) < (uint64_t{1} << 62);
   }
 };
 
-// Where a hierarchy is mounted, and which of its cgroups is the root of the mount (not "/" inside a container).
+// Where a hierarchy is mounted, and which of its cgroups is the root of the mount (not "/" inside a
+// container).
 struct Mount {
   std::string point;
   std::string root;
@@ -127,7 +134,8 @@ int64_t coarse_now() noexcept {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Asking costs tens of microseconds. An answer leaves a credit, a small part of what was free, that small requests live on for a moment.
+// Asking costs tens of microseconds. An answer leaves a credit, a small part of what was free, that
+// small requests live on for a moment.
 struct LimitsState {
   std::mutex mutex;
   uint64_t credit = 0;
@@ -140,7 +148,8 @@ LimitsState& limits_state() noexcept { return immortal<LimitsState>(); }
 
 const bool g_limits_fork_hooks = [] {
   (void)limits_state();
-  register_fork_hooks(30, {[]() noexcept { limits_state().mutex.lock(); }, []() noexcept { limits_state().mutex.unlock(); },
+  register_fork_hooks(30, {[]() noexcept { limits_state().mutex.lock(); },
+                           []() noexcept { limits_state().mutex.unlock(); },
                            []() noexcept {
                              limits_state().credit = 0;  // a child is often moved to another cgroup
                              limits_state().discovered_ns = 0;
@@ -149,9 +158,11 @@ const bool g_limits_fork_hooks = [] {
   return true;
 }();
 
-Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit, uint64_t limit_nbytes) {
-  return Status(Code::kResourceExhausted, format("%llu bytes of memory are needed, and %llu of %llu are left (%s)", as_llu(wanted),
-                                                 as_llu(free_nbytes), as_llu(limit_nbytes), limit.c_str()))
+Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit,
+                        uint64_t limit_nbytes) {
+  return Status(Code::kResourceExhausted,
+                format("%llu bytes of memory are needed, and %llu of %llu are left (%s)",
+                       as_llu(wanted), as_llu(free_nbytes), as_llu(limit_nbytes), limit.c_str()))
       .with("limit", limit)
       .with("limit_value", limit_nbytes)
       .with("left", free_nbytes)
@@ -161,7 +172,8 @@ Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string
 Status blind(uint64_t wanted) {
   return with_fd_limit(
       Status(Code::kResourceExhausted,
-             format("%llu bytes of memory are needed, and no fd is left to read how much is free", static_cast<unsigned long long>(wanted)))
+             format("%llu bytes of memory are needed, and no fd is left to read how much is free",
+                    static_cast<unsigned long long>(wanted)))
           .with("limit", std::string("RLIMIT_NOFILE"))
           .with("wanted", wanted));
 }
@@ -190,7 +202,9 @@ Status with_fd_limit(Status status) {
   return std::move(status).with("limit_value", fd_limit());
 }
 
-Status with_path(Status status, const std::string& path) { return std::move(status).with("path", path); }
+Status with_path(Status status, const std::string& path) {
+  return std::move(status).with("path", path);
+}
 
 Status ask_headroom(uint64_t nbytes) {
   LimitsState& all = limits_state();
@@ -216,12 +230,16 @@ Status ask_headroom(uint64_t nbytes) {
   if (no_fd) return blind(nbytes);
   const uint64_t available_kib = find_field(meminfo, "MemAvailable:", kUnlimited / 1024);
   least = std::min(least, available_kib * 1024);
-  if (least < need) return headroom_refused(nbytes, least, "MemAvailable", find_field(meminfo, "MemTotal:", 0) * 1024);
+  if (least < need)
+    return headroom_refused(nbytes, least, "MemAvailable",
+                            find_field(meminfo, "MemTotal:", 0) * 1024);
   for (const Level& level : all.levels) {
     uint64_t limit_nbytes = 0;
     const uint64_t free_nbytes = level.free_nbytes(&limit_nbytes, &no_fd);
     if (no_fd) return blind(nbytes);
-    if (free_nbytes < need) return headroom_refused(nbytes, free_nbytes, "memory cgroup " + level.directory, limit_nbytes);
+    if (free_nbytes < need)
+      return headroom_refused(nbytes, free_nbytes, "memory cgroup " + level.directory,
+                              limit_nbytes);
     least = std::min(least, free_nbytes);
   }
   all.credit = std::min(kReserveChunk, (least - need) / 4);
@@ -239,8 +257,10 @@ Status check_file_size(uint64_t nbytes) {
   const uint64_t limit = file_size_limit();
   if (nbytes <= limit) return Status::ok();
   return Status(Code::kResourceExhausted,
-                format("a segment of %llu bytes is over RLIMIT_FSIZE (%llu bytes): raise that limit (ulimit -f), or make smaller storages",
-                       static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(limit)))
+                format("a segment of %llu bytes is over RLIMIT_FSIZE (%llu bytes): raise that "
+                       "limit (ulimit -f), or make smaller storages",
+                       static_cast<unsigned long long>(nbytes),
+                       static_cast<unsigned long long>(limit)))
       .with("limit", std::string("RLIMIT_FSIZE"))
       .with("limit_value", limit)
       .with("wanted", nbytes);
@@ -248,7 +268,8 @@ Status check_file_size(uint64_t nbytes) {
 
 namespace {
 
-// Line by line: the file is megabytes at the limit, and then malloc cannot have a mapping for them either.
+// Line by line: the file is megabytes at the limit, and then malloc cannot have a mapping for them
+// either.
 uint64_t count_mappings() noexcept {
   const Fd fd(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   uint64_t count = 0;
@@ -269,7 +290,8 @@ uint64_t max_map_count() noexcept {
   constexpr uint64_t kUsual = 65530;
   try {
     bool no_fd = false;
-    const uint64_t most = parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUsual);
+    const uint64_t most =
+        parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUsual);
     if (!no_fd) known.store(most, std::memory_order_relaxed);
     return most;
   } catch (...) {
@@ -279,12 +301,14 @@ uint64_t max_map_count() noexcept {
 
 Status mapping_limit_status(uint64_t nbytes) {
   bool no_fd = false;
-  const uint64_t most = parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);
+  const uint64_t most =
+      parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);
   const uint64_t count = count_mappings();
   std::string limit = "address space";
   uint64_t value = 0;
   struct rlimit space{};
-  // One line of maps can be no mapping that counts ([vsyscall]), and the kernel stops one short of the limit.
+  // One line of maps can be no mapping that counts ([vsyscall]), and the kernel stops one short of
+  // the limit.
   if (count + 2 >= most) {
     limit = "vm.max_map_count";
     value = most;
@@ -293,7 +317,8 @@ Status mapping_limit_status(uint64_t nbytes) {
     value = space.rlim_cur;
   }
   return Status(Code::kResourceExhausted,
-                format("no room to map %llu bytes: %s (%llu mappings in use)", static_cast<unsigned long long>(nbytes), limit.c_str(),
+                format("no room to map %llu bytes: %s (%llu mappings in use)",
+                       static_cast<unsigned long long>(nbytes), limit.c_str(),
                        static_cast<unsigned long long>(count)))
       .with("errno", ENOMEM)
       .with("limit", limit)

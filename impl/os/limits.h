@@ -1,4 +1,5 @@
-// What this process may still take, asked before it is taken: the kernel answers too late (a kill, a signal) or not at all.
+// What this process may still take, asked before it is taken: the kernel answers too late (a kill,
+// a signal) or not at all.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,10 @@
 
 namespace tenon::os {
 
-// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory cgroup (v1, v2) up to the root, its
-// limit less its usage, page cache counted as free. RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last
-// bytes can both be told yes. Ask for at most kReserveChunk at a time and take it before asking again.
+// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory
+// cgroup (v1, v2) up to the root, its limit less its usage, page cache counted as free.
+// RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last bytes can
+// both be told yes. Ask for at most kReserveChunk at a time and take it before asking again.
 Status ask_headroom(uint64_t nbytes);
 
 inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;

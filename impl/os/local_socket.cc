@@ -26,8 +26,13 @@ constexpr int64_t kLongestPauseNs = 20'000'000;
 Status failed(int error, const char* what, const std::string& path) {
   const std::string text = format("%s %s", what, path.c_str());
   if (error == ENOTDIR)
-    return Status(Code::kNotFound, text + ": a part of the path is not a directory").with("errno", error).with("path", path);
-  if (error == ENAMETOOLONG) return Status(Code::kInvalidArgument, text + ": the name is too long").with("errno", error).with("path", path);
+    return Status(Code::kNotFound, text + ": a part of the path is not a directory")
+        .with("errno", error)
+        .with("path", path);
+  if (error == ENAMETOOLONG)
+    return Status(Code::kInvalidArgument, text + ": the name is too long")
+        .with("errno", error)
+        .with("path", path);
   Status status = errno_status(error, text).with("path", path);
   return error == EMFILE ? with_fd_limit(std::move(status)) : status;
 }
@@ -43,7 +48,8 @@ Result<SocketPlace> split_socket_path(const std::string& path) {
   place.leaf = slash == std::string::npos ? path : path.substr(slash + 1);
   place.folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
-    return Status(Code::kInvalidArgument, format("'%s' is no path for a socket", path.c_str())).with("path", path);
+    return Status(Code::kInvalidArgument, format("'%s' is no path for a socket", path.c_str()))
+        .with("path", path);
   return place;
 }
 
@@ -57,7 +63,8 @@ bool fits(const std::string& path) noexcept { return path.size() < sizeof(sockad
 Address address_of(const std::string& path) noexcept {
   Address address;
   address.name.sun_family = AF_UNIX;
-  std::memcpy(address.name.sun_path, path.data(), std::min(path.size(), sizeof address.name.sun_path - 1));
+  std::memcpy(address.name.sun_path, path.data(),
+              std::min(path.size(), sizeof address.name.sun_path - 1));
   return address;
 }
 
@@ -68,7 +75,8 @@ Result<Fd> new_socket(SocketKind kind, const std::string& path) {
   return fd;
 }
 
-// The name under which a socket is made ready. It goes in any case: after a success the socket has its own.
+// The name under which a socket is made ready. It goes in any case: after a success the socket has
+// its own.
 struct MakingName {
   int folder;
   const std::string& leaf;
@@ -81,7 +89,8 @@ struct MakingName {
 // A timer, because poll on nothing but a deadline is not what a Waiter has.
 Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
   const itimerspec when{{0, 0}, {0, static_cast<long>(pause_ns)}};
-  if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_status(errno, "setting a timer");
+  if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0)
+    return errno_status(errno, "setting a timer");
   return waiter->until_ready(timer.get(), POLLIN, "a place in the queue of a socket");
 }
 
@@ -96,23 +105,29 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   TENON_ASSIGN(Fd socket, new_socket(kind, path));
   // By its path where that fits: it is what ss and lsof show.
   const std::string full = place.folder + "/" + leaf;
-  const Address address = address_of(fits(full) ? full : format("/proc/self/fd/%d/%s", folder.get(), leaf.c_str()));
-  if (::bind(socket.get(), address.get(), sizeof address.name) != 0) return failed(errno, "binding socket", path);
+  const Address address =
+      address_of(fits(full) ? full : format("/proc/self/fd/%d/%s", folder.get(), leaf.c_str()));
+  if (::bind(socket.get(), address.get(), sizeof address.name) != 0)
+    return failed(errno, "binding socket", path);
   const MakingName making(folder.get(), leaf);
-  // The group first: the mode was meant for it. Until listen() nobody can connect, whatever the umask made of the mode.
-  if (group != static_cast<gid_t>(-1) && ::fchownat(folder.get(), leaf.c_str(), static_cast<uid_t>(-1), group, AT_SYMLINK_NOFOLLOW) != 0) {
+  // The group first: the mode was meant for it. Until listen() nobody can connect, whatever the
+  // umask made of the mode.
+  if (group != static_cast<gid_t>(-1) &&
+      ::fchownat(folder.get(), leaf.c_str(), static_cast<uid_t>(-1), group, AT_SYMLINK_NOFOLLOW) !=
+          0) {
     return failed(errno, "giving a group to socket", path);
   }
-  if (::fchmodat(folder.get(), leaf.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0) return failed(errno, "setting the mode of socket", path);
+  if (::fchmodat(folder.get(), leaf.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0)
+    return failed(errno, "setting the mode of socket", path);
   if (::listen(socket.get(), kBacklog) != 0) return failed(errno, "listening on socket", path);
   if (::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0) != 0) {
     const int error = errno;
     if (error == EEXIST)
-      return Status(
-                 Code::kPermission,
-                 format("the name %s is taken, so no socket can have it: choose another name, or remove what is there if nobody needs it "
-                        "(`tenon ls` shows who holds it)",
-                        path.c_str()))
+      return Status(Code::kPermission,
+                    format("the name %s is taken, so no socket can have it: choose another name, "
+                           "or remove what is there if nobody needs it "
+                           "(`tenon ls` shows who holds it)",
+                           path.c_str()))
           .with("errno", error)
           .with("path", path);
     return failed(error, "naming socket", path);
@@ -130,10 +145,12 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
     if (::lstat(path.c_str(), &info) != 0) return failed(errno, "connecting to socket", path);
   } else {
     handle = Fd(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!handle.is_open() || ::fstat(handle.get(), &info) != 0) return failed(errno, "connecting to socket", path);
+    if (!handle.is_open() || ::fstat(handle.get(), &info) != 0)
+      return failed(errno, "connecting to socket", path);
     reached = format("/proc/self/fd/%d", handle.get());
   }
-  if (!S_ISSOCK(info.st_mode)) return Status(Code::kCorrupt, format("%s is no socket", path.c_str())).with("path", path);
+  if (!S_ISSOCK(info.st_mode))
+    return Status(Code::kCorrupt, format("%s is no socket", path.c_str())).with("path", path);
 
   TENON_ASSIGN(Fd socket, new_socket(kind, path));
   const Address address = address_of(reached);
@@ -145,9 +162,13 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
     const int error = errno;
     if (error == EINTR) continue;
     if (error == ECONNREFUSED)
-      return Status(Code::kPeerGone, format("nobody listens on socket %s", path.c_str())).with("errno", error).with("path", path);
+      return Status(Code::kPeerGone, format("nobody listens on socket %s", path.c_str()))
+          .with("errno", error)
+          .with("path", path);
     if (error == EPROTOTYPE)
-      return Status(Code::kCorrupt, format("socket %s is of another kind", path.c_str())).with("errno", error).with("path", path);
+      return Status(Code::kCorrupt, format("socket %s is of another kind", path.c_str()))
+          .with("errno", error)
+          .with("path", path);
     if (error != EAGAIN) return failed(error, "connecting to socket", path);
     // The listener's queue is full, and nothing tells when it has room again.
     if (!over.is_ok()) return over;
@@ -159,7 +180,8 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     if (waited.is_ok()) continue;
     const Code code = waited.code();
-    if (code != Code::kTimeout && code != Code::kWouldBlock) return std::move(waited).with("path", path);
+    if (code != Code::kTimeout && code != Code::kWouldBlock)
+      return std::move(waited).with("path", path);
     over = Status(code, format("the queue of socket %s is full", path.c_str())).with("path", path);
     // The deadline can have come long before the pause was over, so one more try.
     if (code == Code::kWouldBlock) return over;
@@ -171,7 +193,8 @@ Result<Fd> accept_local(int listener) {
   if (fd.is_open()) return fd;
   const int error = errno;
   if (error == EAGAIN || error == ECONNABORTED || error == EINTR) return fd;
-  Status status = errno_status(error, format("accepting a connection from socket %d", listener)).with("fd", listener);
+  Status status = errno_status(error, format("accepting a connection from socket %d", listener))
+                      .with("fd", listener);
   return error == EMFILE ? with_fd_limit(std::move(status)) : status;
 }
 

@@ -30,11 +30,14 @@ bool add_within(std::atomic<uint64_t>* used, uint64_t more, uint64_t limit) noex
   return true;
 }
 
-Status refuse_mapping(const std::string& whose, const char* limit, uint64_t value, uint64_t in_use, uint64_t wanted) {
+Status refuse_mapping(const std::string& whose, const char* limit, uint64_t value, uint64_t in_use,
+                      uint64_t wanted) {
   return Status(Code::kResourceExhausted,
-                format("mapping %llu bytes of another process's memory: %s may take %llu here, and %llu are taken; release "
+                format("mapping %llu bytes of another process's memory: %s may take %llu here, and "
+                       "%llu are taken; release "
                        "what was received, or raise max_mapped_nbytes",
-                       static_cast<unsigned long long>(wanted), whose.c_str(), static_cast<unsigned long long>(value),
+                       static_cast<unsigned long long>(wanted), whose.c_str(),
+                       static_cast<unsigned long long>(value),
                        static_cast<unsigned long long>(in_use)))
       .with("limit", std::string(limit))
       .with("limit_value", value)
@@ -48,13 +51,15 @@ uint64_t most_mappings() noexcept { return max_map_count() / 2; }
 
 // The stack lies at its upper end, which is a power of two on every machine.
 uint64_t address_space_nbytes() noexcept {
-  const uint64_t whole = std::bit_ceil(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));
+  const uint64_t whole =
+      std::bit_ceil(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return whole;
   return std::min<uint64_t>(whole, limit.rlim_cur);
 }
 
-MapBudget::MapBudget(uint64_t limit_nbytes) noexcept : limit_nbytes_(limit_nbytes != 0 ? limit_nbytes : address_space_nbytes() / 4) {}
+MapBudget::MapBudget(uint64_t limit_nbytes) noexcept
+    : limit_nbytes_(limit_nbytes != 0 ? limit_nbytes : address_space_nbytes() / 4) {}
 
 MapCharge::~MapCharge() {
   if (nbytes_ == 0) return;
@@ -68,7 +73,8 @@ Result<MapCharge> MapCharge::take(uint64_t nbytes, std::shared_ptr<MapBudget> bu
   if (nbytes == 0) return charge;
   ProcessBudget& all = process_budget();
   if (budget && !add_within(&budget->used_nbytes_, nbytes, budget->limit_nbytes_)) {
-    return refuse_mapping("the peer of one connection", "max_mapped_nbytes", budget->limit_nbytes_, budget->used_nbytes(), nbytes);
+    return refuse_mapping("the peer of one connection", "max_mapped_nbytes", budget->limit_nbytes_,
+                          budget->used_nbytes(), nbytes);
   }
   const uint64_t most = address_space_nbytes() / 2;
   const bool has_room = add_within(&all.used_nbytes, nbytes, most);
@@ -79,13 +85,16 @@ Result<MapCharge> MapCharge::take(uint64_t nbytes, std::shared_ptr<MapBudget> bu
   }
   if (budget) budget->used_nbytes_.fetch_sub(nbytes, std::memory_order_relaxed);
   if (!has_room) {
-    return refuse_mapping("all peers together", "mapped_nbytes", most, all.used_nbytes.load(std::memory_order_relaxed), nbytes);
+    return refuse_mapping("all peers together", "mapped_nbytes", most,
+                          all.used_nbytes.load(std::memory_order_relaxed), nbytes);
   }
   all.used_nbytes.fetch_sub(nbytes, std::memory_order_relaxed);
   return Status(Code::kResourceExhausted,
-                format("mapping %llu bytes of another process's memory: %llu mappings are of such memory, half of "
+                format("mapping %llu bytes of another process's memory: %llu mappings are of such "
+                       "memory, half of "
                        "vm.max_map_count; release what was received, or raise that limit",
-                       static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(most_mappings())))
+                       static_cast<unsigned long long>(nbytes),
+                       static_cast<unsigned long long>(most_mappings())))
       .with("limit", std::string("vm.max_map_count"))
       .with("limit_value", max_map_count())
       .with("wanted", nbytes);

@@ -35,7 +35,8 @@ class MapBudget {
 class MapCharge {
  public:
   MapCharge() noexcept = default;
-  MapCharge(MapCharge&& other) noexcept : nbytes_(std::exchange(other.nbytes_, 0)), budget_(std::move(other.budget_)) {}
+  MapCharge(MapCharge&& other) noexcept
+      : nbytes_(std::exchange(other.nbytes_, 0)), budget_(std::move(other.budget_)) {}
   MapCharge& operator=(MapCharge&& other) noexcept {
     std::swap(nbytes_, other.nbytes_);
     std::swap(budget_, other.budget_);

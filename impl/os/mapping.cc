@@ -24,10 +24,12 @@
 namespace tenon::os {
 namespace {
 
-// Address space at a multiple of `alignment`, for a MAP_FIXED mapping to take its place. Null: there is none, and any place will do.
+// Address space at a multiple of `alignment`, for a MAP_FIXED mapping to take its place. Null:
+// there is none, and any place will do.
 void* find_aligned_place(uint64_t nbytes, uint64_t alignment) noexcept {
   const uint64_t length = round_up(nbytes, page_nbytes());
-  void* const room = mmap(nullptr, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const room = mmap(nullptr, length + alignment, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(room);
   const auto address = reinterpret_cast<uintptr_t>(room);
@@ -53,9 +55,11 @@ Mapping::~Mapping() {
   if (base_ != nullptr) munmap(base_, nbytes_);
 }
 
-Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nbytes, uint64_t alignment) {
+Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nbytes,
+                                uint64_t alignment) {
   int protection = PROT_READ | PROT_WRITE;
-  // A shared mapping of hugetlb pages without MAP_NORESERVE takes its whole size out of the pool, holes included.
+  // A shared mapping of hugetlb pages without MAP_NORESERVE takes its whole size out of the pool,
+  // holes included.
   int flags = MAP_SHARED | MAP_NORESERVE;
   switch (kind) {
     case Kind::kSharedReadOnly: protection = PROT_READ; break;
@@ -72,7 +76,8 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
   if (base == MAP_FAILED) {
     const int error = errno;
     if (place != nullptr) munmap(place, nbytes);
-    Status status = errno_status(error, format("mapping %llu bytes", static_cast<unsigned long long>(nbytes)));
+    Status status =
+        errno_status(error, format("mapping %llu bytes", static_cast<unsigned long long>(nbytes)));
     if (error != ENOMEM) return status;
     return mapping_limit_status(nbytes);
   }
@@ -85,9 +90,12 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
 Status Mapping::populate_for_reading(uint64_t offset, uint64_t nbytes) const {
   while (madvise(base_ + offset, nbytes, MADV_POPULATE_READ) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return Status(Code::kUnsupported, "this kernel cannot make pages ahead of a load (Linux 5.14 can)");
+    if (errno == EINVAL)
+      return Status(Code::kUnsupported,
+                    "this kernel cannot make pages ahead of a load (Linux 5.14 can)");
     return Status(Code::kResourceExhausted,
-                  format("%llu bytes of a mapping have no pages, and none can be had", static_cast<unsigned long long>(nbytes)))
+                  format("%llu bytes of a mapping have no pages, and none can be had",
+                         static_cast<unsigned long long>(nbytes)))
         .with("errno", errno)
         .with("limit", std::string("vm.nr_hugepages"));
   }
@@ -99,7 +107,9 @@ Status Mapping::populate() {
     const uint64_t chunk = std::min(nbytes_ - done, kReserveChunk);
     TENON_TRY(ask_headroom(chunk));
     if (madvise(base_ + done, chunk, MADV_POPULATE_WRITE) == 0) continue;
-    if (errno != EINVAL) return errno_status(errno, format("making %llu bytes of private memory", static_cast<unsigned long long>(chunk)));
+    if (errno != EINVAL)
+      return errno_status(errno, format("making %llu bytes of private memory",
+                                        static_cast<unsigned long long>(chunk)));
     std::memset(base_ + done, 0, chunk);  // before Linux 5.14
   }
   return Status::ok();

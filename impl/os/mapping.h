@@ -16,7 +16,8 @@ class Mapping {
   enum class Kind { kSharedReadOnly, kSharedWritable, kPrivateCow, kAnonymous };
 
   Mapping() noexcept = default;
-  Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), nbytes_(std::exchange(other.nbytes_, 0)) {}
+  Mapping(Mapping&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), nbytes_(std::exchange(other.nbytes_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(base_, other.base_);
     std::swap(nbytes_, other.nbytes_);
@@ -26,9 +27,11 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. `alignment` is the base's, a power of two (0: a page): a huge
-  // page is mapped as one only at a multiple of its size. RESOURCE_EXHAUSTED names vm.max_map_count when that is what was met.
-  static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes, uint64_t alignment = 0);
+  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. `alignment` is the
+  // base's, a power of two (0: a page): a huge page is mapped as one only at a multiple of its
+  // size. RESOURCE_EXHAUSTED names vm.max_map_count when that is what was met.
+  static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes,
+                                uint64_t alignment = 0);
 
   // Make all pages of a kAnonymous one exist, asking for headroom chunk by chunk.
   Status populate();

@@ -81,14 +81,18 @@ std::string hex(const Nonce& nonce) {
 
 std::string memfd_name(const Nonce& nonce) { return std::string(kNamePrefix) + hex(nonce); }
 
-Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) { return create_memfd(memfd_name(nonce), nbytes); }
+Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {
+  return create_memfd(memfd_name(nonce), nbytes);
+}
 
 Result<Fd> create_memfd(const std::string& name, uint64_t nbytes) {
   Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
-  if (!fd.is_open() && errno == EINVAL) fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
+  if (!fd.is_open() && errno == EINVAL)
+    fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
   if (!fd.is_open()) return memfd_status(errno);
   if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) {
-    return errno_status(errno, format("a memfd of %llu bytes", static_cast<unsigned long long>(nbytes)));
+    return errno_status(errno,
+                        format("a memfd of %llu bytes", static_cast<unsigned long long>(nbytes)));
   }
   return fd;
 }
@@ -97,12 +101,15 @@ Status memfd_status(int error) {
   Status status = with_fd_limit(errno_status(error, "a new memfd"));
   const char* why = nullptr;
   if (error == EPERM) why = "a seccomp filter, as containers have, forbids memfd_create";
-  if (error == EACCES) why = "a policy (vm.memfd_noexec, or a security module) forbids memfd_create";
+  if (error == EACCES)
+    why = "a policy (vm.memfd_noexec, or a security module) forbids memfd_create";
   if (error == ENOSYS) why = "this kernel, or a seccomp filter, has no memfd_create";
   if (why == nullptr) return status;
   return Status(error == ENOSYS ? Code::kUnsupported : Code::kPermission,
-                format("%s: %s, which seals need. Allow it, or use what works without: named files, private memory, and storages of mode "
-                       "SHARED, which lie in nameless files of /dev/shm that borrowers open with allow_unsealed",
+                format("%s: %s, which seals need. Allow it, or use what works without: named "
+                       "files, private memory, and storages of mode "
+                       "SHARED, which lie in nameless files of /dev/shm that borrowers open with "
+                       "allow_unsealed",
                        status.message().c_str(), why))
       .with("errno", error)
       .with("limit", std::string(kMemfdCreate));
@@ -111,15 +118,20 @@ Status memfd_status(int error) {
 bool is_memfd_denied(const Status& status) noexcept {
   if (!status.info()) return false;
   const auto& details = status.info()->details;
-  return std::any_of(details.begin(), details.end(), [](const Detail& each) { return each.key == "limit" && each.value == kMemfdCreate; });
+  return std::any_of(details.begin(), details.end(), [](const Detail& each) {
+    return each.key == "limit" && each.value == kMemfdCreate;
+  });
 }
 
 Result<Fd> create_nameless_file(uint64_t nbytes) {
   // O_EXCL: linkat() can give it no name.
   Fd fd(open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.is_open()) return with_path(with_fd_limit(errno_status(errno, "a nameless file in /dev/shm")), "/dev/shm");
+  if (!fd.is_open())
+    return with_path(with_fd_limit(errno_status(errno, "a nameless file in /dev/shm")), "/dev/shm");
   if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) {
-    return with_path(errno_status(errno, format("a nameless file of %llu bytes in /dev/shm", as_llu(nbytes))), "/dev/shm");
+    return with_path(
+        errno_status(errno, format("a nameless file of %llu bytes in /dev/shm", as_llu(nbytes))),
+        "/dev/shm");
   }
   return fd;
 }
@@ -131,7 +143,8 @@ bool read_nonce(int fd, Nonce* out) {
   const ssize_t length = readlink(path, target, sizeof target);
   if (length < 0) return false;
   const std::string_view name(target, static_cast<size_t>(length));
-  if (!name.starts_with(kLinkPrefix) || name.size() < kLinkPrefix.size() + out->size() * 2) return false;
+  if (!name.starts_with(kLinkPrefix) || name.size() < kLinkPrefix.size() + out->size() * 2)
+    return false;
   Nonce nonce{};
   for (size_t i = 0; i < nonce.size(); ++i) {
     const int high = hex_digit(name[kLinkPrefix.size() + i * 2]);
@@ -144,11 +157,14 @@ bool read_nonce(int fd, Nonce* out) {
 }
 
 Status add_seals(int fd, unsigned seals) {
-  // EBUSY: somebody holds a page for a moment, as the kernel itself does when memory is short and it looks for pages to give up. The seal
-  // against writes waits about 150 ms for that, which is not always enough.
+  // EBUSY: somebody holds a page for a moment, as the kernel itself does when memory is short and
+  // it looks for pages to give up. The seal against writes waits about 150 ms for that, which is
+  // not always enough.
   for (int pauses = 0; fcntl(fd, F_ADD_SEALS, seals) != 0; ++pauses) {
     if (errno == EINVAL)
-      return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
+      return Status(Code::kUnsupported,
+                    "this kernel has no seal against future writes (Linux 5.1 has)")
+          .with("errno", errno);
     if (errno != EBUSY || pauses == kSealPauses) return errno_status(errno, "sealing a memfd");
     nanosleep(&kSealPause, nullptr);
   }
@@ -177,14 +193,16 @@ Result<FileInfo> stat_file(int fd) {
 bool is_of_huge_pages(int fd) noexcept {
   struct statfs system{};
   // Not of a file of another kind, for its server may never answer fstatfs.
-  return fcntl(fd, F_GET_SEALS) >= 0 && fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
+  return fcntl(fd, F_GET_SEALS) >= 0 && fstatfs(fd, &system) == 0 &&
+         system.f_type == HUGETLBFS_MAGIC;
 }
 
 Result<FileInfo> inspect_file(int fd) {
   TENON_ASSIGN(FileInfo result, stat_file(fd));
   if (const int seals = fcntl(fd, F_GET_SEALS); seals >= 0) {
     result.seals = static_cast<unsigned>(seals);
-    result.in_memory = true;  // only tmpfs and hugetlbfs have seals; fstatfs could wait for a server
+    // Only tmpfs and hugetlbfs have seals; fstatfs could wait for a server.
+    result.in_memory = true;
   }
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) return errno_status(errno, format("fd %d", fd)).with("fd", fd);
@@ -200,7 +218,9 @@ Result<Fd> reopen_read_only(int fd) {
   Fd reopened(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
   if (!reopened.is_open()) {
     const int error = errno;
-    return with_fd_limit(errno_status(error, format("reopening a segment read-only through %s", path)).with("path", std::string(path)));
+    return with_fd_limit(
+        errno_status(error, format("reopening a segment read-only through %s", path))
+            .with("path", std::string(path)));
   }
   return reopened;
 }
@@ -208,27 +228,32 @@ Result<Fd> reopen_read_only(int fd) {
 Result<Fd> duplicate(int fd) {
   Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.is_open()) {
-    const int error = errno == EINVAL ? EMFILE : errno;  // the kernel's answer when RLIMIT_NOFILE is 0
+    // The kernel's answer when RLIMIT_NOFILE is 0.
+    const int error = errno == EINVAL ? EMFILE : errno;
     return with_fd_limit(errno_status(error, format("duplicating fd %d", fd)).with("fd", fd));
   }
   return copy;
 }
 
 Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes) {
-  while (fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(nbytes)) != 0) {
+  while (fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                   static_cast<off_t>(nbytes)) != 0) {
     if (errno == EINTR) continue;
-    return errno_status(errno, format("reserving %llu bytes of shared memory", static_cast<unsigned long long>(nbytes)))
+    return errno_status(errno, format("reserving %llu bytes of shared memory",
+                                      static_cast<unsigned long long>(nbytes)))
         .with("wanted", nbytes);
   }
   return Status::ok();
 }
 
 Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes) {
-  // pwrite past the limit is a SIGXFSZ, inside a file that was made before the limit was lowered too.
+  // pwrite past the limit is a SIGXFSZ, inside a file that was made before the limit was lowered
+  // too.
   TENON_TRY(check_file_size(offset + nbytes));
   const auto* from = static_cast<const char*>(data);
   while (nbytes > 0) {
-    const ssize_t done = pwrite(fd, from, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
+    const ssize_t done =
+        pwrite(fd, from, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
     if (done < 0) {
       if (errno == EINTR) continue;
       return errno_status(errno, "writing into a segment");
@@ -243,14 +268,16 @@ Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes) {
 Status read_file(int fd, uint64_t offset, void* data, uint64_t nbytes) {
   auto* to = static_cast<char*>(data);
   while (nbytes > 0) {
-    const ssize_t done = pread(fd, to, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
+    const ssize_t done =
+        pread(fd, to, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
     if (done < 0) {
       if (errno == EINTR) continue;
       return errno_status(errno, "reading from a segment");
     }
     if (done == 0) {
       return Status(Code::kCorrupt,
-                    format("the file under the storage was cut short: %llu bytes are missing", static_cast<unsigned long long>(nbytes)));
+                    format("the file under the storage was cut short: %llu bytes are missing",
+                           static_cast<unsigned long long>(nbytes)));
     }
     to += done;
     offset += static_cast<uint64_t>(done);

@@ -25,12 +25,19 @@ Status lock_on_fault(std::byte* base, uint64_t nbytes) {
   if (syscall(SYS_mlock2, base, nbytes, kOnFault) == 0) return Status::ok();
   const int error = errno;
   const uint64_t limit = memory_lock_limit();
-  if (error == ENOSYS) return Status(Code::kUnsupported, "this kernel cannot lock pages as they come (mlock2)").with("errno", error);
-  // The kernel says EPERM for a limit of 0, and ENOMEM over any other; EPERM with a limit is a container's filter.
+  if (error == ENOSYS)
+    return Status(Code::kUnsupported, "this kernel cannot lock pages as they come (mlock2)")
+        .with("errno", error);
+  // The kernel says EPERM for a limit of 0, and ENOMEM over any other; EPERM with a limit is a
+  // container's filter.
   const bool over = (error == EPERM && limit == 0) || (error == ENOMEM && limit != UINT64_MAX);
-  if (!over) return errno_status(error, format("locking %llu bytes of memory (mlock2)", static_cast<unsigned long long>(nbytes)));
-  return Status(Code::kResourceExhausted, format("locking %llu bytes more is over RLIMIT_MEMLOCK (%llu bytes)",
-                                                 static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(limit)))
+  if (!over)
+    return errno_status(error, format("locking %llu bytes of memory (mlock2)",
+                                      static_cast<unsigned long long>(nbytes)));
+  return Status(Code::kResourceExhausted,
+                format("locking %llu bytes more is over RLIMIT_MEMLOCK (%llu bytes)",
+                       static_cast<unsigned long long>(nbytes),
+                       static_cast<unsigned long long>(limit)))
       .with("errno", error)
       .with("limit", std::string("RLIMIT_MEMLOCK"))
       .with("limit_value", limit)

@@ -23,7 +23,9 @@
 namespace tenon::os {
 namespace {
 
-int64_t nanoseconds(const timespec& time) noexcept { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+int64_t nanoseconds(const timespec& time) noexcept {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 NameInfo read_info(const struct stat& info) noexcept {
   NameInfo result;
@@ -43,13 +45,17 @@ NameInfo read_info(const struct stat& info) noexcept {
 
 Status copy_failed(int error, const char* direction) {
   if (error == EFAULT)
-    return Status(Code::kCorrupt, "the file under the storage was cut short: some of its bytes are gone").with("errno", error);
+    return Status(Code::kCorrupt,
+                  "the file under the storage was cut short: some of its bytes are gone")
+        .with("errno", error);
   return errno_status(error, format("copying %s a mapping", direction));
 }
 
-// process_vm_readv and _writev of this very process: the kernel copies, and says EFAULT where the mapping has lost its file.
+// process_vm_readv and _writev of this very process: the kernel copies, and says EFAULT where the
+// mapping has lost its file.
 template <typename Copy>
-Status copy_in_pieces(const std::byte* local, const std::byte* mapped, uint64_t nbytes, const char* direction, Copy copy) {
+Status copy_in_pieces(const std::byte* local, const std::byte* mapped, uint64_t nbytes,
+                      const char* direction, Copy copy) {
   while (nbytes > 0) {
     const uint64_t piece = std::min<uint64_t>(nbytes, uint64_t{1} << 30);
     const iovec here{const_cast<std::byte*>(local), piece};
@@ -74,13 +80,16 @@ Result<Fd> open_directory(const std::string& path) {
   if (fd.is_open()) return fd;
   const int error = errno;
   if (error == ENOTDIR || error == ELOOP)
-    return with_path(Status(Code::kInvalidArgument, format("%s is not a directory", path.c_str())).with("errno", error), path);
+    return with_path(Status(Code::kInvalidArgument, format("%s is not a directory", path.c_str()))
+                         .with("errno", error),
+                     path);
   return with_path(with_fd_limit(errno_status(error, format("directory %s", path.c_str()))), path);
 }
 
 Result<NameInfo> look_at_name(int directory, const std::string& leaf) {
   struct stat info{};
-  if (fstatat(directory, leaf.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno_status(errno, leaf).with("path", leaf);
+  if (fstatat(directory, leaf.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno_status(errno, leaf).with("path", leaf);
   return read_info(info);
 }
 
@@ -93,13 +102,21 @@ Result<NameInfo> look_at_file(int fd) {
 Result<NameInfo> look_at_path(const std::string& path) { return look_at_name(AT_FDCWD, path); }
 
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable) {
-  Fd fd(openat(directory, leaf.c_str(), (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  Fd fd(openat(directory, leaf.c_str(),
+               (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (fd.is_open()) return fd;
   const int error = errno;
-  if (error == EWOULDBLOCK) return Status(Code::kWouldBlock, format("%s is being looked at by a sweep", leaf.c_str())).with("path", leaf);
-  if (error == ELOOP) return Status(Code::kCorrupt, format("%s is a link", leaf.c_str())).with("errno", error).with("path", leaf);
+  if (error == EWOULDBLOCK)
+    return Status(Code::kWouldBlock, format("%s is being looked at by a sweep", leaf.c_str()))
+        .with("path", leaf);
+  if (error == ELOOP)
+    return Status(Code::kCorrupt, format("%s is a link", leaf.c_str()))
+        .with("errno", error)
+        .with("path", leaf);
   if (error == ENXIO || error == ENODEV || error == EISDIR)
-    return Status(Code::kCorrupt, format("%s is no file", leaf.c_str())).with("errno", error).with("path", leaf);
+    return Status(Code::kCorrupt, format("%s is no file", leaf.c_str()))
+        .with("errno", error)
+        .with("path", leaf);
   return with_fd_limit(errno_status(error, leaf)).with("path", leaf);
 }
 
@@ -107,7 +124,9 @@ Result<Fd> create_name(int directory, const std::string& leaf) {
   Fd fd(openat(directory, leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.is_open()) return fd;
   if (errno == EEXIST)
-    return Status(Code::kPermission, format("the name %s is taken", leaf.c_str())).with("errno", errno).with("path", leaf);
+    return Status(Code::kPermission, format("the name %s is taken", leaf.c_str()))
+        .with("errno", errno)
+        .with("path", leaf);
   return with_fd_limit(errno_status(errno, format("a new file %s", leaf.c_str())));
 }
 
@@ -116,24 +135,31 @@ Result<Fd> create_nameless(int directory, const std::string& path) {
   if (fd.is_open()) return fd;
   const int error = errno;
   if (error == EOPNOTSUPP || error == EISDIR) {
-    return with_path(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
+    return with_path(Status(Code::kUnsupported,
+                            format("the file system of %s has no files without a name (O_TMPFILE)",
+                                   path.c_str()))
                          .with("errno", error),
                      path);
   }
-  return with_path(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
+  return with_path(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))),
+                   path);
 }
 
 Status set_access(int fd, mode_t mode, gid_t group, const std::string& path) {
   if (group != static_cast<gid_t>(-1) && fchown(fd, static_cast<uid_t>(-1), group) != 0)
-    return with_path(errno_status(errno, format("giving %s to group %u", path.c_str(), group)), path);
-  if (fchmod(fd, mode) != 0) return with_path(errno_status(errno, format("setting the mode of %s", path.c_str())), path);
+    return with_path(errno_status(errno, format("giving %s to group %u", path.c_str(), group)),
+                     path);
+  if (fchmod(fd, mode) != 0)
+    return with_path(errno_status(errno, format("setting the mode of %s", path.c_str())), path);
   return Status::ok();
 }
 
-Status rename_name(int directory, const std::string& from, const std::string& leaf, const std::string& path) {
+Status rename_name(int directory, const std::string& from, const std::string& leaf,
+                   const std::string& path) {
   // musl's headers have neither renameat2 nor its flag.
   constexpr unsigned kNoReplace = 1;
-  int done = static_cast<int>(::syscall(SYS_renameat2, directory, from.c_str(), directory, leaf.c_str(), kNoReplace));
+  int done = static_cast<int>(
+      ::syscall(SYS_renameat2, directory, from.c_str(), directory, leaf.c_str(), kNoReplace));
   if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
     // A file system without it.
     done = linkat(directory, from.c_str(), directory, leaf.c_str(), 0);
@@ -142,17 +168,22 @@ Status rename_name(int directory, const std::string& from, const std::string& le
   if (done == 0) return Status::ok();
   const int error = errno;
   if (error == EEXIST)
-    return with_path(Status(Code::kPermission, format("the name %s is taken, and a process may hold it (`tenon ls` shows which): choose "
-                                                      "another name, or have this one released first",
-                                                      path.c_str()))
-                         .with("errno", error),
-                     path);
+    return with_path(
+        Status(
+            Code::kPermission,
+            format(
+                "the name %s is taken, and a process may hold it (`tenon ls` shows which): choose "
+                "another name, or have this one released first",
+                path.c_str()))
+            .with("errno", error),
+        path);
   return with_path(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 
 Status set_file_size(int fd, uint64_t nbytes) {
   if (ftruncate(fd, static_cast<off_t>(nbytes)) == 0) return Status::ok();
-  return errno_status(errno, format("a file of %llu bytes", static_cast<unsigned long long>(nbytes)));
+  return errno_status(errno,
+                      format("a file of %llu bytes", static_cast<unsigned long long>(nbytes)));
 }
 
 Status unlink_name(int directory, const std::string& leaf) {
@@ -160,7 +191,9 @@ Status unlink_name(int directory, const std::string& leaf) {
   return errno_status(errno, format("removing the name %s", leaf.c_str())).with("path", leaf);
 }
 
-void NameCursor::Close::operator()(void* stream) const noexcept { closedir(static_cast<DIR*>(stream)); }
+void NameCursor::Close::operator()(void* stream) const noexcept {
+  closedir(static_cast<DIR*>(stream));
+}
 
 Result<NameCursor> NameCursor::create(int directory) {
   // A description of its own: reading moves its position.
@@ -199,13 +232,15 @@ Status list_names(int directory, const std::function<bool(const char* leaf)>& ea
 
 uint64_t free_space(int fd) noexcept {
   struct statfs system{};
-  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0) return std::numeric_limits<uint64_t>::max();
+  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0)
+    return std::numeric_limits<uint64_t>::max();
   return static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
 }
 
 uint64_t total_space(int fd) noexcept {
   struct statfs system{};
-  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0) return std::numeric_limits<uint64_t>::max();
+  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0)
+    return std::numeric_limits<uint64_t>::max();
   return static_cast<uint64_t>(system.f_blocks) * static_cast<uint64_t>(system.f_bsize);
 }
 
@@ -216,8 +251,8 @@ bool take_exclusive_lock(int fd) noexcept { return flock(fd, LOCK_EX | LOCK_NB) 
 void drop_lock(int fd) noexcept { (void)flock(fd, LOCK_UN); }
 
 Alone take_lease(int fd) noexcept {
-  // Who opens the file while the lease stands makes the kernel signal us. SIGURG is ignored unless somebody asked for it, where SIGIO, the
-  // default, kills.
+  // Who opens the file while the lease stands makes the kernel signal us. SIGURG is ignored unless
+  // somebody asked for it, where SIGIO, the default, kills.
   if (fcntl(fd, F_SETSIG, SIGURG) != 0) return Alone::kUnknown;
   if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) return Alone::kYes;
   return errno == EAGAIN ? Alone::kNo : Alone::kUnknown;
@@ -227,14 +262,18 @@ void drop_lease(int fd) noexcept { (void)fcntl(fd, F_SETLEASE, F_UNLCK); }
 
 Status copy_from_mapping(const void* from, void* to, uint64_t nbytes) {
   const pid_t self = getpid();
-  return copy_in_pieces(static_cast<const std::byte*>(to), static_cast<const std::byte*>(from), nbytes, "from",
-                        [self](const iovec* here, const iovec* there) { return process_vm_readv(self, here, 1, there, 1, 0); });
+  return copy_in_pieces(static_cast<const std::byte*>(to), static_cast<const std::byte*>(from),
+                        nbytes, "from", [self](const iovec* here, const iovec* there) {
+                          return process_vm_readv(self, here, 1, there, 1, 0);
+                        });
 }
 
 Status copy_to_mapping(const void* from, void* to, uint64_t nbytes) {
   const pid_t self = getpid();
-  return copy_in_pieces(static_cast<const std::byte*>(from), static_cast<const std::byte*>(to), nbytes, "to",
-                        [self](const iovec* here, const iovec* there) { return process_vm_writev(self, here, 1, there, 1, 0); });
+  return copy_in_pieces(static_cast<const std::byte*>(from), static_cast<const std::byte*>(to),
+                        nbytes, "to", [self](const iovec* here, const iovec* there) {
+                          return process_vm_writev(self, here, 1, there, 1, 0);
+                        });
 }
 
 int64_t real_time_ns() noexcept {

@@ -1,4 +1,5 @@
-// Files with names in a directory that many processes use, and what the kernel knows of who holds them.
+// Files with names in a directory that many processes use, and what the kernel knows of who holds
+// them.
 #pragma once
 
 #include <sys/types.h>
@@ -29,22 +30,26 @@ struct NameInfo {
   int64_t changed_ns = 0;  // CLOCK_REALTIME: the younger of mtime and ctime
 };
 
-// An fd of the directory, for all that follows (O_DIRECTORY; a link as its last component is refused).
+// An fd of the directory, for all that follows (O_DIRECTORY; a link as its last component is
+// refused).
 Result<Fd> open_directory(const std::string& path);
 Result<NameInfo> look_at_name(int directory, const std::string& leaf);
 Result<NameInfo> look_at_file(int fd);
 Result<NameInfo> look_at_path(const std::string& path);
-// Never follows a link, never blocks on a pipe or on a lease, and makes no sound in a watch for IN_CLOSE_WRITE unless `writable`.
-// WOULD_BLOCK: somebody holds a lease on it, that is, it is being swept.
+// Never follows a link, never blocks on a pipe or on a lease, and makes no sound in a watch for
+// IN_CLOSE_WRITE unless `writable`. WOULD_BLOCK: somebody holds a lease on it, that is, it is being
+// swept.
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
 // A new empty file for this user alone. PERMISSION if the name is taken.
 Result<Fd> create_name(int directory, const std::string& leaf);
-// A file that never has a name, for trying out what the file system can do. UNSUPPORTED where it has none.
+// A file that never has a name, for trying out what the file system can do. UNSUPPORTED where it
+// has none.
 Result<Fd> create_nameless(int directory, const std::string& path);
 // Exactly these permission bits, whatever the umask; `group` unless it is -1.
 Status set_access(int fd, mode_t mode, gid_t group, const std::string& path);
 // Whole and at once, never in place of another. PERMISSION (detail path) if the name is taken.
-Status rename_name(int directory, const std::string& from, const std::string& leaf, const std::string& path);
+Status rename_name(int directory, const std::string& from, const std::string& leaf,
+                   const std::string& path);
 // The caller has asked check_file_size.
 Status set_file_size(int fd, uint64_t nbytes);
 // A name that is gone already is success.
@@ -70,15 +75,20 @@ class NameCursor {
 uint64_t free_space(int fd) noexcept;
 uint64_t total_space(int fd) noexcept;
 
-// The liveness lock: an flock of the open file description, so a mapping keeps it after the fd was closed, a child of fork inherits it, and
-// the kernel takes it back with the last of them. Both return at once.
+// The liveness lock: an flock of the open file description, so a mapping keeps it after the fd was
+// closed, a child of fork inherits it, and the kernel takes it back with the last of them. Both
+// return at once.
 bool take_shared_lock(int fd) noexcept;
 bool take_exclusive_lock(int fd) noexcept;
 void drop_lock(int fd) noexcept;
 
-// Whether nobody but `fd` has the file open or mapped, in any namespace: the kernel grants a write lease only then. While the lease
-// stands, whoever opens the file waits for us.
-enum class Alone { kYes, kNo, kUnknown };  // kUnknown: no leases here, or the file is another user's
+// Whether nobody but `fd` has the file open or mapped, in any namespace: the kernel grants a write
+// lease only then. While the lease stands, whoever opens the file waits for us.
+enum class Alone {
+  kYes,
+  kNo,
+  kUnknown
+};  // kUnknown: no leases here, or the file is another user's
 Alone take_lease(int fd) noexcept;
 void drop_lease(int fd) noexcept;
 

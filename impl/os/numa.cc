@@ -19,7 +19,8 @@
 namespace tenon::os {
 namespace {
 
-// The most nodes that any kernel is built for (CONFIG_NODES_SHIFT is at most 10); with fewer it minds only bits that are set.
+// The most nodes that any kernel is built for (CONFIG_NODES_SHIFT is at most 10); with fewer it
+// minds only bits that are set.
 constexpr int32_t kMostNodes = 1024;
 constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
 constexpr unsigned long kMaskBits = kMostNodes + 1;  // the kernel takes one off
@@ -37,8 +38,10 @@ std::vector<int32_t> parse_list(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     const uint64_t first = parse_number(range, kMostNodes);
     const size_t dash = range.find('-');
-    const uint64_t last = dash == std::string_view::npos ? first : parse_number(range.substr(dash + 1), first);
-    for (uint64_t node = first; node <= last && node < kMostNodes; ++node) nodes.push_back(static_cast<int32_t>(node));
+    const uint64_t last =
+        dash == std::string_view::npos ? first : parse_number(range.substr(dash + 1), first);
+    for (uint64_t node = first; node <= last && node < kMostNodes; ++node)
+      nodes.push_back(static_cast<int32_t>(node));
   }
   return nodes;
 }
@@ -51,7 +54,8 @@ std::string list_text(const std::vector<int32_t>& nodes) {
 
 Status no_such_node(int32_t node, const std::vector<int32_t>& nodes) {
   const std::string text = nodes.empty() ? "unknown" : list_text(nodes);
-  return Status(Code::kInvalidArgument, format("no memory node %d for this process (nodes: %s)", node, text.c_str()))
+  return Status(Code::kInvalidArgument,
+                format("no memory node %d for this process (nodes: %s)", node, text.c_str()))
       .with("numa_node", node)
       .with("nodes", text);
 }
@@ -67,17 +71,20 @@ std::vector<int32_t> numa_nodes() {
   const size_t at = status.find(key);
   if (at == std::string::npos) return nodes;
   const size_t begin = std::min(status.find_first_not_of(" \t", at + key.size()), status.size());
-  std::vector<int32_t> allowed =
-      parse_list(std::string_view(status).substr(begin, std::min(status.find('\n', begin), status.size()) - begin));
+  std::vector<int32_t> allowed = parse_list(std::string_view(status).substr(
+      begin, std::min(status.find('\n', begin), status.size()) - begin));
   if (nodes.empty()) return allowed;
-  std::erase_if(nodes, [&](int32_t node) { return std::find(allowed.begin(), allowed.end(), node) == allowed.end(); });
+  std::erase_if(nodes, [&](int32_t node) {
+    return std::find(allowed.begin(), allowed.end(), node) == allowed.end();
+  });
   return nodes;
 }
 
 Status check_numa_node(int32_t node) {
   const std::vector<int32_t> nodes = numa_nodes();
   if (node < 0 || node >= kMostNodes) return no_such_node(node, nodes);
-  if (nodes.empty() || std::find(nodes.begin(), nodes.end(), node) != nodes.end()) return Status::ok();
+  if (nodes.empty() || std::find(nodes.begin(), nodes.end(), node) != nodes.end())
+    return Status::ok();
   return no_such_node(node, nodes);
 }
 
@@ -86,11 +93,16 @@ Status bind_to_node(std::byte* base, uint64_t nbytes, int32_t node) {
   NodeMask mask{};
   mask[static_cast<size_t>(node) / kWordBits] = 1UL << (static_cast<size_t>(node) % kWordBits);
   // STATIC_NODES: the number that was asked for, and not the n-th of a cpuset that may change.
-  if (syscall(SYS_mbind, base, nbytes, MPOL_BIND | MPOL_F_STATIC_NODES, mask.data(), kMaskBits, MPOL_MF_MOVE) == 0) return Status::ok();
+  if (syscall(SYS_mbind, base, nbytes, MPOL_BIND | MPOL_F_STATIC_NODES, mask.data(), kMaskBits,
+              MPOL_MF_MOVE) == 0)
+    return Status::ok();
   const int error = errno;
   if (error == EINVAL) return no_such_node(node, numa_nodes());
-  if (error == ENOSYS) return Status(Code::kUnsupported, "this kernel has no memory nodes (mbind)").with("errno", error);
-  return errno_status(error, format("binding memory to node %d (mbind)", node)).with("numa_node", node);
+  if (error == ENOSYS)
+    return Status(Code::kUnsupported, "this kernel has no memory nodes (mbind)")
+        .with("errno", error);
+  return errno_status(error, format("binding memory to node %d (mbind)", node))
+      .with("numa_node", node);
 }
 
 int32_t bound_node(const std::byte* at, bool* known) noexcept {
@@ -114,10 +126,13 @@ Status ask_node_headroom(int32_t node, uint64_t nbytes) {
   if (info.empty()) return Status::ok();
   const auto kib = [&](const char* key) { return find_field(info, prefix + key, 0); };
   // Page cache can go at any time; shared memory is not in these.
-  const uint64_t free_nbytes = (kib("MemFree:") + kib("Active(file):") + kib("Inactive(file):")) * 1024;
+  const uint64_t free_nbytes =
+      (kib("MemFree:") + kib("Active(file):") + kib("Inactive(file):")) * 1024;
   if (free_nbytes >= kNodeMargin && free_nbytes - kNodeMargin >= nbytes) return Status::ok();
-  return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of memory node %d", static_cast<unsigned long long>(nbytes),
-                                                 static_cast<unsigned long long>(free_nbytes), node))
+  return Status(Code::kResourceExhausted,
+                format("%llu bytes wanted, %llu left of memory node %d",
+                       static_cast<unsigned long long>(nbytes),
+                       static_cast<unsigned long long>(free_nbytes), node))
       .with("limit", format("memory node %d", node))
       .with("limit_value", free_nbytes)
       .with("wanted", nbytes);

@@ -24,15 +24,21 @@ constexpr int kMostAttempts = 8;       // of one who is disturbed
 
 Status open_refused(int error, int number) {
   const auto fail = [&](Code code, const char* why) {
-    return Status(code, format("fetching fd %d of another process: %s%s", number, std::strerror(error), why)).with("errno", error);
+    return Status(code, format("fetching fd %d of another process: %s%s", number,
+                               std::strerror(error), why))
+        .with("errno", error);
   };
   switch (error) {
-    case EPERM: return fail(Code::kPermission, " (the kernel asks for the right to trace that process, which containers often take away)");
+    case EPERM:
+      return fail(Code::kPermission,
+                  " (the kernel asks for the right to trace that process, which containers often "
+                  "take away)");
     case EBADF: return fail(Code::kNotFound, "");
     case ESRCH: return fail(Code::kPeerGone, "");
     case ENOSYS: return fail(Code::kUnsupported, " (it takes Linux 5.6)");
     case EMFILE:
-    case ENFILE: return fail(Code::kResourceExhausted, "").with("limit", std::string("file descriptors"));
+    case ENFILE:
+      return fail(Code::kResourceExhausted, "").with("limit", std::string("file descriptors"));
     default: return fail(Code::kIo, "");
   }
 }
@@ -45,13 +51,15 @@ std::mutex& asking() noexcept { return immortal<Asking>().mutex; }
 
 const bool g_open_file_fork_hooks = [] {
   (void)asking();
-  register_fork_hooks(31, {[]() noexcept { asking().lock(); }, []() noexcept { asking().unlock(); }, []() noexcept { asking().unlock(); }});
+  register_fork_hooks(31, {[]() noexcept { asking().lock(); }, []() noexcept { asking().unlock(); },
+                           []() noexcept { asking().unlock(); }});
   return true;
 }();
 
 enum class Told : uint8_t { kSame, kOther, kDisturbed };
 
-// Numbers written through the one and read through the other. Who does not have the file guesses 16 of 1 to 64.
+// Numbers written through the one and read through the other. Who does not have the file guesses 16
+// of 1 to 64.
 Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
   for (const uint8_t byte : numbers) {
     const int number = 1 + byte % 64;
@@ -62,17 +70,22 @@ Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
   return Told::kSame;
 }
 
-// For kernels before 6.10 under a filter without kcmp, as containers have it: the number of the signal that tells of input (F_SETSIG) is
-// kept with the open file and not with the fd, and any file but an O_PATH one has it. It means nothing while O_ASYNC is not set, so nobody
-// misses it meanwhile; where it is set the file is left alone. A peer that holds both files could copy the numbers from one to the other,
-// but one that holds the file that it wants to be taken for could have sent that. Another process that asks about the same file at the
-// same time disturbs: then it is asked again, and at the worst the answer is that they are two, which costs an import and no more.
+// For kernels before 6.10 under a filter without kcmp, as containers have it: the number of the
+// signal that tells of input (F_SETSIG) is kept with the open file and not with the fd, and any
+// file but an O_PATH one has it. It means nothing while O_ASYNC is not set, so nobody misses it
+// meanwhile; where it is set the file is left alone. A peer that holds both files could copy the
+// numbers from one to the other, but one that holds the file that it wants to be taken for could
+// have sent that. Another process that asks about the same file at the same time disturbs: then it
+// is asked again, and at the worst the answer is that they are two, which costs an import and no
+// more.
 bool has_same_signal(int one, int other) noexcept {
   const std::lock_guard<std::mutex> lock(asking());
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const int flags = ::fcntl(one, F_GETFL);
     const int before = ::fcntl(one, F_GETSIG);
-    if (flags < 0 || (flags & (O_ASYNC | O_PATH)) != 0 || before < 0 || ::fcntl(other, F_GETSIG) < 0) return false;
+    if (flags < 0 || (flags & (O_ASYNC | O_PATH)) != 0 || before < 0 ||
+        ::fcntl(other, F_GETSIG) < 0)
+      return false;
     Result<Nonce> numbers = random_nonce();
     if (!numbers.is_ok()) return false;
     const Told told = compare_signals(one, other, numbers.value());

@@ -22,13 +22,15 @@ constexpr std::string_view kTemporaryPrefix = ".tenon-export-";
 constexpr size_t kRandomDigits = 32;
 constexpr int kTries = 16;
 constexpr int kMostLinks = 40;
-// A directory of millions of files is not searched to its end: that would take longer than most exports.
+// A directory of millions of files is not searched to its end: that would take longer than most
+// exports.
 constexpr size_t kMostNamesToSweep = 65536;
 
 bool is_temporary(std::string_view leaf) {
   if (!leaf.starts_with(kTemporaryPrefix)) return false;
   leaf.remove_prefix(kTemporaryPrefix.size());
-  return leaf.size() == kRandomDigits && leaf.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return leaf.size() == kRandomDigits &&
+         leaf.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 Result<std::string> new_temporary_name() {
@@ -47,13 +49,15 @@ OutputPlace split_output_path(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// Where the file is, or is to be, that `path` leads to: a link's target is replaced and not the link.
+// Where the file is, or is to be, that `path` leads to: a link's target is replaced and not the
+// link.
 Result<OutputPlace> find_output_place(const std::string& path) {
   std::string at = path;
   for (int links = 0; links < kMostLinks; ++links) {
     OutputPlace place = split_output_path(at);
     if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
-      return with_path(Status(Code::kInvalidArgument, format("\"%s\" names no file", path.c_str())), path);
+      return with_path(Status(Code::kInvalidArgument, format("\"%s\" names no file", path.c_str())),
+                       path);
     char target[4096];
     const ssize_t length = readlink(at.c_str(), target, sizeof target);
     if (length < 0) return place;  // no link; whatever else is wrong, opening the directory tells
@@ -67,12 +71,15 @@ Result<OutputPlace> find_output_place(const std::string& path) {
 Result<Fd> open_folder(const std::string& directory) {
   Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // One that may be used and not listed: nothing is swept there.
-  if (!fd.is_open() && errno == EACCES) fd = Fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() && errno == EACCES)
+    fd = Fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (fd.is_open()) return fd;
-  return with_path(with_fd_limit(errno_status(errno, format("directory %s", directory.c_str()))), directory);
+  return with_path(with_fd_limit(errno_status(errno, format("directory %s", directory.c_str()))),
+                   directory);
 }
 
-// What processes left that were killed between a name's beginning and its end. Whatever goes wrong here is no reason not to export.
+// What processes left that were killed between a name's beginning and its end. Whatever goes wrong
+// here is no reason not to export.
 void sweep(int directory) {
   Result<NameCursor> cursor = NameCursor::create(directory);
   if (!cursor.is_ok()) return;
@@ -100,7 +107,9 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_namel
   struct stat old{};
   if (fstatat(output.directory_.get(), output.leaf_.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0) {
     if (!S_ISREG(old.st_mode))
-      return with_path(Status(Code::kInvalidArgument, format("%s is there and is no regular file", path.c_str())), path);
+      return with_path(Status(Code::kInvalidArgument,
+                              format("%s is there and is no regular file", path.c_str())),
+                       path);
     output.old_ = {true, old.st_uid, old.st_gid, old.st_mode & 0777};
   } else if (errno != ENOENT) {
     return with_path(errno_status(errno, path), path);
@@ -113,11 +122,12 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_namel
 }
 
 Status OutputFile::create_temporary(bool may_be_nameless) {
-  // The bits of a new file are for the umask, or the directory's own rules, to say. What replaces a file is nobody else's until it has the
-  // bits of that file.
+  // The bits of a new file are for the umask, or the directory's own rules, to say. What replaces a
+  // file is nobody else's until it has the bits of that file.
   const mode_t mode = old_.exists ? 0600 : 0666;
   const auto refused = [this](int error) {
-    return with_path(with_fd_limit(errno_status(error, format("a new file beside %s", path_.c_str()))), path_);
+    return with_path(
+        with_fd_limit(errno_status(error, format("a new file beside %s", path_.c_str()))), path_);
   };
   if (may_be_nameless) {
     const int fd = openat(directory_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
@@ -129,19 +139,23 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
   }
   for (int i = 0; i < kTries; ++i) {
     TENON_ASSIGN(std::string leaf, new_temporary_name());
-    const int fd = openat(directory_.get(), leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    const int fd = openat(directory_.get(), leaf.c_str(),
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     const int error = fd < 0 ? errno : 0;
     if (error == EEXIST) continue;
     if (fd < 0) return refused(error);
     file_ = Fd(fd);
     temporary_ = std::move(leaf);
-    // A sweep can come between the two calls: it has the lock, or had it and the name is gone. A file system without locks is never swept.
+    // A sweep can come between the two calls: it has the lock, or had it and the name is gone. A
+    // file system without locks is never swept.
     const bool swept = flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat info{};
     if (!swept && fstat(file_.get(), &info) == 0 && info.st_nlink > 0) return Status::ok();
     remove_temporary();
   }
-  return with_path(Status(Code::kIo, format("no name beside %s stays: another process removes them", path_.c_str())), path_);
+  return with_path(Status(Code::kIo, format("no name beside %s stays: another process removes them",
+                                            path_.c_str())),
+                   path_);
 }
 
 std::string OutputFile::link_path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
@@ -150,10 +164,13 @@ Status OutputFile::write(std::span<const std::byte> bytes) { return write_both({
 
 Status OutputFile::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
   do {
-    // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a kill.
-    const std::span<const std::byte> piece = in_memory_ ? body.first(std::min<uint64_t>(body.size(), kReserveChunk)) : body;
+    // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a
+    // kill.
+    const std::span<const std::byte> piece =
+        in_memory_ ? body.first(std::min<uint64_t>(body.size(), kReserveChunk)) : body;
     if (in_memory_) TENON_TRY(ask_headroom(head.size() + piece.size()));
-    if (Status written = write_whole(file_.get(), head, piece, path_); !written.is_ok()) return with_path(std::move(written), path_);
+    if (Status written = write_whole(file_.get(), head, piece, path_); !written.is_ok())
+      return with_path(std::move(written), path_);
     head = {};
     body = body.subspan(piece.size());
   } while (!body.empty());
@@ -162,12 +179,14 @@ Status OutputFile::write_both(std::span<const std::byte> head, std::span<const s
 
 Status OutputFile::link_temporary() {
   if (!temporary_.empty()) return Status::ok();
-  // Before it has a name: from then on any sweep may look at it. Where there are no locks, no sweep gets one either.
+  // Before it has a name: from then on any sweep may look at it. Where there are no locks, no sweep
+  // gets one either.
   (void)flock(file_.get(), LOCK_EX | LOCK_NB);
   int error = EEXIST;
   for (int i = 0; i < kTries && error == EEXIST; ++i) {
     TENON_ASSIGN(std::string leaf, new_temporary_name());
-    if (linkat(AT_FDCWD, link_path().c_str(), directory_.get(), leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+    if (linkat(AT_FDCWD, link_path().c_str(), directory_.get(), leaf.c_str(), AT_SYMLINK_FOLLOW) ==
+        0) {
       temporary_ = std::move(leaf);
       return Status::ok();
     }
@@ -178,8 +197,10 @@ Status OutputFile::link_temporary() {
 
 Status OutputFile::keep_access_of_old() {
   if (!old_.exists) return Status::ok();
-  // Giving a file away is for root, and a group for its members; who may not do either has a file of their own with the old one's bits.
-  if (fchown(file_.get(), old_.uid, old_.gid) != 0 && fchown(file_.get(), static_cast<uid_t>(-1), old_.gid) != 0 && errno != EPERM &&
+  // Giving a file away is for root, and a group for its members; who may not do either has a file
+  // of their own with the old one's bits.
+  if (fchown(file_.get(), old_.uid, old_.gid) != 0 &&
+      fchown(file_.get(), static_cast<uid_t>(-1), old_.gid) != 0 && errno != EPERM &&
       errno != EINVAL) {
     return with_path(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
   }
@@ -202,16 +223,22 @@ Status OutputFile::put_in_place(Durability durability) {
   TENON_TRY(link_temporary());
   TENON_TRY(keep_access_of_old());
   if (renameat(directory_.get(), temporary_.c_str(), directory_.get(), leaf_.c_str()) != 0)
-    return with_path(errno_status(errno, format("putting the new file in the place of %s", path_.c_str())), path_);
+    return with_path(
+        errno_status(errno, format("putting the new file in the place of %s", path_.c_str())),
+        path_);
   temporary_.clear();
   if (durability == Durability::kFileAndDirectory && fsync(directory_.get()) != 0) {
-    return with_path(errno_status(errno, format("%s is written, and its directory cannot be made durable", path_.c_str())), path_);
+    return with_path(
+        errno_status(errno, format("%s is written, and its directory cannot be made durable",
+                                   path_.c_str())),
+        path_);
   }
   return Status::ok();
 }
 
 void OutputFile::remove_temporary() noexcept {
-  if (!temporary_.empty() && directory_.is_open()) (void)unlinkat(directory_.get(), temporary_.c_str(), 0);
+  if (!temporary_.empty() && directory_.is_open())
+    (void)unlinkat(directory_.get(), temporary_.c_str(), 0);
   temporary_.clear();
 }
 

@@ -13,10 +13,12 @@ Result<Peer> peer_of(int socket) {
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
     const int error = errno;
-    return errno_status(error, format("asking who is at the other end of socket %d", socket)).with("fd", socket);
+    return errno_status(error, format("asking who is at the other end of socket %d", socket))
+        .with("fd", socket);
   }
   if (peer.uid == static_cast<uid_t>(-1))
-    return Status(Code::kInvalidArgument, format("socket %d is not connected", socket)).with("fd", socket);
+    return Status(Code::kInvalidArgument, format("socket %d is not connected", socket))
+        .with("fd", socket);
   return Peer{peer.pid, peer.uid, peer.gid};
 }
 
@@ -34,7 +36,9 @@ Result<std::vector<gid_t>> peer_groups(int socket) {
     }
     // ERANGE says how many there are.
     if (error != ERANGE || count <= groups.size())
-      return errno_status(error, format("asking for the groups at the other end of socket %d", socket)).with("fd", socket);
+      return errno_status(error,
+                          format("asking for the groups at the other end of socket %d", socket))
+          .with("fd", socket);
     groups.resize(count);
   }
   if (std::find(groups.begin(), groups.end(), peer.gid) == groups.end()) groups.push_back(peer.gid);

@@ -1,4 +1,5 @@
-// Who is at the other end of a local socket, as the kernel says, and whether that is one who may have what is this user's.
+// Who is at the other end of a local socket, as the kernel says, and whether that is one who may
+// have what is this user's.
 #pragma once
 
 #include <sys/types.h>

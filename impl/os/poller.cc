@@ -24,7 +24,8 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TENON_SANITIZED 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
 #define TENON_SANITIZED 1
 #endif
 #endif
@@ -39,7 +40,8 @@ constexpr uint64_t kWakeKey = UINT64_MAX;
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kMostEvents = 64;
 constexpr size_t kStackNbytes = size_t{256} << 10;
-// Buffers per read of a watch: somebody who makes events without end must not keep its reader for ever.
+// Buffers per read of a watch: somebody who makes events without end must not keep its reader for
+// ever.
 constexpr int kMostReads = 64;
 
 std::optional<uint64_t> kernel_setting(const char* path) noexcept {
@@ -48,7 +50,8 @@ std::optional<uint64_t> kernel_setting(const char* path) noexcept {
   const ssize_t length = fd.is_open() ? ::read(fd.get(), text, sizeof text) : 0;
   if (length <= 0) return std::nullopt;
   uint64_t value = 0;
-  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i) value = value * 10 + static_cast<uint64_t>(text[i] - '0');
+  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i)
+    value = value * 10 + static_cast<uint64_t>(text[i] - '0');
   return value;
 }
 
@@ -56,15 +59,18 @@ std::optional<uint64_t> kernel_setting(const char* path) noexcept {
 Status at_setting(int error, const std::string& what, const char* setting) {
   std::string file = std::string("/proc/sys/") + setting;
   std::replace(file.begin(), file.end(), '.', '/');
-  Status status = Status(Code::kResourceExhausted, format("%s: %s is reached", what.c_str(), setting))
-                      .with("errno", error)
-                      .with("limit", std::string(setting));
-  if (const auto value = kernel_setting(file.c_str())) status = std::move(status).with("limit_value", *value);
+  Status status =
+      Status(Code::kResourceExhausted, format("%s: %s is reached", what.c_str(), setting))
+          .with("errno", error)
+          .with("limit", std::string(setting));
+  if (const auto value = kernel_setting(file.c_str()))
+    status = std::move(status).with("limit_value", *value);
   return status;
 }
 
 Status control(const Fd& epoll, int operation, int fd, uint64_t key, bool readable, bool writable) {
-  if (key == kWakeKey) return Status(Code::kInvalidArgument, "this key is the poller's own").with("fd", fd);
+  if (key == kWakeKey)
+    return Status(Code::kInvalidArgument, "this key is the poller's own").with("fd", fd);
   epoll_event event{};
   event.events = EPOLLRDHUP;
   if (readable) event.events |= EPOLLIN;
@@ -74,7 +80,10 @@ Status control(const Fd& epoll, int operation, int fd, uint64_t key, bool readab
   const int error = errno;
   const std::string what = format("watching fd %d", fd);
   if (error == ENOSPC) return at_setting(error, what, "fs.epoll.max_user_watches").with("fd", fd);
-  if (error == EPERM) return Status(Code::kInvalidArgument, what + ": it is always ready").with("errno", error).with("fd", fd);
+  if (error == EPERM)
+    return Status(Code::kInvalidArgument, what + ": it is always ready")
+        .with("errno", error)
+        .with("fd", fd);
   return errno_status(error, what).with("fd", fd);
 }
 
@@ -83,9 +92,11 @@ Status control(const Fd& epoll, int operation, int fd, uint64_t key, bool readab
 Result<Poller> Poller::create() {
   Poller poller;
   poller.epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
-  if (!poller.epoll_.is_open()) return with_fd_limit(errno_status(errno, "a poller needs an epoll fd"));
+  if (!poller.epoll_.is_open())
+    return with_fd_limit(errno_status(errno, "a poller needs an epoll fd"));
   poller.wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!poller.wake_.is_open()) return with_fd_limit(errno_status(errno, "a poller needs an eventfd"));
+  if (!poller.wake_.is_open())
+    return with_fd_limit(errno_status(errno, "a poller needs an eventfd"));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeKey;
@@ -109,7 +120,8 @@ void Poller::remove(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, 
 
 size_t Poller::wait(int64_t timeout_ns, std::span<Event> room) noexcept {
   int64_t deadline_ns = INT64_MAX;
-  if (timeout_ns >= 0 && !checked_add(monotonic_ns(), timeout_ns, &deadline_ns)) deadline_ns = INT64_MAX;
+  if (timeout_ns >= 0 && !checked_add(monotonic_ns(), timeout_ns, &deadline_ns))
+    deadline_ns = INT64_MAX;
   std::array<epoll_event, kMostEvents> events;
   const auto most = static_cast<int>(std::clamp<size_t>(room.size(), 1, events.size()));
   for (;;) {
@@ -117,7 +129,8 @@ size_t Poller::wait(int64_t timeout_ns, std::span<Event> room) noexcept {
     if (timeout_ns >= 0) {
       // Rounded up: a wait that ends a little early makes its caller spin.
       const int64_t left = timeout_ns == 0 ? 0 : std::max<int64_t>(0, deadline_ns - monotonic_ns());
-      milliseconds = static_cast<int>(std::min<int64_t>(left / kMillisecond + (left % kMillisecond != 0 ? 1 : 0), INT_MAX));
+      milliseconds = static_cast<int>(
+          std::min<int64_t>(left / kMillisecond + (left % kMillisecond != 0 ? 1 : 0), INT_MAX));
     }
     const int ready = ::epoll_wait(epoll_.get(), events.data(), most, milliseconds);
     if (ready < 0) {
@@ -166,13 +179,18 @@ Result<DirectoryWatch> DirectoryWatch::create() {
 }
 
 Result<int> DirectoryWatch::add(const std::string& path, bool removals) {
-  const uint32_t events = IN_CLOSE_WRITE | IN_ONLYDIR | (removals ? IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE : 0);
+  const uint32_t events =
+      IN_CLOSE_WRITE | IN_ONLYDIR | (removals ? IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE : 0);
   const int number = ::inotify_add_watch(fd_.get(), path.c_str(), events);
   if (number >= 0) return number;
   const int error = errno;
   const std::string what = format("watching directory %s", path.c_str());
-  if (error == ENOSPC) return at_setting(error, what, "fs.inotify.max_user_watches").with("path", path);
-  if (error == ENOTDIR) return Status(Code::kInvalidArgument, what + ": it is none").with("errno", error).with("path", path);
+  if (error == ENOSPC)
+    return at_setting(error, what, "fs.inotify.max_user_watches").with("path", path);
+  if (error == ENOTDIR)
+    return Status(Code::kInvalidArgument, what + ": it is none")
+        .with("errno", error)
+        .with("path", path);
   return errno_status(error, what).with("path", path);
 }
 
@@ -241,7 +259,8 @@ Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept,
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = create_detached(TENON_SANITIZED || stack == Stack::kUsual ? 0 : kStackNbytes, start.get());
+  int error =
+      create_detached(TENON_SANITIZED || stack == Stack::kUsual ? 0 : kStackNbytes, start.get());
   // A program with much thread-local memory finds no room for it in a small stack.
   if (error == EINVAL) error = create_detached(0, start.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -252,7 +271,9 @@ Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept,
   Status status = errno_status(error, format("starting thread %s", name));
   if (error != EAGAIN) return status;
   // What pthread_create means by EAGAIN.
-  return Status(Code::kResourceExhausted, status.message()).with("errno", error).with("limit", std::string("threads"));
+  return Status(Code::kResourceExhausted, status.message())
+      .with("errno", error)
+      .with("limit", std::string("threads"));
 }
 
 }  // namespace tenon::os

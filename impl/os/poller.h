@@ -1,4 +1,5 @@
-// Waiting for many fds at once (epoll), being woken from another thread, and watching a directory for files that are let go (inotify).
+// Waiting for many fds at once (epoll), being woken from another thread, and watching a directory
+// for files that are let go (inotify).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ class Poller {
   Status add(int fd, uint64_t key, bool readable, bool writable);
   Status change(int fd, uint64_t key, bool readable, bool writable);
   void remove(int fd) noexcept;
-  // Up to `room` events. Without any after the time-out (< 0: none); wake() ends it at once, with what events there are.
+  // Up to `room` events. Without any after the time-out (< 0: none); wake() ends it at once, with
+  // what events there are.
   size_t wait(int64_t timeout_ns, std::span<Event> room) noexcept;
   void wake() noexcept;  // any thread, async-signal-safe
 
@@ -48,12 +50,12 @@ class DirectoryWatch {
   // leads to it. `removals`: tell of names that were moved or removed, too.
   Result<int> add(const std::string& path, bool removals);
   void remove(int number) noexcept;
-  // Calls `each` with the number of a directory and a name in it: somebody who had the file open for
-  // writing let go of it (its last fd is closed and its last mapping is gone), or the name was moved
-  // or removed. A null `leaf` means that events of the directory were lost or that the directory is
-  // gone: look at everything in it. With the number kAll this holds for all directories. One call
-  // takes a bounded number of events, so that a process that makes events without end cannot hold
-  // the reader. fd() stays readable while there are more.
+  // Calls `each` with the number of a directory and a name in it: somebody who had the file open
+  // for writing let go of it (its last fd is closed and its last mapping is gone), or the name was
+  // moved or removed. A null `leaf` means that events of the directory were lost or that the
+  // directory is gone: look at everything in it. With the number kAll this holds for all
+  // directories. One call takes a bounded number of events, so that a process that makes events
+  // without end cannot hold the reader. fd() stays readable while there are more.
   void read(const std::function<void(int number, const char* leaf)>& each) noexcept;
   static constexpr int kAll = -1;
 

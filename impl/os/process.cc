@@ -79,7 +79,8 @@ Result<uid_t> process_user(const Fd& folder) {
   const char* const end = text.data() + text.size();
   uid_t user = 0;
   // The second of four is the effective one.
-  const auto [rest, fault] = std::from_chars(std::min(std::find(number, end, '\t') + 1, end), end, user);
+  const auto [rest, fault] =
+      std::from_chars(std::min(std::find(number, end, '\t') + 1, end), end, user);
   if (fault != std::errc()) return Status(Code::kIo, "/proc does not tell whose a process is");
   return user;
 }
@@ -106,13 +107,17 @@ std::vector<pid_t> list_processes() {
 }
 
 Status check_folder_user(const Fd& folder, pid_t pid, const char* option) {
-  // /proc tells the user of the first thread, and a thread of this process may have changed its own.
+  // /proc tells the user of the first thread, and a thread of this process may have changed its
+  // own.
   if (pid == getpid()) return Status::ok();
   TENON_ASSIGN(const uid_t user, process_user(folder));
   if (user == geteuid()) return Status::ok();
-  return Status(Code::kPermission, format("process %d is of user %u and this one of user %u: its memory is opened only with "
-                                          "%s, which is for callers who trust whoever named it",
-                                          pid, user, geteuid(), option))
+  return Status(
+             Code::kPermission,
+             format(
+                 "process %d is of user %u and this one of user %u: its memory is opened only with "
+                 "%s, which is for callers who trust whoever named it",
+                 pid, user, geteuid(), option))
       .with("option", std::string(option))
       .with("pid", pid)
       .with("uid", uint64_t{user});
@@ -120,7 +125,8 @@ Status check_folder_user(const Fd& folder, pid_t pid, const char* option) {
 
 Status check_user(const Fd& pidfd, pid_t pid, const char* option) {
   const Fd folder = open_process(pid);
-  if (!folder.is_open() && errno != ENOENT) return with_fd_limit(errno_status(errno, format("process %d in /proc", pid)));
+  if (!folder.is_open() && errno != ENOENT)
+    return with_fd_limit(errno_status(errno, format("process %d in /proc", pid)));
   if (folder.is_open()) TENON_TRY(check_folder_user(folder, pid, option));
   // If the process still runs, its number was not used again, so the folder was its own.
   pollfd polled{pidfd.get(), POLLIN, 0};
@@ -130,7 +136,8 @@ Status check_user(const Fd& pidfd, pid_t pid, const char* option) {
 
 namespace {
 
-// How many bytes of well-formed UTF-8 stand at the head of `text` as one character; 0 if they are none, or a control character.
+// How many bytes of well-formed UTF-8 stand at the head of `text` as one character; 0 if they are
+// none, or a control character.
 size_t character_nbytes(std::string_view text) noexcept {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -141,13 +148,16 @@ size_t character_nbytes(std::string_view text) noexcept {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const unsigned char second = byte(1);
-  if (first == 0xc2 && second < 0xa0) return 0;                                        // U+0080 … U+009F
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90)) return 0;  // longer than need be
+  // U+0080 … U+009F.
+  if (first == 0xc2 && second < 0xa0) return 0;
+  // Longer than need be.
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90)) return 0;
   if ((first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90)) return 0;
   return nbytes;
 }
 
-// A process chooses its own command line: nothing of it may reach a terminal that is more than text.
+// A process chooses its own command line: nothing of it may reach a terminal that is more than
+// text.
 std::string printable(std::string_view raw) {
   std::string text;
   while (!raw.empty() && text.size() < kCommandNbytes) {
@@ -214,8 +224,12 @@ bool parse_maps_line(std::string_view line, MapsLine* out) noexcept {
   if (dash == std::string_view::npos || colon == std::string_view::npos) return false;
   unsigned major_number = 0;
   unsigned minor_number = 0;
-  if (!parse(range.substr(0, dash), &out->start, 16) || !parse(range.substr(dash + 1), &out->end, 16)) return false;
-  if (!parse(device.substr(0, colon), &major_number, 16) || !parse(device.substr(colon + 1), &minor_number, 16)) return false;
+  if (!parse(range.substr(0, dash), &out->start, 16) ||
+      !parse(range.substr(dash + 1), &out->end, 16))
+    return false;
+  if (!parse(device.substr(0, colon), &major_number, 16) ||
+      !parse(device.substr(colon + 1), &minor_number, 16))
+    return false;
   if (!parse(inode, &out->file.inode)) return false;
   out->file.device = makedev(major_number, minor_number);
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -235,12 +249,15 @@ void each_maps_line(std::string_view maps, const Each& each) {
 class HolderSearch {
  public:
   explicit HolderSearch(const std::vector<FileId>& files) : result_(files.size()) {
-    for (size_t i = 0; i < files.size(); ++i) wanted_[{files[i].device, files[i].inode}].push_back(i);
+    for (size_t i = 0; i < files.size(); ++i)
+      wanted_[{files[i].device, files[i].inode}].push_back(i);
   }
 
   void look_at(pid_t pid) {
     const Fd folder = open_process(pid);
-    const bool seen = folder.is_open() ? look_at_maps(folder.get(), pid) && (maps_.empty() || look_at_fds(folder.get(), pid)) : gone(errno);
+    const bool seen = folder.is_open() ? look_at_maps(folder.get(), pid) &&
+                                             (maps_.empty() || look_at_fds(folder.get(), pid))
+                                       : gone(errno);
     if (!seen) ++unreadable_;
   }
 
@@ -289,7 +306,9 @@ class HolderSearch {
       if (entry->d_name[0] == '.') continue;
       // Without asking a server: a network file system that does not answer would hold us.
       struct statx info{};
-      if (::statx(number, entry->d_name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) != 0) continue;
+      if (::statx(number, entry->d_name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) !=
+          0)
+        continue;
       found(makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, pid);
     }
     return true;
@@ -311,7 +330,8 @@ std::vector<Holders> find_holders(const std::vector<FileId>& files) {
   return search.take();
 }
 
-// Not from dladdr: that gives the name under which the library was loaded, which may be relative to a directory left since.
+// Not from dladdr: that gives the name under which the library was loaded, which may be relative to
+// a directory left since.
 std::string own_folder() {
   std::string maps;
   if (slurp(AT_FDCWD, "/proc/self/maps", SIZE_MAX, &maps) != 0) return "";

@@ -20,7 +20,8 @@ namespace {
 
 constexpr size_t kLineNbytes = 4096;
 
-// What posix_spawn is told: stdin, stdout and stderr as run_for_line says, and none of the caller's ways with signals.
+// What posix_spawn is told: stdin, stdout and stderr as run_for_line says, and none of the caller's
+// ways with signals.
 class SpawnPlan {
  public:
   SpawnPlan() noexcept {
@@ -34,7 +35,8 @@ class SpawnPlan {
     ::posix_spawn_file_actions_destroy(&actions_);
   }
 
-  int spawn(const std::string& program, const std::vector<std::string>& arguments, int out, std::span<const int> fds, pid_t* pid) {
+  int spawn(const std::string& program, const std::vector<std::string>& arguments, int out,
+            std::span<const int> fds, pid_t* pid) {
     // `out` first: it can be 0 or 2 itself in a process that has closed those.
     keep(::posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
@@ -51,11 +53,13 @@ class SpawnPlan {
     keep(::posix_spawnattr_setsigmask(&attributes_, &signals));
     ::sigfillset(&signals);
     keep(::posix_spawnattr_setsigdefault(&attributes_, &signals));
-    keep(::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    keep(::posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
     if (error_ != 0) return error_;
     // posix_spawn does not write through these pointers.
     std::vector<char*> words{const_cast<char*>(program.c_str())};
-    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+    for (const std::string& argument : arguments)
+      words.push_back(const_cast<char*>(argument.c_str()));
     words.push_back(nullptr);
     return ::posix_spawn(pid, program.c_str(), &actions_, &attributes_, words.data(), environ);
   }
@@ -69,7 +73,8 @@ class SpawnPlan {
   int error_ = 0;
 };
 
-// A child until it has been waited for, which its destructor does at the latest: with a SIGKILL for all of its session's first group.
+// A child until it has been waited for, which its destructor does at the latest: with a SIGKILL for
+// all of its session's first group.
 class Child {
  public:
   explicit Child(pid_t pid) noexcept : pid_(pid), pidfd_(open_pidfd(pid)) {}
@@ -77,15 +82,18 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child() {
     if (pid_ == 0) return;
-    // Somebody else in this process can have waited for it (SIGCHLD ignored, a wait for any child): then the number is not ours to use.
+    // Somebody else in this process can have waited for it (SIGCHLD ignored, a wait for any child):
+    // then the number is not ours to use.
     siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(-pid_, SIGKILL);
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+      ::kill(-pid_, SIGKILL);
     reap();
   }
 
   // Until it has ended; how it did, in words.
   Result<std::string> wait(Waiter* waiter) {
-    if (pidfd_.is_open()) TENON_TRY(waiter->until_ready(pidfd_.get(), POLLIN, "the end of a program"));
+    if (pidfd_.is_open())
+      TENON_TRY(waiter->until_ready(pidfd_.get(), POLLIN, "the end of a program"));
     return reap();
   }
 
@@ -105,7 +113,8 @@ class Child {
 };
 
 // The line without its newline; nothing at the end of the pipe.
-Result<std::optional<std::string>> read_line(const Fd& reader, const std::string& program, Waiter* waiter) {
+Result<std::optional<std::string>> read_line(const Fd& reader, const std::string& program,
+                                             Waiter* waiter) {
   std::string line;
   std::array<char, kLineNbytes> buffer;
   for (;;) {
@@ -120,7 +129,8 @@ Result<std::optional<std::string>> read_line(const Fd& reader, const std::string
       return std::optional<std::string>(std::move(line));
     }
     if (line.size() == kLineNbytes)
-      return Status(Code::kCorrupt, format("%s prints more than %zu bytes without a newline", program.c_str(), kLineNbytes));
+      return Status(Code::kCorrupt, format("%s prints more than %zu bytes without a newline",
+                                           program.c_str(), kLineNbytes));
   }
 }
 
@@ -128,28 +138,35 @@ Result<std::optional<std::string>> read_line(const Fd& reader, const std::string
 Status about(const std::string& program, Status status) {
   const Code code = status.code();
   if (code == Code::kTimeout || code == Code::kWouldBlock)
-    status = Status(code, format("the time is over and %s has not %s", program.c_str(), "printed its line and gone to the background"));
+    status = Status(code, format("the time is over and %s has not %s", program.c_str(),
+                                 "printed its line and gone to the background"));
   return std::move(status).with("path", program);
 }
 
 }  // namespace
 
-Result<std::string> run_for_line(const std::string& program, const std::vector<std::string>& arguments, Waiter* waiter,
+Result<std::string> run_for_line(const std::string& program,
+                                 const std::vector<std::string>& arguments, Waiter* waiter,
                                  std::span<const int> fds) {
   TENON_TRY(waiter->check_cancel());
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    return with_fd_limit(errno_status(errno, format("a pipe to start %s", program.c_str())).with("path", program));
+    return with_fd_limit(
+        errno_status(errno, format("a pipe to start %s", program.c_str())).with("path", program));
   const Fd reader(ends[0]);
   Fd writer(ends[1]);
   // The reading end only: the program's stdout is an ordinary one.
-  if (::fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0) return errno_status(errno, "a pipe that does not block").with("path", program);
+  if (::fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0)
+    return errno_status(errno, "a pipe that does not block").with("path", program);
 
   pid_t pid = 0;
-  if (const int error = SpawnPlan().spawn(program, arguments, writer.get(), fds, &pid); error != 0) {
+  if (const int error = SpawnPlan().spawn(program, arguments, writer.get(), fds, &pid);
+      error != 0) {
     Status status = errno_status(error, format("starting %s", program.c_str()));
     if (error == EAGAIN)
-      status = Status(Code::kResourceExhausted, status.message()).with("errno", error).with("limit", std::string("processes"));
+      status = Status(Code::kResourceExhausted, status.message())
+                   .with("errno", error)
+                   .with("limit", std::string("processes"));
     return std::move(status).with("path", program);
   }
   Child child(pid);
@@ -159,7 +176,8 @@ Result<std::string> run_for_line(const std::string& program, const std::vector<s
   Result<std::string> how = child.wait(waiter);
   if (!how.is_ok()) return about(program, std::move(how).status());
   if (!line.value().has_value())
-    return Status(Code::kPeerGone, format("%s %s before it printed a line", program.c_str(), how.value().c_str()))
+    return Status(Code::kPeerGone,
+                  format("%s %s before it printed a line", program.c_str(), how.value().c_str()))
         .with("path", program)
         .with("pid", pid);
   return *std::move(line).value();

@@ -32,7 +32,8 @@ Status tell_senders(int socket) {
 FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept {
   for (;;) {
     iovec part{room.data(), room.size()};
-    // Room for the credentials, which come first: where they are asked for the kernel makes no fd of what a sender passes along.
+    // Room for the credentials, which come first: where they are asked for the kernel makes no fd
+    // of what a sender passes along.
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
     msghdr message{};
     message.msg_iov = &part;
@@ -45,7 +46,8 @@ FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept {
       return {0, errno, 0};
     }
     FromSender result{static_cast<size_t>(got), 0, 0};
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = next_control(&message, header)) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = next_control(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_len < CMSG_LEN(0)) continue;
       if (header->cmsg_type == SCM_CREDENTIALS && header->cmsg_len >= CMSG_LEN(sizeof(ucred))) {
         ucred sender{};

@@ -1,5 +1,5 @@
-// Bytes from a stream socket together with the process that sent them: children of fork share one socket with their parent, and only the
-// kernel can tell them apart.
+// Bytes from a stream socket together with the process that sent them: children of fork share one
+// socket with their parent, and only the kernel can tell them apart.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,8 @@
 
 namespace tenon::os {
 
-// Ask the kernel to say with each message who sent it. On a listener it holds for what is accepted from it.
+// Ask the kernel to say with each message who sent it. On a listener it holds for what is accepted
+// from it.
 Status tell_senders(int socket);
 
 struct FromSender {

@@ -28,7 +28,8 @@ using Slice = bool (*)() noexcept;
 
 constexpr auto kWorkPerPoll = std::chrono::milliseconds(1);
 constexpr int64_t kMostLaterNs = INT64_MAX / 4;  // more would overflow the clock
-constexpr uint64_t kTimerKey = 0;                // a key of a served fd has its serial number, never 0, above
+// A key of a served fd has its serial number, never 0, above.
+constexpr uint64_t kTimerKey = 0;
 
 struct Served {
   ServiceHandler handler = nullptr;
@@ -59,7 +60,8 @@ struct ServiceState {
 
 ServiceState& service_state() noexcept { return immortal<ServiceState>(); }
 
-// The epoll fd goes first: it is the parent's too, and what is removed from it is removed for the parent.
+// The epoll fd goes first: it is the parent's too, and what is removed from it is removed for the
+// parent.
 void forget_in_child() noexcept {
   ServiceState& all = service_state();
   all.running = false;
@@ -74,7 +76,8 @@ void forget_in_child() noexcept {
 
 const bool g_service_fork_hooks = [] {
   (void)service_state();
-  register_fork_hooks(25, {[]() noexcept { service_state().mutex.lock(); }, []() noexcept { service_state().mutex.unlock(); },
+  register_fork_hooks(25, {[]() noexcept { service_state().mutex.lock(); },
+                           []() noexcept { service_state().mutex.unlock(); },
                            []() noexcept {
                              service_state().mutex.unlock();
                              forget_in_child();
@@ -82,8 +85,11 @@ const bool g_service_fork_hooks = [] {
   return true;
 }();
 
-// A number that was closed and given out again is another fd: an event in hand that was the old one's is not the new one's.
-uint64_t key_of(int fd, uint32_t serial) noexcept { return uint64_t{serial} << 32 | static_cast<uint32_t>(fd); }
+// A number that was closed and given out again is another fd: an event in hand that was the old
+// one's is not the new one's.
+uint64_t key_of(int fd, uint32_t serial) noexcept {
+  return uint64_t{serial} << 32 | static_cast<uint32_t>(fd);
+}
 
 // With the lock. When the next thing is to be done that no fd tells of; time_point::max(): nothing.
 Clock::time_point next_due(const ServiceState& all) noexcept {
@@ -100,7 +106,8 @@ void tell_due(ServiceState* all) noexcept {
   itimerspec at{};
   if (const Clock::time_point due = next_due(*all); due != Clock::time_point::max()) {
     // 0 would disarm it; any time that is over makes it readable.
-    const int64_t ns = std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(due.time_since_epoch()).count(), 1);
+    const int64_t ns = std::max<int64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(due.time_since_epoch()).count(), 1);
     at.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
   }
   ::timerfd_settime(all->timer.get(), TFD_TIMER_ABSTIME, &at, nullptr);
@@ -162,7 +169,8 @@ bool run_slice() noexcept {
   return true;
 }
 
-// What is due, with one slice of work at most, by the one who works. Needs no memory, so nothing ends the thread. False: there is no work.
+// What is due, with one slice of work at most, by the one who works. Needs no memory, so nothing
+// ends the thread. False: there is no work.
 bool step(Poller* poller, int64_t timeout_ns) noexcept {
   std::array<Poller::Event, 64> events;
   const size_t count = poller->wait(timeout_ns, events);
@@ -186,7 +194,8 @@ void run_service(void* /*none*/) noexcept {
     int64_t timeout_ns = -1;
     if (due != Clock::time_point::max()) {
       const Clock::time_point now = Clock::now();
-      timeout_ns = due <= now ? 0 : std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count();
+      timeout_ns =
+          due <= now ? 0 : std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count();
     }
     (void)step(poller, timeout_ns);
   }
@@ -214,7 +223,8 @@ Status start(ServiceState* all) {
 }
 
 Status no_choice(const char* what) {
-  return Status(Code::kInvalidArgument, format("%s: this process has not chosen to have no thread", what));
+  return Status(Code::kInvalidArgument,
+                format("%s: this process has not chosen to have no thread", what));
 }
 
 }  // namespace
@@ -270,7 +280,8 @@ Status add_work(Slice slice) {
   ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   TENON_TRY(start(&all));
-  auto found = std::find_if(all.works.begin(), all.works.end(), [&](const Work& work) { return work.slice == slice; });
+  auto found = std::find_if(all.works.begin(), all.works.end(),
+                            [&](const Work& work) { return work.slice == slice; });
   if (found == all.works.end()) found = all.works.insert(found, {slice, false});
   if (found->wanted) return {};
   found->wanted = true;

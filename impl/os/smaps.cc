@@ -21,7 +21,8 @@ class Lines {
  public:
   explicit Lines(const char* path) : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}
 
-  // False at the end. The line is good until the next call; one longer than the buffer (a path) comes in parts.
+  // False at the end. The line is good until the next call; one longer than the buffer (a path)
+  // comes in parts.
   bool next(std::string_view* line) {
     for (;;) {
       const std::string_view waiting(buffer_.data() + begin_, end_ - begin_);
@@ -51,7 +52,8 @@ class Lines {
 
 // "7f00-7f80 rw-s …"; false for the lines between.
 bool parse_range(std::string_view line, uint64_t* begin, uint64_t* end) {
-  const char* const start = line.data();  // NOLINT(bugprone-suspicious-stringview-data-usage): `stop` goes with it
+  const char* const start =
+      line.data();  // NOLINT(bugprone-suspicious-stringview-data-usage): `stop` goes with it
   const char* const stop = start + line.size();
   const auto [dash, error] = std::from_chars(start, stop, *begin, 16);
   if (error != std::errc() || dash == stop || *dash != '-') return false;

@@ -18,8 +18,8 @@
 namespace tenon::os {
 namespace {
 
-// Beside the fds there is room for what the user may have switched on for the socket: SO_PASSCRED, SO_PASSSEC, SO_PASSPIDFD. Without it
-// their messages would push fds out.
+// Beside the fds there is room for what the user may have switched on for the socket: SO_PASSCRED,
+// SO_PASSSEC, SO_PASSPIDFD. Without it their messages would push fds out.
 constexpr size_t kControlRoom = CMSG_SPACE(kMaxFdsPerMessage * sizeof(int)) + 1024;
 
 Result<int> socket_option(int fd, int name) {
@@ -27,20 +27,28 @@ Result<int> socket_option(int fd, int name) {
   socklen_t size = sizeof value;
   if (::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0) return value;
   const int error = errno;
-  if (error == EBADF) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd).with("errno", error);
-  if (error == ENOTSOCK) return Status(Code::kInvalidArgument, format("fd %d is not a socket", fd)).with("fd", fd).with("errno", error);
+  if (error == EBADF)
+    return Status(Code::kInvalidArgument, format("fd %d is not open", fd))
+        .with("fd", fd)
+        .with("errno", error);
+  if (error == ENOTSOCK)
+    return Status(Code::kInvalidArgument, format("fd %d is not a socket", fd))
+        .with("fd", fd)
+        .with("errno", error);
   return errno_status(error, format("socket %d", fd)).with("fd", fd);
 }
 
 void take_control(msghdr* message, ReceivedFds* fds) noexcept {
-  for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr; control = next_control(message, control)) {
+  for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr;
+       control = next_control(message, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_len < CMSG_LEN(0)) continue;
     const size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(control) + i * sizeof fd, sizeof fd);
       if (control->cmsg_type == SCM_RIGHTS) fds->add(fd);
-      if (control->cmsg_type == SCM_PIDFD && fd >= 0) ::close(fd);  // the user's SO_PASSPIDFD: an fd that nobody here asked for
+      // The user's SO_PASSPIDFD: an fd that nobody here asked for.
+      if (control->cmsg_type == SCM_PIDFD && fd >= 0) ::close(fd);
       if (control->cmsg_type != SCM_RIGHTS) break;
     }
   }
@@ -110,7 +118,8 @@ void ReceivedFds::move_to(std::vector<Fd>& out) {
   cut_ = false;
 }
 
-Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body, std::span<const int> fds) noexcept {
+Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body,
+                      std::span<const int> fds) noexcept {
   if (body.empty() && fds.empty()) {  // cheaper than sendmsg
     for (;;) {
       const ssize_t sent = ::send(socket, head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -119,7 +128,8 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
     }
   }
   // sendmsg does not write through these pointers.
-  iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()}, {const_cast<std::byte*>(body.data()), body.size()}};
+  iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
+                    {const_cast<std::byte*>(body.data()), body.size()}};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 2;
@@ -129,7 +139,8 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
     const size_t room = CMSG_SPACE(fds.size_bytes());
     std::memset(control, 0, room);
     message.msg_control = control;
-    message.msg_controllen = static_cast<decltype(message.msg_controllen)>(room);  // 32 bits in musl
+    // 32 bits in musl.
+    message.msg_controllen = static_cast<decltype(message.msg_controllen)>(room);
     cmsghdr* rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
@@ -143,7 +154,8 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
   }
 }
 
-Transfer receive_message(int socket, std::span<std::byte> room, bool may_block, ReceivedFds* fds) noexcept {
+Transfer receive_message(int socket, std::span<std::byte> room, bool may_block,
+                         ReceivedFds* fds) noexcept {
   alignas(cmsghdr) char control[kControlRoom];
   const int flags = MSG_CMSG_CLOEXEC | (may_block ? 0 : MSG_DONTWAIT);
   for (;;) {
@@ -164,11 +176,13 @@ Transfer receive_message(int socket, std::span<std::byte> room, bool may_block, 
   }
 }
 
-// Since Linux 6.2 the size of the folder is the number of open fds, which is worth having: at the limit the folder itself cannot be opened.
+// Since Linux 6.2 the size of the folder is the number of open fds, which is worth having: at the
+// limit the folder itself cannot be opened.
 std::optional<uint64_t> open_fd_count() noexcept {
   constexpr const char* kFolder = "/proc/self/fd";
   struct stat about{};
-  if (::stat(kFolder, &about) == 0 && about.st_size > 0) return static_cast<uint64_t>(about.st_size);
+  if (::stat(kFolder, &about) == 0 && about.st_size > 0)
+    return static_cast<uint64_t>(about.st_size);
   DIR* folder = ::opendir(kFolder);
   if (folder == nullptr) return std::nullopt;
   uint64_t count = 0;

@@ -1,4 +1,5 @@
-// Sockets as the kernel has them: bytes and fds in, bytes and fds out, one system call each. Meaning is given to them in channel/.
+// Sockets as the kernel has them: bytes and fds in, bytes and fds out, one system call each.
+// Meaning is given to them in channel/.
 #pragma once
 
 #include <array>
@@ -31,7 +32,8 @@ bool peer_hung_up(int fd) noexcept;
 // Whether an fd is one of two ends: a pipe's or a socket's.
 bool can_hang_up(int fd) noexcept;
 
-// The fds of one recvmsg, closed unless moved on. A fixed array: once the kernel has made the fds, nothing may fail any more.
+// The fds of one recvmsg, closed unless moved on. A fixed array: once the kernel has made the fds,
+// nothing may fail any more.
 class ReceivedFds {
  public:
   ReceivedFds() noexcept = default;
@@ -60,11 +62,14 @@ struct Transfer {
   bool data_cut = false;  // MSG_TRUNC: the packet was longer than the room for it
 };
 
-// Hands `head` and `body` over in one call, with `fds` (at most kMaxFdsPerMessage). Never raises SIGPIPE, never returns EINTR.
-Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body, std::span<const int> fds) noexcept;
-// recvmsg. `fds` must be empty; what it gets is close-on-exec. With `may_block` it sleeps as long as the socket's own flags let it. Never
-// returns EINTR.
-Transfer receive_message(int socket, std::span<std::byte> room, bool may_block, ReceivedFds* fds) noexcept;
+// Hands `head` and `body` over in one call, with `fds` (at most kMaxFdsPerMessage). Never raises
+// SIGPIPE, never returns EINTR.
+Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body,
+                      std::span<const int> fds) noexcept;
+// recvmsg. `fds` must be empty; what it gets is close-on-exec. With `may_block` it sleeps as long
+// as the socket's own flags let it. Never returns EINTR.
+Transfer receive_message(int socket, std::span<std::byte> room, bool may_block,
+                         ReceivedFds* fds) noexcept;
 
 // How many fds this process has open (nothing if /proc does not tell).
 std::optional<uint64_t> open_fd_count() noexcept;

@@ -31,8 +31,8 @@ std::string chosen_word(const std::string& text) {
   return close == std::string::npos ? std::string() : text.substr(open + 1, close - open - 1);
 }
 
-// One huge page's worth of a memfd at an address where it can be mapped as one: the kernel looks for such an address by itself only where
-// shared memory gets huge pages unasked.
+// One huge page's worth of a memfd at an address where it can be mapped as one: the kernel looks
+// for such an address by itself only where shared memory gets huge pages unasked.
 class Probe {
  public:
   Result<std::byte*> map() {
@@ -40,7 +40,8 @@ class Probe {
     TENON_TRY(check_file_size(nbytes));
     TENON_ASSIGN(const Nonce nonce, random_nonce());
     TENON_ASSIGN(fd_, create_memfd(nonce, nbytes));
-    TENON_ASSIGN(page_, Mapping::create(Mapping::Kind::kSharedWritable, fd_.get(), 0, nbytes, nbytes));
+    TENON_ASSIGN(page_,
+                 Mapping::create(Mapping::Kind::kSharedWritable, fd_.get(), 0, nbytes, nbytes));
     return page_.base();
   }
   // One byte was touched: what the file has tells which page it got.
@@ -64,7 +65,8 @@ Result<ThpBy> probe_thp(bool may_collapse) {
   advise_thp(base, thp_nbytes(), true);
   Status made = populate(base, page_nbytes());
   if (!made.is_ok() && made.code() != Code::kUnsupported) return made;
-  // Before Linux 5.14 the touch below is what asks for a page, and could meet a signal; with a page there it cannot.
+  // Before Linux 5.14 the touch below is what asks for a page, and could meet a signal; with a page
+  // there it cannot.
   if (!made.is_ok()) TENON_TRY(reserve_pages(probe.fd(), 0, page_nbytes()));
   *static_cast<volatile std::byte*>(base) = std::byte{1};
   TENON_ASSIGN(const bool by_fault, probe.is_huge());
@@ -87,7 +89,8 @@ uint64_t thp_nbytes() {
 
 std::string shmem_thp_setting() {
   const std::string all = chosen_word(read_small_file(std::string(kSettings) + "shmem_enabled"));
-  const std::string size = format("hugepages-%llukB/shmem_enabled", static_cast<unsigned long long>(thp_nbytes() / 1024));
+  const std::string size = format("hugepages-%llukB/shmem_enabled",
+                                  static_cast<unsigned long long>(thp_nbytes() / 1024));
   const std::string one = chosen_word(read_small_file(kSettings + size));  // since Linux 6.11
   return one.empty() ? all : all + ", " + one;
 }
@@ -101,13 +104,20 @@ Status populate(std::byte* base, uint64_t nbytes) {
     int done = madvise(base, nbytes, advice);
     while (done != 0 && (errno == EINTR || errno == EAGAIN)) done = madvise(base, nbytes, advice);
     if (done == 0) return Status::ok();
-    // EFAULT stands for a fault that would have been a signal: no memory, or none in the file system.
+    // EFAULT stands for a fault that would have been a signal: no memory, or none in the file
+    // system.
     const int error = errno == EFAULT ? ENOMEM : errno;
-    if (error != EINVAL) return errno_status(error, format("making %llu bytes of pages", static_cast<unsigned long long>(nbytes)));
+    if (error != EINVAL)
+      return errno_status(
+          error, format("making %llu bytes of pages", static_cast<unsigned long long>(nbytes)));
   }  // EINVAL: a read-only mapping, or a kernel before 5.14
-  return Status(Code::kUnsupported, "this kernel cannot make the pages of a mapping (Linux 5.14 can)").with("errno", EINVAL);
+  return Status(Code::kUnsupported,
+                "this kernel cannot make the pages of a mapping (Linux 5.14 can)")
+      .with("errno", EINVAL);
 }
 
-bool collapse(std::byte* base, uint64_t nbytes) noexcept { return madvise(base, nbytes, MADV_COLLAPSE) == 0; }
+bool collapse(std::byte* base, uint64_t nbytes) noexcept {
+  return madvise(base, nbytes, MADV_COLLAPSE) == 0;
+}
 
 }  // namespace tenon::os

@@ -36,7 +36,8 @@ bool polls_as(int fd, short state) noexcept {
 
 Result<TokenPair> create_token() {
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return cannot_make(errno, "a token for leases");
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    return cannot_make(errno, "a token for leases");
   return TokenPair{Fd(ends[0]), Fd(ends[1])};
 }
 
@@ -49,7 +50,8 @@ bool is_token(int fd) noexcept {
   // A pipe of a file system in user space would be one, too: fstat would ask its server.
   struct statx info{};
   const int flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) == 0 &&
+  return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY &&
+         statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) == 0 &&
          S_ISFIFO(info.stx_mode);
 }
 
@@ -60,7 +62,8 @@ bool is_unwatched(int token) noexcept { return polls_as(token, POLLERR); }
 
 Result<BellPair> create_bell() {
   std::array<int, 2> ends{};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return cannot_make(errno, "a bell for leases");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    return cannot_make(errno, "a bell for leases");
   BellPair pair{Fd(ends[0]), Fd(ends[1])};
   // The kernel then says who rings; without it the lender only knows less.
   const int on = 1;
@@ -70,7 +73,8 @@ Result<BellPair> create_bell() {
 
 bool is_bell(int fd) noexcept {
   Result<SocketFacts> facts = socket_facts(fd);
-  return facts.is_ok() && facts.value().domain == AF_UNIX && facts.value().type == SOCK_STREAM && facts.value().connected;
+  return facts.is_ok() && facts.value().domain == AF_UNIX && facts.value().type == SOCK_STREAM &&
+         facts.value().connected;
 }
 
 void ring(int bell) noexcept {
@@ -93,7 +97,8 @@ Ringer hear(int listener, size_t most) noexcept {
     const ssize_t got = recvmsg(listener, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got <= 0) return last;
     most -= static_cast<size_t>(got);
-    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = next_control(&message, each)) {
+    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
+         each = next_control(&message, each)) {
       if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_CREDENTIALS) continue;
       ucred who{};
       std::memcpy(&who, CMSG_DATA(each), sizeof who);

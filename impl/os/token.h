@@ -1,6 +1,8 @@
-// Tokens and bells. A token is the write end of a pipe whose only meaning is that somebody still has it: the kernel reports the hang-up at
-// the read end, the watch, when the last copy is gone, in whatever process or socket queue it was. A pipe and not a socket, because any one
-// holder of a socket can shut it down for all. A bell is a socket: a byte on it wakes the other side, and the kernel says who sent it.
+// Tokens and bells. A token is the write end of a pipe whose only meaning is that somebody still
+// has it: the kernel reports the hang-up at the read end, the watch, when the last copy is gone, in
+// whatever process or socket queue it was. A pipe and not a socket, because any one holder of a
+// socket can shut it down for all. A bell is a socket: a byte on it wakes the other side, and the
+// kernel says who sent it.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +40,8 @@ struct Ringer {
   int32_t pid = 0;
   uint32_t uid = 0;
 };
-// Takes at most `most` bytes off the listener. Who rang last, as the kernel says it: pid 0 if nobody did, or from a pid namespace that this
-// process does not see.
+// Takes at most `most` bytes off the listener. Who rang last, as the kernel says it: pid 0 if
+// nobody did, or from a pid namespace that this process does not see.
 Ringer hear(int listener, size_t most) noexcept;
 
 }  // namespace tenon::os

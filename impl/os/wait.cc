@@ -18,7 +18,9 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 Status cancelled() { return Status(Code::kCancelled, "the wait was cancelled"); }
 Status interrupted() { return Status(Code::kInterrupted, "a signal ended the wait"); }
-timespec as_timespec(int64_t nanoseconds) { return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond}; }
+timespec as_timespec(int64_t nanoseconds) {
+  return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
+}
 
 }  // namespace
 
@@ -28,8 +30,8 @@ Result<std::unique_ptr<Cancel>> Cancel::create() {
   return std::unique_ptr<Cancel>(new Cancel(std::move(fd)));
 }
 
-// In a signal handler, so errno belongs to the code that was interrupted. A write that fails with EAGAIN found the counter full: triggered
-// already.
+// In a signal handler, so errno belongs to the code that was interrupted. A write that fails with
+// EAGAIN found the counter full: triggered already.
 void Cancel::trigger() noexcept {
   const int saved = errno;
   const uint64_t one = 1;
@@ -58,7 +60,8 @@ bool Cancel::triggered() const noexcept {
 }
 
 Waiter::Waiter(const Wait& wait) noexcept : wait_(wait), deadline_ns_(-1) {
-  if (wait_.timeout_ns > 0 && !checked_add(monotonic_ns(), wait_.timeout_ns, &deadline_ns_)) deadline_ns_ = INT64_MAX;
+  if (wait_.timeout_ns > 0 && !checked_add(monotonic_ns(), wait_.timeout_ns, &deadline_ns_))
+    deadline_ns_ = INT64_MAX;
 }
 
 Status Waiter::check_cancel() const {
@@ -66,27 +69,36 @@ Status Waiter::check_cancel() const {
   return {};
 }
 
-// The deadline has passed, or there was none to wait for. No duration: whoever waits in pieces has another one in mind. `fd` < 0: the
-// caller knows of no fd.
+// The deadline has passed, or there was none to wait for. No duration: whoever waits in pieces has
+// another one in mind. `fd` < 0: the caller knows of no fd.
 Status Waiter::over(int fd, const char* awaited) const {
   const std::string where = fd >= 0 ? format(" on fd %d", fd) : std::string();
-  Status status = wait_.timeout_ns == 0
-                      ? Status(Code::kWouldBlock,
-                               format("there is not yet %s%s, and the call was not to wait: poll, then call again", awaited, where.c_str()))
-                      : Status(Code::kTimeout, format("timed out waiting for %s%s: call again to go on", awaited, where.c_str()));
+  Status status =
+      wait_.timeout_ns == 0
+          ? Status(
+                Code::kWouldBlock,
+                format("there is not yet %s%s, and the call was not to wait: poll, then call again",
+                       awaited, where.c_str()))
+          : Status(Code::kTimeout, format("timed out waiting for %s%s: call again to go on",
+                                          awaited, where.c_str()));
   return fd >= 0 ? std::move(status).with("fd", fd) : status;
 }
 
 Status Waiter::check_over(int fd, const char* awaited) const {
   TENON_TRY(check_cancel());
-  if (wait_.timeout_ns == 0 || (deadline_ns_ >= 0 && monotonic_ns() >= deadline_ns_)) return over(fd, awaited);
+  if (wait_.timeout_ns == 0 || (deadline_ns_ >= 0 && monotonic_ns() >= deadline_ns_))
+    return over(fd, awaited);
   return {};
 }
 
 Status Waiter::until_ready(int fd, short events, const char* awaited, int other) {
-  const auto not_open = [](int number) { return Status(Code::kInvalidArgument, format("fd %d is not open", number)).with("fd", number); };
+  const auto not_open = [](int number) {
+    return Status(Code::kInvalidArgument, format("fd %d is not open", number)).with("fd", number);
+  };
   if (fd < 0) return not_open(fd);  // poll would skip it and sleep
-  pollfd polled[3] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}, {other, events, 0}};
+  pollfd polled[3] = {{fd, events, 0},
+                      {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0},
+                      {other, events, 0}};
   const nfds_t count = other >= 0 ? 3 : wait_.cancel != nullptr ? 2 : 1;
   for (;;) {
     timespec left{};
@@ -94,7 +106,8 @@ Status Waiter::until_ready(int fd, short events, const char* awaited, int other)
     const int ready = ::ppoll(polled, count, wait_.timeout_ns < 0 ? nullptr : &left, nullptr);
     if (ready < 0) {
       if (errno != EINTR) return errno_status(errno, format("waiting for fd %d", fd));
-      // With timeout 0 there is no wait that a signal could end: the look is repeated, else it would not have been one.
+      // With timeout 0 there is no wait that a signal could end: the look is repeated, else it
+      // would not have been one.
       if (!wait_.interruptible || wait_.timeout_ns == 0) continue;
       TENON_TRY(check_cancel());
       return interrupted();

@@ -61,7 +61,8 @@ bool accepts(const Formals& formals, const CallShape& shape) {
     }
     bool found = false;
     for (size_t k = 0; k < shape.keywords.size() && !found; ++k) {
-      if (!used[k] && stands_for(shape.keywords[k], formal, formals.is_aten)) found = used[k] = true;
+      if (!used[k] && stands_for(shape.keywords[k], formal, formals.is_aten))
+        found = used[k] = true;
     }
     // What a `*x` holds may be given here.
     if (found || formal.has_default || (shape.open && !formal.keyword_only)) continue;
@@ -72,8 +73,8 @@ bool accepts(const Formals& formals, const CallShape& shape) {
 }
 
 std::string describe(const CallShape& shape) {
-  std::string text =
-      format("%s%zu positional argument%s", shape.open ? "at least " : "", shape.positional, shape.positional == 1 ? "" : "s");
+  std::string text = format("%s%zu positional argument%s", shape.open ? "at least " : "",
+                            shape.positional, shape.positional == 1 ? "" : "s");
   for (size_t i = 0; i < shape.keywords.size() && i < 8; ++i) {
     text += i == 0 ? " and " : ", ";
     text.append(shape.keywords[i].substr(0, 40)).push_back('=');

@@ -1,4 +1,5 @@
-// Which arguments something that can be called takes, and which a call gives: number and keywords, never types.
+// Which arguments something that can be called takes, and which a call gives: number and keywords,
+// never types.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ struct Formal {
   std::string_view name;
   bool has_default = false;
   bool keyword_only = false;
-  // A list: if it is the last that can be given by position, it may take all that is left, as in `torch.zeros(2, 3)`.
+  // A list: if it is the last that can be given by position, it may take all that is left, as in
+  // `torch.zeros(2, 3)`.
   bool takes_rest = false;
 };
 

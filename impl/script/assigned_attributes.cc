@@ -16,7 +16,8 @@ using Reached = std::optional<Names>;
 Reached on_both(const Reached& a, const Reached& b) {
   if (!a || !b) return a ? a : b;
   Names both;
-  std::set_intersection(a->begin(), a->end(), b->begin(), b->end(), std::inserter(both, both.end()));
+  std::set_intersection(a->begin(), a->end(), b->begin(), b->end(),
+                        std::inserter(both, both.end()));
   return both;
 }
 
@@ -47,9 +48,13 @@ class Assignments {
   };
 
   // PyTorch writes `raise` like that.
-  static bool is_raise(const Expr& expr) { return expr.kind == ExprKind::kCall && dotted_name(expr.child(0)) == "ops.prim.RaiseException"; }
+  static bool is_raise(const Expr& expr) {
+    return expr.kind == ExprKind::kCall && dotted_name(expr.child(0)) == "ops.prim.RaiseException";
+  }
 
-  static bool is_self(const Expr& expr, const Way& way) { return expr.kind == ExprKind::kName && expr.text == way.self; }
+  static bool is_self(const Expr& expr, const Way& way) {
+    return expr.kind == ExprKind::kName && expr.text == way.self;
+  }
 
   void run(StmtList statements, Way* way) {
     for (const Stmt* statement : statements) {
@@ -138,7 +143,8 @@ class Assignments {
   }
 
   static bool always_runs(const Expr& expr, size_t child) {
-    if (expr.kind == ExprKind::kBinary && (expr.op == Operator::kAnd || expr.op == Operator::kOr)) return child == 0;
+    if (expr.kind == ExprKind::kBinary && (expr.op == Operator::kAnd || expr.op == Operator::kOr))
+      return child == 0;
     if (expr.kind == ExprKind::kConditional) return child == 0;
     return expr.kind != ExprKind::kListComp && expr.kind != ExprKind::kDictComp;
   }

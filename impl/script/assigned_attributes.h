@@ -11,8 +11,8 @@
 namespace tenon::script {
 
 struct AssignedAttributes {
-  // On every way to the end of the method. A way that ends with `raise` does not count, and what stands in
-  // a loop may never run.
+  // On every way to the end of the method. A way that ends with `raise` does not count, and what
+  // stands in a loop may never run.
   std::set<std::string, std::less<>> names;
   // `self` is given to a function or to a variable, and that may assign any attribute.
   bool gives_self_away = false;

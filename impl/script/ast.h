@@ -1,5 +1,6 @@
-// The tree of a parsed code file. Nodes live in the file's arena, are never changed, and point into it or into the source's text; every
-// node knows its bytes. A tree says what PyTorch's importer reads, which is not always what Python would: see docs/format/script.md.
+// The tree of a parsed code file. Nodes live in the file's arena, are never changed, and point into
+// it or into the source's text; every node knows its bytes. A tree says what PyTorch's importer
+// reads, which is not always what Python would: see docs/format/script.md.
 #pragma once
 
 #include <cstdint>
@@ -98,8 +99,8 @@ struct Expr {
   // Without parentheses around it; those around a part of it are within.
   Range range;
   std::string_view text;
-  // Of kName and kAttribute the bytes of `text` itself; of kUnary, kBinary and kStarred those of the operator; of kConditional those of
-  // the `if`, of comprehensions those of the `for`.
+  // Of kName and kAttribute the bytes of `text` itself; of kUnary, kBinary and kStarred those of
+  // the operator; of kConditional those of the `if`, of comprehensions those of the `for`.
   Range text_range;
   ExprList children;
   std::span<const Keyword> keywords;
@@ -118,14 +119,15 @@ enum class StmtKind : uint8_t {
   kAssert,     // value, message (null: none)
   kIf,         // value: the condition; body, else_body. `elif` is a kIf alone in else_body
   kWhile,      // value, body
-  kFor,        // targets (several: `for a, b in`), iterables (one, but for what PyTorch refuses later), body
-  kWith,       // with_items, body
-  kDef,        // function: a nested one, in a class a method
-  kDelete,     // targets
-  kGlobal,     // targets, all kName; PyTorch's parser takes it, its compiler never does
-  kBreak,      //
-  kContinue,   //
-  kPass,       //
+  kFor,   // targets (several: `for a, b in`), iterables (one, but for what PyTorch refuses later),
+          // body
+  kWith,  // with_items, body
+  kDef,   // function: a nested one, in a class a method
+  kDelete,    // targets
+  kGlobal,    // targets, all kName; PyTorch's parser takes it, its compiler never does
+  kBreak,     //
+  kContinue,  //
+  kPass,      //
 };
 
 struct WithItem {
@@ -163,8 +165,8 @@ struct Param {
   bool keyword_only = false;
 };
 
-// `# type: (Tensor, int) -> Tensor`, the first line of a function's body; of a method without the receiver's type. It has a type for every
-// parameter, and it counts, whatever the annotations say.
+// `# type: (Tensor, int) -> Tensor`, the first line of a function's body; of a method without the
+// receiver's type. It has a type for every parameter, and it counts, whatever the annotations say.
 struct TypeComment {
   Range range;
   ExprList params;
@@ -186,8 +188,8 @@ struct Class {
   Range name_range;
   Range range;
   const Expr* base = nullptr;  // `class A(base):`; null: none. PyTorch takes one at most
-  // As they stand: kAssign (fields, constants, `__parameters__` and the like), kDef (methods) and whatever else is written there.
-  // class_parts.h sorts them.
+  // As they stand: kAssign (fields, constants, `__parameters__` and the like), kDef (methods) and
+  // whatever else is written there. class_parts.h sorts them.
   StmtList body;
 };
 
@@ -197,15 +199,17 @@ struct Item {
   ItemKind kind = ItemKind::kFunction;
   // From the first token to the end of the last one.
   Range range;
-  // The item with the comments and blank lines before it and the end of its last line: the extents of a file's items and the file's tail,
-  // one after the other, are the file, byte for byte.
+  // The item with the comments and blank lines before it and the end of its last line: the extents
+  // of a file's items and the file's tail, one after the other, are the file, byte for byte.
   Range extent;
   const Class* class_def = nullptr;
   const Function* function = nullptr;
   int64_t version = 0;           // kVersion: the N of `op_version_set = N`
   std::string_view import_name;  // kImport: what follows the keyword
   std::string_view name() const noexcept {
-    return class_def != nullptr ? class_def->name : function != nullptr ? function->name : std::string_view();
+    return class_def != nullptr  ? class_def->name
+           : function != nullptr ? function->name
+                                 : std::string_view();
   }
 };
 

@@ -1,4 +1,5 @@
-// Every statement and expression of a function, nested ones and defaults included. As deep as the parser lets a tree be.
+// Every statement and expression of a function, nested ones and defaults included. As deep as the
+// parser lets a tree be.
 #pragma once
 
 #include <functional>

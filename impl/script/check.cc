@@ -9,18 +9,21 @@
 namespace tenon::script {
 namespace {
 
-Status check_item(const Environment& environment, const Source& source, const std::string& name, const Item& item,
-                  const CheckOptions& options, Uses* uses) {
+Status check_item(const Environment& environment, const Source& source, const std::string& name,
+                  const Item& item, const CheckOptions& options, Uses* uses) {
   switch (item.kind) {
-    case ItemKind::kClass: return check_class(environment, source, name, *item.class_def, options, uses);
-    case ItemKind::kFunction: return check_function(environment, source, name, *item.function, options, uses);
+    case ItemKind::kClass:
+      return check_class(environment, source, name, *item.class_def, options, uses);
+    case ItemKind::kFunction:
+      return check_function(environment, source, name, *item.function, options, uses);
     case ItemKind::kVersion:
     case ItemKind::kImport: break;
   }
   return {};
 }
 
-Status check_one_method(const Environment& environment, const Source& source, const ClassDeclaration& owner, const Function& method,
+Status check_one_method(const Environment& environment, const Source& source,
+                        const ClassDeclaration& owner, const Function& method,
                         const CheckOptions& options, Uses* uses) {
   Checker checker(environment, source, options, uses);
   return checker.function(&owner, find_in(owner.methods, method.name), method);
@@ -28,23 +31,27 @@ Status check_one_method(const Environment& environment, const Source& source, co
 
 }  // namespace
 
-Status check_function(const Environment& environment, const Source& source, std::string_view name, const Function& function,
-                      const CheckOptions& options, Uses* uses) {
+Status check_function(const Environment& environment, const Source& source, std::string_view name,
+                      const Function& function, const CheckOptions& options, Uses* uses) {
   Checker checker(environment, source, options, uses);
   return checker.function(nullptr, environment.find_function(name), function);
 }
 
-Status check_method(const Environment& environment, const Source& source, std::string_view class_name, const Function& method,
+Status check_method(const Environment& environment, const Source& source,
+                    std::string_view class_name, const Function& method,
                     const CheckOptions& options, Uses* uses) {
   const ClassDeclaration* const owner = environment.find_class(class_name);
-  if (owner == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(class_name));
+  if (owner == nullptr)
+    return Status(Code::kNotFound, "there is no class " + std::string(class_name));
   return check_one_method(environment, source, *owner, method, options, uses);
 }
 
-Status check_class(const Environment& environment, const Source& source, std::string_view class_name, const Class& class_def,
-                   const CheckOptions& options, Uses* uses) {
+Status check_class(const Environment& environment, const Source& source,
+                   std::string_view class_name, const Class& class_def, const CheckOptions& options,
+                   Uses* uses) {
   const ClassDeclaration* const owner = environment.find_class(class_name);
-  if (owner == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(class_name));
+  if (owner == nullptr)
+    return Status(Code::kNotFound, "there is no class " + std::string(class_name));
   TENON_ASSIGN(const ClassParts parts, class_parts(source, class_def));
   Checker fields(environment, source, options, uses);
   for (const Field& field : parts.fields) {
@@ -68,13 +75,16 @@ Status check_class(const Environment& environment, const Source& source, std::st
   return {};
 }
 
-Status check_file(const Environment& environment, std::string_view qualifier, const File& file, const CheckOptions& options, Uses* uses) {
+Status check_file(const Environment& environment, std::string_view qualifier, const File& file,
+                  const CheckOptions& options, Uses* uses) {
   for (const Item& item : file.items())
-    TENON_TRY(check_item(environment, file.source(), qualified(qualifier, item.name()), item, options, uses));
+    TENON_TRY(check_item(environment, file.source(), qualified(qualifier, item.name()), item,
+                         options, uses));
   return {};
 }
 
-Status check_reachable(const Declarations& declarations, std::span<const std::string> roots, const CheckOptions& options, Uses* uses) {
+Status check_reachable(const Declarations& declarations, std::span<const std::string> roots,
+                       const CheckOptions& options, Uses* uses) {
   std::set<std::string, std::less<>> seen(roots.begin(), roots.end());
   std::vector<std::string> todo(roots.begin(), roots.end());
   while (!todo.empty()) {
@@ -112,10 +122,12 @@ void add_uses(const Uses& more, Uses* uses) {
     found->second.last = std::min(found->second.last, span.last);
   }
   for (const auto& [sentence, places] : more.partly_refused) {
-    CallPlaces& all = uses->partly_refused.try_emplace(sentence, CallPlaces{places.first, 0}).first->second;
+    CallPlaces& all =
+        uses->partly_refused.try_emplace(sentence, CallPlaces{places.first, 0}).first->second;
     all.count += places.count;
   }
-  uses->versioned_operators.insert(more.versioned_operators.begin(), more.versioned_operators.end());
+  uses->versioned_operators.insert(more.versioned_operators.begin(),
+                                   more.versioned_operators.end());
   uses->foreign_namespaces.insert(more.foreign_namespaces.begin(), more.foreign_namespaces.end());
   uses->classes.insert(more.classes.begin(), more.classes.end());
   uses->functions.insert(more.functions.begin(), more.functions.end());

@@ -20,7 +20,8 @@
 
 namespace tenon::script {
 
-// A loop whose number of rounds PyTorch knows when it compiles is unrolled: its body is no block of its own.
+// A loop whose number of rounds PyTorch knows when it compiles is unrolled: its body is no block of
+// its own.
 enum class Unrolled : uint8_t {
   kNo,
   kYes,
@@ -30,16 +31,20 @@ enum class Unrolled : uint8_t {
 
 class Checker {
  public:
-  Checker(const Environment& environment, const Source& source, const CheckOptions& options, Uses* uses)
+  Checker(const Environment& environment, const Source& source, const CheckOptions& options,
+          Uses* uses)
       : environment_(environment), source_(source), options_(options), uses_(uses) {}
 
-  // `owner`: the class whose method it is; null: a function at file level. `declared`: what the environment has of it; null: nothing.
-  Status function(const ClassDeclaration* owner, const FunctionDeclaration* declared, const Function& function);
+  // `owner`: the class whose method it is; null: a function at file level. `declared`: what the
+  // environment has of it; null: nothing.
+  Status function(const ClassDeclaration* owner, const FunctionDeclaration* declared,
+                  const Function& function);
   // The types and defaults of its parameters and what it returns, and not its body.
   Status header(const Function& function);
   // An expression outside of any function, such as a constant's value.
   Status constant(const Expr& expr);
-  // The types that an annotation names exist. `out` may be null; what it is set to lives as long as this object.
+  // The types that an annotation names exist. `out` may be null; what it is set to lives as long as
+  // this object.
   Status annotation(const Expr& annotation, const value::Type** out);
 
  private:
@@ -112,7 +117,8 @@ class Checker {
 
   // checker_attributes.cc
   Status attribute(const Expr& expr, Meaning* out);
-  Status attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where, Meaning* out);
+  Status attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where,
+                      Meaning* out);
   Status attribute_of_value(const Meaning& base, std::string_view name, Range where, Meaning* out);
   Status member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out);
   Status no_member(const ClassDeclaration& owner, std::string_view name, Range where);
@@ -122,20 +128,25 @@ class Checker {
   // checker_calls.cc
   Status call(const Expr& expr, Meaning* out);
   Status call_global(const Expr& expr, Global global, Meaning* out);
-  Status call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out);
+  Status call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip,
+                       Meaning* out);
   Status call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
   Status call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
-  Status call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out);
-  Status call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver, size_t skip, Meaning* out);
+  Status call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip,
+                      Meaning* out);
+  Status call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver,
+                       size_t skip, Meaning* out);
   Status call_with_type(const Expr& call, Global global, Meaning* out);
   Status get_attribute(const Expr& call, Global global, Meaning* out);
   Status fork(const Expr& call, Meaning* out);
   Status arguments(const Expr& call, size_t skip, Operands* given = nullptr);
   Status operand(const Expr& expr, std::string_view keyword, Operands* given);
   Status types_of_isinstance(const Expr& expr);
-  Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
+  Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape,
+                      const std::string& takes);
   void used_operator(std::string_view name, VersionSpan versions);
-  Status note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span);
+  Status note_versions(const Expr& call, const std::string& shown, Overloads listed,
+                       VersionSpan span);
   // `sentence` says what the PyTorch `refusing` refuses. An error if that one decides.
   Status note_partly_refused(const Expr& call, Torch refusing, std::string sentence);
 
@@ -146,28 +157,34 @@ class Checker {
   };
   // `names`: the operators that may be meant, "aten::len" and "prim::len". `self`: the value before
   // the dot, or null.
-  Status check_operands(const Expr& call, std::span<const std::string> names, const std::string& shown, const Receiver* self,
-                        const Operands& given, const CallShape& shape, Meaning* out);
-  Status wrong_operand(const Expr& call, const std::string& shown, const Receiver* self, const Operands& given,
-                       std::span<const Schema* const> candidates, const TypeMatch& best);
+  Status check_operands(const Expr& call, std::span<const std::string> names,
+                        const std::string& shown, const Receiver* self, const Operands& given,
+                        const CallShape& shape, Meaning* out);
+  Status wrong_operand(const Expr& call, const std::string& shown, const Receiver* self,
+                       const Operands& given, std::span<const Schema* const> candidates,
+                       const TypeMatch& best);
 
   // checker_literals.cc
   Status sequence(const Expr& expr, Meaning* out);
   Status dictionary(const Expr& expr, Meaning* out);
   const value::Type* keep(Result<value::TypeRef> type);
   static const value::Type* type_of_unary(Operator op, const Meaning& operand) noexcept;
-  static const value::Type* type_of_binary(Operator op, const Meaning& left, const Meaning& right) noexcept;
+  static const value::Type* type_of_binary(Operator op, const Meaning& left,
+                                           const Meaning& right) noexcept;
 
   // checker_versioned.cc
-  static const Operand* find_operand(const Operands& given, std::string_view keyword, size_t position);
-  static bool depends_on_version(std::string_view name, const Meaning& callee, const Operands& given);
+  static const Operand* find_operand(const Operands& given, std::string_view keyword,
+                                     size_t position);
+  static bool depends_on_version(std::string_view name, const Meaning& callee,
+                                 const Operands& given);
   void note_versioned(std::string_view name);
   void note_versioned_call(std::string_view name, const Meaning& callee, const Operands& given);
   void note_method_of_unknown(const Expr& callee, const Meaning& called);
   void note_division(const Meaning& dividend, const Meaning& divisor);
   void note_division_in_place(const Meaning& dividend, const Meaning& divisor);
 
-  // Something is wrong: an error, or nothing where PyTorch may not compile this at all; the caller goes on then.
+  // Something is wrong: an error, or nothing where PyTorch may not compile this at all; the caller
+  // goes on then.
   Status refuse(Range range, const std::string& what) const;
   // Nothing is refused here, and nothing counts as used.
   bool is_quiet() const noexcept { return quiet_ > 0; }

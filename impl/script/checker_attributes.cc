@@ -16,9 +16,12 @@ using Kind = Meaning::Kind;
 const value::Type* property_type(std::string_view name) noexcept {
   using value::Type;
   if (name.starts_with("is_")) return Type::boolean().get();
-  if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data" || name == "real" || name == "imag")
+  if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data" ||
+      name == "real" || name == "imag")
     return Type::tensor().get();
-  if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes" || name == "layout") return Type::integer().get();
+  if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes" ||
+      name == "layout")
+    return Type::integer().get();
   if (name == "requires_grad") return Type::boolean().get();
   if (name == "device") return Type::device().get();
   return nullptr;
@@ -26,32 +29,40 @@ const value::Type* property_type(std::string_view name) noexcept {
 
 // What of a Tensor is none, beside what has a property_type.
 bool is_no_tensor(std::string_view name) noexcept {
-  return name == "shape" || name == "device" || name == "layout" || name == "name" || name == "requires_grad" || name == "retains_grad";
+  return name == "shape" || name == "device" || name == "layout" || name == "name" ||
+         name == "requires_grad" || name == "retains_grad";
 }
 
 bool has_self(Overloads overloads) {
   for (Overload overload; overloads.next(&overload);) {
     const Formals formals = Formals::parse(overload.arguments);
-    if (std::any_of(formals.list.begin(), formals.list.end(), [](const Formal& formal) { return formal.name == "self"; })) return true;
+    if (std::any_of(formals.list.begin(), formals.list.end(),
+                    [](const Formal& formal) { return formal.name == "self"; }))
+      return true;
   }
   return false;
 }
 
-// A value whose class is known must have what is looked up in it; one of these may turn out to be something else.
+// A value whose class is known must have what is looked up in it; one of these may turn out to be
+// something else.
 bool may_be_anything(const Meaning& base) noexcept {
   if (base.type == nullptr) return base.tuple_size < 0;
   const TypeKind kind = base.type->kind();
-  return kind == TypeKind::kAny || kind == TypeKind::kUnion || kind == TypeKind::kOptional || kind == TypeKind::kClass;
+  return kind == TypeKind::kAny || kind == TypeKind::kUnion || kind == TypeKind::kOptional ||
+         kind == TypeKind::kClass;
 }
 
-bool is_tuple(const Meaning& base) noexcept { return base.type != nullptr && base.type->kind() == TypeKind::kTuple; }
+bool is_tuple(const Meaning& base) noexcept {
+  return base.type != nullptr && base.type->kind() == TypeKind::kTuple;
+}
 
 // A number has no attributes: `x.real` is one of a Tensor, and `n.real` is nothing.
 bool is_plain_number(const Meaning& base) noexcept {
   const value::Type* const type = sure_type(base);
   if (type == nullptr) return false;
   const TypeKind kind = type->kind();
-  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool || kind == TypeKind::kComplex;
+  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool ||
+         kind == TypeKind::kComplex;
 }
 
 }  // namespace
@@ -63,7 +74,8 @@ Status Checker::attribute(const Expr& expr, Meaning* out) {
 }
 
 // `name` of what `whole` stands for.
-Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where, Meaning* out) {
+Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string_view name,
+                             Range where, Meaning* out) {
   *out = {};
   switch (base.kind) {
     case Kind::kNamespace:
@@ -105,17 +117,20 @@ Meaning Checker::of_qualified_name(std::string name) {
     meaning.owner = found;
     return meaning;
   }
-  if (const FunctionDeclaration* const function = environment_.find_function(name); function != nullptr) {
+  if (const FunctionDeclaration* const function = environment_.find_function(name);
+      function != nullptr) {
     if (uses_ != nullptr && !is_quiet()) uses_->functions.insert(name);
     Meaning meaning = Meaning::of(Kind::kFunction);
     meaning.function = function;
     return meaning;
   }
-  const bool is_custom_class = name.starts_with(kCustomClasses) && name.find('.', kCustomClasses.size()) != std::string::npos;
+  const bool is_custom_class = name.starts_with(kCustomClasses) &&
+                               name.find('.', kCustomClasses.size()) != std::string::npos;
   return Meaning::of(is_custom_class ? Kind::kClass : Kind::kQualified, std::move(name));
 }
 
-Status Checker::class_attribute(const Meaning& base, std::string_view name, Range where, Meaning* out) {
+Status Checker::class_attribute(const Meaning& base, std::string_view name, Range where,
+                                Meaning* out) {
   if (name == "__new__") {
     *out = base;
     out->kind = Kind::kNew;
@@ -141,13 +156,15 @@ Status Checker::class_attribute(const Meaning& base, std::string_view name, Rang
   return no_member(owner, name, where);
 }
 
-Status Checker::attribute_of_value(const Meaning& base, std::string_view name, Range where, Meaning* out) {
+Status Checker::attribute_of_value(const Meaning& base, std::string_view name, Range where,
+                                   Meaning* out) {
   if (base.is_foreign) {
     out->is_foreign = true;
     return {};
   }
   if (const std::optional<size_t> at = find_result(base.result_names, name)) {
-    if (is_tuple(base) && *at < base.type->parts().size()) *out = typed(base.type->parts()[*at].get());
+    if (is_tuple(base) && *at < base.type->parts().size())
+      *out = typed(base.type->parts()[*at].get());
     return {};
   }
   // Where a tuple comes out of a list, or an `if` chose between two, nobody knows its names here. A
@@ -160,7 +177,8 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     const ClassDeclaration& owner = *base.owner;
     // Operators with a `self` of any type, such as __is__, are taken from an enum too.
     const bool is_of_enum = owner.kind == ClassKind::kEnum && !name.starts_with("__");
-    if (owner.attributes.contains(name) || owner.methods.contains(name) || is_of_enum) return member(owner, name, where, out);
+    if (owner.attributes.contains(name) || owner.methods.contains(name) || is_of_enum)
+      return member(owner, name, where, out);
   }
   if (!base.name.empty()) {
     Overloads methods = table.find_class(base.name);
@@ -170,9 +188,12 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
   }
   std::string qualified_name = "aten::" + std::string(name);
   const bool is_builtin = is_builtin_attribute(name) && !is_plain_number(base);
-  if (!is_builtin && (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
+  if (!is_builtin &&
+      (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
     // What a class has under that name is looked up first; which class it is, is not known.
-    if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
+    if (base.owner == nullptr && may_be_anything(base) &&
+        (environment_.any_class_has(name) || table.any_class_has(name)))
+      return {};
     *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
     out->has_self = true;
     out->may_be_result = may_be_result && may_be_anything(base);
@@ -186,20 +207,25 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     if (is_builtin) {
       // So that `x.is_cuda()` is seen to be no call.
       if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) {
-        out->type = name == "shape" ? keep(value::Type::list(value::Type::integer())) : property_type(name);
+        out->type =
+            name == "shape" ? keep(value::Type::list(value::Type::integer())) : property_type(name);
         out->holds_no_tensor = is_no_tensor(name);
       }
       return {};
     }
-    const bool any_has = environment_.any_class_has(name) || table.any_class_has(name) || name == "value" || is_result_name(name);
+    const bool any_has = environment_.any_class_has(name) || table.any_class_has(name) ||
+                         name == "value" || is_result_name(name);
     if (may_be_anything(base) && any_has) return {};
   }
   if (is_quiet()) return {};
-  const std::string_view nearest = base.name.empty() ? table.nearest(qualified_name) : std::string_view();
-  return refuse(where, describe(base) + " has no attribute or method " + std::string(name) + did_you_mean(nearest));
+  const std::string_view nearest =
+      base.name.empty() ? table.nearest(qualified_name) : std::string_view();
+  return refuse(where, describe(base) + " has no attribute or method " + std::string(name) +
+                           did_you_mean(nearest));
 }
 
-Status Checker::member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out) {
+Status Checker::member(const ClassDeclaration& owner, std::string_view name, Range where,
+                       Meaning* out) {
   if (owner.kind == ClassKind::kEnum) {
     out->holds_no_tensor = true;
     return name == "name" || name == "value" ? Status() : no_member(owner, name, where);
@@ -227,10 +253,12 @@ Status Checker::no_member(const ClassDeclaration& owner, std::string_view name, 
 Status Checker::constant_entry(std::string_view name, Range where) {
   uint64_t index = 0;
   const char* const end = name.data() + name.size();
-  const bool is_entry = name.size() > 1 && name[0] == 'c' && std::from_chars(name.data() + 1, end, index).ptr == end;
+  const bool is_entry =
+      name.size() > 1 && name[0] == 'c' && std::from_chars(name.data() + 1, end, index).ptr == end;
   if (!is_entry) return refuse(where, "constants are named c0, c1, ...");
   if (index < environment_.constants()) return {};
-  return refuse(where, format("there is no constant %s: the archive has %zu", std::string(name).c_str(), environment_.constants()));
+  return refuse(where, format("there is no constant %s: the archive has %zu",
+                              std::string(name).c_str(), environment_.constants()));
 }
 
 }  // namespace tenon::script

@@ -12,7 +12,8 @@ namespace {
 using value::TypeKind;
 using Kind = Meaning::Kind;
 
-// Calls of what has more are taken unseen: many calls of something with very many would take their product in time.
+// Calls of what has more are taken unseen: many calls of something with very many would take their
+// product in time.
 constexpr size_t kMaxParameters = 1024;
 
 // "self, other, *, alpha=": as it is written where one is declared.
@@ -38,9 +39,10 @@ std::string called_name(std::string_view qualified_name) {
   return name_space == "aten" ? "torch." + name : "ops." + std::string(name_space) + "." + name;
 }
 
-// The oldest and the newest PyTorch with an overload that takes the call; false: none does. Overloads that are gone from `needed` on do not
-// count.
-bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t needed, VersionSpan* out) {
+// The oldest and the newest PyTorch with an overload that takes the call; false: none does.
+// Overloads that are gone from `needed` on do not count.
+bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t needed,
+             VersionSpan* out) {
   bool any = false;
   for (Overload overload; overloads.next(&overload);) {
     if (overload.versions.last < needed) continue;
@@ -54,7 +56,8 @@ bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t 
   return any;
 }
 
-// Archives of version 10 are read by PyTorch 1.12 and newer, where some operators are called otherwise than before.
+// Archives of version 10 are read by PyTorch 1.12 and newer, where some operators are called
+// otherwise than before.
 uint8_t needed_version(const SchemaTable& table, std::string_view name, int64_t archive_version) {
   if (archive_version < 10 || !depends_on_archive_version(name)) return 0;
   return table.version_of(Torch::kOldest);
@@ -78,11 +81,13 @@ std::string takes_of(Overloads overloads) {
 std::string refusal_of(uint8_t version, const std::string& shown, Overloads listed, uint8_t other) {
   bool has_operator = false;
   for (Overload overload; listed.next(&overload);)
-    has_operator = has_operator || (overload.versions.first <= version && version <= overload.versions.last);
+    has_operator =
+        has_operator || (overload.versions.first <= version && version <= overload.versions.last);
   const std::vector<std::string_view>& versions = SchemaTable::get().versions();
   const std::string refused = "PyTorch " + std::string(versions[version]) + " refuses " + shown;
   const std::string taking = ", and PyTorch " + std::string(versions[other]);
-  return has_operator ? refused + " with such arguments" + taking + " takes them" : refused + taking + " has it";
+  return has_operator ? refused + " with such arguments" + taking + " takes them"
+                      : refused + taking + " has it";
 }
 
 }  // namespace
@@ -110,7 +115,9 @@ Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* gi
   const bool is_starred = expr.kind == ExprKind::kStarred;
   Meaning meaning;
   TENON_TRY(value(is_starred ? expr.child(0) : expr, &meaning));
-  if (given != nullptr) given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred, sure_type(meaning), expr.range});
+  if (given != nullptr)
+    given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred,
+                      sure_type(meaning), expr.range});
   return {};
 }
 
@@ -118,11 +125,13 @@ Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* gi
 Status Checker::arguments(const Expr& call, size_t skip, Operands* given) {
   const ExprList positional = call.arguments();
   for (size_t i = skip; i < positional.size(); ++i) TENON_TRY(operand(*positional[i], {}, given));
-  for (const Keyword& keyword : call.keywords) TENON_TRY(operand(*keyword.value, keyword.name, given));
+  for (const Keyword& keyword : call.keywords)
+    TENON_TRY(operand(*keyword.value, keyword.name, given));
   return {};
 }
 
-Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out) {
+Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Operands& given,
+                             size_t skip, Meaning* out) {
   switch (callee.kind) {
     case Kind::kOperator: return call_operator(call, callee, given, skip, out);
     case Kind::kClass:
@@ -132,23 +141,28 @@ Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Oper
     case Kind::kValue: return call_object(call, callee, skip, out);
     case Kind::kClosure:
       // A nested function is for `fork` alone.
-      return skip > 0 ? Status() : refuse(call.child(0).range, "PyTorch calls a nested function by fork only");
+      return skip > 0 ? Status()
+                      : refuse(call.child(0).range, "PyTorch calls a nested function by fork only");
     case Kind::kGlobal: return {};
     case Kind::kNamespace:
     case Kind::kQualified: break;
   }
-  return refuse(call.child(0).range, "there is no function or class " + std::string(source_.text(call.child(0).range)));
+  return refuse(call.child(0).range,
+                "there is no function or class " + std::string(source_.text(call.child(0).range)));
 }
 
-Status Checker::call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out) {
+Status Checker::call_operator(const Expr& call, const Meaning& callee, const Operands& given,
+                              size_t skip, Meaning* out) {
   const SchemaTable& table = SchemaTable::get();
   const std::string& name = callee.name;
   const size_t colon = name.find("::");
   const std::string_view name_space = std::string_view(name).substr(0, colon);
-  out->may_be_constant = name == "aten::is_scripting" || name.find("is_tracing") != std::string_view::npos ||
+  out->may_be_constant = name == "aten::is_scripting" ||
+                         name.find("is_tracing") != std::string_view::npos ||
                          name.find("is_compiling") != std::string_view::npos;
   const auto holds_tensor = [](const Operand& operand) { return operand.may_hold_tensor; };
-  const bool of_tensors = (callee.has_self && callee.may_hold_tensor()) || std::any_of(given.begin(), given.end(), holds_tensor);
+  const bool of_tensors = (callee.has_self && callee.may_hold_tensor()) ||
+                          std::any_of(given.begin(), given.end(), holds_tensor);
   out->holds_no_tensor = gives_no_tensor(name, of_tensors);
   out->result_names = result_names(name);
   if (!table.knows_namespace(name_space)) {
@@ -159,11 +173,15 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   const Overloads listed = table.find(name);
   const Overloads from_source = find_source_operator(name);
   const std::string shown = called_name(name);
-  const Range where = call.child(0).kind == ExprKind::kAttribute && skip == 0 ? call.child(0).text_range : call.range;
+  const Range where = call.child(0).kind == ExprKind::kAttribute && skip == 0
+                          ? call.child(0).text_range
+                          : call.range;
   if (exists_in_graphs_alone(name)) {
     return refuse(where, shown +
-                             " exists in an optimised graph alone, and what it needs there is lost in this code: no PyTorch loads it. "
-                             "Save the module from before optimize_for_inference, or before whatever else fused its graph");
+                             " exists in an optimised graph alone, and what it needs there is lost "
+                             "in this code: no PyTorch loads it. "
+                             "Save the module from before optimize_for_inference, or before "
+                             "whatever else fused its graph");
   }
   if (listed.empty() && from_source.empty()) {
     if (options_.unknown_operators || is_quiet()) return {};
@@ -177,7 +195,8 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   VersionSpan span;
   VersionSpan other;
   const bool is_aten = name_space == "aten";
-  bool taken = span_of(listed, is_aten, shape, needed_version(table, name, options_.archive_version), &span);
+  bool taken =
+      span_of(listed, is_aten, shape, needed_version(table, name, options_.archive_version), &span);
   if (span_of(from_source, is_aten, shape, 0, &other)) {
     // No version is known of these: they are counted as old as the table.
     span = table.all_versions();
@@ -190,15 +209,19 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
     if (options_.archive_version < 10 && depends_on_archive_version(name)) return {};
     TENON_TRY(note_versions(call, shown, listed, span));
     const Expr& written = call.child(0);
-    const Receiver self{callee.type, written.kind == ExprKind::kAttribute ? written.child(0).range : call.range};
-    return check_operands(call, {&name, 1}, shown, callee.has_self ? &self : nullptr, given, shape, out);
+    const Receiver self{callee.type,
+                        written.kind == ExprKind::kAttribute ? written.child(0).range : call.range};
+    return check_operands(call, {&name, 1}, shown, callee.has_self ? &self : nullptr, given, shape,
+                          out);
   }
   if (is_quiet()) return {};
   return not_accepted(call, shown, shape, takes_of(listed.empty() ? from_source : listed));
 }
 
-Status Checker::not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes) {
-  return refuse(call.range, std::string(what) + " takes " + takes + ", and gets " + (shape.has_self ? "self, " : "") + describe(shape));
+Status Checker::not_accepted(const Expr& call, std::string_view what, const CallShape& shape,
+                             const std::string& takes) {
+  return refuse(call.range, std::string(what) + " takes " + takes + ", and gets " +
+                                (shape.has_self ? "self, " : "") + describe(shape));
 }
 
 void Checker::used_operator(std::string_view name, VersionSpan versions) {
@@ -210,19 +233,26 @@ void Checker::used_operator(std::string_view name, VersionSpan versions) {
 }
 
 // `span`: the versions with an overload for such a number and such keywords of arguments.
-Status Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed, VersionSpan span) {
+Status Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed,
+                              VersionSpan span) {
   const SchemaTable& table = SchemaTable::get();
   const uint8_t oldest = table.version_of(Torch::kOldest);
   const uint8_t newest = table.version_of(Torch::kNewest);
-  if (span.first > oldest) TENON_TRY(note_partly_refused(call, Torch::kOldest, refusal_of(oldest, shown, listed, span.first)));
-  if (span.last < newest) TENON_TRY(note_partly_refused(call, Torch::kNewest, refusal_of(newest, shown, listed, span.last)));
+  if (span.first > oldest)
+    TENON_TRY(
+        note_partly_refused(call, Torch::kOldest, refusal_of(oldest, shown, listed, span.first)));
+  if (span.last < newest)
+    TENON_TRY(
+        note_partly_refused(call, Torch::kNewest, refusal_of(newest, shown, listed, span.last)));
   return {};
 }
 
 Status Checker::note_partly_refused(const Expr& call, Torch refusing, std::string sentence) {
   if (is_quiet()) return {};
   if (refusing == Torch::kNewest && options_.newest_decides)
-    return refuse(call.range, sentence + ". If the module is for the older PyTorch alone, export it without the check");
+    return refuse(
+        call.range,
+        sentence + ". If the module is for the older PyTorch alone, export it without the check");
   if (uses_ == nullptr) return {};
   CallPlaces& places = uses_->partly_refused[std::move(sentence)];
   if (places.count++ > 0) return {};
@@ -254,11 +284,15 @@ Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip,
       const bool is_list = field.type && field.type->kind() == TypeKind::kList;
       fields.list.push_back({field.name, false, false, is_list});
     }
-    return accepts(fields, shape) ? Status() : not_accepted(call, owner.name, shape, "(" + written(fields) + ")");
+    return accepts(fields, shape)
+               ? Status()
+               : not_accepted(call, owner.name, shape, "(" + written(fields) + ")");
   }
-  if (owner.kind == ClassKind::kEnum) return refuse(call.range, "PyTorch does not call an enum's class");
+  if (owner.kind == ClassKind::kEnum)
+    return refuse(call.range, "PyTorch does not call an enum's class");
   const auto init = owner.methods.find(std::string_view("__init__"));
-  if (init == owner.methods.end()) return refuse(call.child(0).range, owner.name + " has no __init__");
+  if (init == owner.methods.end())
+    return refuse(call.child(0).range, owner.name + " has no __init__");
   Meaning ignored;
   return call_declared(call, init->second, 1, skip, &ignored);
 }
@@ -268,17 +302,21 @@ Status Checker::call_object(const Expr& call, const Meaning& callee, size_t skip
   out->may_be_constant = true;
   if (callee.owner != nullptr) {
     const auto method = callee.owner->methods.find(std::string_view("__call__"));
-    if (method != callee.owner->methods.end()) return call_declared(call, method->second, 1, skip, out);
+    if (method != callee.owner->methods.end())
+      return call_declared(call, method->second, 1, skip, out);
     return refuse(call.child(0).range, callee.owner->name + " has no __call__");
   }
   const bool is_data =
-      callee.tuple_size >= 0 || (callee.type != nullptr && callee.type->kind() < TypeKind::kList && callee.type->kind() != TypeKind::kAny);
+      callee.tuple_size >= 0 || (callee.type != nullptr && callee.type->kind() < TypeKind::kList &&
+                                 callee.type->kind() != TypeKind::kAny);
   return is_data ? refuse(call.child(0).range, describe(callee) + " cannot be called") : Status();
 }
 
-Status Checker::call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver, size_t skip, Meaning* out) {
+Status Checker::call_declared(const Expr& call, const FunctionDeclaration& function,
+                              size_t receiver, size_t skip, Meaning* out) {
   *out = typed(function.returns.get());
-  if (&function == self_) TENON_TRY(refuse(call.range, function.name + " calls itself, which PyTorch refuses"));
+  if (&function == self_)
+    TENON_TRY(refuse(call.range, function.name + " calls itself, which PyTorch refuses"));
   if (function.parameters.size() > kMaxParameters) return {};
   const CallShape shape = call_shape(call, skip);
   const Formals formals = function.formals(receiver);
@@ -298,12 +336,14 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
     case Global::kIsInstance:
       out->type = value::Type::boolean().get();
       out->may_be_constant = true;
-      if (expr.arguments().size() != 2 || !expr.keywords.empty()) return refuse(expr.range, "isinstance takes a value and its types");
+      if (expr.arguments().size() != 2 || !expr.keywords.empty())
+        return refuse(expr.range, "isinstance takes a value and its types");
       TENON_TRY(values(expr.arguments().first(1)));
       return types_of_isinstance(*expr.arguments()[1]);
     case Global::kPrint:
       TENON_TRY(arguments(expr, 0));
-      return expr.keywords.empty() ? Status() : refuse(expr.keywords[0].name_range, "print takes no keywords");
+      return expr.keywords.empty() ? Status()
+                                   : refuse(expr.keywords[0].name_range, "print takes no keywords");
     case Global::kCast: {
       TENON_TRY(arguments(expr, 1));
       Meaning given;
@@ -321,18 +361,27 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       Meaning given;
       if (!expr.arguments().empty()) {
         TENON_TRY(value(*expr.arguments()[0], &given));
-        operands.push_back({{}, given.type, given.may_hold_tensor(), false, sure_type(given), expr.arguments()[0]->range});
+        operands.push_back({{},
+                            given.type,
+                            given.may_hold_tensor(),
+                            false,
+                            sure_type(given),
+                            expr.arguments()[0]->range});
       }
       Operands others;
       TENON_TRY(arguments(expr, 1, &others));
       operands.insert(operands.end(), others.begin(), others.end());
       const bool of_tensors = given.may_hold_tensor() ||
-                              std::any_of(others.begin(), others.end(), [](const Operand& operand) { return operand.may_hold_tensor; });
+                              std::any_of(others.begin(), others.end(), [](const Operand& operand) {
+                                return operand.may_hold_tensor;
+                              });
       const std::string name(callee.text);
-      out->holds_no_tensor = gives_no_tensor("prim::" + name, of_tensors) || gives_no_tensor("aten::" + name, of_tensors);
+      out->holds_no_tensor = gives_no_tensor("prim::" + name, of_tensors) ||
+                             gives_no_tensor("aten::" + name, of_tensors);
       const SchemaTable& table = SchemaTable::get();
       const CallShape shape = call_shape(expr);
-      if (callee.text == "len" && given.owner != nullptr && (given.owner->kind == ClassKind::kPlain || given.owner->is_module()) &&
+      if (callee.text == "len" && given.owner != nullptr &&
+          (given.owner->kind == ClassKind::kPlain || given.owner->is_module()) &&
           !given.owner->methods.contains(std::string_view("__len__")))
         return no_member(*given.owner, "__len__", expr.arguments()[0]->range);
       VersionSpan span;
@@ -340,8 +389,10 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       for (const std::string& one : names) {
         if (!span_of(table.find(one), false, shape, 0, &span)) continue;
         // A class has a method of its own for it.
-        const bool may_be_object = given.type == nullptr || given.type->kind() == TypeKind::kClass || given.owner != nullptr;
-        return may_be_object ? Status() : check_operands(expr, names, name, nullptr, operands, shape, out);
+        const bool may_be_object = given.type == nullptr ||
+                                   given.type->kind() == TypeKind::kClass || given.owner != nullptr;
+        return may_be_object ? Status()
+                             : check_operands(expr, names, name, nullptr, operands, shape, out);
       }
       // An object's own method stands behind it.
       if (shape.positional == 1 && shape.keywords.empty()) return {};
@@ -352,7 +403,9 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       Operands given;
       TENON_TRY(arguments(expr, 0, &given));
       out->holds_no_tensor = callee.text == "range" ||
-                             std::none_of(given.begin(), given.end(), [](const Operand& operand) { return operand.may_hold_tensor; });
+                             std::none_of(given.begin(), given.end(), [](const Operand& operand) {
+                               return operand.may_hold_tensor;
+                             });
       return {};
     }
     case Global::kTorch:
@@ -369,7 +422,8 @@ Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
   const size_t wanted = global == Global::kUninitialized ? 1 : 2;
   const ExprList given = call.arguments();
   if (given.size() != wanted || !call.keywords.empty())
-    return refuse(call.range, format("%s takes %zu arguments", std::string(call.child(0).text).c_str(), wanted));
+    return refuse(call.range, format("%s takes %zu arguments",
+                                     std::string(call.child(0).text).c_str(), wanted));
   const value::Type* type = nullptr;
   TENON_TRY(annotation(*given[0], &type));
   Meaning of_value;
@@ -386,25 +440,30 @@ Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
   const ExprList given = call.arguments();
   const size_t most = global == Global::kGetAttr ? 3 : 2;
   if (given.size() < 2 || given.size() > most || !call.keywords.empty())
-    return refuse(call.range, std::string(call.child(0).text) + " takes an object, a name" + (most == 3 ? " and perhaps a default" : ""));
+    return refuse(call.range, std::string(call.child(0).text) + " takes an object, a name" +
+                                  (most == 3 ? " and perhaps a default" : ""));
   Meaning base;
   TENON_TRY(meaning(*given[0], &base));
   const Expr& name = *given[1];
-  if (name.kind != ExprKind::kString) return refuse(name.range, "the name of an attribute is a string that stands there");
+  if (name.kind != ExprKind::kString)
+    return refuse(name.range, "the name of an attribute is a string that stands there");
   if (global == Global::kHasAttr) {
     out->type = value::Type::boolean().get();
     out->may_be_constant = true;
     return {};
   }
   if (given.size() == 2) return attribute_of(*given[0], base, name.text, name.range, out);
-  // Whether it has the attribute is decided when PyTorch compiles; only one of the two is looked at.
+  // Whether it has the attribute is decided when PyTorch compiles; only one of the two is looked
+  // at.
   out->may_be_constant = true;
   return {};
 }
 
 Status Checker::fork(const Expr& call, Meaning* out) {
   const ExprList given = call.arguments();
-  if (given.empty()) return refuse(call.range, std::string(call.child(0).text) + " takes a function and its arguments");
+  if (given.empty())
+    return refuse(call.range,
+                  std::string(call.child(0).text) + " takes a function and its arguments");
   Meaning callee;
   TENON_TRY(meaning(*given[0], &callee));
   Operands others;

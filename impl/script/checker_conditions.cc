@@ -7,11 +7,15 @@ namespace {
 
 using value::TypeKind;
 
-bool is_none(const Expr& expr) noexcept { return expr.kind == ExprKind::kNone || expr.kind == ExprKind::kNoneType; }
+bool is_none(const Expr& expr) noexcept {
+  return expr.kind == ExprKind::kNone || expr.kind == ExprKind::kNoneType;
+}
 
-// One that has no other type below or above it; what Python says of bool and int is left to PyTorch.
+// One that has no other type below or above it; what Python says of bool and int is left to
+// PyTorch.
 bool is_plain(TypeKind kind) noexcept {
-  return kind == TypeKind::kTensor || kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kStr;
+  return kind == TypeKind::kTensor || kind == TypeKind::kInt || kind == TypeKind::kFloat ||
+         kind == TypeKind::kStr;
 }
 
 }  // namespace
@@ -47,7 +51,8 @@ Status Checker::condition(const Expr& expr, Fixed* fixed) {
           *fixed = left;
         return {};
       }
-      if (expr.op == Operator::kIs || expr.op == Operator::kIsNot) return compared_with_none(expr, fixed);
+      if (expr.op == Operator::kIs || expr.op == Operator::kIsNot)
+        return compared_with_none(expr, fixed);
       break;
     case ExprKind::kCall: return called_condition(expr, fixed);
     default: break;
@@ -72,7 +77,8 @@ Status Checker::compared_with_none(const Expr& expr, Fixed* fixed) {
   const Meaning& other = none_right ? left : right;
   const bool wants_none = expr.op == Operator::kIs;
   Fixed is = Fixed::kUnknown;
-  if (!other.was_tested && (other.type != nullptr || other.owner != nullptr || other.tuple_size >= 0)) {
+  if (!other.was_tested &&
+      (other.type != nullptr || other.owner != nullptr || other.tuple_size >= 0)) {
     const TypeKind kind = other.type != nullptr ? other.type->kind() : TypeKind::kClass;
     if (kind == TypeKind::kNone)
       is = wants_none ? Fixed::kTrue : Fixed::kFalse;
@@ -96,18 +102,22 @@ Status Checker::called_condition(const Expr& call, Fixed* fixed) {
   TENON_TRY(value(call, &result));
   if (result.may_be_constant) *fixed = Fixed::kUnknown;
   const Expr& callee = call.child(0);
-  if (callee.kind != ExprKind::kName || callee.text != "isinstance" || call.arguments().size() != 2) return {};
+  if (callee.kind != ExprKind::kName || callee.text != "isinstance" || call.arguments().size() != 2)
+    return {};
   const Expr& asked = *call.arguments()[0];
   if (asked.kind != ExprKind::kName) return {};
   const Variable* const variable = scope_.find(asked.text);
-  if (variable != nullptr && variable->set == Set::kYes) *fixed = is_instance(variable->meaning, *call.arguments()[1]);
+  if (variable != nullptr && variable->set == Set::kYes)
+    *fixed = is_instance(variable->meaning, *call.arguments()[1]);
   mark_tested(asked);
   return {};
 }
 
 // Of a value whose type is told by its kind, and types of which this is true as well.
 Checker::Fixed Checker::is_instance(const Meaning& asked, const Expr& types) {
-  if (!asked.is_value() || asked.was_tested || asked.type == nullptr || !is_plain(asked.type->kind())) return Fixed::kUnknown;
+  if (!asked.is_value() || asked.was_tested || asked.type == nullptr ||
+      !is_plain(asked.type->kind()))
+    return Fixed::kUnknown;
   if (types.kind == ExprKind::kTuple) {
     Fixed any = Fixed::kFalse;
     for (const Expr* type : types.children) {

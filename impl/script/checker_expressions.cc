@@ -28,8 +28,9 @@ const value::Type* literal_type(ExprKind kind) noexcept {
 }
 
 bool gives_bool(Operator op) noexcept {
-  return op == Operator::kNot || op == Operator::kAnd || op == Operator::kOr || op == Operator::kIs || op == Operator::kIsNot ||
-         op == Operator::kIn || op == Operator::kNotIn;
+  return op == Operator::kNot || op == Operator::kAnd || op == Operator::kOr ||
+         op == Operator::kIs || op == Operator::kIsNot || op == Operator::kIn ||
+         op == Operator::kNotIn;
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ Status Checker::annotation(const Expr& written, const value::Type** out) {
     const value::Type* const here = todo.back();
     todo.pop_back();
     for (const value::TypeRef& part : here->parts()) todo.push_back(part.get());
-    if (here->kind() != TypeKind::kClass || here->class_name().starts_with(kCustomClasses)) continue;
+    if (here->kind() != TypeKind::kClass || here->class_name().starts_with(kCustomClasses))
+      continue;
     if (environment_.find_class(here->class_name()) == nullptr)
       TENON_TRY(refuse(written.range, "there is no class " + here->class_name()));
     else if (uses_ != nullptr && !is_quiet())
@@ -133,10 +135,12 @@ Status Checker::binary(const Expr& expr, Meaning* out) {
     used_operator("aten::div", SchemaTable::get().all_versions());
     note_division(left, right);
   }
-  out->holds_no_tensor = gives_bool(expr.op) || (!left.may_hold_tensor() && !right.may_hold_tensor());
+  out->holds_no_tensor =
+      gives_bool(expr.op) || (!left.may_hold_tensor() && !right.may_hold_tensor());
   out->type = type_of_binary(expr.op, left, right);
   // `and` and `or` of what PyTorch knows it knows too.
-  out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr || expr.op == Operator::kIs || expr.op == Operator::kIsNot;
+  out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr ||
+                         expr.op == Operator::kIs || expr.op == Operator::kIsNot;
   return {};
 }
 
@@ -183,9 +187,14 @@ Status Checker::name(const Expr& expr, Meaning* out) {
   if (!global.has_value()) return undefined(expr);
   out->global = *global;
   switch (*global) {
-    case Global::kNumber: out->type = expr.text.ends_with('j') ? value::Type::complex().get() : value::Type::floating().get(); return {};
+    case Global::kNumber:
+      out->type =
+          expr.text.ends_with('j') ? value::Type::complex().get() : value::Type::floating().get();
+      return {};
     case Global::kTorch: *out = Meaning::of(Kind::kNamespace, "aten"); return {};
-    case Global::kQualified: *out = Meaning::of(Kind::kQualified, std::string(expr.text)); return {};
+    case Global::kQualified:
+      *out = Meaning::of(Kind::kQualified, std::string(expr.text));
+      return {};
     default: out->kind = Kind::kGlobal; return {};
   }
 }
@@ -207,7 +216,8 @@ Status Checker::undefined(const Expr& expr) {
     case Variable::Lost::kNotIfTrue: why = "not where the condition is true in line"; break;
     case Variable::Lost::kInLoop: why = "only in the loop, which may never run, in line"; break;
     case Variable::Lost::kInner: why = "only in what has names of its own in line"; break;
-    case Variable::Lost::kDeleted: return refuse(expr.range, format("%s was deleted in line %u", name.c_str(), line));
+    case Variable::Lost::kDeleted:
+      return refuse(expr.range, format("%s was deleted in line %u", name.c_str(), line));
   }
   return refuse(expr.range, format("%s is not set on every path: %s %u", name.c_str(), why, line));
 }
@@ -230,7 +240,9 @@ Status Checker::subscript(const Expr& expr, Meaning* out) {
     int64_t at = 0;
     const auto size = static_cast<int64_t>(type.parts().size());
     const std::string_view text = index.text;
-    if (std::from_chars(text.data(), text.data() + text.size(), at).ptr != text.data() + text.size()) return {};
+    if (std::from_chars(text.data(), text.data() + text.size(), at).ptr !=
+        text.data() + text.size())
+      return {};
     if (at < 0) at += size;
     if (at >= 0 && at < size) *out = typed(type.parts()[static_cast<size_t>(at)].get());
   }
@@ -248,7 +260,8 @@ Status Checker::comprehension(const Expr& expr, Meaning* out) {
   Meaning element;
   element.is_foreign = over.is_foreign;
   element.holds_no_tensor = !over.may_hold_tensor();
-  if (over.type != nullptr && over.type->kind() == TypeKind::kList) element = typed(over.type->element().get());
+  if (over.type != nullptr && over.type->kind() == TypeKind::kList)
+    element = typed(over.type->element().get());
   const size_t mark = scope_.begin();
   TENON_TRY(assign_to(*parts[made], element, nullptr));
   quiet_ += is_empty;

@@ -12,11 +12,13 @@ namespace {
 using value::Type;
 using value::TypeKind;
 
-bool is_arithmetic(Operator op) noexcept { return op == Operator::kAdd || op == Operator::kSub || op == Operator::kMul; }
+bool is_arithmetic(Operator op) noexcept {
+  return op == Operator::kAdd || op == Operator::kSub || op == Operator::kMul;
+}
 
 bool is_comparison(Operator op) noexcept {
-  return op == Operator::kLess || op == Operator::kLessEqual || op == Operator::kGreater || op == Operator::kGreaterEqual ||
-         op == Operator::kEqual || op == Operator::kNotEqual;
+  return op == Operator::kLess || op == Operator::kLessEqual || op == Operator::kGreater ||
+         op == Operator::kGreaterEqual || op == Operator::kEqual || op == Operator::kNotEqual;
 }
 
 bool is_real(TypeKind kind) noexcept { return kind == TypeKind::kInt || kind == TypeKind::kFloat; }
@@ -45,7 +47,8 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
     may_hold = may_hold || one.may_hold_tensor();
     is_starred = is_starred || stars;
     const Type* const type = stars ? nullptr : sure_type(one);
-    all_known = all_known && type != nullptr && type->kind() != TypeKind::kAnyList && type->kind() != TypeKind::kAnyTuple;
+    all_known = all_known && type != nullptr && type->kind() != TypeKind::kAnyList &&
+                type->kind() != TypeKind::kAnyTuple;
     if (all_known) types.push_back(value::TypeRef::share(type));
   }
   out->holds_no_tensor = !may_hold;
@@ -58,7 +61,8 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
   // elements differ.
   const auto is_first = [&](const value::TypeRef& type) { return type->equals(*types.front()); };
   const bool is_plain = all_known && !types.empty() && types.front()->kind() != TypeKind::kNone &&
-                        types.front()->kind() != TypeKind::kOptional && std::all_of(types.begin(), types.end(), is_first);
+                        types.front()->kind() != TypeKind::kOptional &&
+                        std::all_of(types.begin(), types.end(), is_first);
   if (is_plain) out->type = keep(Type::list(types.front()));
   if (out->type == nullptr) out->type = Type::simple(TypeKind::kAnyList).get();
   return {};
@@ -76,7 +80,8 @@ Status Checker::dictionary(const Expr& expr, Meaning* out) {
     const Type* const type = sure_type(one);
     value::TypeRef& of_kind = types[i % 2];
     if (!of_kind) of_kind = value::TypeRef::share(type);
-    all_same = all_same && type != nullptr && type->kind() != TypeKind::kAnyList && of_kind && type->equals(*of_kind);
+    all_same = all_same && type != nullptr && type->kind() != TypeKind::kAnyList && of_kind &&
+               type->equals(*of_kind);
   }
   out->holds_no_tensor = !may_hold;
   if (expr.children.empty()) types = {Type::str(), Type::tensor()};
@@ -92,7 +97,8 @@ const Type* Checker::type_of_unary(Operator op, const Meaning& operand) noexcept
   return is_real(kind) || kind == TypeKind::kComplex || kind == TypeKind::kTensor ? type : nullptr;
 }
 
-const Type* Checker::type_of_binary(Operator op, const Meaning& left, const Meaning& right) noexcept {
+const Type* Checker::type_of_binary(Operator op, const Meaning& left,
+                                    const Meaning& right) noexcept {
   switch (op) {
     case Operator::kAnd:
     case Operator::kOr:
@@ -106,9 +112,12 @@ const Type* Checker::type_of_binary(Operator op, const Meaning& left, const Mean
   const Type* const b = sure_type(right);
   if (a == nullptr || b == nullptr) return nullptr;
   const bool one_tensor = a->kind() == TypeKind::kTensor || b->kind() == TypeKind::kTensor;
-  const auto may_stand_by_tensor = [](TypeKind kind) { return kind == TypeKind::kTensor || is_real(kind); };
+  const auto may_stand_by_tensor = [](TypeKind kind) {
+    return kind == TypeKind::kTensor || is_real(kind);
+  };
   if (one_tensor && may_stand_by_tensor(a->kind()) && may_stand_by_tensor(b->kind())) {
-    return is_arithmetic(op) || op == Operator::kDiv || is_comparison(op) ? Type::tensor().get() : nullptr;
+    return is_arithmetic(op) || op == Operator::kDiv || is_comparison(op) ? Type::tensor().get()
+                                                                          : nullptr;
   }
   if (!is_real(a->kind()) || !is_real(b->kind())) return nullptr;
   if (is_comparison(op)) return Type::boolean().get();

@@ -8,7 +8,8 @@ namespace {
 using value::TypeKind;
 
 bool is_range(const Expr& iterable) noexcept {
-  return iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName && iterable.child(0).text == "range";
+  return iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName &&
+         iterable.child(0).text == "range";
 }
 
 Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
@@ -42,8 +43,10 @@ Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
 // Whether how often a loop over it runs is known when PyTorch compiles.
 Status Checker::unrolled(const Expr& iterable, const Meaning& over, Unrolled* out) {
   *out = unrolled_by_itself(iterable, over);
-  const bool is_call = iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName;
-  if (!is_call || (iterable.child(0).text != "zip" && iterable.child(0).text != "enumerate")) return {};
+  const bool is_call =
+      iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName;
+  if (!is_call || (iterable.child(0).text != "zip" && iterable.child(0).text != "enumerate"))
+    return {};
   // Each level is looked at again; nobody writes many.
   constexpr uint16_t kMaxHeight = 16;
   *out = iterable.height > kMaxHeight ? Unrolled::kMaybe : Unrolled::kNo;
@@ -86,7 +89,8 @@ Status Checker::for_loop(const Stmt& stmt, Flow* flow) {
   }
   if (kind == Unrolled::kNever) return {};
   const size_t mark = scope_.begin();
-  for (const Expr* target : stmt.targets) TENON_TRY(assign_to(*target, stmt.targets.size() == 1 ? element : Meaning(), nullptr));
+  for (const Expr* target : stmt.targets)
+    TENON_TRY(assign_to(*target, stmt.targets.size() == 1 ? element : Meaning(), nullptr));
   Flow of_body = Flow::kGoesOn;
   TENON_TRY(block(stmt.body, &of_body));
   Scope::Changes body = scope_.take(mark);

@@ -9,13 +9,13 @@ namespace {
 using value::TypeKind;
 
 bool takes_none(const value::Type& type) noexcept {
-  return type.kind() == TypeKind::kNone || type.kind() == TypeKind::kOptional || type.kind() == TypeKind::kAny ||
-         type.kind() == TypeKind::kUnion;
+  return type.kind() == TypeKind::kNone || type.kind() == TypeKind::kOptional ||
+         type.kind() == TypeKind::kAny || type.kind() == TypeKind::kUnion;
 }
 
 bool is_scalar(TypeKind kind) noexcept {
-  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool || kind == TypeKind::kComplex ||
-         kind == TypeKind::kStr;
+  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool ||
+         kind == TypeKind::kComplex || kind == TypeKind::kStr;
 }
 
 // Whether a value is never of the declared type, whatever PyTorch converts. Null: it may be.
@@ -24,7 +24,8 @@ const char* never_becomes(const Meaning& value, const value::Type& declared) noe
   const TypeKind to = declared.kind();
   if (value.tuple_size >= 0) {
     if (to == TypeKind::kTensor || is_scalar(to)) return "a tuple";
-    if (to == TypeKind::kTuple && declared.parts().size() != static_cast<size_t>(value.tuple_size)) return "a tuple of another length";
+    if (to == TypeKind::kTuple && declared.parts().size() != static_cast<size_t>(value.tuple_size))
+      return "a tuple of another length";
     return nullptr;
   }
   if (value.type == nullptr || value.was_tested) return nullptr;
@@ -38,15 +39,17 @@ const char* never_becomes(const Meaning& value, const value::Type& declared) noe
 
 }  // namespace
 
-Status Checker::function(const ClassDeclaration* owner, const FunctionDeclaration* declared, const Function& function) {
+Status Checker::function(const ClassDeclaration* owner, const FunctionDeclaration* declared,
+                         const Function& function) {
   self_ = declared;
   TENON_TRY(returned_type(function));
   TENON_TRY(parameters(owner, function));
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(function.body, &flow));
   if (flow == Flow::kGoesOn && returns_ != nullptr && returns_->kind() != TypeKind::kNone) {
-    return refuse(function.name_range, format("%s is annotated to return %s, and does not return on every path",
-                                              std::string(function.name).c_str(), returns_->print().c_str()));
+    return refuse(function.name_range,
+                  format("%s is annotated to return %s, and does not return on every path",
+                         std::string(function.name).c_str(), returns_->print().c_str()));
   }
   return {};
 }
@@ -58,14 +61,16 @@ Status Checker::header(const Function& function) {
 
 Status Checker::returned_type(const Function& function) {
   const Expr* returns = function.returns;
-  if (returns == nullptr && function.type_comment != nullptr) returns = function.type_comment->returns;
+  if (returns == nullptr && function.type_comment != nullptr)
+    returns = function.type_comment->returns;
   return returns != nullptr ? annotation(*returns, &returns_) : Status();
 }
 
 Status Checker::parameters(const ClassDeclaration* owner, const Function& function) {
   const TypeComment* const comment = function.type_comment;
   const size_t commented = comment != nullptr ? comment->params.size() : 0;
-  const size_t left_out = commented < function.params.size() ? function.params.size() - commented : 0;
+  const size_t left_out =
+      commented < function.params.size() ? function.params.size() - commented : 0;
   // A default is no part of the function: it sees none of its names.
   for (const Param& param : function.params) {
     if (param.default_value != nullptr) TENON_TRY(constant(*param.default_value));
@@ -73,7 +78,8 @@ Status Checker::parameters(const ClassDeclaration* owner, const Function& functi
   for (size_t i = 0; i < function.params.size(); ++i) {
     const Param& param = function.params[i];
     const Expr* written = param.annotation;
-    if (written == nullptr && comment != nullptr && i >= left_out) written = comment->params[i - left_out];
+    if (written == nullptr && comment != nullptr && i >= left_out)
+      written = comment->params[i - left_out];
     const value::Type* type = nullptr;
     if (written != nullptr) TENON_TRY(annotation(*written, &type));
     Meaning meaning = typed(written != nullptr ? type : value::Type::tensor().get());
@@ -175,11 +181,15 @@ Status Checker::assign_to_attribute(const Expr& target) {
   Meaning base;
   TENON_TRY(value(target.child(0), &base));
   if (base.owner == nullptr) {
-    const bool is_class = base.type == nullptr || base.type->kind() == TypeKind::kClass || takes_none(*base.type);
-    return is_class ? Status() : refuse(target.text_range, describe(base) + " has no attributes that can be set");
+    const bool is_class =
+        base.type == nullptr || base.type->kind() == TypeKind::kClass || takes_none(*base.type);
+    return is_class
+               ? Status()
+               : refuse(target.text_range, describe(base) + " has no attributes that can be set");
   }
   const ClassDeclaration& owner = *base.owner;
-  if (owner.kind != ClassKind::kPlain && !owner.is_module()) return refuse(target.text_range, "nothing can be set in " + describe(base));
+  if (owner.kind != ClassKind::kPlain && !owner.is_module())
+    return refuse(target.text_range, "nothing can be set in " + describe(base));
   const auto found = owner.attributes.find(target.text);
   if (found == owner.attributes.end()) return no_member(owner, target.text, target.text_range);
   return {};
@@ -189,20 +199,23 @@ Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* 
   const ExprList targets = target.children;
   bool starred = false;
   for (const Expr* each : targets) starred = starred || each->kind == ExprKind::kStarred;
-  const value::Type* const type = assigned.type != nullptr && assigned.type->kind() == TypeKind::kTuple ? assigned.type : nullptr;
+  const value::Type* const type =
+      assigned.type != nullptr && assigned.type->kind() == TypeKind::kTuple ? assigned.type
+                                                                            : nullptr;
   size_t size = targets.size();
   if (assigned.tuple_size >= 0) size = static_cast<size_t>(assigned.tuple_size);
   if (type != nullptr) size = type->parts().size();
   if (starred ? size + 1 < targets.size() : size != targets.size()) {
-    return refuse(target.range, format("%zu values are unpacked into %zu names", size, targets.size()));
+    return refuse(target.range,
+                  format("%zu values are unpacked into %zu names", size, targets.size()));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     Meaning part;
     part.is_foreign = assigned.is_foreign;
     part.holds_no_tensor = !assigned.may_hold_tensor();
     if (type != nullptr && !starred) part = typed(type->parts()[i].get());
-    const bool is_literal =
-        written != nullptr && written->kind == ExprKind::kTuple && !starred && written->children.size() == targets.size();
+    const bool is_literal = written != nullptr && written->kind == ExprKind::kTuple && !starred &&
+                            written->children.size() == targets.size();
     // Its expressions were looked at already, and found to be values.
     if (is_literal && written->child(i).kind == ExprKind::kName) {
       const Variable* const variable = scope_.find(written->child(i).text);
@@ -227,7 +240,8 @@ Status Checker::augmented(const Stmt& stmt) {
   if (target.kind == ExprKind::kAttribute) return assign_to_attribute(target);
   if (target.kind != ExprKind::kName) return {};
   Meaning after;
-  if (before.type != nullptr && (before.type->kind() == TypeKind::kTensor || before.type->kind() == TypeKind::kList))
+  if (before.type != nullptr &&
+      (before.type->kind() == TypeKind::kTensor || before.type->kind() == TypeKind::kList))
     after.type = before.type;
   after.holds_no_tensor = !before.may_hold_tensor() && !operand.may_hold_tensor();
   scope_.set(target.text, std::move(after));
@@ -243,7 +257,8 @@ Status Checker::returned(const Stmt& stmt) {
   if (returns_ == nullptr || closures_ > 0) return {};
   const char* const what = never_becomes(result, *returns_);
   if (what == nullptr) return {};
-  return refuse(stmt.range, format("%s is returned where %s is declared", what, returns_->print().c_str()));
+  return refuse(stmt.range,
+                format("%s is returned where %s is declared", what, returns_->print().c_str()));
 }
 
 Status Checker::if_else(const Stmt& stmt, Flow* flow) {
@@ -297,27 +312,33 @@ Status Checker::raised(const Stmt& stmt) {
   if (stmt.value == nullptr) return {};
   Meaning exception;
   TENON_TRY(meaning(*stmt.value, &exception));
-  const bool is_exception_class = exception.kind == Meaning::Kind::kGlobal && exception.global == Global::kException;
+  const bool is_exception_class =
+      exception.kind == Meaning::Kind::kGlobal && exception.global == Global::kException;
   // An exception is a value without a type here.
-  const bool may_be_exception = exception.is_value() && exception.type == nullptr && exception.owner == nullptr && exception.tuple_size < 0;
+  const bool may_be_exception = exception.is_value() && exception.type == nullptr &&
+                                exception.owner == nullptr && exception.tuple_size < 0;
   if (is_exception_class || may_be_exception) return {};
-  return refuse(stmt.value->range, "PyTorch raises AssertionError alone, as in `raise AssertionError(\"...\")`. This is no exception");
+  return refuse(stmt.value->range,
+                "PyTorch raises AssertionError alone, as in `raise AssertionError(\"...\")`. This "
+                "is no exception");
 }
 
 Status Checker::with_statement(const Stmt& stmt) {
   for (const WithItem& item : stmt.with_items) {
     Meaning context;
     TENON_TRY(value(*item.value, &context));
-    const bool no_object =
-        context.owner == nullptr && context.type != nullptr && context.type->kind() != TypeKind::kClass && !takes_none(*context.type);
+    const bool no_object = context.owner == nullptr && context.type != nullptr &&
+                           context.type->kind() != TypeKind::kClass && !takes_none(*context.type);
     if (no_object || context.tuple_size >= 0)
-      TENON_TRY(refuse(item.value->range, "`with` needs an object, and this is " + describe(context)));
+      TENON_TRY(
+          refuse(item.value->range, "`with` needs an object, and this is " + describe(context)));
     Meaning entered;
     if (context.owner != nullptr) {
       const auto enter = context.owner->methods.find(std::string_view("__enter__"));
       const bool has_exit = context.owner->methods.contains(std::string_view("__exit__"));
       if (enter == context.owner->methods.end() || !has_exit)
-        TENON_TRY(refuse(item.value->range, context.owner->name + " has no __enter__ and __exit__"));
+        TENON_TRY(
+            refuse(item.value->range, context.owner->name + " has no __enter__ and __exit__"));
       else
         entered = typed(enter->second.returns.get());
     }

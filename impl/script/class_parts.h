@@ -1,5 +1,5 @@
-// What a class's body declares, sorted: fields, constants, members of an enum, methods, and the lists that say which field is a
-// parameter, a buffer or a hook.
+// What a class's body declares, sorted: fields, constants, members of an enum, methods, and the
+// lists that say which field is a parameter, a buffer or a hook.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,8 @@ struct EnumMember {
   const Stmt* statement = nullptr;
 };
 
-// `__parameters__ = ["w", ]` and its like. Absent and empty are two things: the printer of PyTorch writes some of them always.
+// `__parameters__ = ["w", ]` and its like. Absent and empty are two things: the printer of PyTorch
+// writes some of them always.
 struct NameList {
   std::vector<std::string> names;
   const Stmt* statement = nullptr;
@@ -57,7 +58,8 @@ struct ClassParts {
   std::optional<NameList> forward_pre_hooks;
 };
 
-// Refuses, with line and caret, a base class that the importer does not know and a statement that it does not take in such a class.
+// Refuses, with line and caret, a base class that the importer does not know and a statement that
+// it does not take in such a class.
 Result<ClassParts> class_parts(const Source& source, const Class& class_def);
 
 }  // namespace tenon::script

@@ -23,8 +23,10 @@ void add_attributes_set(StmtList body, std::string_view receiver, ClassDeclarati
     add_attributes_set(stmt->else_body, receiver, out);
     if (stmt->kind != StmtKind::kAssign) continue;
     for (const Expr* target : stmt->targets) {
-      const bool is_attribute = target->kind == ExprKind::kAttribute && target->child(0).kind == ExprKind::kName;
-      if (is_attribute && target->child(0).text == receiver) out->attributes.try_emplace(std::string(target->text));
+      const bool is_attribute =
+          target->kind == ExprKind::kAttribute && target->child(0).kind == ExprKind::kName;
+      if (is_attribute && target->child(0).text == receiver)
+        out->attributes.try_emplace(std::string(target->text));
     }
   }
 }
@@ -37,15 +39,19 @@ bool names_unknown_class(const value::TypeRef& type) {
     const value::Type* const here = todo.back();
     todo.pop_back();
     const std::string& name = here->class_name();
-    if (name.starts_with(kCustomClasses) && SchemaTable::get().find_class(name).empty()) return true;
+    if (name.starts_with(kCustomClasses) && SchemaTable::get().find_class(name).empty())
+      return true;
     for (const value::TypeRef& part : here->parts()) todo.push_back(part.get());
   }
   return false;
 }
 
 bool names_unknown_class(const FunctionDeclaration& function) {
-  const auto of_parameter = [](const ParameterDeclaration& parameter) { return names_unknown_class(parameter.type); };
-  return names_unknown_class(function.returns) || std::any_of(function.parameters.begin(), function.parameters.end(), of_parameter);
+  const auto of_parameter = [](const ParameterDeclaration& parameter) {
+    return names_unknown_class(parameter.type);
+  };
+  return names_unknown_class(function.returns) ||
+         std::any_of(function.parameters.begin(), function.parameters.end(), of_parameter);
 }
 
 }  // namespace
@@ -74,35 +80,41 @@ FunctionDeclaration declare_function(const Source& source, const Function& funct
   const TypeComment* const comment = function.type_comment;
   if (comment != nullptr && !out.returns) out.returns = type_or_unknown(source, comment->returns);
   // A method's receiver may be left out of a comment.
-  const size_t left_out =
-      comment != nullptr && comment->params.size() < function.params.size() ? function.params.size() - comment->params.size() : 0;
+  const size_t left_out = comment != nullptr && comment->params.size() < function.params.size()
+                              ? function.params.size() - comment->params.size()
+                              : 0;
   out.parameters.reserve(function.params.size());
   for (size_t i = 0; i < function.params.size(); ++i) {
     const Param& param = function.params[i];
     const Expr* annotation = param.annotation;
-    if (annotation == nullptr && comment != nullptr && i >= left_out) annotation = comment->params[i - left_out];
-    out.parameters.push_back(
-        {std::string(param.name), type_or_unknown(source, annotation), param.default_value != nullptr, param.keyword_only});
+    if (annotation == nullptr && comment != nullptr && i >= left_out)
+      annotation = comment->params[i - left_out];
+    out.parameters.push_back({std::string(param.name), type_or_unknown(source, annotation),
+                              param.default_value != nullptr, param.keyword_only});
   }
   return out;
 }
 
-Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name, const Class& class_def) {
+Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name,
+                                       const Class& class_def) {
   TENON_ASSIGN(const ClassParts parts, class_parts(source, class_def));
   ClassDeclaration out;
   out.name = std::move(qualified_name);
   out.kind = parts.kind;
   for (const Field& field : parts.fields) {
     value::TypeRef type = type_or_unknown(source, field.annotation);
-    if (parts.kind == ClassKind::kNamedTuple) out.fields.push_back({field.name, type, false, false});
+    if (parts.kind == ClassKind::kNamedTuple)
+      out.fields.push_back({field.name, type, false, false});
     out.attributes[field.name] = {std::move(type), false};
   }
-  for (const Constant& constant : parts.constants) out.attributes[constant.name] = {type_or_unknown(source, constant.annotation), true};
+  for (const Constant& constant : parts.constants)
+    out.attributes[constant.name] = {type_or_unknown(source, constant.annotation), true};
   for (const EnumMember& member : parts.members) out.attributes[member.name] = {nullptr, true};
   for (const Method& method : parts.methods) {
     const Function& function = *method.function;
     out.methods[std::string(function.name)] = declare_function(source, function);
-    if (function.name == "__init__" && !function.params.empty()) add_attributes_set(function.body, function.params[0].name, &out);
+    if (function.name == "__init__" && !function.params.empty())
+      add_attributes_set(function.body, function.params[0].name, &out);
   }
   return out;
 }
@@ -134,9 +146,17 @@ Status Declarations::add(std::string_view qualifier, const std::shared_ptr<const
   return {};
 }
 
-const ClassDeclaration* Declarations::find_class(std::string_view name) const { return find_in(classes_, name); }
-const FunctionDeclaration* Declarations::find_function(std::string_view name) const { return find_in(functions_, name); }
-const Declarations::Place* Declarations::find_place(std::string_view name) const { return find_in(places_, name); }
-bool Declarations::any_class_has(std::string_view member) const { return unknown_classes_ || members_.contains(member); }
+const ClassDeclaration* Declarations::find_class(std::string_view name) const {
+  return find_in(classes_, name);
+}
+const FunctionDeclaration* Declarations::find_function(std::string_view name) const {
+  return find_in(functions_, name);
+}
+const Declarations::Place* Declarations::find_place(std::string_view name) const {
+  return find_in(places_, name);
+}
+bool Declarations::any_class_has(std::string_view member) const {
+  return unknown_classes_ || members_.contains(member);
+}
 
 }  // namespace tenon::script

@@ -1,5 +1,6 @@
-// What code may name outside of itself: the classes and functions of an archive, with their attributes and signatures, and its constants.
-// An Environment answers for them; Declarations is one made from code files.
+// What code may name outside of itself: the classes and functions of an archive, with their
+// attributes and signatures, and its constants. An Environment answers for them; Declarations is
+// one made from code files.
 #pragma once
 
 #include <functional>
@@ -57,9 +58,12 @@ struct ClassDeclaration {
   std::string name;  // qualified
   ClassKind kind = ClassKind::kPlain;
   NameMap<AttributeDeclaration> attributes;
-  std::vector<ParameterDeclaration> fields;  // of a NamedTuple, in order: what its constructor takes
+  // Of a NamedTuple, in order: what its constructor takes.
+  std::vector<ParameterDeclaration> fields;
   NameMap<FunctionDeclaration> methods;
-  bool is_interface() const noexcept { return kind == ClassKind::kInterface || kind == ClassKind::kModuleInterface; }
+  bool is_interface() const noexcept {
+    return kind == ClassKind::kInterface || kind == ClassKind::kModuleInterface;
+  }
   bool is_module() const noexcept { return kind == ClassKind::kModule; }
 };
 
@@ -75,8 +79,10 @@ class Environment {
   virtual size_t constants() const = 0;
 };
 
-// Of a class's header and body alone. Types that cannot be read become unknown ones; checking the class names them.
-Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name, const Class& class_def);
+// Of a class's header and body alone. Types that cannot be read become unknown ones; checking the
+// class names them.
+Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name,
+                                       const Class& class_def);
 FunctionDeclaration declare_function(const Source& source, const Function& function);
 
 class Declarations : public Environment {
@@ -87,7 +93,8 @@ class Declarations : public Environment {
     const Item* item = nullptr;
   };
 
-  // `qualifier` is "__torch__.a.b" for code/__torch__/a/b.py. Of two items of one name the later one counts, as with PyTorch.
+  // `qualifier` is "__torch__.a.b" for code/__torch__/a/b.py. Of two items of one name the later
+  // one counts, as with PyTorch.
   Status add(std::string_view qualifier, const std::shared_ptr<const File>& file);
   void set_constants(size_t count) noexcept { constants_ = count; }
 
@@ -105,7 +112,8 @@ class Declarations : public Environment {
   NameMap<FunctionDeclaration> functions_;
   NameMap<Place> places_;
   std::unordered_set<std::string, KeyedHash, std::equal_to<>> members_;
-  bool unknown_classes_ = false;  // of other libraries: whatever is asked for, one of them may have it
+  // Of other libraries: whatever is asked for, one of them may have it.
+  bool unknown_classes_ = false;
   size_t constants_ = 0;
 };
 

@@ -67,14 +67,58 @@ constexpr auto kGlobals = std::to_array<Named>({
     {"uninitialized", Global::kUninitialized},
     {"zip", Global::kIterable},
 });
-static_assert(std::is_sorted(kGlobals.begin(), kGlobals.end(), [](const Named& a, const Named& b) { return a.first < b.first; }));
+static_assert(std::is_sorted(kGlobals.begin(), kGlobals.end(),
+                             [](const Named& a, const Named& b) { return a.first < b.first; }));
 
 constexpr auto kBuiltinAttributes = std::to_array<std::string_view>({
-    "H",         "T",       "__getitem__",   "byte",         "cdouble", "cfloat",    "char",   "data",         "device",    "double",
-    "dtype",     "float",   "grad",          "half",         "imag",    "int",       "is_cpu", "is_cuda",      "is_ipu",    "is_leaf",
-    "is_maia",   "is_meta", "is_mkldnn",     "is_mps",       "is_mtia", "is_nested", "is_ort", "is_quantized", "is_sparse", "is_sparse_csr",
-    "is_vulkan", "is_xla",  "is_xpu",        "itemsize",     "layout",  "long",      "mH",     "mT",           "name",      "nbytes",
-    "ndim",      "real",    "requires_grad", "retains_grad", "shape",   "short",     "tolist", "type",
+    "H",
+    "T",
+    "__getitem__",
+    "byte",
+    "cdouble",
+    "cfloat",
+    "char",
+    "data",
+    "device",
+    "double",
+    "dtype",
+    "float",
+    "grad",
+    "half",
+    "imag",
+    "int",
+    "is_cpu",
+    "is_cuda",
+    "is_ipu",
+    "is_leaf",
+    "is_maia",
+    "is_meta",
+    "is_mkldnn",
+    "is_mps",
+    "is_mtia",
+    "is_nested",
+    "is_ort",
+    "is_quantized",
+    "is_sparse",
+    "is_sparse_csr",
+    "is_vulkan",
+    "is_xla",
+    "is_xpu",
+    "itemsize",
+    "layout",
+    "long",
+    "mH",
+    "mT",
+    "name",
+    "nbytes",
+    "ndim",
+    "real",
+    "requires_grad",
+    "retains_grad",
+    "shape",
+    "short",
+    "tolist",
+    "type",
 });
 static_assert(std::is_sorted(kBuiltinAttributes.begin(), kBuiltinAttributes.end()));
 
@@ -84,15 +128,18 @@ using Lines = std::pair<std::string_view, std::string_view>;
 // `eig`, `lstsq` and `solve`.
 constexpr auto kResultNames = std::to_array<Lines>({
     {"aten::_amp_foreach_non_finite_check_and_unscale", "self_out,found_inf_out"},
-    {"aten::_cudnn_attention_forward", "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,philox_seed,philox_offset,debug_attn_mask"},
-    {"aten::_efficient_attention_forward", "output,logsumexp,philox_seed,philox_offset,max_seqlen_batch_q,max_seqlen_batch_k"},
+    {"aten::_cudnn_attention_forward",
+     "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,philox_seed,philox_offset,debug_attn_mask"},
+    {"aten::_efficient_attention_forward",
+     "output,logsumexp,philox_seed,philox_offset,max_seqlen_batch_q,max_seqlen_batch_k"},
     {"aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "output,mask"},
     {"aten::_flash_attention_forward", "output,softmax_logsumexp,rng_state,unused,debug_attn_mask"},
     {"aten::_fused_adagrad", "self_out,grads_out,state_sums_out,state_steps_out"},
     {"aten::_fused_adam", "self_out,grads_out,exp_avgs_out,exp_avg_sqs_out,max_exp_avg_sqs_out"},
     {"aten::_fused_adamw", "self_out,grads_out,exp_avgs_out,exp_avg_sqs_out,max_exp_avg_sqs_out"},
     {"aten::_fused_moving_avg_obs_fq_helper", "output,mask"},
-    {"aten::_fused_moving_avg_obs_fq_helper_functional", "output,mask,running_min_out,running_max_out,scale_out,zero_point_out"},
+    {"aten::_fused_moving_avg_obs_fq_helper_functional",
+     "output,mask,running_min_out,running_max_out,scale_out,zero_point_out"},
     {"aten::_fused_sgd", "self_out,grads_out,momentum_buffer_list_out"},
     {"aten::_linalg_det", "result,LU,pivots"},
     {"aten::_linalg_eigh", "eigenvalues,eigenvectors"},
@@ -102,14 +149,18 @@ constexpr auto kResultNames = std::to_array<Lines>({
     {"aten::_lu_with_info", "LU,pivots,info"},
     {"aten::_scaled_dot_product_cudnn_attention",
      "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,philox_seed,philox_offset,debug_attn_mask"},
-    {"aten::_scaled_dot_product_efficient_attention", "output,log_sumexp,philox_seed,philox_offset"},
-    {"aten::_scaled_dot_product_flash_attention", "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,rng_state,unused,debug_attn_mask"},
+    {"aten::_scaled_dot_product_efficient_attention",
+     "output,log_sumexp,philox_seed,philox_offset"},
+    {"aten::_scaled_dot_product_flash_attention",
+     "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,rng_state,unused,debug_attn_mask"},
     {"aten::_scaled_dot_product_flash_attention_backward", "grad_query,grad_key,grad_value"},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", "output,logsumexp"},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", "grad_query,grad_key,grad_value"},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+     "grad_query,grad_key,grad_value"},
     {"aten::_scaled_dot_product_fused_attention_overrideable",
      "output,logsumexp,cum_seq_q,cum_seq_k,max_q,max_k,philox_seed,philox_offset,debug_attn_mask"},
-    {"aten::_scaled_dot_product_fused_attention_overrideable_backward", "grad_query,grad_key,grad_value,grad_attn_bias"},
+    {"aten::_scaled_dot_product_fused_attention_overrideable_backward",
+     "grad_query,grad_key,grad_value,grad_attn_bias"},
     {"aten::_slow_conv2d_backward", "grad_input,grad_weight,grad_bias"},
     {"aten::_unpack_dual", "primal,tangent"},
     {"aten::aminmax", "min,max"},
@@ -185,7 +236,8 @@ constexpr auto kSourceOperators = std::to_array<Lines>({
     {"aten::device", " - a z str type>Device\n"},
     {"aten::div", " - a z Scalar a,Tensor b>Tensor\n"},
     {"aten::eq", " - a z Scalar a,Tensor b>Tensor\n"},
-    {"aten::floordiv", " - a z Tensor self,Tensor other>Tensor\n - a z Tensor self,Scalar other>Tensor\n"},
+    {"aten::floordiv",
+     " - a z Tensor self,Tensor other>Tensor\n - a z Tensor self,Scalar other>Tensor\n"},
     {"aten::ge", " - a z Scalar a,Tensor b>Tensor\n"},
     {"aten::gt", " - a z Scalar a,Tensor b>Tensor\n"},
     {"aten::le", " - a z Scalar a,Tensor b>Tensor\n"},
@@ -229,11 +281,11 @@ SchemasByName parsed_source_operators() {
   return all;
 }
 
-constexpr auto kVersioned =
-    std::to_array<std::string_view>({"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
+constexpr auto kVersioned = std::to_array<std::string_view>(
+    {"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
 
-// Found by loading an archive with a call of each operator of prim: PyTorch 1.13 and 2.15 say "required
-// keyword attribute 'value' is undefined" and the like. PythonOp ends the process.
+// Found by loading an archive with a call of each operator of prim: PyTorch 1.13 and 2.15 say
+// "required keyword attribute 'value' is undefined" and the like. PythonOp ends the process.
 constexpr auto kOfGraphsAlone = std::to_array<std::string_view>({
     "prim::BailOut",
     "prim::BroadcastMKLDNNTensors",
@@ -267,7 +319,8 @@ static_assert(std::is_sorted(kOfGraphsAlone.begin(), kOfGraphsAlone.end()));
 
 std::optional<Global> find_global(std::string_view name) noexcept {
   const auto found =
-      std::lower_bound(kGlobals.begin(), kGlobals.end(), name, [](const Named& entry, std::string_view key) { return entry.first < key; });
+      std::lower_bound(kGlobals.begin(), kGlobals.end(), name,
+                       [](const Named& entry, std::string_view key) { return entry.first < key; });
   if (found == kGlobals.end() || found->first != name) return std::nullopt;
   return found->second;
 }
@@ -283,13 +336,16 @@ bool is_builtin_attribute(std::string_view name) noexcept {
 }
 
 std::string_view result_names(std::string_view qualified_name) noexcept {
-  const auto found = std::lower_bound(kResultNames.begin(), kResultNames.end(), qualified_name,
-                                      [](const Lines& entry, std::string_view key) { return entry.first < key; });
-  return found != kResultNames.end() && found->first == qualified_name ? found->second : std::string_view();
+  const auto found =
+      std::lower_bound(kResultNames.begin(), kResultNames.end(), qualified_name,
+                       [](const Lines& entry, std::string_view key) { return entry.first < key; });
+  return found != kResultNames.end() && found->first == qualified_name ? found->second
+                                                                       : std::string_view();
 }
 
 bool is_result_name(std::string_view name) noexcept {
-  return std::any_of(kResultNames.begin(), kResultNames.end(), [&](const Lines& entry) { return find_result(entry.second, name); });
+  return std::any_of(kResultNames.begin(), kResultNames.end(),
+                     [&](const Lines& entry) { return find_result(entry.second, name); });
 }
 
 std::optional<size_t> find_result(std::string_view names, std::string_view name) noexcept {
@@ -303,13 +359,17 @@ std::optional<size_t> find_result(std::string_view names, std::string_view name)
 }
 
 Overloads find_source_operator(std::string_view qualified_name) noexcept {
-  const auto found = std::lower_bound(kSourceOperators.begin(), kSourceOperators.end(), qualified_name,
-                                      [](const Lines& entry, std::string_view key) { return entry.first < key; });
-  return found != kSourceOperators.end() && found->first == qualified_name ? Overloads(found->second) : Overloads();
+  const auto found =
+      std::lower_bound(kSourceOperators.begin(), kSourceOperators.end(), qualified_name,
+                       [](const Lines& entry, std::string_view key) { return entry.first < key; });
+  return found != kSourceOperators.end() && found->first == qualified_name
+             ? Overloads(found->second)
+             : Overloads();
 }
 
 std::span<const Schema* const> source_schemas(std::string_view qualified_name) {
-  const auto& all = immortal<SourceSchemas>().once.get([] { return std::make_unique<const SchemasByName>(parsed_source_operators()); });
+  const auto& all = immortal<SourceSchemas>().once.get(
+      [] { return std::make_unique<const SchemasByName>(parsed_source_operators()); });
   const auto found = all.find(qualified_name);
   if (found == all.end()) return {};
   return found->second.pointers;

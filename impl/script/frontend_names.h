@@ -1,5 +1,5 @@
-// What PyTorch's frontend knows by name besides its operators: globals, what values of its own types have after a dot, and the functions
-// that it keeps as TorchScript source.
+// What PyTorch's frontend knows by name besides its operators: globals, what values of its own
+// types have after a dot, and the functions that it keeps as TorchScript source.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,8 @@ std::optional<Global> find_global(std::string_view name) noexcept;
 // Of "did you mean".
 std::string_view nearest_global(std::string_view name);
 
-// `x.T`, `x.shape`, `x.is_cuda`, `x.float`, … of a Tensor, and `.type` of a Device: what is no operator with a parameter `self`.
+// `x.T`, `x.shape`, `x.is_cuda`, `x.float`, … of a Tensor, and `.type` of a Device: what is no
+// operator with a parameter `self`.
 bool is_builtin_attribute(std::string_view name) noexcept;
 
 // The names of an operator's results, such as "values,indices" of "aten::max". Where the operator
@@ -54,9 +55,10 @@ Overloads find_source_operator(std::string_view qualified_name) noexcept;
 // schemas live as long as the process.
 std::span<const Schema* const> source_schemas(std::string_view qualified_name);
 
-// Operators that exist in a graph alone: each reads an attribute of its node, or what stands around the
-// node, and source code carries neither. PyTorch's optimize_for_inference, its fusers and its profiler
-// make them. It prints them when such a graph is saved, and refuses them, or dies of them, when it loads.
+// Operators that exist in a graph alone: each reads an attribute of its node, or what stands around
+// the node, and source code carries neither. PyTorch's optimize_for_inference, its fusers and its
+// profiler make them. It prints them when such a graph is saved, and refuses them, or dies of them,
+// when it loads.
 bool exists_in_graphs_alone(std::string_view qualified_name) noexcept;
 
 // "div" and its like: what they compute depends on the version that the archive says.

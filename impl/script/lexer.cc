@@ -13,7 +13,9 @@ constexpr uint32_t offset(size_t at) noexcept { return static_cast<uint32_t>(at)
 
 }  // namespace
 
-Lexer::Lexer(const Source& source) : source_(source), text_(source.text()) { indents_.push_back(next_line()); }
+Lexer::Lexer(const Source& source) : source_(source), text_(source.text()) {
+  indents_.push_back(next_line());
+}
 
 Token Lexer::next() {
   if (failed_) return failure_;
@@ -23,7 +25,8 @@ Token Lexer::next() {
     } else {
       indents_.pop_back();
       if (indents_.empty() || indents_.back() < closing_columns_) {
-        return fail(Code::kCorrupt, {offset(line_begin_), offset(line_begin_ + std::max(closing_columns_, 1U))},
+        return fail(Code::kCorrupt,
+                    {offset(line_begin_), offset(line_begin_ + std::max(closing_columns_, 1U))},
                     format("no line above is indented by %u", closing_columns_));
       }
       return {TokenKind::kDedent, {offset(closing_at_), offset(closing_at_)}};
@@ -45,13 +48,17 @@ Token Lexer::next() {
   const char c = text_[at_];
   if (c == '\n') return line_end();
   if (c == '#') return take(TokenKind::kTypeComment, kTypeComment.size());
-  if (const size_t nbytes = number_nbytes(text_.substr(at_)); nbytes > 0) return take(TokenKind::kNumber, nbytes);
+  if (const size_t nbytes = number_nbytes(text_.substr(at_)); nbytes > 0)
+    return take(TokenKind::kNumber, nbytes);
   if (c == '"' || c == '\'') return string();
   if (is_name_start(c)) return name();
   const Punctuation found = punctuation_at(text_.substr(at_));
   if (found.nbytes == 0) return unknown();
-  if (found.kind == TokenKind::kOpenParen || found.kind == TokenKind::kOpenBracket || found.kind == TokenKind::kOpenBrace) ++nesting_;
-  if (found.kind == TokenKind::kCloseParen || found.kind == TokenKind::kCloseBracket || found.kind == TokenKind::kCloseBrace) {
+  if (found.kind == TokenKind::kOpenParen || found.kind == TokenKind::kOpenBracket ||
+      found.kind == TokenKind::kOpenBrace)
+    ++nesting_;
+  if (found.kind == TokenKind::kCloseParen || found.kind == TokenKind::kCloseBracket ||
+      found.kind == TokenKind::kCloseBrace) {
     // One too many is the parser's to report.
     if (nesting_ > 0) --nesting_;
   }
@@ -84,24 +91,31 @@ Token Lexer::name() {
 
 Token Lexer::string() {
   const size_t nbytes = string_nbytes(text_.substr(at_));
-  if (nbytes == 0) return fail(Code::kCorrupt, {offset(at_), offset(at_ + 1)}, "this string does not end");
+  if (nbytes == 0)
+    return fail(Code::kCorrupt, {offset(at_), offset(at_ + 1)}, "this string does not end");
   return take(TokenKind::kString, nbytes);
 }
 
 Token Lexer::unknown() {
   const auto c = static_cast<unsigned char>(text_[at_]);
   Range range{offset(at_), offset(at_ + 1)};
-  if (c == ';') return fail(Code::kUnsupported, range, "';' is not read: a statement has its own line");
+  if (c == ';')
+    return fail(Code::kUnsupported, range, "';' is not read: a statement has its own line");
   if (c == '\\') return fail(Code::kCorrupt, range, "only a line end may follow '\\'");
   if (c < 0x80)
-    return fail(Code::kCorrupt, range, c > 0x20 && c < 0x7f ? format("'%c' has no meaning", c) : format("byte 0x%02x has no meaning", c));
-  while (range.end < text_.size() && static_cast<unsigned char>(text_[range.end]) >= 0x80) ++range.end;
-  return fail(Code::kUnsupported, range, "letters beyond ASCII are read in strings and comments only");
+    return fail(Code::kCorrupt, range,
+                c > 0x20 && c < 0x7f ? format("'%c' has no meaning", c)
+                                     : format("byte 0x%02x has no meaning", c));
+  while (range.end < text_.size() && static_cast<unsigned char>(text_[range.end]) >= 0x80)
+    ++range.end;
+  return fail(Code::kUnsupported, range,
+              "letters beyond ASCII are read in strings and comments only");
 }
 
 void Lexer::skip_comment() noexcept { at_ = std::min(text_.find('\n', at_), text_.size()); }
 
-// At the begin of a line: over empty lines and comments to the first line that has something. Its columns.
+// At the begin of a line: over empty lines and comments to the first line that has something. Its
+// columns.
 uint32_t Lexer::next_line() noexcept {
   for (;;) {
     line_begin_ = at_;

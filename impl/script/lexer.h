@@ -1,5 +1,6 @@
-// From text to tokens, as PyTorch's importer reads it: a blank of any kind counts one column of indentation, only a line feed ends a
-// line, `not in` and `is not` are one word with one space, and what follows that word may be a letter.
+// From text to tokens, as PyTorch's importer reads it: a blank of any kind counts one column of
+// indentation, only a line feed ends a line, `not in` and `is not` are one word with one space, and
+// what follows that word may be a letter.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ class Lexer {
  public:
   explicit Lexer(const Source& source);
 
-  // The next token; after kEnd and kError that one again. What kError stands for is in error(): a mistake earlier in the text is
-  // reported first, because the parser has not come here yet.
+  // The next token; after kEnd and kError that one again. What kError stands for is in error(): a
+  // mistake earlier in the text is reported first, because the parser has not come here yet.
   Token next();
   const Status& error() const noexcept { return error_; }
   // Columns of the first line that has something, from which all others are counted.
@@ -44,7 +45,8 @@ class Lexer {
   size_t nesting_ = 0;
   // Of the blocks that the current line is in, the text's own indent first.
   std::vector<uint32_t> indents_;
-  // Blocks that ended with a line, of which no token has told yet; and the column of the line after them.
+  // Blocks that ended with a line, of which no token has told yet; and the column of the line after
+  // them.
   bool closing_ = false;
   uint32_t closing_columns_ = 0;
   size_t closing_at_ = 0;

@@ -5,7 +5,9 @@
 namespace tenon::script {
 namespace {
 
-bool same_type(const value::Type* a, const value::Type* b) noexcept { return a == b || (a != nullptr && b != nullptr && a->equals(*b)); }
+bool same_type(const value::Type* a, const value::Type* b) noexcept {
+  return a == b || (a != nullptr && b != nullptr && a->equals(*b));
+}
 
 }  // namespace
 
@@ -28,10 +30,13 @@ const value::Type* sure_type(const Meaning& meaning) noexcept {
   using value::TypeKind;
   // Types are compared at every call. None that anybody writes is as large.
   constexpr uint32_t kMaxNodes = 256;
-  if (!meaning.is_value() || meaning.is_foreign || meaning.type == nullptr || meaning.type->nodes() > kMaxNodes) return nullptr;
+  if (!meaning.is_value() || meaning.is_foreign || meaning.type == nullptr ||
+      meaning.type->nodes() > kMaxNodes)
+    return nullptr;
   const TypeKind kind = meaning.type->kind();
-  const bool may_be_narrowed = kind == TypeKind::kAny || kind == TypeKind::kOptional || kind == TypeKind::kUnion ||
-                               kind == TypeKind::kNumber || kind == TypeKind::kClass;
+  const bool may_be_narrowed = kind == TypeKind::kAny || kind == TypeKind::kOptional ||
+                               kind == TypeKind::kUnion || kind == TypeKind::kNumber ||
+                               kind == TypeKind::kClass;
   return meaning.was_tested && may_be_narrowed ? nullptr : meaning.type;
 }
 
@@ -40,7 +45,9 @@ std::string describe(const Meaning& meaning) {
   if (!meaning.name.empty()) return "an object of " + meaning.name;
   if (meaning.type != nullptr) {
     const std::string type = meaning.type->print();
-    return (std::string_view("AEIOUaeiou").find(type.front()) != std::string_view::npos ? "an " : "a ") + type;
+    return (std::string_view("AEIOUaeiou").find(type.front()) != std::string_view::npos ? "an "
+                                                                                        : "a ") +
+           type;
   }
   return meaning.tuple_size >= 0 ? "a tuple" : "a value";
 }

@@ -12,7 +12,8 @@ namespace tenon::script {
 
 struct Meaning {
   enum class Kind : uint8_t {
-    kValue,      // something that exists when the code runs; all below is known to the compiler alone
+    // Something that exists when the code runs; all below is known to the compiler alone.
+    kValue,
     kGlobal,     // global
     kNamespace,  // operators of the namespace `name`: `torch`, `ops.quantized`
     kOperator,   // the operator `name`, as "aten::relu"
@@ -25,13 +26,16 @@ struct Meaning {
   };
   Kind kind = Kind::kValue;
   Global global = Global::kNumber;
-  // kOperator: it was looked up on a value, which is its `self`; if owner is set, on an object of that class.
+  // kOperator: it was looked up on a value, which is its `self`; if owner is set, on an object of
+  // that class.
   bool has_self = false;
-  // kValue: from a library that the schema table does not know, so it may be an object of any class.
+  // kValue: from a library that the schema table does not know, so it may be an object of any
+  // class.
   bool is_foreign = false;
   // kValue: PyTorch may know it when it compiles, and so leave out what `if` would not run.
   bool may_be_constant = false;
-  // kValue: it was compared with None, or asked for its type, so PyTorch may know more than `type` by now.
+  // kValue: it was compared with None, or asked for its type, so PyTorch may know more than `type`
+  // by now.
   bool was_tested = false;
   // kValue: whatever its type, neither the value nor anything in it is a Tensor. kOperator with
   // has_self: so it is with the value before the dot.
@@ -43,7 +47,8 @@ struct Meaning {
   int32_t tuple_size = -1;
   // kValue; null: not known. kOperator with has_self: the sure_type() of the value before the dot.
   const value::Type* type = nullptr;
-  const ClassDeclaration* owner = nullptr;  // kValue: the class of which it is an object; null: not known, or none
+  // kValue: the class of which it is an object; null: not known, or none.
+  const ClassDeclaration* owner = nullptr;
   const FunctionDeclaration* function = nullptr;
   std::string name;  // kValue: the custom class, if it is an object of one
   // kValue: the result_names() of the operator that returned it. Empty: no such operator is known
@@ -52,7 +57,9 @@ struct Meaning {
 
   bool is_value() const noexcept { return kind == Kind::kValue; }
   // The static type leaves room for a Tensor: the value may be one, or have one in it.
-  bool may_hold_tensor() const noexcept { return !holds_no_tensor && (type == nullptr || type->may_hold_tensor()); }
+  bool may_hold_tensor() const noexcept {
+    return !holds_no_tensor && (type == nullptr || type->may_hold_tensor());
+  }
   static Meaning of(Kind kind, std::string name = {}) {
     Meaning meaning;
     meaning.kind = kind;
@@ -64,8 +71,8 @@ struct Meaning {
 // What a name stands for where two ways meet.
 Meaning common(const Meaning& a, const Meaning& b);
 
-// The type of a value, if PyTorch certainly has the same type for it. Null: the type is not known, or
-// the value was tested, so that PyTorch may know more than the declared type.
+// The type of a value, if PyTorch certainly has the same type for it. Null: the type is not known,
+// or the value was tested, so that PyTorch may know more than the declared type.
 const value::Type* sure_type(const Meaning& meaning) noexcept;
 
 // "a Tensor", "an object of __torch__.M", "something".

@@ -6,7 +6,8 @@
 namespace tenon::script {
 namespace {
 
-// The number of letters to put in, take out, change or swap with the next one; `limit` if it is that or more.
+// The number of letters to put in, take out, change or swap with the next one; `limit` if it is
+// that or more.
 size_t distance(std::string_view a, std::string_view b, size_t limit) {
   std::array<std::array<size_t, 121>, 3> rows{};
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;
@@ -17,8 +18,10 @@ size_t distance(std::string_view a, std::string_view b, size_t limit) {
     row[0] = i;
     size_t least = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({before[j] + 1, row[j - 1] + 1, before[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], twice_before[j - 2] + 1);
+      row[j] =
+          std::min({before[j] + 1, row[j - 1] + 1, before[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], twice_before[j - 2] + 1);
       least = std::min(least, row[j]);
     }
     if (least >= limit) return limit;

@@ -14,14 +14,17 @@ using value::Type;
 using value::TypeKind;
 using SchemaKind = SchemaType::Kind;
 
-bool is_numeric(TypeKind kind) noexcept { return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex; }
+bool is_numeric(TypeKind kind) noexcept {
+  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex;
+}
 
 // A type without parts, where another one is wanted. `converts`: not in a list, whose elements
 // PyTorch leaves as they are.
 bool simple_fits(TypeKind wanted, TypeKind given, bool converts) noexcept {
   if (wanted == given || wanted == TypeKind::kAny) return true;
   if (!converts) return wanted == TypeKind::kNumber && is_numeric(given);
-  const bool becomes_number = given == TypeKind::kTensor || given == TypeKind::kNumber || given == TypeKind::kBool;
+  const bool becomes_number =
+      given == TypeKind::kTensor || given == TypeKind::kNumber || given == TypeKind::kBool;
   if (is_numeric(wanted)) return becomes_number;
   if (wanted == TypeKind::kNumber) return becomes_number || is_numeric(given);
   if (wanted == TypeKind::kDevice) return given == TypeKind::kStr;
@@ -32,7 +35,8 @@ bool simple_fits(TypeKind wanted, TypeKind given, bool converts) noexcept {
 }
 
 bool admits_none(TypeKind kind) noexcept {
-  return kind == TypeKind::kAny || kind == TypeKind::kOptional || kind == TypeKind::kUnion || kind == TypeKind::kNone;
+  return kind == TypeKind::kAny || kind == TypeKind::kOptional || kind == TypeKind::kUnion ||
+         kind == TypeKind::kNone;
 }
 
 // Whether two types may have one that both become.
@@ -57,10 +61,12 @@ class OperandMatcher {
         if (wanted.kind == SchemaKind::kOptional) return true;
         if (wanted.kind == SchemaKind::kVariable) break;
         // PyTorch takes it if it takes each member, and converts none.
-        return std::all_of(given->parts().begin(), given->parts().end(),
-                           [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
+        return std::all_of(
+            given->parts().begin(), given->parts().end(),
+            [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
       case TypeKind::kOptional:
-        if (wanted.kind == SchemaKind::kOptional) return fits(wanted.parts[0], given->element().get(), false);
+        if (wanted.kind == SchemaKind::kOptional)
+          return fits(wanted.parts[0], given->element().get(), false);
         if (wanted.kind == SchemaKind::kVariable) break;
         return wanted.kind == SchemaKind::kOther || is_any(wanted);
       case TypeKind::kNone:
@@ -74,14 +80,19 @@ class OperandMatcher {
       case SchemaKind::kSimple: return simple_fits(wanted.simple, given->kind(), converts);
       case SchemaKind::kList: return fits_list(wanted, *given);
       case SchemaKind::kTuple: return fits_tuple(wanted, *given, converts);
-      case SchemaKind::kDict: return given->kind() == TypeKind::kDict && all_fit(wanted, given->parts(), false);
-      case SchemaKind::kFuture: return given->kind() == TypeKind::kFuture && all_fit(wanted, given->parts(), false);
-      case SchemaKind::kRRef: return given->kind() == TypeKind::kRRef && all_fit(wanted, given->parts(), false);
-      case SchemaKind::kAwait: return given->kind() == TypeKind::kAwait && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kDict:
+        return given->kind() == TypeKind::kDict && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kFuture:
+        return given->kind() == TypeKind::kFuture && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kRRef:
+        return given->kind() == TypeKind::kRRef && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kAwait:
+        return given->kind() == TypeKind::kAwait && all_fit(wanted, given->parts(), false);
       case SchemaKind::kClass:
         // Custom classes have no classes above them.
         return given->kind() == TypeKind::kClass &&
-               (given->class_name() == wanted.name || !given->class_name().starts_with(kCustomClasses));
+               (given->class_name() == wanted.name ||
+                !given->class_name().starts_with(kCustomClasses));
       case SchemaKind::kAnyEnum:
       case SchemaKind::kAnyClass: return given->kind() == TypeKind::kClass;
       case SchemaKind::kUnion:
@@ -91,7 +102,9 @@ class OperandMatcher {
   }
 
  private:
-  static bool is_any(const SchemaType& type) noexcept { return type.kind == SchemaKind::kSimple && type.simple == TypeKind::kAny; }
+  static bool is_any(const SchemaType& type) noexcept {
+    return type.kind == SchemaKind::kSimple && type.simple == TypeKind::kAny;
+  }
 
   bool all_fit(const SchemaType& wanted, std::span<const value::TypeRef> given, bool converts) {
     if (wanted.parts.size() != given.size()) return false;
@@ -113,18 +126,22 @@ class OperandMatcher {
     }
     // One number stands for all of int[2]. PyTorch does not do that with bools.
     const bool is_repeated = given.kind() == TypeKind::kInt || given.kind() == TypeKind::kFloat;
-    return wanted.fixed_size > 0 && is_repeated && element.kind == SchemaKind::kSimple && element.simple == given.kind();
+    return wanted.fixed_size > 0 && is_repeated && element.kind == SchemaKind::kSimple &&
+           element.simple == given.kind();
   }
 
   // The elements of a tuple that becomes a list.
   bool fits_elements(const SchemaType& wanted, std::span<const value::TypeRef> given) {
     if (wanted.kind != SchemaKind::kVariable)
-      return std::all_of(given.begin(), given.end(), [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
+      return std::all_of(given.begin(), given.end(), [&](const value::TypeRef& part) {
+        return fits(wanted, part.get(), false);
+      });
     if (given.empty()) return true;
     const auto is_first = [&](const value::TypeRef& part) { return part->equals(*given[0]); };
     if (std::all_of(given.begin(), given.end(), is_first)) return binds(wanted.name, *given[0]);
     // They become one type first, and which one is left to PyTorch.
-    return std::all_of(given.begin(), given.end(), [&](const value::TypeRef& part) { return may_unify(*given[0], *part); });
+    return std::all_of(given.begin(), given.end(),
+                       [&](const value::TypeRef& part) { return may_unify(*given[0], *part); });
   }
 
   bool fits_tuple(const SchemaType& wanted, const Type& given, bool converts) {
@@ -133,7 +150,8 @@ class OperandMatcher {
   }
 
   bool binds(const std::string& name, const Type& given) {
-    const auto found = std::find_if(bound_.begin(), bound_.end(), [&](const auto& one) { return *one.first == name; });
+    const auto found = std::find_if(bound_.begin(), bound_.end(),
+                                    [&](const auto& one) { return *one.first == name; });
     if (found != bound_.end()) {
       const bool loses_none = admits_none(given.kind()) && !admits_none(found->second->kind());
       return !loses_none && may_unify(*found->second, given);
@@ -146,13 +164,15 @@ class OperandMatcher {
 };
 
 bool takes_what_is_left(const SchemaType& type) noexcept {
-  return type.kind == SchemaKind::kList && type.fixed_size == 0 && type.parts[0].kind != SchemaKind::kVariable;
+  return type.kind == SchemaKind::kList && type.fixed_size == 0 &&
+         type.parts[0].kind != SchemaKind::kVariable;
 }
 
 // Gives the operands of a call to the arguments of one schema, in the order of the arguments.
 class OperandsOfCall {
  public:
-  OperandsOfCall(const OperandType* self, std::span<const OperandType> given) : self_(self), given_(given) {
+  OperandsOfCall(const OperandType* self, std::span<const OperandType> given)
+      : self_(self), given_(given) {
     while (positional_ < given.size() && given[positional_].keyword.empty()) ++positional_;
   }
 
@@ -163,7 +183,8 @@ class OperandsOfCall {
         add(argument, argument.type, SIZE_MAX, self_->type);
         self_ = nullptr;
       } else if (!argument.keyword_only && at_ < positional_) {
-        const bool is_last = i + 1 == schema.arguments.size() || schema.arguments[i + 1].keyword_only;
+        const bool is_last =
+            i + 1 == schema.arguments.size() || schema.arguments[i + 1].keyword_only;
         if (is_last && takes_what_is_left(argument.type))
           rest(argument);
         else
@@ -177,7 +198,8 @@ class OperandsOfCall {
   TypeMatch result() const noexcept { return result_; }
 
  private:
-  void add(const SchemaArgument& argument, const SchemaType& wanted, size_t operand, const Type* type) {
+  void add(const SchemaArgument& argument, const SchemaType& wanted, size_t operand,
+           const Type* type) {
     if (matcher_.fits(wanted, type)) return;
     if (result_.mismatches++ > 0) return;
     result_.operand = operand;
@@ -217,7 +239,9 @@ class OperandsOfCall {
 
 value::TypeRef closed_type(const SchemaType& type) {
   const auto part = [&](size_t i) { return closed_type(type.parts[i]); };
-  const auto made = [](Result<value::TypeRef> result) { return result.is_ok() ? std::move(result).value() : value::TypeRef(); };
+  const auto made = [](Result<value::TypeRef> result) {
+    return result.is_ok() ? std::move(result).value() : value::TypeRef();
+  };
   switch (type.kind) {
     case SchemaKind::kSimple: return Type::simple(type.simple);
     case SchemaKind::kClass: return made(Type::class_type(type.name));
@@ -240,12 +264,14 @@ Formals formals_of(const Schema& schema, bool is_aten) {
   formals.list.reserve(schema.arguments.size());
   for (const SchemaArgument& argument : schema.arguments) {
     const bool has_default = static_cast<bool>(argument.default_value);
-    formals.list.push_back({argument.name, has_default, argument.keyword_only, takes_what_is_left(argument.type)});
+    formals.list.push_back(
+        {argument.name, has_default, argument.keyword_only, takes_what_is_left(argument.type)});
   }
   return formals;
 }
 
-TypeMatch match_types(const Schema& schema, const OperandType* self, std::span<const OperandType> given, bool is_aten) {
+TypeMatch match_types(const Schema& schema, const OperandType* self,
+                      std::span<const OperandType> given, bool is_aten) {
   OperandsOfCall operands(self, given);
   operands.match(schema, is_aten);
   return operands.result();

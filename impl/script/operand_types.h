@@ -36,7 +36,8 @@ Formals formals_of(const Schema& schema, bool is_aten);
 
 // `self`: the value before the dot, or null. Call this only for a schema that accepts() takes and
 // with no `*x` among the operands.
-TypeMatch match_types(const Schema& schema, const OperandType* self, std::span<const OperandType> given, bool is_aten);
+TypeMatch match_types(const Schema& schema, const OperandType* self,
+                      std::span<const OperandType> given, bool is_aten);
 
 // The type of what the operator returns, if it has no type variables. Null: it has, or the operator
 // returns something that value::Type does not know.

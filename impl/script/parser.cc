@@ -9,7 +9,8 @@ Parser::Parser(const Source& source, Arena& arena, const ParseLimits& limits)
 }
 
 void Parser::advance() {
-  if (current_.kind != TokenKind::kNewline && current_.kind != TokenKind::kIndent && current_.kind != TokenKind::kDedent) {
+  if (current_.kind != TokenKind::kNewline && current_.kind != TokenKind::kIndent &&
+      current_.kind != TokenKind::kDedent) {
     last_end_ = current_.range.end;
   }
   if (current_.kind == TokenKind::kNewline) line_end_ = current_.range.end + 1;
@@ -47,12 +48,14 @@ std::nullptr_t Parser::fail(Code code, Range range, const std::string& what) {
 }
 
 std::nullptr_t Parser::too_deep(Range range) {
-  return fail(Code::kResourceExhausted, range, format("this is nested deeper than %u", static_cast<unsigned>(limits_.max_depth)));
+  return fail(Code::kResourceExhausted, range,
+              format("this is nested deeper than %u", static_cast<unsigned>(limits_.max_depth)));
 }
 
 bool Parser::enough_memory(Range range) {
   if (arena_.nbytes() <= limits_.max_tree_nbytes) return true;
-  fail(Code::kResourceExhausted, range, format("the tree of this file takes more than %zu bytes", limits_.max_tree_nbytes));
+  fail(Code::kResourceExhausted, range,
+       format("the tree of this file takes more than %zu bytes", limits_.max_tree_nbytes));
   return false;
 }
 
@@ -69,7 +72,8 @@ Result<std::shared_ptr<const File>> Parser::file(Source source, const ParseLimit
   return std::shared_ptr<const File>(made);
 }
 
-Result<std::shared_ptr<const ParsedExpr>> Parser::expression(Source source, const ParseLimits& limits) {
+Result<std::shared_ptr<const ParsedExpr>> Parser::expression(Source source,
+                                                             const ParseLimits& limits) {
   const std::shared_ptr<ParsedExpr> made(new ParsedExpr(std::move(source)));
   Parser parser(made->source_, made->arena_, limits);
   made->expr_ = parser.expr_or_tuple();
@@ -88,18 +92,21 @@ namespace {
 Status check_size(const std::string& name, const std::string& text, const ParseLimits& limits) {
   if (text.size() <= limits.max_nbytes) return Status::ok();
   return Status(Code::kResourceExhausted,
-                format("%s: the text has %zu bytes, and no more than %u are read", name.c_str(), text.size(), limits.max_nbytes))
+                format("%s: the text has %zu bytes, and no more than %u are read", name.c_str(),
+                       text.size(), limits.max_nbytes))
       .with("file", name);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const File>> parse_file(std::string name, std::string text, const ParseLimits& limits, uint32_t first_line) {
+Result<std::shared_ptr<const File>> parse_file(std::string name, std::string text,
+                                               const ParseLimits& limits, uint32_t first_line) {
   TENON_TRY(check_size(name, text, limits));
   return Parser::file(Source(std::move(name), std::move(text), first_line), limits);
 }
 
-Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text, const ParseLimits& limits) {
+Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text,
+                                                           const ParseLimits& limits) {
   TENON_TRY(check_size(name, text, limits));
   return Parser::expression(Source(std::move(name), std::move(text)), limits);
 }

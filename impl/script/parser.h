@@ -1,4 +1,5 @@
-// From text to tree: the language that PyTorch's importer reads (docs/format/script.md). Time and memory are linear in the text.
+// From text to tree: the language that PyTorch's importer reads (docs/format/script.md). Time and
+// memory are linear in the text.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ namespace tenon::script {
 
 struct ParseLimits {
   uint32_t max_nbytes = uint32_t{64} << 20;
-  // Of expressions in one another, and of statements in one another; a long chain of operators is deep too. Parentheses may be twice as
-  // deep. At 500 the parser takes up to 0.8 MiB of stack.
+  // Of expressions in one another, and of statements in one another; a long chain of operators is
+  // deep too. Parentheses may be twice as deep. At 500 the parser takes up to 0.8 MiB of stack.
   uint16_t max_depth = 500;
   size_t max_tree_nbytes = size_t{1} << 30;
 };
@@ -49,9 +50,12 @@ class File {
   uint32_t indent_ = 0;
 };
 
-// A whole file. Errors are CORRUPT for bad syntax, UNSUPPORTED for what Python knows and PyTorch's importer does not, and
-// RESOURCE_EXHAUSTED for a limit, with the details of Source::error. `first_line` is the number of the text's first line in errors.
-Result<std::shared_ptr<const File>> parse_file(std::string name, std::string text, const ParseLimits& limits = {}, uint32_t first_line = 1);
+// A whole file. Errors are CORRUPT for bad syntax, UNSUPPORTED for what Python knows and PyTorch's
+// importer does not, and RESOURCE_EXHAUSTED for a limit, with the details of Source::error.
+// `first_line` is the number of the text's first line in errors.
+Result<std::shared_ptr<const File>> parse_file(std::string name, std::string text,
+                                               const ParseLimits& limits = {},
+                                               uint32_t first_line = 1);
 
 // One expression alone, such as an annotation.
 class ParsedExpr {
@@ -67,6 +71,7 @@ class ParsedExpr {
   Arena arena_;
   const Expr* expr_ = nullptr;
 };
-Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text, const ParseLimits& limits = {});
+Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text,
+                                                           const ParseLimits& limits = {});
 
 }  // namespace tenon::script

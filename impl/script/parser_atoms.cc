@@ -1,4 +1,5 @@
-// What operators stand between: names, literals, what is in brackets, and what follows it: attributes, calls, subscripts.
+// What operators stand between: names, literals, what is in brackets, and what follows it:
+// attributes, calls, subscripts.
 #include "script/parser_impl.h"
 #include "script/scan.h"
 
@@ -13,7 +14,8 @@ const Expr* Parser::postfixed() {
       if (kind() != TokenKind::kName) return expected("an attribute's name");
       const Token name = current_;
       advance();
-      value = node(ExprKind::kAttribute, {begin, last_end_}, {value}, Operator::kNothing, name.range, text(name));
+      value = node(ExprKind::kAttribute, {begin, last_end_}, {value}, Operator::kNothing,
+                   name.range, text(name));
     } else if (kind() == TokenKind::kOpenParen) {
       value = call(begin, value);
     } else if (kind() == TokenKind::kOpenBracket) {
@@ -56,7 +58,8 @@ const Expr* Parser::strings() {
     if (!append_string_value(text(current_), value, bad)) {
       const uint32_t at = current_.range.begin + static_cast<uint32_t>(bad.begin);
       return fail(Code::kUnsupported, {at, at + static_cast<uint32_t>(bad.nbytes)},
-                  "this escape is not read: \\\\ \\' \\\" \\a \\b \\f \\n \\t \\v, a line end, and three octal digits up to \\377 are");
+                  "this escape is not read: \\\\ \\' \\\" \\a \\b \\f \\n \\t \\v, a line end, and "
+                  "three octal digits up to \\377 are");
     }
     advance();
   }
@@ -77,11 +80,13 @@ const Expr* Parser::list() {
   advance();
   std::vector<const Expr*> items;
   if (!expr_list(TokenKind::kCloseBracket, items)) return nullptr;
-  // The brackets of a comprehension are no list: to the importer [[a for b in c]] is [a for b in c].
+  // The brackets of a comprehension are no list: to the importer [[a for b in c]] is [a for b in
+  // c].
   if (items.size() == 1 && items[0]->kind == ExprKind::kListComp) return items[0];
   for (const Expr* item : items) {
     if (item->kind == ExprKind::kListComp)
-      return fail(Code::kUnsupported, item->range, "a list with a comprehension has nothing else in it");
+      return fail(Code::kUnsupported, item->range,
+                  "a list with a comprehension has nothing else in it");
   }
   return node(ExprKind::kList, {begin, last_end_}, items);
 }
@@ -108,8 +113,8 @@ const Expr* Parser::dict() {
   if (!expect(TokenKind::kCloseBrace)) return nullptr;
   if (items.size() == 2 && items[1]->kind == ExprKind::kListComp) {
     const ExprList parts = items[1]->children;
-    return node(ExprKind::kDictComp, {begin, last_end_}, {items[0], parts[0], parts[1], parts[2]}, Operator::kNothing,
-                items[1]->text_range);
+    return node(ExprKind::kDictComp, {begin, last_end_}, {items[0], parts[0], parts[1], parts[2]},
+                Operator::kNothing, items[1]->text_range);
   }
   return node(ExprKind::kDict, {begin, last_end_}, items);
 }
@@ -153,7 +158,9 @@ const Expr* Parser::index() {
   const Expr* start = nullptr;
   if (kind() != TokenKind::kColon && (start = expr()) == nullptr) return nullptr;
   if (!accept(TokenKind::kColon)) return start;
-  const auto ends = [this] { return kind() == TokenKind::kComma || kind() == TokenKind::kCloseBracket; };
+  const auto ends = [this] {
+    return kind() == TokenKind::kComma || kind() == TokenKind::kCloseBracket;
+  };
   const Expr* stop = nullptr;
   const Expr* step = nullptr;
   if (!ends() && kind() != TokenKind::kColon && (stop = expr()) == nullptr) return nullptr;

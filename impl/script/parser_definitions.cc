@@ -44,11 +44,13 @@ bool Parser::params(std::vector<Param>& params) {
       const Range star = current_.range;
       advance();
       if (kind() == TokenKind::kName) {
-        fail(Code::kUnsupported, {star.begin, current_.range.end}, "a parameter that takes any number of arguments is not read");
+        fail(Code::kUnsupported, {star.begin, current_.range.end},
+             "a parameter that takes any number of arguments is not read");
         return false;
       }
     } else if (kind() == TokenKind::kSlash) {
-      fail(Code::kUnsupported, current_.range, "parameters without a name for the caller ('/') are not read");
+      fail(Code::kUnsupported, current_.range,
+           "parameters without a name for the caller ('/') are not read");
       return false;
     } else {
       Param made;
@@ -107,9 +109,11 @@ const Class* Parser::class_definition() {
   advance();
   if (accept(TokenKind::kOpenParen)) {
     if (kind() == TokenKind::kCloseParen)
-      return fail(Code::kUnsupported, current_.range, "empty parentheses after a class's name are not read");
+      return fail(Code::kUnsupported, current_.range,
+                  "empty parentheses after a class's name are not read");
     if ((made->base = expr()) == nullptr) return nullptr;
-    if (kind() == TokenKind::kComma) return fail(Code::kUnsupported, current_.range, "a class has one base at most");
+    if (kind() == TokenKind::kComma)
+      return fail(Code::kUnsupported, current_.range, "a class has one base at most");
     if (!expect(TokenKind::kCloseParen)) return nullptr;
   }
   if (!block(made->body, true)) return nullptr;

@@ -1,5 +1,5 @@
-// Operators, by how tightly they bind in the importer's eyes: `and` and `or` alike, comparisons from left to right without chains, and `~`
-// as loosely as `not`.
+// Operators, by how tightly they bind in the importer's eyes: `and` and `or` alike, comparisons
+// from left to right without chains, and `~` as loosely as `not`.
 #include <algorithm>
 
 #include "script/parser_impl.h"
@@ -78,7 +78,9 @@ const Expr* Parser::expr(int level) {
     } else {
       // Powers group from the right.
       const Expr* const right = expr(found.op == Operator::kPow ? found.level - 1 : found.level);
-      left = right == nullptr ? nullptr : node(ExprKind::kBinary, {begin, last_end_}, {left, right}, found.op, at.range);
+      left = right == nullptr
+                 ? nullptr
+                 : node(ExprKind::kBinary, {begin, last_end_}, {left, right}, found.op, at.range);
     }
   }
   --depth_;
@@ -90,7 +92,8 @@ const Expr* Parser::conditional(uint32_t begin, const Expr* value, Range at) {
   if (condition == nullptr || !expect(TokenKind::kElse)) return nullptr;
   const Expr* const otherwise = expr(kLoosest - 1);
   if (otherwise == nullptr) return nullptr;
-  return node(ExprKind::kConditional, {begin, last_end_}, {condition, value, otherwise}, Operator::kNothing, at);
+  return node(ExprKind::kConditional, {begin, last_end_}, {condition, value, otherwise},
+              Operator::kNothing, at);
 }
 
 // The importer takes one for any expression, brackets or not.
@@ -99,7 +102,8 @@ const Expr* Parser::comprehension(uint32_t begin, const Expr* element, Range at)
   if (target == nullptr || !expect(TokenKind::kIn)) return nullptr;
   const Expr* const iterable = expr();
   if (iterable == nullptr) return nullptr;
-  return node(ExprKind::kListComp, {begin, last_end_}, {element, target, iterable}, Operator::kNothing, at);
+  return node(ExprKind::kListComp, {begin, last_end_}, {element, target, iterable},
+              Operator::kNothing, at);
 }
 
 const Expr* Parser::prefixed() {
@@ -119,7 +123,8 @@ const Expr* Parser::unary(Operator op, int level) {
   if (operand == nullptr) return nullptr;
   const Range range{at.begin, last_end_};
   if (op == Operator::kNothing) return node(ExprKind::kStarred, range, {operand}, op, at);
-  const bool is_number = operand->kind == ExprKind::kInt || operand->kind == ExprKind::kFloat || operand->kind == ExprKind::kComplex;
+  const bool is_number = operand->kind == ExprKind::kInt || operand->kind == ExprKind::kFloat ||
+                         operand->kind == ExprKind::kComplex;
   if (op == Operator::kMinus && is_number && !operand->text.starts_with('-')) {
     const std::string text = "-" + std::string(operand->text);
     return leaf(operand->kind, range, arena_.copy(std::string_view(text)));
@@ -140,7 +145,8 @@ const Expr* Parser::expr_or_tuple() {
   return node(ExprKind::kTuple, {begin, last_end_}, items);
 }
 
-// Expressions with commas between them, and perhaps one after the last, up to `end`, which is taken too.
+// Expressions with commas between them, and perhaps one after the last, up to `end`, which is taken
+// too.
 bool Parser::expr_list(TokenKind end, std::vector<const Expr*>& items, int level) {
   while (kind() != end) {
     items.push_back(expr(level));
@@ -162,12 +168,15 @@ const Expr* Parser::leaf(ExprKind kind, Range range, std::string_view text) {
   return made;
 }
 
-const Expr* Parser::node(ExprKind kind, Range range, const std::vector<const Expr*>& children, Operator op, Range text_range,
-                         std::string_view text, const std::vector<Keyword>& keywords) {
+const Expr* Parser::node(ExprKind kind, Range range, const std::vector<const Expr*>& children,
+                         Operator op, Range text_range, std::string_view text,
+                         const std::vector<Keyword>& keywords) {
   if (!enough_memory(range)) return nullptr;
   unsigned height = 0;
-  for (const Expr* child : children) height = std::max<unsigned>(height, child != nullptr ? child->height : 0);
-  for (const Keyword& keyword : keywords) height = std::max<unsigned>(height, keyword.value->height);
+  for (const Expr* child : children)
+    height = std::max<unsigned>(height, child != nullptr ? child->height : 0);
+  for (const Keyword& keyword : keywords)
+    height = std::max<unsigned>(height, keyword.value->height);
   if (height >= limits_.max_depth) return too_deep(range);
   Expr* const made = arena_.make<Expr>();
   made->kind = kind;

@@ -1,5 +1,5 @@
-// The parser's own state. A function that fails has set status_ and returns null; nothing is thrown, and the first mistake is the one
-// reported.
+// The parser's own state. A function that fails has set status_ and returns null; nothing is
+// thrown, and the first mistake is the one reported.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ std::string token_name(TokenKind kind);
 class Parser {
  public:
   static Result<std::shared_ptr<const File>> file(Source source, const ParseLimits& limits);
-  static Result<std::shared_ptr<const ParsedExpr>> expression(Source source, const ParseLimits& limits);
+  static Result<std::shared_ptr<const ParsedExpr>> expression(Source source,
+                                                              const ParseLimits& limits);
 
  private:
   Parser(const Source& source, Arena& arena, const ParseLimits& limits);
@@ -40,8 +41,8 @@ class Parser {
   std::nullptr_t too_deep(Range range);
   bool enough_memory(Range range);
 
-  // Expressions (parser_expressions.cc, parser_atoms.cc). An operator is taken if it binds tighter than `level`; `begin` is where
-  // what stands before an operator begins, its parentheses included.
+  // Expressions (parser_expressions.cc, parser_atoms.cc). An operator is taken if it binds tighter
+  // than `level`; `begin` is where what stands before an operator begins, its parentheses included.
   const Expr* expr(int level = 0);
   const Expr* expr_or_tuple();
   const Expr* prefixed();
@@ -61,8 +62,9 @@ class Parser {
 
   // Nodes. Null if one is too high.
   const Expr* leaf(ExprKind kind, Range range, std::string_view text = {});
-  const Expr* node(ExprKind kind, Range range, const std::vector<const Expr*>& children, Operator op = Operator::kNothing,
-                   Range text_range = {}, std::string_view text = {}, const std::vector<Keyword>& keywords = {});
+  const Expr* node(ExprKind kind, Range range, const std::vector<const Expr*>& children,
+                   Operator op = Operator::kNothing, Range text_range = {},
+                   std::string_view text = {}, const std::vector<Keyword>& keywords = {});
 
   // Statements (parser_statements.cc).
   const Stmt* statement(bool in_class = false);
@@ -96,9 +98,11 @@ class Parser {
   bool version(Item& made);
   bool import(Item& made);
 
-  // What is within the limit is within it as printed too, where each node may have parentheses of its own.
+  // What is within the limit is within it as printed too, where each node may have parentheses of
+  // its own.
   static constexpr unsigned kDepthPerNode = 2;
-  // What a loop's or a comprehension's target is made of binds tighter, or its `in` would be taken for an operator of it.
+  // What a loop's or a comprehension's target is made of binds tighter, or its `in` would be taken
+  // for an operator of it.
   static constexpr int kTargetLevel = 4;
 
   const Source& source_;

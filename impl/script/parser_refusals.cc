@@ -1,12 +1,13 @@
-// What the parser says where it cannot go on: by its name, if it is a thing of Python's that PyTorch's importer does not read.
+// What the parser says where it cannot go on: by its name, if it is a thing of Python's that
+// PyTorch's importer does not read.
 #include "script/parser_impl.h"
 #include "script/scan.h"
 
 namespace tenon::script {
 namespace {
 
-// What Python has and the importer does not, by the word that the mistake stands at or just after. These words are plain names to the
-// importer: `try = 1` is fine.
+// What Python has and the importer does not, by the word that the mistake stands at or just after.
+// These words are plain names to the importer: `try = 1` is fine.
 struct Refused {
   std::string_view word;
   const char* what;
@@ -33,7 +34,8 @@ const Refused* refused_word(std::string_view word) {
 }
 
 bool is_string_prefix(std::string_view word) {
-  return !word.empty() && word.size() <= 2 && word.find_first_not_of("fFrRbBuUtT") == std::string_view::npos;
+  return !word.empty() && word.size() <= 2 &&
+         word.find_first_not_of("fFrRbBuUtT") == std::string_view::npos;
 }
 
 }  // namespace
@@ -41,7 +43,8 @@ bool is_string_prefix(std::string_view word) {
 std::string token_name(TokenKind kind) {
   const std::string text(token_text(kind));
   // What has no text of its own is described in several words.
-  const bool is_described = text.find(' ') != std::string::npos && kind != TokenKind::kNotIn && kind != TokenKind::kIsNot;
+  const bool is_described =
+      text.find(' ') != std::string::npos && kind != TokenKind::kNotIn && kind != TokenKind::kIsNot;
   return is_described ? text : "'" + text + "'";
 }
 
@@ -53,13 +56,16 @@ std::nullptr_t Parser::expected(std::string_view what) {
   }
   if (refused_for_words() || refused_for_token()) return nullptr;
   return fail(Code::kCorrupt, current_.range,
-              format("%.*s is wanted here, not %s", static_cast<int>(what.size()), what.data(), token_name(kind()).c_str()));
+              format("%.*s is wanted here, not %s", static_cast<int>(what.size()), what.data(),
+                     token_name(kind()).c_str()));
 }
 
-// The word before the mistake, or the mistake itself; `try:` is one whose mistake is on the next line.
+// The word before the mistake, or the mistake itself; `try:` is one whose mistake is on the next
+// line.
 bool Parser::refused_for_words() {
   std::string_view before = source_.text().substr(0, last_end_);
-  if (before.ends_with(':') && (kind() == TokenKind::kIndent || kind() == TokenKind::kNewline)) before.remove_suffix(1);
+  if (before.ends_with(':') && (kind() == TokenKind::kIndent || kind() == TokenKind::kNewline))
+    before.remove_suffix(1);
   Range range{0, static_cast<uint32_t>(before.size())};
   range.begin = range.end;
   while (range.begin > 0 && is_name_part(before[range.begin - 1])) --range.begin;
@@ -68,15 +74,18 @@ bool Parser::refused_for_words() {
 
   if (kind() == TokenKind::kString && last_end_ == current_.range.begin && is_string_prefix(word)) {
     const bool is_format = word.find_first_of("fFtT") != std::string_view::npos;
-    const std::string prefix = format("a string with the prefix %.*s is not read", static_cast<int>(word.size()), word.data());
-    fail(Code::kUnsupported, {range.begin, current_.range.end}, is_format ? "an f-string is not read: use str.format" : prefix);
+    const std::string prefix = format("a string with the prefix %.*s is not read",
+                                      static_cast<int>(word.size()), word.data());
+    fail(Code::kUnsupported, {range.begin, current_.range.end},
+         is_format ? "an f-string is not read: use str.format" : prefix);
     return true;
   }
   if (const Refused* const refused = refused_word(word); refused != nullptr) {
     fail(Code::kUnsupported, range, refused->what);
     return true;
   }
-  const Refused* const refused = kind() == TokenKind::kName ? refused_word(text(current_)) : nullptr;
+  const Refused* const refused =
+      kind() == TokenKind::kName ? refused_word(text(current_)) : nullptr;
   if (refused != nullptr) fail(Code::kUnsupported, current_.range, refused->what);
   return refused != nullptr;
 }
@@ -88,7 +97,9 @@ bool Parser::refused_for_token() {
     case TokenKind::kAt: what = "'@' is not read here: there are no decorators"; break;
     case TokenKind::kImport: what = "import is read between classes and functions only"; break;
     case TokenKind::kClass: what = "a class stands at the file's level only"; break;
-    case TokenKind::kTypeComment: what = "a type comment is read as the first line of a function's body only"; break;
+    case TokenKind::kTypeComment:
+      what = "a type comment is read as the first line of a function's body only";
+      break;
     case TokenKind::kStarStar: what = "'**' before an argument or a parameter is not read"; break;
     case TokenKind::kAssign:
       if (range.begin > 0) --range.begin;

@@ -1,4 +1,5 @@
-// Statements. A block is indented and stands below its header; only a function may have one statement beside it.
+// Statements. A block is indented and stands below its header; only a function may have one
+// statement beside it.
 #include <algorithm>
 
 #include "script/parser_impl.h"
@@ -77,9 +78,14 @@ const Stmt* Parser::statement_of_kind(bool in_class) {
     case TokenKind::kBreak: return simple(StmtKind::kBreak);
     case TokenKind::kContinue: return simple(StmtKind::kContinue);
     case TokenKind::kPass: return simple(StmtKind::kPass);
-    case TokenKind::kElse: return fail(Code::kCorrupt, current_.range, "no if above is waiting for an else (a loop has none)");
-    case TokenKind::kElif: return fail(Code::kCorrupt, current_.range, "no if above is waiting for an elif");
-    case TokenKind::kIndent: return fail(Code::kCorrupt, current_.range, "this line is indented deeper than the block it is in");
+    case TokenKind::kElse:
+      return fail(Code::kCorrupt, current_.range,
+                  "no if above is waiting for an else (a loop has none)");
+    case TokenKind::kElif:
+      return fail(Code::kCorrupt, current_.range, "no if above is waiting for an elif");
+    case TokenKind::kIndent:
+      return fail(Code::kCorrupt, current_.range,
+                  "this line is indented deeper than the block it is in");
     default: return expression_statement();
   }
 }
@@ -109,7 +115,8 @@ const Stmt* Parser::assignment(Stmt* made, const Expr* first) {
   }
   std::vector<const Expr*> targets = {first};
   if (const Operator op = augmented(kind()); op != Operator::kNothing) {
-    if (first->kind == ExprKind::kTuple) return fail(Code::kCorrupt, first->range, "only one thing can be changed in place");
+    if (first->kind == ExprKind::kTuple)
+      return fail(Code::kCorrupt, first->range, "only one thing can be changed in place");
     made->kind = StmtKind::kAugAssign;
     made->op = op;
     advance();
@@ -122,7 +129,8 @@ const Stmt* Parser::assignment(Stmt* made, const Expr* first) {
       if (made->value == nullptr) return nullptr;
     }
     if (made->annotation != nullptr && targets.size() > 1) {
-      return fail(Code::kCorrupt, made->annotation->range, "with several '=' there is no annotation");
+      return fail(Code::kCorrupt, made->annotation->range,
+                  "with several '=' there is no annotation");
     }
   } else if (made->annotation == nullptr) {
     return expected("the end of the line");
@@ -144,7 +152,8 @@ const Stmt* Parser::raise_statement() {
   if (made == nullptr) return nullptr;
   advance();
   if (kind() == TokenKind::kNewline)
-    return fail(Code::kUnsupported, current_.range, "raise needs something to raise: nothing can be caught");
+    return fail(Code::kUnsupported, current_.range,
+                "raise needs something to raise: nothing can be caught");
   if ((made->value = expr()) == nullptr) return nullptr;
   return finish_line(made);
 }
@@ -165,7 +174,8 @@ const Stmt* Parser::names_statement(StmtKind kind_of_statement) {
   advance();
   std::vector<const Expr*> targets;
   do {
-    if (kind_of_statement == StmtKind::kGlobal && kind() != TokenKind::kName) return expected("a name");
+    if (kind_of_statement == StmtKind::kGlobal && kind() != TokenKind::kName)
+      return expected("a name");
     targets.push_back(kind_of_statement == StmtKind::kGlobal ? atom() : expr());
     if (targets.back() == nullptr) return nullptr;
   } while (accept(TokenKind::kComma));
@@ -174,7 +184,8 @@ const Stmt* Parser::names_statement(StmtKind kind_of_statement) {
 }
 
 const Stmt* Parser::if_statement() {
-  // An `elif` is an if in the one before: a loop, so that a long chain needs no stack. Its height counts all the same.
+  // An `elif` is an if in the one before: a loop, so that a long chain needs no stack. Its height
+  // counts all the same.
   std::vector<Stmt*> chain;
   do {
     Stmt* const made = begin_stmt(StmtKind::kIf);

@@ -5,7 +5,10 @@
 namespace tenon::script {
 namespace {
 
-bool is_number(const Expr& expr) { return expr.kind == ExprKind::kInt || expr.kind == ExprKind::kFloat || expr.kind == ExprKind::kComplex; }
+bool is_number(const Expr& expr) {
+  return expr.kind == ExprKind::kInt || expr.kind == ExprKind::kFloat ||
+         expr.kind == ExprKind::kComplex;
+}
 
 // Needs no parentheses wherever it stands, but for a number before a dot.
 bool is_one_word(const Expr& expr) {

@@ -28,7 +28,8 @@ void Printer::stmt(const Stmt& stmt, unsigned level) {
       for (size_t i = 0; i < stmt.with_items.size(); ++i) {
         out += i > 0 ? ", " : " ";
         expr(*stmt.with_items[i].value);
-        if (stmt.with_items[i].name != nullptr) out.append(" as ").append(stmt.with_items[i].name->text);
+        if (stmt.with_items[i].name != nullptr)
+          out.append(" as ").append(stmt.with_items[i].name->text);
       }
       return block(stmt.body, level);
     default: simple_stmt(stmt); out += '\n';
@@ -62,8 +63,9 @@ void Printer::simple_stmt(const Stmt& stmt) {
 
 void Printer::assign(const Stmt& stmt) {
   // One tuple is unpacked without parentheses and with a last comma, as PyTorch writes it.
-  const bool unpacks = stmt.targets.size() == 1 && stmt.targets[0]->kind == ExprKind::kTuple && !stmt.targets[0]->children.empty() &&
-                       stmt.annotation == nullptr && stmt.op == Operator::kNothing;
+  const bool unpacks = stmt.targets.size() == 1 && stmt.targets[0]->kind == ExprKind::kTuple &&
+                       !stmt.targets[0]->children.empty() && stmt.annotation == nullptr &&
+                       stmt.op == Operator::kNothing;
   if (unpacks) {
     list(stmt.targets[0]->children);
     out += ',';
@@ -96,7 +98,8 @@ void Printer::if_stmt(const Stmt& stmt, unsigned level) {
   expr(*stmt.value);
   block(stmt.body, level);
   if (stmt.else_body.empty()) return;
-  if (stmt.else_body.size() == 1 && stmt.else_body[0]->is_elif) return if_stmt(*stmt.else_body[0], level);
+  if (stmt.else_body.size() == 1 && stmt.else_body[0]->is_elif)
+    return if_stmt(*stmt.else_body[0], level);
   begin(level);
   out += "else";
   block(stmt.else_body, level);

@@ -11,27 +11,34 @@ namespace {
 // Every dotted name of a piece of code that is no local variable's.
 class DottedNames {
  public:
-  DottedNames(Range range, std::span<const std::string_view> first_parts) : range_(range), first_parts_(first_parts) {}
+  DottedNames(Range range, std::span<const std::string_view> first_parts)
+      : range_(range), first_parts_(first_parts) {}
 
   void item(const Item& item) {
     if (item.class_def != nullptr) {
-      // Of a class with many methods, who asks for the names of each would go through all of them each time.
+      // Of a class with many methods, who asks for the names of each would go through all of them
+      // each time.
       const StmtList body = item.class_def->body;
-      auto stmt = std::partition_point(body.begin(), body.end(), [&](const Stmt* each) { return each->range.end <= range_.begin; });
+      auto stmt = std::partition_point(body.begin(), body.end(), [&](const Stmt* each) {
+        return each->range.end <= range_.begin;
+      });
       for (; stmt != body.end() && (*stmt)->range.begin < range_.end; ++stmt) this->stmt(**stmt);
     }
     if (item.function != nullptr) function(*item.function);
   }
 
   std::vector<const Expr*> take() {
-    std::sort(found_.begin(), found_.end(), [](const Expr* a, const Expr* b) { return a->range.begin < b->range.begin; });
+    std::sort(found_.begin(), found_.end(),
+              [](const Expr* a, const Expr* b) { return a->range.begin < b->range.begin; });
     return std::move(found_);
   }
 
  private:
-  // A function or comprehension around the current expression. Its variables are collected and sorted when somebody first asks for one.
+  // A function or comprehension around the current expression. Its variables are collected and
+  // sorted when somebody first asks for one.
   struct Scope {
-    const Function* function = nullptr;  // null: a comprehension, whose variables are in `bound` from the start
+    // null: a comprehension, whose variables are in `bound` from the start.
+    const Function* function = nullptr;
     std::vector<std::string_view> bound;
     bool is_sorted = false;
 
@@ -49,11 +56,13 @@ class DottedNames {
   };
 
   bool is_local(std::string_view name) {
-    return std::any_of(scopes_.begin(), scopes_.end(), [&](Scope& scope) { return scope.has(name); });
+    return std::any_of(scopes_.begin(), scopes_.end(),
+                       [&](Scope& scope) { return scope.has(name); });
   }
 
   bool is_wanted(std::string_view first_part) const {
-    return first_parts_.empty() || std::find(first_parts_.begin(), first_parts_.end(), first_part) != first_parts_.end();
+    return first_parts_.empty() ||
+           std::find(first_parts_.begin(), first_parts_.end(), first_part) != first_parts_.end();
   }
 
   // A function's variables are its own everywhere in it, before they are set too.
@@ -74,12 +83,15 @@ class DottedNames {
 
   static void collect_target(const Expr& target, std::vector<std::string_view>& bound) {
     if (target.kind == ExprKind::kName) bound.push_back(target.text);
-    if (target.kind != ExprKind::kTuple && target.kind != ExprKind::kList && target.kind != ExprKind::kStarred) return;
+    if (target.kind != ExprKind::kTuple && target.kind != ExprKind::kList &&
+        target.kind != ExprKind::kStarred)
+      return;
     for (const Expr* item : target.children) collect_target(*item, bound);
   }
 
   static void collect(const Stmt& stmt, std::vector<std::string_view>& bound) {
-    if (stmt.kind == StmtKind::kAssign || stmt.kind == StmtKind::kAugAssign || stmt.kind == StmtKind::kFor) {
+    if (stmt.kind == StmtKind::kAssign || stmt.kind == StmtKind::kAugAssign ||
+        stmt.kind == StmtKind::kFor) {
       for (const Expr* target : stmt.targets) collect_target(*target, bound);
     }
     for (const WithItem& item : stmt.with_items) {
@@ -122,7 +134,8 @@ class DottedNames {
       return;
     }
     if (expr.kind == ExprKind::kAttribute) return this->expr(*root);
-    if (expr.kind == ExprKind::kListComp || expr.kind == ExprKind::kDictComp) return comprehension(expr);
+    if (expr.kind == ExprKind::kListComp || expr.kind == ExprKind::kDictComp)
+      return comprehension(expr);
     if (expr.kind == ExprKind::kCall) return call(expr);
     for (const Expr* child : expr.children) {
       if (child != nullptr) this->expr(*child);
@@ -142,10 +155,12 @@ class DottedNames {
   void call(const Expr& expr) {
     const Expr& callee = expr.child(0);
     const std::string_view name = callee.kind == ExprKind::kName ? callee.text : std::string_view();
-    const bool first_is_type = name == "annotate" || name == "unchecked_cast" || name == "uninitialized";
+    const bool first_is_type =
+        name == "annotate" || name == "unchecked_cast" || name == "uninitialized";
     const size_t type_at = first_is_type ? 1 : name == "isinstance" ? 2 : 0;
     this->expr(callee);
-    for (size_t i = 1; i < expr.children.size(); ++i) i == type_at ? type(expr.child(i)) : this->expr(expr.child(i));
+    for (size_t i = 1; i < expr.children.size(); ++i)
+      i == type_at ? type(expr.child(i)) : this->expr(expr.child(i));
     for (const Keyword& keyword : expr.keywords) this->expr(*keyword.value);
   }
 
@@ -155,10 +170,12 @@ class DottedNames {
   std::vector<const Expr*> found_;
 };
 
-std::vector<const Expr*> names_in(const File& file, Range range, std::span<const std::string_view> first_parts = {}) {
+std::vector<const Expr*> names_in(const File& file, Range range,
+                                  std::span<const std::string_view> first_parts = {}) {
   DottedNames names(range, first_parts);
   const std::span<const Item> items = file.items();
-  auto item = std::partition_point(items.begin(), items.end(), [&](const Item& each) { return each.range.end <= range.begin; });
+  auto item = std::partition_point(items.begin(), items.end(),
+                                   [&](const Item& each) { return each.range.end <= range.begin; });
   for (; item != items.end() && item->range.begin < range.end; ++item) names.item(*item);
   return names.take();
 }
@@ -187,7 +204,8 @@ std::string renamed(const File& file, Range range, const NewNames& names) {
   return made;
 }
 
-std::vector<std::string> used_names(const File& file, Range range, std::span<const std::string_view> first_parts) {
+std::vector<std::string> used_names(const File& file, Range range,
+                                    std::span<const std::string_view> first_parts) {
   std::vector<std::string> names;
   for (const Expr* use : names_in(file, range, first_parts)) names.push_back(dotted_name(*use));
   std::sort(names.begin(), names.end());

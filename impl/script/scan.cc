@@ -8,7 +8,9 @@
 namespace tenon::script {
 namespace {
 
-constexpr bool is_hex_digit(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+constexpr bool is_hex_digit(char c) noexcept {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 template <typename Predicate>
 size_t count_while(std::string_view text, size_t at, Predicate holds) noexcept {
@@ -17,7 +19,9 @@ size_t count_while(std::string_view text, size_t at, Predicate holds) noexcept {
   return end - at;
 }
 
-char at_or_nul(std::string_view text, size_t at) noexcept { return at < text.size() ? text[at] : '\0'; }
+char at_or_nul(std::string_view text, size_t at) noexcept {
+  return at < text.size() ? text[at] : '\0';
+}
 
 // `[eEpP][+-]digits` at `at`, 0 for none.
 size_t exponent_nbytes(std::string_view text, size_t at, char lower) noexcept {
@@ -37,21 +41,29 @@ size_t mantissa_nbytes(std::string_view text, size_t at, Predicate is_one) noexc
   return whole + fraction == 0 ? 0 : whole + 1 + fraction;
 }
 
-bool is_hexadecimal(std::string_view text) noexcept { return text.starts_with("0x") || text.starts_with("0X"); }
+bool is_hexadecimal(std::string_view text) noexcept {
+  return text.starts_with("0x") || text.starts_with("0X");
+}
 
-// Whether a number too far from 1 for a double is too large (and not too small): by where its first digit that counts stands.
+// Whether a number too far from 1 for a double is too large (and not too small): by where its first
+// digit that counts stands.
 bool is_large(std::string_view mantissa_and_exponent, bool hexadecimal) noexcept {
-  const size_t mark = std::min(mantissa_and_exponent.find_first_of(hexadecimal ? "pP" : "eE"), mantissa_and_exponent.size());
+  const size_t mark = std::min(mantissa_and_exponent.find_first_of(hexadecimal ? "pP" : "eE"),
+                               mantissa_and_exponent.size());
   const std::string_view mantissa = mantissa_and_exponent.substr(0, mark);
-  std::string_view exponent_text = mantissa_and_exponent.substr(std::min(mark + 1, mantissa_and_exponent.size()));
+  std::string_view exponent_text =
+      mantissa_and_exponent.substr(std::min(mark + 1, mantissa_and_exponent.size()));
   if (exponent_text.starts_with('+')) exponent_text.remove_prefix(1);
   int64_t exponent = 0;
-  if (std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent).ec == std::errc::result_out_of_range) {
+  if (std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent)
+          .ec == std::errc::result_out_of_range) {
     return !exponent_text.starts_with('-');
   }
   const auto point = static_cast<int64_t>(std::min(mantissa.find('.'), mantissa.size()));
-  const auto first = static_cast<int64_t>(std::min(mantissa.find_first_not_of("0."), mantissa.size()));
-  // |point - first| is at most the length of a text, so nothing here overflows but for an exponent near the ends of 64 bits.
+  const auto first =
+      static_cast<int64_t>(std::min(mantissa.find_first_not_of("0."), mantissa.size()));
+  // |point - first| is at most the length of a text, so nothing here overflows but for an exponent
+  // near the ends of 64 bits.
   const int64_t scale = (point - first) * (hexadecimal ? 4 : 1);
   return exponent > -scale;
 }
@@ -61,7 +73,8 @@ bool is_large(std::string_view mantissa_and_exponent, bool hexadecimal) noexcept
 size_t number_nbytes(std::string_view text) noexcept {
   if (text.empty() || (!is_digit(text[0]) && text[0] != '.')) return 0;
   size_t nbytes = 0;
-  if (const size_t hex = is_hexadecimal(text) ? mantissa_nbytes(text, 2, is_hex_digit) : 0; hex > 0) {
+  if (const size_t hex = is_hexadecimal(text) ? mantissa_nbytes(text, 2, is_hex_digit) : 0;
+      hex > 0) {
     nbytes = 2 + hex;
     nbytes += exponent_nbytes(text, nbytes, 'p');
   } else {
@@ -87,7 +100,9 @@ std::optional<int64_t> int_value(std::string_view text) noexcept {
     base = 8;
   }
   uint64_t magnitude = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), magnitude, base).ec == std::errc::result_out_of_range) return std::nullopt;
+  if (std::from_chars(text.data(), text.data() + text.size(), magnitude, base).ec ==
+      std::errc::result_out_of_range)
+    return std::nullopt;
   constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (magnitude > kMax + (negative ? 1 : 0)) return std::nullopt;
   return static_cast<int64_t>(negative ? ~magnitude + 1 : magnitude);
@@ -150,7 +165,8 @@ bool append_string_value(std::string_view literal, std::string& value, BadEscape
     }
     unsigned octal = 0;
     size_t digits = 0;
-    while (digits < 3 && at + digits < end && literal[at + digits] >= '0' && literal[at + digits] <= '7') {
+    while (digits < 3 && at + digits < end && literal[at + digits] >= '0' &&
+           literal[at + digits] <= '7') {
       octal = octal * 8 + static_cast<unsigned>(literal[at + digits++] - '0');
     }
     if (digits < 3 || octal > 0xff) {

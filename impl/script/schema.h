@@ -1,4 +1,5 @@
-// Schema: the typed signature of an operator in one version of PyTorch, parsed from the text of the schema table.
+// Schema: the typed signature of an operator in one version of PyTorch, parsed from the text of the
+// schema table.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,13 @@
 
 namespace tenon::script {
 
-// The type of an argument or a result. It is wider than value::Type: it has type variables, lists of a fixed size, and `Scalar`,
-// `ScalarType` and their like.
+// The type of an argument or a result. It is wider than value::Type: it has type variables, lists
+// of a fixed size, and `Scalar`, `ScalarType` and their like.
 struct SchemaType {
   enum class Kind : uint8_t {
-    kSimple,    // simple: Tensor, int, float, bool, complex, str, Device, NoneType, number, Generator, Stream, Capsule, Any, list, tuple
+    // simple: Tensor, int, float, bool, complex, str, Device, NoneType, number, Generator, Stream,
+    // Capsule, Any, list, tuple.
+    kSimple,
     kVariable,  // name: "t", bound by the first argument that has it
     kList,      // parts[0]
     kDict,      // parts[0], parts[1]
@@ -28,7 +31,8 @@ struct SchemaType {
     kAnyEnum,   // a value of any enum
     kAnyClass,  // an object of any class
     kClass,     // name: a custom class, "__torch__.torch.classes.quantized.LinearPackedParamsBase"
-    kOther,     // name: a type that no value of TorchScript source has (Storage, QScheme); such an argument takes nothing
+    kOther,     // name: a type that no value of TorchScript source has (Storage, QScheme); such an
+                // argument takes nothing
   };
   Kind kind = Kind::kOther;
   value::TypeKind simple = value::TypeKind::kAny;

@@ -45,7 +45,8 @@ constexpr auto kSimpleNames = std::to_array<NamedKind>({
 });
 
 bool is_word_byte(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.';
 }
 
 class SchemaTypeReader {
@@ -110,8 +111,9 @@ class SchemaTypeReader {
     const std::string_view name = text_.substr(0, size);
     text_.remove_prefix(size);
     for (const auto& [known, kind] :
-         {std::pair("Dict", SchemaKind::kDict), std::pair("Future", SchemaKind::kFuture), std::pair("RRef", SchemaKind::kRRef),
-          std::pair("Await", SchemaKind::kAwait), std::pair("Union", SchemaKind::kUnion)}) {
+         {std::pair("Dict", SchemaKind::kDict), std::pair("Future", SchemaKind::kFuture),
+          std::pair("RRef", SchemaKind::kRRef), std::pair("Await", SchemaKind::kAwait),
+          std::pair("Union", SchemaKind::kUnion)}) {
       if (name != known) continue;
       out->kind = kind;
       return take('(') && parts(out) &&
@@ -130,7 +132,9 @@ class SchemaTypeReader {
       return true;
     }
     const bool is_variable = name.front() >= 'a' && name.front() <= 'z';
-    out->kind = name.starts_with("__torch__.") ? SchemaKind::kClass : is_variable ? SchemaKind::kVariable : SchemaKind::kOther;
+    out->kind = name.starts_with("__torch__.") ? SchemaKind::kClass
+                : is_variable                  ? SchemaKind::kVariable
+                                               : SchemaKind::kOther;
     out->name = name;
     return true;
   }
@@ -209,7 +213,8 @@ ValueRef default_of(std::string_view text, const SchemaType& type) {
 
 }  // namespace
 
-bool parse_schema(std::string_view name, std::string_view overload, std::string_view text, Schema* out) {
+bool parse_schema(std::string_view name, std::string_view overload, std::string_view text,
+                  Schema* out) {
   *out = {};
   out->name = name;
   if (overload != "-") out->overload = overload;

@@ -35,14 +35,17 @@ std::string shown_default(const value::Value& value) {
     case ValueKind::kStr: return '"' + value.as_str() + '"';
     case ValueKind::kList: {
       std::string text = "[";
-      for (const value::ValueRef& item : value.items()) text += (text.size() > 1 ? ", " : "") + shown_default(*item);
+      for (const value::ValueRef& item : value.items())
+        text += (text.size() > 1 ? ", " : "") + shown_default(*item);
       return text + "]";
     }
     default: return "?";
   }
 }
 
-uint32_t fixed_size_of(const SchemaType& type) { return type.kind == SchemaKind::kOptional ? type.parts[0].fixed_size : type.fixed_size; }
+uint32_t fixed_size_of(const SchemaType& type) {
+  return type.kind == SchemaKind::kOptional ? type.parts[0].fixed_size : type.fixed_size;
+}
 
 // `marks`: with fixed sizes, and with a '!' where the operator writes.
 std::string shown_arguments(const Schema& schema, bool marks) {
@@ -92,7 +95,8 @@ std::string show(const Schema& schema) {
   std::string text = schema.name;
   if (!schema.overload.empty()) text += "." + schema.overload;
   text += shown_arguments(schema, true) + " -> (";
-  for (size_t i = 0; i < schema.returns.size(); ++i) text += (i > 0 ? ", " : "") + show(schema.returns[i]);
+  for (size_t i = 0; i < schema.returns.size(); ++i)
+    text += (i > 0 ? ", " : "") + show(schema.returns[i]);
   if (schema.returns_more) text += "...";
   return text + ")";
 }

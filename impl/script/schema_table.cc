@@ -19,14 +19,19 @@ namespace {
 
 std::string inflate() {
   struct Free {
-    void operator()(libdeflate_decompressor* decompressor) const noexcept { libdeflate_free_decompressor(decompressor); }
+    void operator()(libdeflate_decompressor* decompressor) const noexcept {
+      libdeflate_free_decompressor(decompressor);
+    }
   };
-  const std::unique_ptr<libdeflate_decompressor, Free> decompressor(libdeflate_alloc_decompressor());
+  const std::unique_ptr<libdeflate_decompressor, Free> decompressor(
+      libdeflate_alloc_decompressor());
   if (!decompressor) throw std::bad_alloc();
   std::string text(kSchemaTableNbytes, '\0');
-  const libdeflate_result result = libdeflate_deflate_decompress(decompressor.get(), kSchemaTableDeflated, kSchemaTableDeflatedNbytes,
-                                                                 text.data(), text.size(), nullptr);
-  if (result != LIBDEFLATE_SUCCESS) std::abort();  // the data is ours. An assert would put this machine's paths into the library
+  const libdeflate_result result =
+      libdeflate_deflate_decompress(decompressor.get(), kSchemaTableDeflated,
+                                    kSchemaTableDeflatedNbytes, text.data(), text.size(), nullptr);
+  // The data is ours. An assert would put this machine's paths into the library.
+  if (result != LIBDEFLATE_SUCCESS) std::abort();
   return text;
 }
 
@@ -56,7 +61,8 @@ bool Overloads::next(Overload* out) noexcept {
 }
 
 const SchemaTable& SchemaTable::get() {
-  return immortal<TheTable>().once.get([] { return std::unique_ptr<const SchemaTable>(new SchemaTable()); });
+  return immortal<TheTable>().once.get(
+      [] { return std::unique_ptr<const SchemaTable>(new SchemaTable()); });
 }
 
 SchemaTable::SchemaTable() : text_(inflate()) {
@@ -72,7 +78,8 @@ SchemaTable::SchemaTable() : text_(inflate()) {
     entry.lines = std::string_view(begin, static_cast<size_t>(rest.data() - begin));
     entries_.push_back(entry);
   }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.name < b.name; });
   for (const Entry& entry : entries_) {
     if (!entry.name.starts_with('.')) continue;
     Overloads methods(entry.lines);
@@ -91,26 +98,32 @@ std::optional<uint8_t> SchemaTable::find_version(std::string_view version) const
 
 const SchemaTable::Entry* SchemaTable::lookup(std::string_view name) const noexcept {
   const auto found =
-      std::lower_bound(entries_.begin(), entries_.end(), name, [](const Entry& entry, std::string_view key) { return entry.name < key; });
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const Entry& entry, std::string_view key) { return entry.name < key; });
   return found != entries_.end() && found->name == name ? &*found : nullptr;
 }
 
 Overloads SchemaTable::find(std::string_view qualified_name) const noexcept {
   const Entry* const entry = lookup(qualified_name);
-  return entry != nullptr && !qualified_name.starts_with('.') ? Overloads(entry->lines) : Overloads();
+  return entry != nullptr && !qualified_name.starts_with('.') ? Overloads(entry->lines)
+                                                              : Overloads();
 }
 
-std::span<const Schema* const> SchemaTable::schemas(std::string_view qualified_name, Torch torch) const {
+std::span<const Schema* const> SchemaTable::schemas(std::string_view qualified_name,
+                                                    Torch torch) const {
   const Parsed* const found = parsed(qualified_name);
-  return found != nullptr ? std::span<const Schema* const>(found->of[static_cast<size_t>(torch)]) : std::span<const Schema* const>();
+  return found != nullptr ? std::span<const Schema* const>(found->of[static_cast<size_t>(torch)])
+                          : std::span<const Schema* const>();
 }
 
-std::vector<const Schema*> SchemaTable::schemas_in(std::string_view qualified_name, uint8_t version) const {
+std::vector<const Schema*> SchemaTable::schemas_in(std::string_view qualified_name,
+                                                   uint8_t version) const {
   std::vector<const Schema*> schemas;
   const Parsed* const found = parsed(qualified_name);
   if (found == nullptr) return schemas;
   for (const Parsed::Line& line : found->typed) {
-    if (line.versions.first <= version && version <= line.versions.last) schemas.push_back(line.schema.get());
+    if (line.versions.first <= version && version <= line.versions.last)
+      schemas.push_back(line.schema.get());
   }
   return schemas;
 }
@@ -160,9 +173,11 @@ std::vector<std::string_view> SchemaTable::operators() const {
 }
 
 bool SchemaTable::knows_namespace(std::string_view name_space) const noexcept {
-  const auto found = std::lower_bound(entries_.begin(), entries_.end(), name_space,
-                                      [](const Entry& entry, std::string_view key) { return entry.name < key; });
-  return found != entries_.end() && found->name.starts_with(name_space) && found->name.substr(name_space.size()).starts_with("::");
+  const auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), name_space,
+                       [](const Entry& entry, std::string_view key) { return entry.name < key; });
+  return found != entries_.end() && found->name.starts_with(name_space) &&
+         found->name.substr(name_space.size()).starts_with("::");
 }
 
 Overloads SchemaTable::find_class(std::string_view qualified_name) const noexcept {

@@ -31,7 +31,8 @@ inline constexpr size_t kTorchCount = 2;
 struct Overload {
   std::string_view name;  // "-" where it has none
   VersionSpan versions;
-  std::string_view arguments;  // for Formals::parse(); with types and results, if 1.13 or the newest PyTorch has the overload
+  // For Formals::parse(); with types and results, if 1.13 or the newest PyTorch has the overload.
+  std::string_view arguments;
 };
 
 // The overloads of one operator, or the methods of one custom class: lines of the table's text.
@@ -61,7 +62,9 @@ class SchemaTable {
   // The place of one of the two in versions().
   uint8_t version_of(Torch torch) const noexcept { return columns_[static_cast<size_t>(torch)]; }
 
-  VersionSpan all_versions() const noexcept { return {0, static_cast<uint8_t>(versions_.size() - 1)}; }
+  VersionSpan all_versions() const noexcept {
+    return {0, static_cast<uint8_t>(versions_.size() - 1)};
+  }
 
   // Of "aten::relu". Empty: there is none.
   Overloads find(std::string_view qualified_name) const noexcept;
@@ -72,13 +75,15 @@ class SchemaTable {
   // They stand in the newest PyTorch's order. A schema of an older version says what a call has to
   // give. How a type is spelled there can be a later version's.
   std::vector<const Schema*> schemas_in(std::string_view qualified_name, uint8_t version) const;
-  // Some operator of "aten" is in the table; if none is, the table does not know which the namespace has.
+  // Some operator of "aten" is in the table; if none is, the table does not know which the
+  // namespace has.
   bool knows_namespace(std::string_view name_space) const noexcept;
 
   // The names of all operators, "aten::relu", in order.
   std::vector<std::string_view> operators() const;
 
-  // The methods of "__torch__.torch.classes.quantized.LinearPackedParamsBase". Empty: there is no such class.
+  // The methods of "__torch__.torch.classes.quantized.LinearPackedParamsBase". Empty: there is no
+  // such class.
   Overloads find_class(std::string_view qualified_name) const noexcept;
   // Some custom class has a method of that name.
   bool any_class_has(std::string_view method) const noexcept;

@@ -1,4 +1,5 @@
-// The schema table's deflated text, generated into schema_table_data.cc by tools/make_schema_table.py.
+// The schema table's deflated text, generated into schema_table_data.cc by
+// tools/make_schema_table.py.
 #pragma once
 
 #include <cstddef>

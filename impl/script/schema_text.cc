@@ -36,7 +36,8 @@ size_t argument_size(std::string_view text) noexcept {
 // "int[]?".
 bool is_open_list(std::string_view type) noexcept {
   const size_t alias = type.rfind('(');
-  if (type.ends_with(')') && alias != std::string_view::npos && alias > 0) type = type.substr(0, alias);
+  if (type.ends_with(')') && alias != std::string_view::npos && alias > 0)
+    type = type.substr(0, alias);
   if (!type.ends_with("[]")) return false;
   type.remove_suffix(2);
   if (!type.starts_with('t')) return true;

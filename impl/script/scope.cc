@@ -10,7 +10,8 @@ namespace tenon::script {
 namespace {
 
 // How a variable stands after an `if` whose two ways leave it so.
-Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, Flow flow_false, Range where) {
+Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, Flow flow_false,
+             Range where) {
   const bool lost_if_false = if_false.set == Set::kNo;
   const bool lost_if_true = if_true.set == Set::kNo;
   Variable out;
@@ -19,7 +20,9 @@ Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, 
     out.where = if_true.lost != Variable::Lost::kNever ? if_true.where : if_false.where;
     return out;
   }
-  out.meaning = lost_if_true ? if_false.meaning : lost_if_false ? if_true.meaning : common(if_true.meaning, if_false.meaning);
+  out.meaning = lost_if_true    ? if_false.meaning
+                : lost_if_false ? if_true.meaning
+                                : common(if_true.meaning, if_false.meaning);
   if (!lost_if_true && !lost_if_false) {
     out.set = if_true.set == Set::kYes && if_false.set == Set::kYes ? Set::kYes : Set::kMaybe;
     return out;
@@ -59,7 +62,8 @@ void Scope::mark_tested(std::string_view name) {
 }
 
 void Scope::meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_false, Range where) {
-  if (flow_true == Flow::kEnds) return flow_false == Flow::kEnds ? void() : apply(std::move(if_false));
+  if (flow_true == Flow::kEnds)
+    return flow_false == Flow::kEnds ? void() : apply(std::move(if_false));
   if (flow_false == Flow::kEnds) return apply(std::move(if_true));
   std::unordered_map<uint32_t, const Variable*> false_of;
   for (const Changes::value_type& each : if_false) false_of.emplace(each.id, &each.after);
@@ -71,7 +75,8 @@ void Scope::meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_fa
     log_.change(here.id, met(here.after, flow_true, other, flow_false, where));
   }
   for (const Changes::value_type& there : if_false) {
-    if (!met_ids.contains(there.id)) log_.change(there.id, met(log_.at(there.id), flow_true, there.after, flow_false, where));
+    if (!met_ids.contains(there.id))
+      log_.change(there.id, met(log_.at(there.id), flow_true, there.after, flow_false, where));
   }
 }
 
@@ -91,7 +96,8 @@ void Scope::leave_loop(Changes body, bool may_be_unrolled, Range where) {
       }
     } else {
       after.set = before.set == Set::kNo ? Set::kMaybe : before.set;
-      after.meaning = before.set == Set::kNo ? std::move(each.after.meaning) : common(before.meaning, each.after.meaning);
+      after.meaning = before.set == Set::kNo ? std::move(each.after.meaning)
+                                             : common(before.meaning, each.after.meaning);
     }
     log_.change(each.id, std::move(after));
   }

@@ -1,7 +1,8 @@
-// Which local names are set at a point of a function, on every way that reaches it; and what they stand for.
+// Which local names are set at a point of a function, on every way that reaches it; and what they
+// stand for.
 //
-// Ways that part and meet are followed one after the other: what one of them changes is recorded and taken back, so that the cost is that
-// of what changes, and not of all names at every branch.
+// Ways that part and meet are followed one after the other: what one of them changes is recorded
+// and taken back, so that the cost is that of what changes, and not of all names at every branch.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace tenon::script {
 // Whether what follows a statement is reached.
 enum class Flow : uint8_t {
   kGoesOn,
-  kMayEnd,  // PyTorch may have left out the way on, for something that it knows and the checker does not
+  kMayEnd,  // PyTorch may have left out the way on, for something that it knows and the checker
+            // does not
   kEnds,    // returned or raised: what follows is not compiled
 };
 
@@ -42,7 +44,8 @@ class Scope {
 
   using Changes = UndoLog<Variable>::Changes;
 
-  // What happens after begin() is taken back by the take() that belongs to it, in the order of brackets.
+  // What happens after begin() is taken back by the take() that belongs to it, in the order of
+  // brackets.
   size_t begin() { return log_.begin(); }
   Changes take(size_t mark) { return log_.take(mark); }
 
@@ -50,7 +53,8 @@ class Scope {
   void meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_false, Range where);
   // As if it had happened here.
   void apply(Changes changes);
-  // A loop's body: what was not set before is not set after, or may be set, where PyTorch may have unrolled the loop.
+  // A loop's body: what was not set before is not set after, or may be set, where PyTorch may have
+  // unrolled the loop.
   void leave_loop(Changes body, bool may_be_unrolled, Range where);
   // What a nested function or a comprehension set stays there.
   void leave_inner(const Changes& inner, Range where);

@@ -73,12 +73,14 @@ class TypeText {
 }  // namespace
 
 Result<value::TypeRef> annotation_type(const Source& source, const Expr& annotation) {
-  if (annotation.range.nbytes() > kMaxTypeNbytes) return source.error(Code::kResourceExhausted, annotation.range, "this type is too long");
+  if (annotation.range.nbytes() > kMaxTypeNbytes)
+    return source.error(Code::kResourceExhausted, annotation.range, "this type is too long");
   TypeText made(source);
   if (!made.append(annotation)) return std::move(made.status);
   Result<value::TypeRef> parsed = value::Type::parse(made.text);
   if (parsed.is_ok()) return parsed;
-  return source.error(Code::kCorrupt, annotation.range, parsed.status().message()).caused_by(parsed.status());
+  return source.error(Code::kCorrupt, annotation.range, parsed.status().message())
+      .caused_by(parsed.status());
 }
 
 Result<Signature> signature(const Source& source, const Function& function, bool is_method) {
@@ -87,7 +89,8 @@ Result<Signature> signature(const Source& source, const Function& function, bool
   const size_t receivers = is_method ? 1 : 0;
   for (size_t i = 0; i < function.params.size(); ++i) {
     const Param& param = function.params[i];
-    const bool in_comment = comment != nullptr && i >= receivers && i - receivers < comment->params.size();
+    const bool in_comment =
+        comment != nullptr && i >= receivers && i - receivers < comment->params.size();
     const Expr* const annotation = in_comment ? comment->params[i - receivers] : param.annotation;
     Parameter parameter{std::string(param.name), {}, param.default_value, param.keyword_only};
     if (annotation != nullptr) {

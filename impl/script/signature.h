@@ -11,12 +11,14 @@
 
 namespace tenon::script {
 
-// The type that an annotation means: `Tensor`, `List[int]`, `int | None`, `__torch__.a.B`. An error stands at the annotation.
+// The type that an annotation means: `Tensor`, `List[int]`, `int | None`, `__torch__.a.B`. An error
+// stands at the annotation.
 Result<value::TypeRef> annotation_type(const Source& source, const Expr& annotation);
 
 struct Parameter {
   std::string name;
-  // Null: nothing was said, which PyTorch takes for Tensor (and for the class, where it is a method's first).
+  // Null: nothing was said, which PyTorch takes for Tensor (and for the class, where it is a
+  // method's first).
   value::TypeRef type;
   const Expr* default_value = nullptr;  // null: required
   bool keyword_only = false;

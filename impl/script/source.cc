@@ -41,7 +41,8 @@ Status Source::error(Code code, Range range, const std::string& what) const {
 }
 
 std::string Source::excerpt(Range range) const {
-  const uint32_t line_begin = *std::prev(std::upper_bound(line_begins_.begin(), line_begins_.end(), range.begin));
+  const uint32_t line_begin =
+      *std::prev(std::upper_bound(line_begins_.begin(), line_begins_.end(), range.begin));
   const auto line_end = static_cast<uint32_t>(std::min(text_.find('\n', line_begin), text_.size()));
   size_t begin = line_begin;
   size_t end = line_end;
@@ -61,7 +62,8 @@ std::string Source::excerpt(Range range) const {
   }
   std::string lines = before;
   std::string carets(lines.size(), ' ');
-  const size_t mark_end = std::clamp<size_t>(range.end, range.begin + size_t{1}, std::max<size_t>(end, range.begin + size_t{1}));
+  const size_t mark_end = std::clamp<size_t>(range.end, range.begin + size_t{1},
+                                             std::max<size_t>(end, range.begin + size_t{1}));
   for (size_t i = begin; i < std::max(end, mark_end); ++i) {
     if (i < end) lines += shown(text_[i]);
     // One caret for a character, however many bytes it has.

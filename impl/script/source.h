@@ -27,17 +27,20 @@ struct Position {
 
 class Source {
  public:
-  // `name` is what errors call the file: "code/__torch__.py". `first_line` is the number of the text's first line.
+  // `name` is what errors call the file: "code/__torch__.py". `first_line` is the number of the
+  // text's first line.
   Source(std::string name, std::string text, uint32_t first_line = 1);
 
   const std::string& name() const noexcept { return name_; }
   std::string_view text() const noexcept { return text_; }
-  std::string_view text(Range range) const noexcept { return std::string_view(text_).substr(range.begin, range.nbytes()); }
+  std::string_view text(Range range) const noexcept {
+    return std::string_view(text_).substr(range.begin, range.nbytes());
+  }
 
   Position position(uint32_t offset) const noexcept;
 
-  // "<name>:<line>:<column>: <what>", with the details file, line, column and excerpt: the line and below it carets under the range.
-  // A long line is cut to what is near the range.
+  // "<name>:<line>:<column>: <what>", with the details file, line, column and excerpt: the line and
+  // below it carets under the range. A long line is cut to what is near the range.
   Status error(Code code, Range range, const std::string& what) const;
 
  private:

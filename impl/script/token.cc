@@ -100,7 +100,8 @@ constexpr size_t kNoWord = kPunctuation.size();
 constexpr auto kFirstWord = [] {
   std::array<size_t, 128> first{};
   first.fill(kNoWord);
-  for (size_t i = kPunctuation.size(); i-- > 0;) first[static_cast<unsigned char>(kPunctuation[i].text[0])] = i;
+  for (size_t i = kPunctuation.size(); i-- > 0;)
+    first[static_cast<unsigned char>(kPunctuation[i].text[0])] = i;
   return first;
 }();
 
@@ -119,21 +120,26 @@ constexpr std::array<uint16_t, 128> kKeywordSizes = keyword_sizes();
 
 TokenKind word_kind(std::string_view word) noexcept {
   const auto first = static_cast<unsigned char>(word.front());
-  if (word.size() >= 16 || first >= kKeywordSizes.size() || (kKeywordSizes[first] >> word.size() & 1) == 0) return TokenKind::kName;
-  const auto* const keyword = std::find_if(kKeywords.begin(), kKeywords.end(), [&](const Word& k) { return k.text == word; });
+  if (word.size() >= 16 || first >= kKeywordSizes.size() ||
+      (kKeywordSizes[first] >> word.size() & 1) == 0)
+    return TokenKind::kName;
+  const auto* const keyword = std::find_if(kKeywords.begin(), kKeywords.end(),
+                                           [&](const Word& k) { return k.text == word; });
   return keyword != kKeywords.end() ? keyword->kind : TokenKind::kName;
 }
 
 bool is_identifier(std::string_view name) noexcept {
-  return !name.empty() && is_name_start(name[0]) && std::all_of(name.begin(), name.end(), is_name_part) &&
-         word_kind(name) == TokenKind::kName;
+  return !name.empty() && is_name_start(name[0]) &&
+         std::all_of(name.begin(), name.end(), is_name_part) && word_kind(name) == TokenKind::kName;
 }
 
 Punctuation punctuation_at(std::string_view text) noexcept {
   const auto c = static_cast<unsigned char>(text[0]);
   if (c >= kFirstWord.size()) return {};
-  for (size_t i = kFirstWord[c]; i < kPunctuation.size() && kPunctuation[i].text[0] == text[0]; ++i) {
-    if (text.starts_with(kPunctuation[i].text)) return {kPunctuation[i].kind, kPunctuation[i].text.size()};
+  for (size_t i = kFirstWord[c]; i < kPunctuation.size() && kPunctuation[i].text[0] == text[0];
+       ++i) {
+    if (text.starts_with(kPunctuation[i].text))
+      return {kPunctuation[i].kind, kPunctuation[i].text.size()};
   }
   return {};
 }

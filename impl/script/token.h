@@ -12,7 +12,8 @@ namespace tenon::script {
 enum class TokenKind : uint8_t {
   kEnd,      // of the text
   kError,    // what no token begins with; the lexer has said why
-  kNewline,  // the end of a line that is a statement's last; where the next line is indented deeper, kIndent stands in its place
+  kNewline,  // the end of a line that is a statement's last; where the next line is indented
+             // deeper, kIndent stands in its place
   kIndent,
   kDedent,
   kName,
@@ -101,8 +102,8 @@ enum class TokenKind : uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  // Of kNewline, kIndent, kDedent and kEnd the end of the line before, so that an error stands where something is missing; of kIndent
-  // the blanks of its line.
+  // Of kNewline, kIndent, kDedent and kEnd the end of the line before, so that an error stands
+  // where something is missing; of kIndent the blanks of its line.
   Range range;
 };
 

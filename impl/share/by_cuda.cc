@@ -21,11 +21,14 @@ using storage::Storage;
 // Of this process, as its owner gave it.
 class OwnCuda final : public CudaMemory {
  public:
-  OwnCuda(const cuda::Allocation& allocation, int32_t device) : CudaMemory(device), allocation_(allocation) {}
+  OwnCuda(const cuda::Allocation& allocation, int32_t device)
+      : CudaMemory(device), allocation_(allocation) {}
   ~OwnCuda() override {
     if (release_ != nullptr) release_(context_);
   }
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) override {
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
+                                                    cuda::DevicePointer pointer,
+                                                    uint64_t nbytes) override {
     return export_cuda(allocation_, pointer, nbytes, wanted);
   }
   void own(Storage::ReleaseFunction release, void* context) noexcept {
@@ -40,7 +43,8 @@ class OwnCuda final : public CudaMemory {
 };
 
 Status no_cuda_storage() {
-  return Status(Code::kInvalidArgument, "the storage is not on a CUDA device: lend it by fd, and pin it for one")
+  return Status(Code::kInvalidArgument,
+                "the storage is not on a CUDA device: lend it by fd, and pin it for one")
       .with("option", std::string("tenon_share_fd"));
 }
 
@@ -55,7 +59,8 @@ Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t de
   return handle.has_event ? cuda::wait_for_event(handle.event, stream, device) : Status::ok();
 }
 
-// Memory of another process, or of a storage of this one that has gone. Its message is as good as before until it is kept.
+// Memory of another process, or of a storage of this one that has gone. Its message is as good as
+// before until it is kept.
 class ReceivedCuda final : public CudaReceived<CudaCounterHold> {
  public:
   using CudaReceived::CudaReceived;
@@ -67,9 +72,10 @@ struct Received {
   ReceivedCuda* memory;
 };
 
-Received make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer, bool read_only,
-                       cuda::Stream stream) {
-  auto memory = std::make_unique<ReceivedCuda>(device, std::move(mapping), handle.offset, handle.nbytes, handle.counter, handle.slot);
+Received make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle,
+                       cuda::DevicePointer pointer, bool read_only, cuda::Stream stream) {
+  auto memory = std::make_unique<ReceivedCuda>(device, std::move(mapping), handle.offset,
+                                               handle.nbytes, handle.counter, handle.slot);
   ReceivedCuda* const kept = memory.get();
   memory->use_in(stream);
   return {Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, read_only), kept};
@@ -84,20 +90,26 @@ Ref<Storage> found(const CudaHandle& handle, cuda::Stream stream, Ref<Storage> s
 }
 
 // The driver opens neither memory nor event in the process that made them.
-Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& handle, cuda::Stream stream, int32_t device, bool read_only) {
+Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& handle,
+                              cuda::Stream stream, int32_t device, bool read_only) {
   if (message.nbytes() != handle.nbytes)
-    return Status(Code::kInvalidArgument, "the CUDA handle is this process's own, but of another number of bytes")
+    return Status(Code::kInvalidArgument,
+                  "the CUDA handle is this process's own, but of another number of bytes")
         .with("field", std::string("nbytes"));
   if (read_only && !message.is_read_only()) {
-    return Status(Code::kUnsupported, "the CUDA handle is this process's own, and leads to the memory itself, which it can write")
+    return Status(Code::kUnsupported,
+                  "the CUDA handle is this process's own, and leads to the memory itself, which it "
+                  "can write")
         .with("option", std::string("TENON_CUDA_READ_ONLY"));
   }
   // Then nothing keeps the memory but the storage, which may be going.
   if (message.counter().is_released())
-    return Status(Code::kInvalidArgument, "the CUDA handle was opened before: each is for one receiver, who opens it once");
+    return Status(Code::kInvalidArgument,
+                  "the CUDA handle was opened before: each is for one receiver, who opens it once");
   if (message.event()) TENON_TRY(message.event().wait_in(stream, device));
   if (Ref<Storage> storage = message.storage()) return found(handle, stream, std::move(storage));
-  Received received = make_received(device, {}, handle, as_pointer(message.data()), message.is_read_only(), stream);
+  Received received =
+      make_received(device, {}, handle, as_pointer(message.data()), message.is_read_only(), stream);
   received.memory->keep_message();
   return std::move(received.storage);
 }
@@ -105,27 +117,32 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
 // Memory that is mapped piece by piece can go on behind what the driver tells of one address.
 bool lies_in(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes) {
   if (range_inside(pointer - allocation.base, nbytes, allocation.nbytes)) return true;
-  const bool in_pieces = allocation.context == nullptr && allocation.pool == nullptr && !allocation.is_managed;
+  const bool in_pieces =
+      allocation.context == nullptr && allocation.pool == nullptr && !allocation.is_managed;
   uint64_t end = 0;
-  return in_pieces && checked_add(pointer, nbytes, &end) && cuda::find_pieces(pointer, nbytes, allocation.device).is_ok();
+  return in_pieces && checked_add(pointer, nbytes, &end) &&
+         cuda::find_pieces(pointer, nbytes, allocation.device).is_ok();
 }
 
 }  // namespace
 
-Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device, Storage::ReleaseFunction release, void* context,
-                               bool read_only) {
+Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
+                               Storage::ReleaseFunction release, void* context, bool read_only) {
   TENON_TRY(cuda::find_device(device).status());
   cuda::Allocation allocation;
   if (nbytes > 0) {
     TENON_ASSIGN(allocation, cuda::find_allocation(as_pointer(data)));
     if (allocation.device != device) {
-      return Status(Code::kInvalidArgument, format("the memory is on CUDA device %d and not on %d", allocation.device, device));
+      return Status(Code::kInvalidArgument, format("the memory is on CUDA device %d and not on %d",
+                                                   allocation.device, device));
     }
     if (!lies_in(allocation, as_pointer(data), nbytes)) {
       return Status(
           Code::kInvalidArgument,
-          format("%llu bytes leave their allocation, which has %llu and began %llu before", static_cast<unsigned long long>(nbytes),
-                 static_cast<unsigned long long>(allocation.nbytes), static_cast<unsigned long long>(as_pointer(data) - allocation.base)));
+          format("%llu bytes leave their allocation, which has %llu and began %llu before",
+                 static_cast<unsigned long long>(nbytes),
+                 static_cast<unsigned long long>(allocation.nbytes),
+                 static_cast<unsigned long long>(as_pointer(data) - allocation.base)));
     }
   }
   auto memory = std::make_unique<OwnCuda>(allocation, device);
@@ -135,13 +152,15 @@ Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
   return storage;
 }
 
-Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, const CudaShareOptions& options) {
+Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream,
+                              const CudaShareOptions& options) {
   CudaMemory* const memory = cuda_memory(*storage);
   if (memory == nullptr) return no_cuda_storage();
   TENON_TRY(storage->check_lender());
   if (storage->is_read_only() && !options.let_write) {
     return Status(Code::kPermission,
-                  "the storage is read-only, and whoever device memory is lent to can write it: share it with LET_WRITE if that is right")
+                  "the storage is read-only, and whoever device memory is lent to can write it: "
+                  "share it with LET_WRITE if that is right")
         .with("option", std::string("TENON_CUDA_LET_WRITE"));
   }
   TENON_ASSIGN(const cuda::Device device, cuda::find_device(storage->device().id));
@@ -153,7 +172,8 @@ Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, 
   handle.nbytes = storage->nbytes();
   if (handle.nbytes == 0) return handle;
   const cuda::DevicePointer pointer = as_pointer(storage->data());
-  TENON_ASSIGN(const std::shared_ptr<const CudaExport> exported, memory->lend_by(options.transport, pointer, handle.nbytes));
+  TENON_ASSIGN(const std::shared_ptr<const CudaExport> exported,
+               memory->lend_by(options.transport, pointer, handle.nbytes));
   const CudaRoute& route = exported->route;
   TENON_ASSIGN(handle.memory, encode_cuda_handle(route, storage->is_read_only(), options.form));
   handle.transport = route.transport;
@@ -168,38 +188,46 @@ Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, 
   } else {
     TENON_TRY(cuda::synchronize(stream, device.ordinal));
   }
-  TENON_ASSIGN(std::shared_ptr<CudaMessage> message, CudaMessage::create(std::move(event), storage));
+  TENON_ASSIGN(std::shared_ptr<CudaMessage> message,
+               CudaMessage::create(std::move(event), storage));
   handle.counter = message->counter().name();
   handle.slot = message->counter().slot();
   memory->add(std::move(message));
   return handle;
 }
 
-Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, const CudaOpenOptions& options) {
+Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream,
+                               const CudaOpenOptions& options) {
   TENON_ASSIGN(const cuda::Device device, device_of(handle, options));
   collect_some_cuda();
   if (handle.nbytes == 0 || handle.memory.empty()) {
-    if (handle.nbytes != 0) return Status(Code::kInvalidArgument, "the CUDA handle has bytes and no memory handle");
+    if (handle.nbytes != 0)
+      return Status(Code::kInvalidArgument, "the CUDA handle has bytes and no memory handle");
     return empty_cuda(device.ordinal);
   }
   TENON_ASSIGN(CudaWay way, decode_cuda_way(handle.memory));
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
     return open_own(*message, handle, stream, device.ordinal, options.read_only);
   }
-  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), handle.fds, {options.read_only, options.other_user}));
+  TENON_ASSIGN(CudaRoute route,
+               route_of(std::move(way), handle.fds, {options.read_only, options.other_user}));
   TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(std::move(route), device.ordinal));
   if (!range_inside(handle.offset, handle.nbytes, mapping->nbytes())) {
-    return Status(Code::kInvalidArgument,
-                  format("the CUDA handle's %llu bytes at %llu leave the allocation, which has %llu",
-                         static_cast<unsigned long long>(handle.nbytes), static_cast<unsigned long long>(handle.offset),
-                         static_cast<unsigned long long>(mapping->nbytes())))
+    return Status(
+               Code::kInvalidArgument,
+               format("the CUDA handle's %llu bytes at %llu leave the allocation, which has %llu",
+                      static_cast<unsigned long long>(handle.nbytes),
+                      static_cast<unsigned long long>(handle.offset),
+                      static_cast<unsigned long long>(mapping->nbytes())))
         .with("field", std::string("offset"));
   }
   TENON_TRY(wait_for_sender(handle, stream, device.ordinal));
   if (options.keep_open) keep_cuda_warm(mapping);
-  if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes)) return found(handle, stream, std::move(storage));
+  if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes))
+    return found(handle, stream, std::move(storage));
   const cuda::DevicePointer pointer = mapping->base() + handle.offset;
-  const Received received = make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
+  const Received received =
+      make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
   const auto keep = [&]() noexcept { received.memory->keep_message(); };
   Ref<Storage> storage = mapping->intern(handle.offset, received.storage, keep);
   if (storage.get() != received.storage.get()) {  // another thread was quicker

@@ -13,23 +13,28 @@ namespace {
 using memory::Mode;
 
 Status refuse_lend(const char* why, const char* option) {
-  return Status(Code::kPermission, format("%s: use %s", why, option)).with("option", std::string(option));
+  return Status(Code::kPermission, format("%s: use %s", why, option))
+      .with("option", std::string(option));
 }
 
-// What the handle claims and what the opener wants, together. A handle that says READ_ONLY never opens writable.
+// What the handle claims and what the opener wants, together. A handle that says READ_ONLY never
+// opens writable.
 Result<Access> wanted_access(Access claimed, Access wanted) {
   if (claimed == Access::kReadOnly && wanted == Access::kWritable)
-    return refuse_lend("the handle is read-only and cannot be opened writable", "PRIVATE_COW or PRIVATE_COPY");
+    return refuse_lend("the handle is read-only and cannot be opened writable",
+                       "PRIVATE_COW or PRIVATE_COPY");
   if (wanted != Access::kAuto) return wanted;
   return claimed;
 }
 
 Status check_claim(const Claim& claim, uint64_t* end) {
   if (!checked_add(claim.offset, claim.nbytes, end) || *end > uint64_t{INT64_MAX}) {
-    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow").with("field", std::string("offset"));
+    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow")
+        .with("field", std::string("offset"));
   }
   if (claim.segment_nbytes != 0 && *end > claim.segment_nbytes) {
-    return Status(Code::kInvalidArgument, "the handle's range lies outside its segment").with("field", std::string("nbytes"));
+    return Status(Code::kInvalidArgument, "the handle's range lies outside its segment")
+        .with("field", std::string("nbytes"));
   }
   return Status::ok();
 }
@@ -40,29 +45,38 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   TENON_TRY(storage.check_lender());
   if (storage.is_private()) {
     return Status(Code::kUnsupported,
-                  "the storage is private memory, which cannot be lent: copy it into a shared storage, and lend that one")
+                  "the storage is private memory, which cannot be lent: copy it into a shared "
+                  "storage, and lend that one")
         .with("option", std::string("tenon_storage_new_from"));
   }
   if (storage.device_memory() != nullptr) {
-    return Status(Code::kUnsupported, format("the storage is on CUDA device %d, whose memory has no fd and no name: lend it over a "
+    return Status(Code::kUnsupported, format("the storage is on CUDA device %d, whose memory has "
+                                             "no fd and no name: lend it over a "
                                              "connection, or by a handle of its own",
                                              storage.device().id))
         .with("option", std::string("tenon_share_cuda"));
   }
   if (storage.mode() == Mode::kShared) {
     if (wanted == Access::kReadOnly)
-      return refuse_lend("a SHARED storage cannot be lent read-only, because its borrowers could write all the same",
-                         "LENDER_WRITES or FROZEN");
+      return refuse_lend(
+          "a SHARED storage cannot be lent read-only, because its borrowers could write all the "
+          "same",
+          "LENDER_WRITES or FROZEN");
     if (!storage.is_read_only()) return Access::kWritable;
-    // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such lend to hand on.
+    // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such
+    // lend to hand on.
     if (storage.segment())
-      return refuse_lend("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so",
-                         "WRITABLE when it is opened");
+      return refuse_lend(
+          "the storage was opened read-only from a segment that its borrowers may write, and "
+          "cannot be lent on so",
+          "WRITABLE when it is opened");
     return Access::kReadOnly;
   }
-  if (wanted == Access::kWritable) return refuse_lend("the storage's mode forbids writable lends", "SHARED");
+  if (wanted == Access::kWritable)
+    return refuse_lend("the storage's mode forbids writable lends", "SHARED");
   if (storage.mode() == Mode::kFrozen && storage.segment() && !storage.segment()->frozen()) {
-    return refuse_lend("the storage of mode FROZEN is not frozen yet, and cannot be lent before", "tenon_storage_freeze");
+    return refuse_lend("the storage of mode FROZEN is not frozen yet, and cannot be lent before",
+                       "tenon_storage_freeze");
   }
   return Access::kReadOnly;
 }
@@ -103,7 +117,8 @@ void set_unsealed(const OpenOptions& options, Segment::OpenRequest* request) noe
   if (options.allow_named_files) request->trusts = &is_named_file;
 }
 
-Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_nbytes,
+                                      uint64_t needed_nbytes, const OpenOptions& options,
                                       os::Fd* adopt) {
   Segment::OpenRequest request;
   TENON_ASSIGN(request.access, wanted_access(claimed, options.access));
@@ -111,7 +126,8 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
   request.nbytes = segment_nbytes;
   request.needed_nbytes = needed_nbytes;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
-  if (Ref<Segment> known = find_segment(inspected.key()); known && known->nbytes() >= needed_nbytes) {
+  if (Ref<Segment> known = find_segment(inspected.key());
+      known && known->nbytes() >= needed_nbytes) {
     if (adopt != nullptr) adopt->reset();
     return known;
   }
@@ -138,14 +154,18 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
 
 }  // namespace
 
-Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes,
+                                  uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt) {
-  return memory::with_spare([&] { return try_open_segment(fd, claimed, segment_nbytes, needed_nbytes, options, adopt); });
+  return memory::with_spare(
+      [&] { return try_open_segment(fd, claimed, segment_nbytes, needed_nbytes, options, adopt); });
 }
 
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
+                                memory::Lease* lease) {
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
-    // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
+    // What a child of fork has from its parent holds nothing there: it is the lease that does, and
+    // it needs a storage that keeps it.
     const bool inherited = segment->own() && !segment->made_by_this_process();
     if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) {
       known->lent_again();
@@ -162,7 +182,8 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
   try {
     return intern_storage(std::move(opened));
   } catch (...) {
-    opened->swap_lease(lease);  // no memory: with the storage it would be given back, and the caller tries again
+    // No memory: with the storage it would be given back, and the caller tries again.
+    opened->swap_lease(lease);
     throw;
   }
 }
@@ -180,10 +201,13 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   (void)inspected;
   return options.private_copy
              ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
-             : memory::with_spare([&] { return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget); });
+             : memory::with_spare([&] {
+                 return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget);
+               });
 }
 
-Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {
+Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options,
+                                os::Fd* adopt) {
   uint64_t end = 0;
   TENON_TRY(check_claim(claim, &end));
   // A private open may be written whatever the handle allows: nothing of it reaches the lender.
@@ -209,7 +233,8 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
     return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
   }
   // Work on a copy of the fd: what fails later must leave the caller's as it was.
-  TENON_ASSIGN(Ref<Segment> segment, open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
+  TENON_ASSIGN(Ref<Segment> segment,
+               open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
   TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes, nullptr));
   if (adopt != nullptr) adopt->reset();
   return storage;

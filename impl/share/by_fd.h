@@ -32,7 +32,8 @@ struct Lend {
 Result<Access> check_lend(const Storage& storage, Access wanted);
 // Likewise, of a storage on a device, as far as it can be told without the driver.
 Result<Access> check_lend_device(const Storage& storage, Access wanted);
-// Lend. Without a lease nobody tells when the borrower is done: from here on the block is never used for another storage.
+// Lend. Without a lease nobody tells when the borrower is done: from here on the block is never
+// used for another storage.
 Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 
 struct OpenOptions {
@@ -55,13 +56,16 @@ struct Claim {
 };
 
 // The fd is borrowed, unless `adopt` is given: then it is taken out of it on success.
-Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt);
+Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options,
+                                os::Fd* adopt);
 
 // The parts, for descriptors that hold many storages of one segment. `options` is not private.
-Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes,
+                                  uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
 // The storage keeps the lease; one that is open already has its own, and gives this one back.
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease);
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
+                                memory::Lease* lease);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);
 
 }  // namespace tenon::share

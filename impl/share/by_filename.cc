@@ -36,7 +36,8 @@ std::string names_manager(const Filename& name, const std::string& manager, bool
 // A name that was told to its manager and must be taken back if what follows fails.
 class Registered {
  public:
-  Registered(std::string manager, std::string name) : manager_(std::move(manager)), name_(std::move(name)) {}
+  Registered(std::string manager, std::string name)
+      : manager_(std::move(manager)), name_(std::move(name)) {}
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
   ~Registered() {
@@ -56,27 +57,32 @@ struct OpenedFile {
 };
 
 // The file behind a name with its lock taken, so that no sweep can call it dead any more.
-Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& name, bool want_writable) {
+Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& name,
+                               bool want_writable) {
   const std::string path = name.path();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kSweepPatienceNs);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(kSweepPatienceNs);
   OpenedFile file;
   file.writable = true;
   while (true) {
     Result<Fd> opened = os::open_name(directory->fd(), name.leaf, file.writable);
-    if (!opened.is_ok() && file.writable && !want_writable && opened.status().code() == Code::kPermission) {
+    if (!opened.is_ok() && file.writable && !want_writable &&
+        opened.status().code() == Code::kPermission) {
       file.writable = false;
       continue;
     }
     if (opened.is_ok()) {
       file.fd = std::move(opened).value();
       TENON_ASSIGN(file.info, os::look_at_file(file.fd.get()));
-      if (file.info.kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is no file");
+      if (file.info.kind != NameInfo::Kind::kFile)
+        return refuse_name(path, Code::kCorrupt, "is no file");
       if (os::take_shared_lock(file.fd.get())) break;
     } else if (opened.status().code() != Code::kWouldBlock) {
       return name_error(path, opened.status());
     }
     if (std::chrono::steady_clock::now() > deadline)
-      return refuse_name(path, Code::kTimeout, "is held by a process that looks whether it is dead, or says so");
+      return refuse_name(path, Code::kTimeout,
+                         "is held by a process that looks whether it is dead, or says so");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // With the lock in our hand: a sweep that came first has removed the name by now.
@@ -87,29 +93,31 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
 
 Status check_owner(const NameInfo& info, const std::string& path, bool other_user) {
   if (other_user || info.uid == os::user_id()) return Status::ok();
-  return std::move(
-             refuse_name(path, Code::kPermission,
-                         format("belongs to user %u, and this process runs as user %u: open it with other_user if you trust that user",
-                                info.uid, os::user_id())))
+  return std::move(refuse_name(path, Code::kPermission,
+                               format("belongs to user %u, and this process runs as user %u: open "
+                                      "it with other_user if you trust that user",
+                                      info.uid, os::user_id())))
       .with("option", std::string("OTHER_USER"));
 }
 
 Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
   uint64_t end = 0;
-  if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kNameHead, &end) || end > uint64_t{INT64_MAX})
+  if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kNameHead, &end) ||
+      end > uint64_t{INT64_MAX})
     return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow")
         .with("field", std::string("offset"))
         .with("path", path);
   if (info.nbytes >= end) return Status::ok();
-  return refuse_name(
-             path, Code::kCorrupt,
-             format("has %llu bytes, and %llu are claimed with its header: pass the size and the offset that the lender's handle has",
-                    as_llu(info.nbytes), as_llu(end)))
+  return refuse_name(path, Code::kCorrupt,
+                     format("has %llu bytes, and %llu are claimed with its header: pass the size "
+                            "and the offset that the lender's handle has",
+                            as_llu(info.nbytes), as_llu(end)))
       .with("field", std::string("nbytes"));
 }
 
-// A child of fork holds what it inherited without a part in the count, so a count of 0 does not say that nobody is there; the kernel does.
-// Not for PyTorch's files: whoever took their count to 0 removes the name next.
+// A child of fork holds what it inherited without a part in the count, so a count of 0 does not say
+// that nobody is there; the kernel does. Not for PyTorch's files: whoever took their count to 0
+// removes the name next.
 bool is_held_uncounted(int fd, FilenameHeader* header) {
   if (header->magic != kFilenameMagic) return false;
   const os::Alone alone = os::take_lease(fd);
@@ -127,15 +135,19 @@ Status count_opening(int fd, FilenameHeader* header, const std::string& path) {
       return refuse_name(path, Code::kNotFound, "has count 0: its last holder just let go");
     case CountStep::kBad: break;
   }
-  return refuse_name(path, Code::kCorrupt, format("has count %d, which no number of holders is", header->count.load()));
+  return refuse_name(path, Code::kCorrupt,
+                     format("has count %d, which no number of holders is", header->count.load()));
 }
 
-// Becomes a holder of a file that is open and locked. `segment` is the file's, if this process has it mapped without a tail (it came by
-// fd); else one is made.
-Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory, const Filename& name, const NameClaim& claim,
-                               const OpenOptions& open, const std::string& manager, Ref<Segment> segment) {
+// Becomes a holder of a file that is open and locked. `segment` is the file's, if this process has
+// it mapped without a tail (it came by fd); else one is made.
+Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory,
+                               const Filename& name, const NameClaim& claim,
+                               const OpenOptions& open, const std::string& manager,
+                               Ref<Segment> segment) {
   const std::string path = name.path();
-  auto tail = std::make_unique<FileTail>(directory, name.leaf, file->info.device, file->info.inode, manager);
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, file->info.device, file->info.inode,
+                                         manager);
   FileTail* const holder = tail.get();
   Segment::OpenRequest request;
   request.access = open.access != Access::kAuto ? open.access : claim.access;
@@ -147,15 +159,19 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
   os::Mapping page;
   if (separate) {
     using Kind = os::Mapping::Kind;
-    TENON_ASSIGN(page, os::Mapping::create(file->writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, file->fd.get(), 0, kNameHead));
+    TENON_ASSIGN(page,
+                 os::Mapping::create(file->writable ? Kind::kSharedWritable : Kind::kSharedReadOnly,
+                                     file->fd.get(), 0, kNameHead));
   }
   if (!segment) {
     // The tail does nothing until it has entered, so a failure below leaves no trace.
-    TENON_ASSIGN(segment, Segment::open_named(file->fd.get(), inspected.value(), false, std::move(tail)));
+    TENON_ASSIGN(segment,
+                 Segment::open_named(file->fd.get(), inspected.value(), false, std::move(tail)));
   }
   FilenameHeader* header = nullptr;
   if (file->writable) {
-    header = std::launder(reinterpret_cast<FilenameHeader*>(separate ? page.base() : segment->base()));
+    header =
+        std::launder(reinterpret_cast<FilenameHeader*>(separate ? page.base() : segment->base()));
     TENON_TRY(count_opening(file->fd.get(), header, path));
   }
   holder->enter(header, std::move(page));
@@ -163,12 +179,14 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
     segment->attach_tail(std::move(tail));
     return segment;
   }
-  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets go again. Unless the file has grown.
+  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets
+  // go again. Unless the file has grown.
   Ref<Segment> known = intern_segment(segment);
   return known->nbytes() >= kNameHead + claim.offset + claim.nbytes ? known : segment;
 }
 
-Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path, const NameClaim& claim, const OpenOptions& open) {
+Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path,
+                                       const NameClaim& claim, const OpenOptions& open) {
   const Claim range{Access::kAuto, kNameHead + claim.offset, claim.nbytes, 0};
   if (claim.nbytes == 0) return Storage::create({.is_private = true}, 0);
   Result<Ref<Storage>> opened = open_private(file->fd.get(), range, open);
@@ -179,18 +197,22 @@ Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path
 // The file's segment, if this process holds it by name and it is large enough.
 Ref<Segment> find_held_segment(const NameInfo& info, const NameClaim& claim, bool writable) {
   Ref<Segment> segment = find_segment({info.device, info.inode, writable});
-  return segment && segment->nbytes() >= kNameHead + claim.offset + claim.nbytes && segment->find_tail<FileTail>() != nullptr ? segment
-                                                                                                                              : nullptr;
+  return segment && segment->nbytes() >= kNameHead + claim.offset + claim.nbytes &&
+                 segment->find_tail<FileTail>() != nullptr
+             ? segment
+             : nullptr;
 }
 
 // `seen` is what has the name.
-Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameInfo& seen,
+Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& name,
+                                     const Ref<Directory>& directory, const NameInfo& seen,
                                      const NameOpenOptions& options, os::Waiter* waiter) {
   const std::string path = name.path();
   const OpenOptions& open = options.open;
   const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
   if (!open.is_private() && claim.access == Access::kReadOnly && open.access == Access::kWritable)
-    return refuse_name(path, Code::kPermission, "was lent read-only: open it with PRIVATE_COW or PRIVATE_COPY to write")
+    return refuse_name(path, Code::kPermission,
+                       "was lent read-only: open it with PRIVATE_COW or PRIVATE_COPY to write")
         .with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
   if (!open.is_private()) {
     TENON_TRY(check_size(seen, path, claim));
@@ -198,46 +220,53 @@ Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& nam
     if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
       return open_range(held, kNameHead + claim.offset, claim.nbytes, nullptr);
   }
-  TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
+  TENON_ASSIGN(OpenedFile file,
+               open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
   TENON_TRY(check_size(file.info, path, claim));
   if (open.is_private()) return open_private_file(&file, path, claim, open);
 
-  const SegmentKey key{file.info.device, file.info.inode, file.writable && wanted != Access::kReadOnly};
+  const SegmentKey key{file.info.device, file.info.inode,
+                       file.writable && wanted != Access::kReadOnly};
   Ref<Segment> segment = find_segment(key);
   if (segment && segment->nbytes() < kNameHead + claim.offset + claim.nbytes) segment = nullptr;
   if (!segment || segment->find_tail<FileTail>() == nullptr) {
     const std::string manager = names_manager(name, claim.manager, !options.no_manager);
     if (!manager.empty()) TENON_TRY(register_with_manager(manager, "/" + name.leaf, waiter));
     Registered registered(manager, "/" + name.leaf);
-    TENON_ASSIGN(segment, hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
+    TENON_ASSIGN(segment,
+                 hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
     registered.keep();
   }
   return open_range(segment, kNameHead + claim.offset, claim.nbytes, nullptr);
 }
 
-Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, const NameOpenOptions& options, os::Waiter* waiter) {
+Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name,
+                                 const NameOpenOptions& options, os::Waiter* waiter) {
   const NameRequest request = options.received ? NameRequest::kOpenReceived : NameRequest::kOpen;
   TENON_ASSIGN(Handed handed, ask_name(name, request, options.other_user, waiter));
   if (claim.access == Access::kReadOnly) handed.access = Access::kReadOnly;
   const Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
   Result<Ref<Storage>> opened = open_by_fd(handed.fd.get(), range, options.open, nullptr);
   if (opened.is_ok()) return opened;
-  // What is wrong about the fd is the lender's doing; what is wrong about the range is the handle's.
+  // What is wrong about the fd is the lender's doing; what is wrong about the range is the
+  // handle's.
   const Status& status = opened.status();
   const bool about_range = !status.detail("field").empty();
   const std::string path = name.path();
   if (status.code() != Code::kInvalidArgument || about_range) return name_error(path, status);
-  return refuse_name(path, Code::kCorrupt, "hands out no memory: " + status.message()).caused_by(status);
+  return refuse_name(path, Code::kCorrupt, "hands out no memory: " + status.message())
+      .caused_by(status);
 }
 
 // `range` is what the storage has of the file.
-Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
+Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options,
+                            os::Waiter* waiter) {
   const Filename name = tail->filename();
   if (options.access == Access::kReadOnly) {
-    return refuse_name(
-               name.path(), Code::kPermission,
-               "is a file, which its own user can always write, so it cannot be lent read-only: lend a LENDER_WRITES or FROZEN storage")
+    return refuse_name(name.path(), Code::kPermission,
+                       "is a file, which its own user can always write, so it cannot be lent "
+                       "read-only: lend a LENDER_WRITES or FROZEN storage")
         .with("option", std::string("a LENDER_WRITES or FROZEN storage, whose name is a socket"));
   }
   if (!options.name.empty() && options.name != name.leaf)
@@ -248,7 +277,8 @@ Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const Filena
   result.manager = tail->manager();
   if (options.torch && result.manager.empty()) {
     if (name.directory != kSharedMemory)
-      return refuse_name(name.path(), Code::kUnsupported, "is not in /dev/shm, the only directory in which PyTorch looks");
+      return refuse_name(name.path(), Code::kUnsupported,
+                         "is not in /dev/shm, the only directory in which PyTorch looks");
     std::string manager = options.manager;
     if (manager.empty()) {
       TENON_ASSIGN(manager, start_manager("", waiter));
@@ -268,14 +298,16 @@ Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbyte
   return intern_storage(Storage::open(std::move(segment), kNameHead, nbytes));
 }
 
-Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter) {
+Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
+                                   os::Waiter* waiter) {
   TENON_TRY(check_mode(options));
   const Ref<Segment>& segment = storage->segment();
   if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr) {
     NameClaim range;
     range.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
     range.nbytes = storage->nbytes();
-    if (range.nbytes > 0) range.offset = storage->offset() - kNameHead;  // an empty storage is nowhere
+    // An empty storage is nowhere.
+    if (range.nbytes > 0) range.offset = storage->offset() - kNameHead;
     return lend_file(range, tail, options, waiter);
   }
   if (storage->can_move()) {
@@ -292,30 +324,37 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   TENON_ASSIGN(const Access access, check_lend(*storage, options.access));
   if (options.torch) {
     return Status(Code::kUnsupported,
-                  "the storage's memory has no name and cannot get one, and PyTorch opens nothing else: make it by name")
+                  "the storage's memory has no name and cannot get one, and PyTorch opens nothing "
+                  "else: make it by name")
         .with("option", std::string("tenon_storage_new_filename"));
   }
   NameClaim result;
   result.access = access;
   result.nbytes = storage->nbytes();
   if (!segment || storage->nbytes() == 0) return result;
-  TENON_ASSIGN(const Filename place, choose_filename(options.directory, options.prefix, options.name));
+  TENON_ASSIGN(const Filename place,
+               choose_filename(options.directory, options.prefix, options.name));
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
   sweep_some_names(directory, watch_names(directory));
   // Marks the storage as lent, too.
   TENON_ASSIGN(const Lend lent, lend(storage, options.access, false));
-  // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say on writing.
+  // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say
+  // on writing.
   const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
   const SocketPolicy policy{mode, options.has_group, options.group};
-  TENON_ASSIGN(const Filename name, serve_name(storage, lent.access, place, options.name.empty() ? options.prefix : std::string(), policy));
+  TENON_ASSIGN(const Filename name,
+               serve_name(storage, lent.access, place,
+                          options.name.empty() ? options.prefix : std::string(), policy));
   result.offset = lent.offset;
   result.name = name.text();
   if (options.in_flight) (void)count_socket_message(name, false);
   return result;
 }
 
-Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options, os::Waiter* waiter) {
-  if (claim.name.empty() && claim.nbytes == 0 && claim.offset == 0) return open_by_fd(-1, {claim.access, 0, 0, 0}, options.open, nullptr);
+Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options,
+                                      os::Waiter* waiter) {
+  if (claim.name.empty() && claim.nbytes == 0 && claim.offset == 0)
+    return open_by_fd(-1, {claim.access, 0, 0, 0}, options.open, nullptr);
   TENON_ASSIGN(const Filename name, parse_filename(claim.name));
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   (void)watch_names(directory);
@@ -325,7 +364,8 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
     if (info.status().code() == Code::kNotFound)
       return refuse_name(
           path, Code::kNotFound,
-          "does not exist: it was not made yet, its last holder has released it, or it is in another container's /dev/shm; see "
+          "does not exist: it was not made yet, its last holder has released it, or it is in "
+          "another container's /dev/shm; see "
           "what exists with `tenon ls`, and keep the lender's storage until the name was opened");
     return info.status();
   }
@@ -333,9 +373,12 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
     TENON_TRY(check_owner(info.value(), path, options.other_user));
     return open_socket(claim, name, options, waiter);
   }
-  if (info.value().kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is neither a file nor a socket");
+  if (info.value().kind != NameInfo::Kind::kFile)
+    return refuse_name(path, Code::kCorrupt, "is neither a file nor a socket");
   TENON_TRY(check_owner(info.value(), path, options.other_user));
-  const auto open_it = [&] { return open_named_file(claim, name, directory, info.value(), options, waiter); };
+  const auto open_it = [&] {
+    return open_named_file(claim, name, directory, info.value(), options, waiter);
+  };
   TENON_ASSIGN(Ref<Storage> storage, memory::with_spare(open_it));
   if (options.received) (void)count_message_received(claim);
   return storage;
@@ -345,10 +388,12 @@ Status count_message(const NameClaim& claim) {
   if (claim.name.empty()) return Status::ok();
   TENON_ASSIGN(const Filename name, parse_filename(claim.name));
   if (const Ref<Segment> segment = find_held_file(name)) {
-    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) return tail->count_message();
+    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr)
+      return tail->count_message();
   }
   if (count_socket_message(name, false)) return Status::ok();
-  return refuse_name(name.path(), Code::kNotFound, "is not a name of a storage that this process holds");
+  return refuse_name(name.path(), Code::kNotFound,
+                     "is not a name of a storage that this process holds");
 }
 
 Status count_message_received(const NameClaim& claim) {
@@ -362,20 +407,27 @@ Status count_message_received(const NameClaim& claim) {
   }
   if (count_socket_message(name, true)) return Status::ok();
   Result<Ref<Directory>> directory = open_names_directory(name.directory);
-  if (!directory.is_ok()) return directory.status().code() == Code::kNotFound ? Status::ok() : std::move(directory).status();
+  if (!directory.is_ok())
+    return directory.status().code() == Code::kNotFound ? Status::ok()
+                                                        : std::move(directory).status();
   Result<NameInfo> info = os::look_at_name(directory.value()->fd(), name.leaf);
-  if (!info.is_ok()) return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
+  if (!info.is_ok())
+    return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
   if (info.value().kind == NameInfo::Kind::kSocket) {
     os::Waiter waiter({.timeout_ns = kSweepPatienceNs});
     Result<Handed> answer = ask_name(name, NameRequest::kReceived, true, &waiter);
     const Code code = answer.status().code();
-    return code == Code::kPeerGone || code == Code::kNotFound ? Status::ok() : std::move(answer).status();
+    return code == Code::kPeerGone || code == Code::kNotFound ? Status::ok()
+                                                              : std::move(answer).status();
   }
   Result<OpenedFile> file = open_locked(directory.value(), name, true);
-  if (!file.is_ok()) return file.status().code() == Code::kNotFound ? Status::ok() : std::move(file).status();
-  if (file.value().info.nbytes < kNameHead) return refuse_name(name.path(), Code::kCorrupt, "has no head");
+  if (!file.is_ok())
+    return file.status().code() == Code::kNotFound ? Status::ok() : std::move(file).status();
+  if (file.value().info.nbytes < kNameHead)
+    return refuse_name(name.path(), Code::kCorrupt, "has no head");
   {
-    TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, file.value().fd.get(), 0, kNameHead));
+    TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable,
+                                                             file.value().fd.get(), 0, kNameHead));
     count_message_received(std::launder(reinterpret_cast<FilenameHeader*>(page.base())));
     file.value().fd.reset();
   }
@@ -386,10 +438,14 @@ Status count_message_received(const NameClaim& claim) {
 Status unlink_filename(std::string_view text) {
   TENON_ASSIGN(const Filename name, parse_filename(text));
   Result<Ref<Directory>> directory = open_names_directory(name.directory);
-  if (!directory.is_ok()) return directory.status().code() == Code::kNotFound ? Status::ok() : std::move(directory).status();
+  if (!directory.is_ok())
+    return directory.status().code() == Code::kNotFound ? Status::ok()
+                                                        : std::move(directory).status();
   Result<NameInfo> info = os::look_at_name(directory.value()->fd(), name.leaf);
-  if (!info.is_ok()) return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
-  if (info.value().kind == NameInfo::Kind::kOther) return refuse_name(name.path(), Code::kPermission, "is neither a file nor a socket");
+  if (!info.is_ok())
+    return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
+  if (info.value().kind == NameInfo::Kind::kOther)
+    return refuse_name(name.path(), Code::kPermission, "is neither a file nor a socket");
   return os::unlink_name(directory.value()->fd(), name.leaf);
 }
 

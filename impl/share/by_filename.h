@@ -48,8 +48,10 @@ struct NameOpenOptions {
 
 // A storage in a new named file.
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
-Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter);
-Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options, os::Waiter* waiter);
+Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
+                                   os::Waiter* waiter);
+Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options,
+                                      os::Waiter* waiter);
 
 // Messages in flight.
 Status count_message(const NameClaim& claim);
@@ -66,7 +68,8 @@ struct SweepTotals {
 };
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
 
-// What exit() does: this process's part in the counts, what it has in flight, and the names that it serves.
+// What exit() does: this process's part in the counts, what it has in flight, and the names that it
+// serves.
 void leave_by_filename() noexcept;
 
 }  // namespace tenon::share

@@ -19,23 +19,30 @@ using storage::Storage;
 struct Segments {
   using Key = SegmentKey;
   static Key key_of(const Segment& segment) noexcept { return segment.key(); }
-  static uint64_t hash(const Key& key) noexcept { return keyed_hash({key.inode * 2 + (key.writable ? 1 : 0), key.device}); }
+  static uint64_t hash(const Key& key) noexcept {
+    return keyed_hash({key.inode * 2 + (key.writable ? 1 : 0), key.device});
+  }
 };
 
 struct Storages {
-  // The segment by address: while a storage lives its segment does, and the entry goes before the storage lets go of it.
+  // The segment by address: while a storage lives its segment does, and the entry goes before the
+  // storage lets go of it.
   struct Key {
     const Segment* segment;
     uint64_t offset;
     uint64_t nbytes;
     bool operator==(const Key&) const = default;
   };
-  static Key key_of(const Storage& storage) noexcept { return {storage.segment().get(), storage.offset(), storage.nbytes()}; }
-  static uint64_t hash(const Key& key) noexcept { return keyed_hash({reinterpret_cast<uintptr_t>(key.segment), key.offset, key.nbytes}); }
+  static Key key_of(const Storage& storage) noexcept {
+    return {storage.segment().get(), storage.offset(), storage.nbytes()};
+  }
+  static uint64_t hash(const Key& key) noexcept {
+    return keyed_hash({reinterpret_cast<uintptr_t>(key.segment), key.offset, key.nbytes});
+  }
 };
 
-// Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go. Between its last release and that
-// moment try_retain fails, and its key is as it was.
+// Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go.
+// Between its last release and that moment try_retain fails, and its key is as it was.
 struct CacheState {
   std::mutex mutex;
   ObjectTable<Segment, Segments> segments;
@@ -46,7 +53,8 @@ CacheState& cache_state() noexcept { return immortal<CacheState>(); }
 
 const bool g_cache_fork_hooks = [] {
   (void)cache_state();
-  register_fork_hooks(20, {[]() noexcept { cache_state().mutex.lock(); }, []() noexcept { cache_state().mutex.unlock(); },
+  register_fork_hooks(20, {[]() noexcept { cache_state().mutex.lock(); },
+                           []() noexcept { cache_state().mutex.unlock(); },
                            []() noexcept { cache_state().mutex.unlock(); }});
   return true;
 }();

@@ -20,12 +20,13 @@ namespace {
 constexpr int64_t kFirstPauseNs = 20'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
-// The driver makes small allocations out of blocks of that size, and an IPC handle leads to the whole block: what is less would lend its
-// neighbours, too.
+// The driver makes small allocations out of blocks of that size, and an IPC handle leads to the
+// whole block: what is less would lend its neighbours, too.
 constexpr uint64_t kIpcBlockNbytes = uint64_t{2} << 20;
 
 Status no_capacity() {
-  return Status(Code::kInvalidArgument, "an arena on a device needs a capacity that is more than 0 and can be rounded up")
+  return Status(Code::kInvalidArgument,
+                "an arena on a device needs a capacity that is more than 0 and can be rounded up")
       .with("field", std::string("capacity_nbytes"));
 }
 
@@ -37,20 +38,26 @@ namespace {
 std::atomic<uint64_t> g_held_nbytes{0};
 std::atomic<uint64_t> g_used_nbytes{0};
 
-// Adds to a want of device memory how much the device has, and how much of it the arenas of this process hold.
+// Adds to a want of device memory how much the device has, and how much of it the arenas of this
+// process hold.
 Status describe_device(const Status& status, int32_t device) {
   if (!memory::is_shortage(status)) return status;
   std::string of_device;
   Result<cuda::DeviceRoom> room = cuda::device_room(device);
   if (room.is_ok()) {
-    of_device = format("%llu bytes of its %llu are free, ", as_llu(room.value().free_nbytes), as_llu(room.value().total_nbytes));
+    of_device = format("%llu bytes of its %llu are free, ", as_llu(room.value().free_nbytes),
+                       as_llu(room.value().total_nbytes));
   }
   const uint64_t held = g_held_nbytes.load(std::memory_order_relaxed);
   const uint64_t used = g_used_nbytes.load(std::memory_order_relaxed);
-  Status told(status.code(), format("%s: %sand arenas of this process hold %llu on devices, %llu of them in use", status.message().c_str(),
-                                    of_device.c_str(), as_llu(held), as_llu(used)));
+  Status told(status.code(),
+              format("%s: %sand arenas of this process hold %llu on devices, %llu of them in use",
+                     status.message().c_str(), of_device.c_str(), as_llu(held), as_llu(used)));
   told = std::move(told).with_details_of(status);
-  if (room.is_ok()) told = std::move(told).with("limit_value", room.value().total_nbytes).with("left", room.value().free_nbytes);
+  if (room.is_ok())
+    told = std::move(told)
+               .with("limit_value", room.value().total_nbytes)
+               .with("left", room.value().free_nbytes);
   return std::move(told).with("live", used).with("kept", held - std::min(held, used));
 }
 
@@ -62,7 +69,9 @@ class CudaBlock final : public CudaMemory {
   CudaBlock(Ref<CudaArena> arena, const CudaArena::Place& place)
       : CudaMemory(arena->options_.device), arena_(std::move(arena)), place_(place) {}
   ~CudaBlock() override { arena_->give_back(place_); }
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer /*pointer*/, uint64_t /*nbytes*/) override {
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
+                                                    cuda::DevicePointer /*pointer*/,
+                                                    uint64_t /*nbytes*/) override {
     return arena_->exported(wanted);
   }
 
@@ -76,13 +85,16 @@ CudaArena::CudaArena(const CudaArenaOptions& options) noexcept : options_(option
 Status CudaArena::take_memory(CudaTransport transport) {
   uint64_t capacity = 0;
   if (transport == CudaTransport::kIpc) {
-    if (!checked_round_up(options_.capacity_nbytes, kIpcBlockNbytes, &capacity)) return no_capacity();
+    if (!checked_round_up(options_.capacity_nbytes, kIpcBlockNbytes, &capacity))
+      return no_capacity();
     Result<cuda::DevicePointer> allocated = cuda::allocate(options_.device, capacity);
     if (!allocated.is_ok()) return describe_device(allocated.status(), options_.device);
     allocated_ = allocated.value();
   } else {
-    const auto handles = transport == CudaTransport::kFd ? cuda::PieceMapping::Handles::kFd : cuda::PieceMapping::Handles::kFabric;
-    Result<cuda::PieceMapping> mapped = cuda::PieceMapping::create(options_.capacity_nbytes, options_.device, handles);
+    const auto handles = transport == CudaTransport::kFd ? cuda::PieceMapping::Handles::kFd
+                                                         : cuda::PieceMapping::Handles::kFabric;
+    Result<cuda::PieceMapping> mapped =
+        cuda::PieceMapping::create(options_.capacity_nbytes, options_.device, handles);
     if (!mapped.is_ok()) return describe_device(mapped.status(), options_.device);
     mapped_ = std::move(mapped).value();
     capacity = mapped_.nbytes();
@@ -101,7 +113,9 @@ Result<Ref<CudaArena>> CudaArena::create(const CudaArenaOptions& options) {
 
 Result<Ref<CudaArena>> CudaArena::try_create(const CudaArenaOptions& options) {
   if (options.transport == CudaTransport::kPool)
-    return Status(Code::kInvalidArgument, "an arena's memory is lent by an IPC handle, by fds or by the fabric, and not with a pool");
+    return Status(
+        Code::kInvalidArgument,
+        "an arena's memory is lent by an IPC handle, by fds or by the fabric, and not with a pool");
   TENON_TRY(cuda::find_device(options.device).status());
   if (options.capacity_nbytes == 0) return no_capacity();
   const bool any = options.transport == CudaTransport::kNone;
@@ -109,7 +123,8 @@ Result<Ref<CudaArena>> CudaArena::try_create(const CudaArenaOptions& options) {
   TENON_TRY(arena->take_memory(any ? CudaTransport::kIpc : options.transport));
   // That it can be lent is known now, and not when the first tensor is to go.
   Status lent = arena->exported(arena->options_.transport).status();
-  // Where there is MIG, for one. Elsewhere, as on a device that computes in secret, the memory counts as IPC-capable until it is tried.
+  // Where there is MIG, for one. Elsewhere, as on a device that computes in secret, the memory
+  // counts as IPC-capable until it is tried.
   if (any && lent.code() == Code::kUnsupported) {
     arena = nullptr;  // its memory first
     arena = Ref<CudaArena>::adopt(new CudaArena(options));
@@ -130,7 +145,9 @@ void CudaArena::end() noexcept {
 // Before its lock, which a thread of the parent's may have had at the moment of the fork.
 Status CudaArena::check_process() const {
   if (generation_ == fork_generation()) return Status::ok();
-  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork: make an arena here");
+  return Status(Code::kUnsupported,
+                "the arena belongs to the process that made it, and this one is a child of fork: "
+                "make an arena here");
 }
 
 Result<std::shared_ptr<const CudaExport>> CudaArena::exported(CudaTransport wanted) {
@@ -191,13 +208,15 @@ Result<Ref<Storage>> CudaArena::make(uint64_t nbytes, const Place& place) {
 
 Status CudaArena::full(uint64_t nbytes) const {
   const CudaArenaStats now = stats();
-  return Status(
-             Code::kResourceExhausted,
-             format("the arena of %llu bytes on CUDA device %d has no room for %llu: %llu are in use, and the longest free piece has %llu: "
-                    "%s",
-                    as_llu(now.capacity_nbytes), now.device, as_llu(nbytes), as_llu(now.used_nbytes), as_llu(now.largest_free_nbytes),
-                    nbytes > now.capacity_nbytes ? "give the arena a larger capacity"
-                                                 : "release storages, or wait until streams have passed and receivers have let go"))
+  return Status(Code::kResourceExhausted,
+                format("the arena of %llu bytes on CUDA device %d has no room for %llu: %llu are "
+                       "in use, and the longest free piece has %llu: "
+                       "%s",
+                       as_llu(now.capacity_nbytes), now.device, as_llu(nbytes),
+                       as_llu(now.used_nbytes), as_llu(now.largest_free_nbytes),
+                       nbytes > now.capacity_nbytes ? "give the arena a larger capacity"
+                                                    : "release storages, or wait until streams "
+                                                      "have passed and receivers have let go"))
       .with("limit", std::string("arena"))
       .with("limit_value", now.capacity_nbytes)
       .with("wanted", nbytes)

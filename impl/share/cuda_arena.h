@@ -1,7 +1,9 @@
-// An arena of device memory: one allocation in which many storages lie, and so one handle and one open for all of them.
+// An arena of device memory: one allocation in which many storages lie, and so one handle and one
+// open for all of them.
 //
-// A block is free again when its storage has gone, every stream in which it was used has passed, and every receiver has let go: what comes
-// back to a storage's owner comes back to its arena. Nobody tells when (cuda_memory.h); who asks for room looks.
+// A block is free again when its storage has gone, every stream in which it was used has passed,
+// and every receiver has let go: what comes back to a storage's owner comes back to its arena.
+// Nobody tells when (cuda_memory.h); who asks for room looks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@ inline constexpr uint64_t kCudaBlockAlignment = 256;
 
 struct CudaArenaOptions {
   int32_t device = 0;
-  CudaTransport transport = CudaTransport::kNone;  // kNone: an IPC handle where the device has such, for PyTorch opens those, else fds
+  // kNone: an IPC handle where the device has such, for PyTorch opens those, else fds.
+  CudaTransport transport = CudaTransport::kNone;
   uint64_t capacity_nbytes = 0;
 };
 
@@ -44,9 +47,11 @@ class CudaArena final : public CudaEnding {
  public:
   // All of the memory at once.
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
-  // Bytes as they happen to be. RESOURCE_EXHAUSTED with limit "arena" if it is full, after the wait's end whatever that came to.
+  // Bytes as they happen to be. RESOURCE_EXHAUSTED with limit "arena" if it is full, after the
+  // wait's end whatever that came to.
   Result<Ref<storage::Storage>> allocate(uint64_t nbytes, const os::Wait& wait);
-  // In a child of fork as of the fork, or everything counts as used where a thread was changing it at that moment.
+  // In a child of fork as of the fork, or everything counts as used where a thread was changing it
+  // at that moment.
   CudaArenaStats stats() const;
 
  private:

@@ -39,7 +39,8 @@ static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
 
 constexpr uint64_t kFileNbytes = kFilenameHeaderNbytes + uint64_t{kCudaCounters} * sizeof(Counter);
 constexpr int kLookTries = 1000;
-constexpr std::string_view kPrefix = "tenon-cuda-";  // else a storage of as many bytes would pass for one
+// Else a storage of as many bytes would pass for one.
+constexpr std::string_view kPrefix = "tenon-cuda-";
 
 struct CudaCounterState {
   std::mutex mutex;
@@ -50,7 +51,8 @@ CudaCounterState& cuda_counter_state() noexcept { return immortal<CudaCounterSta
 
 const bool g_cuda_counter_fork_hooks = [] {
   (void)cuda_counter_state();
-  register_fork_hooks(2, {[]() noexcept { cuda_counter_state().mutex.lock(); }, []() noexcept { cuda_counter_state().mutex.unlock(); },
+  register_fork_hooks(2, {[]() noexcept { cuda_counter_state().mutex.lock(); },
+                          []() noexcept { cuda_counter_state().mutex.unlock(); },
                           []() noexcept { cuda_counter_state().mutex.unlock(); },
                           // The parent hands out this file's counters.
                           []() noexcept { end_cuda_counter_file(); }});
@@ -74,14 +76,19 @@ bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
   return true;
 }
 
-Status refuse_counter(const Filename& name, Code code, const std::string& why) { return refuse_name(name.path(), code, why); }
+Status refuse_counter(const Filename& name, Code code, const std::string& why) {
+  return refuse_name(name.path(), code, why);
+}
 
 Result<Filename> check_counter(std::string_view name, uint64_t slot) {
   TENON_ASSIGN(Filename file, parse_filename(name));
-  if (file.directory != kSharedMemory) return refuse_counter(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
+  if (file.directory != kSharedMemory)
+    return refuse_counter(file, Code::kInvalidArgument,
+                          "is not in /dev/shm, where counter files are");
   if (slot < kCudaCounters) return file;
   return refuse_counter(file, Code::kInvalidArgument,
-                        format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
+                        format("has %u counters, and none at %llu", kCudaCounters,
+                               static_cast<unsigned long long>(slot)));
 }
 
 // What PyTorch made says no more than that it did.
@@ -97,7 +104,8 @@ Result<os::Fd> open_counter_file(const Filename& name) {
     Result<os::Fd> opened = os::open_name(directory.get(), name.leaf, true);
     if (opened.is_ok()) return opened;
     if (opened.status().code() == Code::kNotFound) return os::Fd();
-    if (opened.status().code() != Code::kWouldBlock || tries == kLookTries) return name_error(name.path(), opened.status());
+    if (opened.status().code() != Code::kWouldBlock || tries == kLookTries)
+      return name_error(name.path(), opened.status());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // somebody looks whether it is dead
   }
 }
@@ -111,20 +119,26 @@ Result<SharedFile> map_file(const Filename& name) {
     return refuse_counter(name, Code::kCorrupt, "is no counter file: it has another size");
   TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
   if (!is_counter_file(name, head))
-    return refuse_counter(name, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
-  TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
-  return std::make_shared<const CudaCounterFile>(CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
+    return refuse_counter(name, Code::kCorrupt,
+                          "is no counter file: neither Tenon nor PyTorch made it as one");
+  TENON_ASSIGN(os::Mapping mapping,
+               os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
+  return std::make_shared<const CudaCounterFile>(
+      CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
 }
 
-// Those of which a counter is held, by the text of their names. A child of fork holds none, and never comes by this lock.
+// Those of which a counter is held, by the text of their names. A child of fork holds none, and
+// never comes by this lock.
 struct Held {
   std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, KeyedHash, std::equal_to<>> files;
+  std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, KeyedHash, std::equal_to<>>
+      files;
 };
 Held& held() noexcept { return immortal<Held>(); }
 
-// No two files are ever given that name, for something in it is random: of Tenon's 128 bits, of PyTorch's the number in the middle, which a
-// few older versions lack. Who puts another file in its place could step the counters of the one that is held as well.
+// No two files are ever given that name, for something in it is random: of Tenon's 128 bits, of
+// PyTorch's the number in the middle, which a few older versions lack. Who puts another file in its
+// place could step the counters of the one that is held as well.
 bool is_given_once(std::string_view name) noexcept {
   const std::string_view leaf = name.substr(name.rfind('/') + 1);
   return leaf.starts_with(kPrefix) || std::count(leaf.begin(), leaf.end(), '_') >= 3;
@@ -136,11 +150,14 @@ SharedFile find_held(std::string_view name) {
   {
     Held& all = held();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto found = all.files.find(name); found != all.files.end()) file = found->second.lock();
+    if (const auto found = all.files.find(name); found != all.files.end())
+      file = found->second.lock();
   }
   if (!file || is_given_once(name)) return file;
   Result<os::NameInfo> there = os::look_at_path(file->path);
-  return there.is_ok() && there.value().inode == file->inode && there.value().device == file->device ? file : nullptr;
+  return there.is_ok() && there.value().inode == file->inode && there.value().device == file->device
+             ? file
+             : nullptr;
 }
 
 void add_held(std::string_view name, const SharedFile& file) {
@@ -152,8 +169,8 @@ void add_held(std::string_view name, const SharedFile& file) {
 
 Status take_down(const CudaCounterFile& file, uint64_t slot) {
   Counter& counter = counter_at(file.mapping.base(), static_cast<uint32_t>(slot));
-  // The file can have been cut short since it was looked at, and then the step would be a SIGBUS. Whoever cuts it between this look and the
-  // step has aimed at us.
+  // The file can have been cut short since it was looked at, and then the step would be a SIGBUS.
+  // Whoever cuts it between this look and the step has aimed at us.
   int64_t now = 0;
   if (os::copy_from_mapping(&counter, &now, sizeof now).code() == Code::kCorrupt) {
     return refuse_name(file.path, Code::kCorrupt, "was cut short");
@@ -162,10 +179,12 @@ Status take_down(const CudaCounterFile& file, uint64_t slot) {
   do {
     if (now <= 0) {
       return refuse_name(file.path, Code::kCorrupt,
-                         format("has a counter at %llu that was released before", static_cast<unsigned long long>(slot)));
+                         format("has a counter at %llu that was released before",
+                                static_cast<unsigned long long>(slot)));
     }
     // Release: what this process read of the memory was before.
-  } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed));
+  } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release,
+                                          std::memory_order_relaxed));
   return Status::ok();
 }
 
@@ -176,7 +195,8 @@ Result<CudaCounter> CudaCounter::create() {
   if (take_next(&counter.file_, &counter.slot_)) return counter;
   FilenameOptions options;
   options.prefix = kPrefix;
-  TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, kFileNbytes - kFilenameHeaderNbytes));
+  TENON_ASSIGN(Ref<Segment> made,
+               create_named_segment(options, kFileNbytes - kFilenameHeaderNbytes));
   {
     CudaCounterState& all = cuda_counter_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -192,7 +212,9 @@ Result<CudaCounter> CudaCounter::create() {
 
 std::string CudaCounter::name() const { return file_->find_tail<FileTail>()->filename().text(); }
 
-bool CudaCounter::is_released() const noexcept { return counter_at(file_->base(), slot_).load(std::memory_order_acquire) <= 0; }
+bool CudaCounter::is_released() const noexcept {
+  return counter_at(file_->base(), slot_).load(std::memory_order_acquire) <= 0;
+}
 
 void end_cuda_counter_file() noexcept {
   Ref<Segment> ended;  // goes without the lock
@@ -234,7 +256,8 @@ CudaCounterHold::~CudaCounterHold() {
   try {
     let_go();
   } catch (...) {
-    // No memory for the words of an error, which nobody would hear; or to open the file, as there was none before.
+    // No memory for the words of an error, which nobody would hear; or to open the file, as there
+    // was none before.
   }
 }
 

@@ -23,12 +23,15 @@ struct Pool {
 };
 Pool& pool() noexcept { return immortal<Pool>(); }
 
-// False: none, and *may_make unless there are as many as there may be. There is room for each that was made: it comes back in a destructor.
+// False: none, and *may_make unless there are as many as there may be. There is room for each that
+// was made: it comes back in a destructor.
 bool take_idle(void* context, Idle* out, bool* may_make) {
   Pool& all = pool();
   const std::lock_guard<std::mutex> lock(all.mutex);
   // From the end: with one context, which is the rule, the first that is looked at.
-  const auto found = std::find_if(all.idle.rbegin(), all.idle.rend(), [&](const Idle& each) { return each.event.context() == context; });
+  const auto found = std::find_if(all.idle.rbegin(), all.idle.rend(), [&](const Idle& each) {
+    return each.event.context() == context;
+  });
   if (found != all.idle.rend()) {
     std::swap(*found, all.idle.back());
     *out = std::move(all.idle.back());
@@ -77,9 +80,10 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
     if (is_new && !may_make) return CudaEvent();
     Made made_one;
     if (is_new) {
-      Result<cuda::Event> made = cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
-      // The driver's own bound is lower than ours, or this device has no such events: the stream is waited for, and says what is wrong if
-      // something else is.
+      Result<cuda::Event> made =
+          cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
+      // The driver's own bound is lower than ours, or this device has no such events: the stream is
+      // waited for, and says what is wrong if something else is.
       if (!made.is_ok()) return CudaEvent();
       idle.event = std::move(made).value();
     }
@@ -88,7 +92,8 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
       made_one.keep();
       return CudaEvent(std::move(idle.event), idle.handle);
     }
-    // It is not kept for others: one that lay there can be of a context that is gone, and whose place another one has.
+    // It is not kept for others: one that lay there can be of a context that is gone, and whose
+    // place another one has.
     if (is_new) return status;
   }
 }

@@ -1,5 +1,5 @@
-// The interprocess events of this process, made once and used again: the driver has room for some 22,000, and making one takes longer than
-// all the rest of a share.
+// The interprocess events of this process, made once and used again: the driver has room for some
+// 22,000, and making one takes longer than all the rest of a share.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,14 @@ class CudaEvent {
   // Recorded in the stream. Empty: there is none left, or the driver makes no more.
   static Result<CudaEvent> record(cuda::Stream stream, int32_t device);
   explicit operator bool() const noexcept { return static_cast<bool>(event_); }
-  Status wait_in(cuda::Stream stream, int32_t device) const { return event_.wait_in(stream, device); }
+  Status wait_in(cuda::Stream stream, int32_t device) const {
+    return event_.wait_in(stream, device);
+  }
   const cuda::IpcHandle& handle() const noexcept { return handle_; }
 
  private:
-  CudaEvent(cuda::Event event, const cuda::IpcHandle& handle) noexcept : event_(std::move(event)), handle_(handle) {}
+  CudaEvent(cuda::Event event, const cuda::IpcHandle& handle) noexcept
+      : event_(std::move(event)), handle_(handle) {}
   cuda::Event event_;
   cuda::IpcHandle handle_{};
 };

@@ -25,10 +25,12 @@ struct PoolFd {
   os::Nonce nonce;
 };
 
-// What has fds is kept by who uses it alone: an open fd keeps the memory, whose owner may have freed it.
+// What has fds is kept by who uses it alone: an open fd keeps the memory, whose owner may have
+// freed it.
 struct KnownExports {
   std::mutex mutex;
-  std::unordered_map<uint64_t, Exported> by_ipc;  // by the allocation's id, which no other allocation gets
+  // By the allocation's id, which no other allocation gets.
+  std::unordered_map<uint64_t, Exported> by_ipc;
   struct Range {
     uint64_t id;
     cuda::DevicePointer base;
@@ -54,7 +56,8 @@ KnownExports& known() noexcept { return immortal<KnownExports>(); }
 Result<Exported> by_ipc(const cuda::Allocation& allocation) {
   {
     const std::lock_guard<std::mutex> lock(known().mutex);
-    if (const auto found = known().by_ipc.find(allocation.id); found != known().by_ipc.end()) return found->second;
+    if (const auto found = known().by_ipc.find(allocation.id); found != known().by_ipc.end())
+      return found->second;
   }
   TENON_ASSIGN(const cuda::IpcHandle handle, cuda::ipc_handle(allocation));
   auto made = std::make_shared<CudaExport>();
@@ -91,8 +94,11 @@ Status fill_pool(const cuda::Allocation& allocation, CudaExport* out) {
 
 Status fill_fabric(const cuda::Pieces& pieces, CudaExport* out) {
   if (pieces.sizes.size() != 1) {
-    return Status(Code::kUnsupported,
-                  format("the storage lies in %zu pieces of device memory, and a handle takes one fabric handle", pieces.sizes.size()));
+    return Status(
+        Code::kUnsupported,
+        format(
+            "the storage lies in %zu pieces of device memory, and a handle takes one fabric handle",
+            pieces.sizes.size()));
   }
   TENON_ASSIGN(out->route.data, cuda::export_fabric(pieces.base));
   TENON_ASSIGN(out->route.nonce, os::random_nonce());
@@ -109,7 +115,8 @@ Status fill_fds(const cuda::Pieces& pieces, CudaExport* out) {
   return Status::ok();
 }
 
-Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces& pieces, CudaTransport transport) {
+Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces& pieces,
+                          CudaTransport transport) {
   auto made = std::make_shared<CudaExport>();
   made->route.transport = transport;
   made->route.sizes = pieces.sizes;
@@ -143,7 +150,8 @@ bool can_travel(const cuda::Allocation& allocation, CudaTransport transport) noe
   }
 }
 
-constexpr CudaTransport kAll[] = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFabric, CudaTransport::kPool};
+constexpr CudaTransport kAll[] = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFabric,
+                                  CudaTransport::kPool};
 
 const char* allocation_kind(const cuda::Allocation& allocation) noexcept {
   if (allocation.is_managed) return "managed memory";
@@ -157,12 +165,14 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
   for (const CudaTransport each : kAll) {
     if (can_travel(allocation, each)) ways += std::string(ways.empty() ? "" : ", ") + name_of(each);
   }
-  std::string what = format("the device memory at 0x%llx, which is %s, cannot be lent", static_cast<unsigned long long>(allocation.base),
-                            allocation_kind(allocation));
+  std::string what =
+      format("the device memory at 0x%llx, which is %s, cannot be lent",
+             static_cast<unsigned long long>(allocation.base), allocation_kind(allocation));
   if (wanted != CudaTransport::kNone) what += std::string(" by ") + name_of(wanted);
   if (!ways.empty()) return Status(Code::kUnsupported, what + "; the driver knows for it: " + ways);
   what += "; the driver knows no way for it";
-  if (!allocation.is_managed && allocation.context != nullptr) what += " (CUDA IPC is off where there is MIG, and on some integrated GPUs)";
+  if (!allocation.is_managed && allocation.context != nullptr)
+    what += " (CUDA IPC is off where there is MIG, and on some integrated GPUs)";
   return Status(Code::kUnsupported, what + ": copy it into pinned host memory, and lend that")
       .with("option", std::string("tenon_storage_pin"));
 }
@@ -171,8 +181,9 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
 
 Status check_cuda_fds(size_t count) {
   if (count <= kMostCudaFds) return Status::ok();
-  return Status(Code::kUnsupported,
-                format("the storage lies in %zu pieces of device memory, each with an fd; a message carries %zu fds", count, kMostCudaFds));
+  return Status(Code::kUnsupported, format("the storage lies in %zu pieces of device memory, each "
+                                           "with an fd; a message carries %zu fds",
+                                           count, kMostCudaFds));
 }
 
 const char* name_of(CudaTransport transport) noexcept {
@@ -186,7 +197,8 @@ const char* name_of(CudaTransport transport) noexcept {
   return "?";
 }
 
-Result<Exported> export_cuda(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes, CudaTransport wanted) {
+Result<Exported> export_cuda(const cuda::Allocation& allocation, cuda::DevicePointer pointer,
+                             uint64_t nbytes, CudaTransport wanted) {
   CudaTransport transport = wanted;
   if (transport == CudaTransport::kNone) {
     for (const CudaTransport each : kAll) {

@@ -1,4 +1,5 @@
-// Device memory of this process made ready for others: the handles of its allocation, asked of the driver once.
+// Device memory of this process made ready for others: the handles of its allocation, asked of the
+// driver once.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ struct CudaExport {
   cuda::DevicePointer base = 0;
 };
 
-// As the driver says that memory can travel: kNone takes what it names, in the order of CudaTransport. UNSUPPORTED if there is no way, or
-// not that one. Whoever keeps what this gives keeps the fds in it open, and with them the memory.
-Result<std::shared_ptr<const CudaExport>> export_cuda(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes,
+// As the driver says that memory can travel: kNone takes what it names, in the order of
+// CudaTransport. UNSUPPORTED if there is no way, or not that one. Whoever keeps what this gives
+// keeps the fds in it open, and with them the memory.
+Result<std::shared_ptr<const CudaExport>> export_cuda(const cuda::Allocation& allocation,
+                                                      cuda::DevicePointer pointer, uint64_t nbytes,
                                                       CudaTransport wanted);
 
 // UNSUPPORTED: so many fds are more than a message carries.

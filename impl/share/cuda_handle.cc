@@ -28,28 +28,38 @@ Status refuse_handle(Code code, const std::string& why) {
 }
 Status corrupt_handle(const std::string& why) { return refuse_handle(Code::kCorrupt, why); }
 
-uint8_t version_of(CudaForm form) noexcept { return static_cast<uint8_t>(static_cast<int>(form) - static_cast<int>(CudaForm::kB)); }
+uint8_t version_of(CudaForm form) noexcept {
+  return static_cast<uint8_t>(static_cast<int>(form) - static_cast<int>(CudaForm::kB));
+}
 
 Status read_segment(std::span<const std::byte> bytes, CudaMemoryHandle* out) {
   if (out->form == CudaForm::kE) {
-    return refuse_handle(Code::kUnsupported, "of version 3 with an expandable segment, whose layout is not known")
+    return refuse_handle(Code::kUnsupported,
+                         "of version 3 with an expandable segment, whose layout is not known")
         .with("version", uint64_t{3});
   }
   SegmentHeader header{};
-  if (bytes.size() < sizeof header) return corrupt_handle("of an expandable segment that is cut short");
+  if (bytes.size() < sizeof header)
+    return corrupt_handle("of an expandable segment that is cut short");
   std::memcpy(&header, bytes.data(), sizeof header);
   bytes = bytes.subspan(sizeof header);
-  if (header.pid <= 0) return corrupt_handle(format("of an expandable segment of process %d", header.pid));
+  if (header.pid <= 0)
+    return corrupt_handle(format("of an expandable segment of process %d", header.pid));
   uint64_t nbytes = 0;
-  if (header.count == 0 || header.page_nbytes == 0 || !checked_mul<uint64_t>(header.count, header.page_nbytes, &nbytes))
+  if (header.count == 0 || header.page_nbytes == 0 ||
+      !checked_mul<uint64_t>(header.count, header.page_nbytes, &nbytes))
     return corrupt_handle("of an expandable segment without pieces, or of 2^64 bytes");
   // The count is no more than the bytes that are here, so neither product overflows.
-  if (header.count <= bytes.size() && bytes.size() == header.count * kFabricNbytes && out->form == CudaForm::kD) {
-    return refuse_handle(Code::kUnsupported, "of version 2 with an expandable segment of fabric handles").with("version", uint64_t{2});
+  if (header.count <= bytes.size() && bytes.size() == header.count * kFabricNbytes &&
+      out->form == CudaForm::kD) {
+    return refuse_handle(Code::kUnsupported,
+                         "of version 2 with an expandable segment of fabric handles")
+        .with("version", uint64_t{2});
   }
   if (header.count > bytes.size() || bytes.size() != header.count * sizeof(int32_t)) {
-    return corrupt_handle(format("of an expandable segment of another length than its number of pieces, %llu",
-                                 static_cast<unsigned long long>(header.count)));
+    return corrupt_handle(
+        format("of an expandable segment of another length than its number of pieces, %llu",
+               static_cast<unsigned long long>(header.count)));
   }
   out->pid = header.pid;
   out->page_nbytes = header.page_nbytes;
@@ -75,7 +85,8 @@ Result<CudaMemoryHandle> decode_cuda_memory_handle(std::span<const std::byte> by
     const auto version = std::to_integer<uint8_t>(bytes[0]);
     if (version == 0) return corrupt_handle("of version 0");
     if (version > kNewestVersion) {
-      return refuse_handle(Code::kIncompatible, format("of version %u: 1 to %u are known", version, kNewestVersion))
+      return refuse_handle(Code::kIncompatible,
+                           format("of version %u: 1 to %u are known", version, kNewestVersion))
           .with("version", uint64_t{version});
     }
     handle.form = static_cast<CudaForm>(static_cast<int>(CudaForm::kB) + version);
@@ -90,8 +101,11 @@ Result<CudaMemoryHandle> decode_cuda_memory_handle(std::span<const std::byte> by
     return handle;
   }
   if (letter != kIpcLetter)
-    return corrupt_handle(format("of type 0x%02x: neither an allocation's nor an expandable segment's", std::to_integer<unsigned>(letter)));
-  if (bytes.size() != handle.ipc.size()) return corrupt_handle(format("of an allocation, of %zu bytes and not 64", bytes.size()));
+    return corrupt_handle(
+        format("of type 0x%02x: neither an allocation's nor an expandable segment's",
+               std::to_integer<unsigned>(letter)));
+  if (bytes.size() != handle.ipc.size())
+    return corrupt_handle(format("of an allocation, of %zu bytes and not 64", bytes.size()));
   std::copy(bytes.begin(), bytes.end(), handle.ipc.begin());
   return handle;
 }

@@ -19,9 +19,10 @@ namespace {
 
 using storage::Storage;
 
-// What this process has lent under leases, to be known again when it comes home: the driver opens nothing in the process that made it, and
-// a lease of a process on itself would keep tokens that must go (docs/format/lease.md, "Coming home"). A child of fork never gets here: the
-// driver refuses it before.
+// What this process has lent under leases, to be known again when it comes home: the driver opens
+// nothing in the process that made it, and a lease of a process on itself would keep tokens that
+// must go (docs/format/lease.md, "Coming home"). A child of fork never gets here: the driver
+// refuses it before.
 struct Lent {
   using Name = std::vector<std::byte>;  // of a way: no other has it
   using Range = std::pair<cuda::DevicePointer, uint64_t>;
@@ -37,15 +38,18 @@ std::atomic<CudaLent*> g_ended{nullptr};
 std::atomic<uint64_t> g_count{0};  // of all, so that who lends no device memory never looks
 
 Lent::Name name_of_way(const CudaRoute& route) {
-  if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kFabric) return {route.data.begin(), route.data.end()};
+  if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kFabric)
+    return {route.data.begin(), route.data.end()};
   const auto bytes = std::as_bytes(std::span(route.nonce));
   Lent::Name name(bytes.begin(), bytes.end());
   // All of a pool's allocations have its nonce.
-  if (route.transport == CudaTransport::kPool) name.insert(name.end(), route.data.begin(), route.data.end());
+  if (route.transport == CudaTransport::kPool)
+    name.insert(name.end(), route.data.begin(), route.data.end());
   return name;
 }
 
-void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Range& range, CudaLent* one) {
+void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Range& range,
+              CudaLent* one) {
   Lent& all = lent();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.ways.size() >= all.crowded) {
@@ -56,7 +60,8 @@ void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Ran
   all.ranges.emplace(range, one);
 }
 
-// Where it leads, if it is a way to memory of this process; null if not. A name can be repeated by who was told of it, files cannot.
+// Where it leads, if it is a way to memory of this process; null if not. A name can be repeated by
+// who was told of it, files cannot.
 std::shared_ptr<const CudaExport> find_own(const CudaRoute& route) {
   Lent& all = lent();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -66,13 +71,16 @@ std::shared_ptr<const CudaExport> find_own(const CudaRoute& route) {
   return own && own->route.has_same_files(route) ? own : nullptr;
 }
 
-// Who came by one way asks for what was lent by it, and for nothing that others were lent: an address can be guessed.
+// Who came by one way asks for what was lent by it, and for nothing that others were lent: an
+// address can be guessed.
 Ref<Storage> find_lent(const CudaExport& own, const Lent::Range& range) {
   const Lent::Name name = name_of_way(own.route);
   Lent& all = lent();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto [first, last] = all.ranges.equal_range(range);
-  const auto found = std::find_if(first, last, [&](const auto& entry) { return name_of_way(entry.second->exported()->route) == name; });
+  const auto found = std::find_if(first, last, [&](const auto& entry) {
+    return name_of_way(entry.second->exported()->route) == name;
+  });
   return found != last ? found->second->storage() : Ref<Storage>();
 }
 
@@ -84,25 +92,32 @@ class BorrowedCuda final : public CudaReceived<memory::Lease> {
   const memory::Lease* lease() const noexcept override { return kept_.stands() ? &kept_ : nullptr; }
 };
 
-bool knows_read_only(CudaTransport transport) noexcept { return transport == CudaTransport::kFd || transport == CudaTransport::kFabric; }
+bool knows_read_only(CudaTransport transport) noexcept {
+  return transport == CudaTransport::kFd || transport == CudaTransport::kFabric;
+}
 
 }  // namespace
 
-Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Access wanted, bool let_write) {
+Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Access wanted,
+                                       bool let_write) {
   TENON_TRY(storage->check_lender());
   CudaMemory* const memory = cuda_memory(*storage);
   if (storage->is_read_only() && !let_write) {
     return Status(Code::kPermission,
-                  "the storage is read-only, and whoever device memory is lent to can write it: make the connection with CUDA_LET_WRITE if "
+                  "the storage is read-only, and whoever device memory is lent to can write it: "
+                  "make the connection with CUDA_LET_WRITE if "
                   "that is right")
         .with("option", std::string("TENON_CONNECTION_CUDA_LET_WRITE"));
   }
   const cuda::DevicePointer pointer = share::as_pointer(storage->data());
-  TENON_ASSIGN(std::shared_ptr<const CudaExport> exported, memory->lend_by(CudaTransport::kNone, pointer, storage->nbytes()));
+  TENON_ASSIGN(std::shared_ptr<const CudaExport> exported,
+               memory->lend_by(CudaTransport::kNone, pointer, storage->nbytes()));
   const CudaTransport transport = exported->route.transport;
-  const bool read_only = (wanted == memory::Access::kReadOnly || storage->is_read_only()) && knows_read_only(transport);
+  const bool read_only = (wanted == memory::Access::kReadOnly || storage->is_read_only()) &&
+                         knows_read_only(transport);
   if (wanted == memory::Access::kReadOnly && !read_only && !let_write) {
-    return Status(Code::kUnsupported, format("device memory cannot be lent read-only by %s", name_of(transport)))
+    return Status(Code::kUnsupported,
+                  format("device memory cannot be lent read-only by %s", name_of(transport)))
         .with("option", std::string("TENON_CONNECTION_CUDA_LET_WRITE"));
   }
   memory->keep(exported);
@@ -112,7 +127,8 @@ Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Acce
   return made;
 }
 
-CudaLent::CudaLent(Ref<Storage> storage, std::shared_ptr<const CudaExport> exported, bool read_only) noexcept
+CudaLent::CudaLent(Ref<Storage> storage, std::shared_ptr<const CudaExport> exported,
+                   bool read_only) noexcept
     : storage_(std::move(storage)), exported_(std::move(exported)), read_only_(read_only) {
   g_count.fetch_add(1, std::memory_order_relaxed);
 }
@@ -123,7 +139,8 @@ void CudaLent::dispose() noexcept {
     Lent& all = lent();
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto [first, last] = all.ranges.equal_range({as_pointer(), storage_->nbytes()});
-    const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second == this; });
+    const auto found =
+        std::find_if(first, last, [&](const auto& entry) { return entry.second == this; });
     if (found != last) all.ranges.erase(found);
   }
   event_ = nullptr;
@@ -133,7 +150,8 @@ void CudaLent::dispose() noexcept {
 
 void CudaLent::lease_ended() noexcept {
   next_ended_ = g_ended.load(std::memory_order_relaxed);
-  while (!g_ended.compare_exchange_weak(next_ended_, this, std::memory_order_release, std::memory_order_relaxed)) {
+  while (!g_ended.compare_exchange_weak(next_ended_, this, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
   }
 }
 
@@ -171,15 +189,20 @@ Status wait_for_lender(const cuda::IpcHandle& event, cuda::Stream stream, int32_
   {
     Lent& all = lent();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto found = all.events.find(event); found != all.events.end()) own = found->second.lock();
+    if (const auto found = all.events.find(event); found != all.events.end())
+      own = found->second.lock();
   }
   return own ? own->wait_in(stream, device) : cuda::wait_for_event(event, stream, device);
 }
 
-Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds, int32_t device, bool read_only) {
+Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
+                             int32_t device, bool read_only) {
   TENON_ASSIGN(CudaWay way, decode_cuda_way(handle));
-  // It is reached through another process, for which a connection has no use: its lender can send the fds.
-  if (way.segment) return Status(Code::kCorrupt, "a segment of PyTorch's in a connection").with("field", std::string("devices"));
+  // It is reached through another process, for which a connection has no use: its lender can send
+  // the fds.
+  if (way.segment)
+    return Status(Code::kCorrupt, "a segment of PyTorch's in a connection")
+        .with("field", std::string("devices"));
   TENON_ASSIGN(CudaRoute route, route_of(std::move(way), fds, {.read_only = read_only}));
   CudaReach reach;
   reach.device = device;
@@ -195,29 +218,35 @@ Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const 
   return reach;
 }
 
-Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
+Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes,
+                                      memory::Lease* lease) {
   // What goes here, because another thread was quicker or memory ended, goes in a receiver's turn.
   const CudaCollectLater later;
   Ref<Storage> storage;
   if (!reach.mapping) {
     if (reach.own) storage = find_lent(*reach.own, {reach.base + offset, nbytes});
   } else if (!range_inside(offset, nbytes, reach.mapping->nbytes())) {
-    return Status(Code::kInvalidArgument, format("%llu bytes at %llu leave the device memory that was lent, which has %llu",
-                                                 static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(offset),
-                                                 static_cast<unsigned long long>(reach.mapping->nbytes())))
+    return Status(Code::kInvalidArgument,
+                  format("%llu bytes at %llu leave the device memory that was lent, which has %llu",
+                         static_cast<unsigned long long>(nbytes),
+                         static_cast<unsigned long long>(offset),
+                         static_cast<unsigned long long>(reach.mapping->nbytes())))
         .with("field", std::string("offset"));
   } else {
     storage = reach.mapping->find(offset, nbytes);
   }
   if (!storage) {
-    if (!reach.mapping) return Status(Code::kInvalidArgument, "device memory of this process came back, and is not lent any more");
+    if (!reach.mapping)
+      return Status(Code::kInvalidArgument,
+                    "device memory of this process came back, and is not lent any more");
     auto memory = std::make_unique<BorrowedCuda>(reach.device, reach.mapping, offset, nbytes);
     BorrowedCuda* const borrowed = memory.get();
     memory->use_in(reach.stream);
-    const Ref<Storage> received =
-        Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
+    const Ref<Storage> received = Storage::on_device(
+        std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
     // The lease last: until nothing can fail any more it is the caller's, who may try again.
-    storage = reach.mapping->intern(offset, received, [&]() noexcept { borrowed->keep_lease(lease); });
+    storage =
+        reach.mapping->intern(offset, received, [&]() noexcept { borrowed->keep_lease(lease); });
     if (storage.get() == received.get()) return storage;
   }
   cuda_memory(*storage)->use_in(reach.stream);

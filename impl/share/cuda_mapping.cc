@@ -14,7 +14,8 @@ namespace {
 
 using storage::Storage;
 
-// A child of fork cannot use what is in here: it never gets past the driver. Nor does it come by this lock.
+// A child of fork cannot use what is in here: it never gets past the driver. Nor does it come by
+// this lock.
 struct CudaMappingTable {
   std::mutex mutex;
   std::map<CudaMapping::Key, CudaMapping*> mappings;
@@ -23,8 +24,8 @@ CudaMappingTable& cuda_mapping_table() noexcept { return immortal<CudaMappingTab
 
 constexpr size_t kMostWarm = 64;
 
-// The one that was asked for last is the last. A child of fork leaves it alone, whose lock another thread may have had: it has no use for
-// what is open in its parent.
+// The one that was asked for last is the last. A child of fork leaves it alone, whose lock another
+// thread may have had: it has no use for what is open in its parent.
 struct Warm {
   std::mutex mutex;
   std::vector<Ref<CudaMapping>> mappings;
@@ -50,7 +51,8 @@ Result<CudaMapping::Key> mapping_key(const CudaRoute& route, int32_t device) {
 
 }  // namespace
 
-CudaMapping::CudaMapping(Key key, CudaOpened opened, CudaRoute route) : key_(std::move(key)), opened_(std::move(opened)) {
+CudaMapping::CudaMapping(Key key, CudaOpened opened, CudaRoute route)
+    : key_(std::move(key)), opened_(std::move(opened)) {
   auto exported = std::make_shared<CudaExport>();
   exported->route = std::move(route);
   exported->base = opened_.base();
@@ -80,7 +82,8 @@ void CudaMapping::dispose() noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.mappings.find(key_);
     if (found != all.mappings.end() && found->second == this) all.mappings.erase(found);
-    // An allocation of a pool that was opened twice is gone with the first of the two, so nobody may open it before this one is closed.
+    // An allocation of a pool that was opened twice is gone with the first of the two, so nobody
+    // may open it before this one is closed.
     if (exported_->route.transport == CudaTransport::kPool) opened_ = CudaOpened();
   }
   // Somebody may have opened it again by now: the driver counts.
@@ -101,7 +104,8 @@ Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
     if (found == all.mappings.end()) break;
     if (found->second->try_retain()) {
       there = Ref<CudaMapping>::adopt(found->second);
-      // What names the memory can be repeated by who was told of it; the files behind its fds cannot.
+      // What names the memory can be repeated by who was told of it; the files behind its fds
+      // cannot.
       if (there->exported_->route.has_same_files(route)) return there;
       break;
     }
@@ -117,18 +121,21 @@ Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
   return mapping;
 }
 
-Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted) {
+Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping,
+                                                  CudaTransport wanted) {
   const CudaRoute& route = mapping.exported()->route;
   const CudaTransport came_by = route.transport;
   if (came_by == CudaTransport::kIpc) {
-    return Status(
-        Code::kUnsupported,
-        "memory that came from another process by a CUDA IPC handle cannot be lent on: only the process that made it can; copy it "
-        "first");
+    return Status(Code::kUnsupported,
+                  "memory that came from another process by a CUDA IPC handle cannot be lent on: "
+                  "only the process that made it can; copy it "
+                  "first");
   }
   if (wanted != CudaTransport::kNone && wanted != came_by) {
-    return Status(Code::kUnsupported, format("memory that came from another process by %s can be lent on so, and not by %s",
-                                             name_of(came_by), name_of(wanted)));
+    return Status(
+        Code::kUnsupported,
+        format("memory that came from another process by %s can be lent on so, and not by %s",
+               name_of(came_by), name_of(wanted)));
   }
   TENON_TRY(check_cuda_fds(route.fds.size()));
   return mapping.exported();
@@ -141,7 +148,8 @@ void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.generation.store(fork_generation(), std::memory_order_relaxed);
   const auto same = [&](const Ref<CudaMapping>& each) { return each.get() == mapping.get(); };
-  if (const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), same); found != all.mappings.end()) {
+  if (const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), same);
+      found != all.mappings.end()) {
     std::rotate(found, found + 1, all.mappings.end());
     return;
   }
@@ -156,7 +164,8 @@ void forget_warm_cuda(const CudaMapping* mapping) noexcept {
   Ref<CudaMapping> closed;  // without the lock
   Warm& all = warm();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), [&](const auto& each) { return each.get() == mapping; });
+  const auto found = std::find_if(all.mappings.begin(), all.mappings.end(),
+                                  [&](const auto& each) { return each.get() == mapping; });
   if (found == all.mappings.end()) return;
   closed = std::move(*found);
   all.mappings.erase(found);

@@ -15,8 +15,8 @@ constexpr int kSome = 4;
 
 }  // namespace
 
-// What waits, in a row: the first is looked at, and goes to the end if it has to wait on. A row of the memory itself, since what a release
-// puts here must find room.
+// What waits, in a row: the first is looked at, and goes to the end if it has to wait on. A row of
+// the memory itself, since what a release puts here must find room.
 class CudaLimbo {
  public:
   void add(std::unique_ptr<CudaMemory> memory) noexcept {
@@ -29,7 +29,8 @@ class CudaLimbo {
     const std::lock_guard<std::mutex> lock(mutex_);
     return size_;
   }
-  // Without the lock while the driver is asked and the memory's owner is told. False: there is none.
+  // Without the lock while the driver is asked and the memory's owner is told. False: there is
+  // none.
   bool look_at_one() noexcept {
     std::unique_ptr<CudaMemory> one;
     {
@@ -45,7 +46,8 @@ class CudaLimbo {
   }
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
-  // A child of fork: the memory is its parent's, and so is what has to be done for it. Its owners are not told, so nothing is freed here.
+  // A child of fork: the memory is its parent's, and so is what has to be done for it. Its owners
+  // are not told, so nothing is freed here.
   void abandon() noexcept {
     *end_ = abandoned_;
     abandoned_ = std::exchange(first_, nullptr);
@@ -81,7 +83,8 @@ const bool g_cuda_memory_fork_hooks = [] {
                           []() noexcept {
                             limbo().abandon();
                             abandon_lent_cuda();
-                            g_put_off.store(nullptr, std::memory_order_relaxed);  // the parent frees them
+                            // The parent frees them.
+                            g_put_off.store(nullptr, std::memory_order_relaxed);
                             limbo().unlock();
                           }});
   return true;
@@ -96,12 +99,14 @@ void CudaEnding::dispose() noexcept {
   }
   weak_retain();
   next_ = g_put_off.load(std::memory_order_relaxed);
-  while (!g_put_off.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {
+  while (!g_put_off.compare_exchange_weak(next_, this, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
   }
 }
 
 void CudaEnding::end_put_off() noexcept {
-  for (CudaEnding* each = g_put_off.exchange(nullptr, std::memory_order_acquire); each != nullptr;) {
+  for (CudaEnding* each = g_put_off.exchange(nullptr, std::memory_order_acquire);
+       each != nullptr;) {
     CudaEnding* const next = each->next_;
     each->end();
     each->weak_release();
@@ -109,7 +114,8 @@ void CudaEnding::end_put_off() noexcept {
   }
 }
 
-CudaMemory::CudaMemory(int32_t device) : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
+CudaMemory::CudaMemory(int32_t device)
+    : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
 void CudaMemory::use_in(cuda::Stream stream) {
   // In a child of fork nothing uses the memory, and a thread of the parent's may have had the lock.
@@ -138,7 +144,8 @@ void CudaMemory::put_streams(std::vector<cuda::StreamMark> streams) noexcept {
 
 void CudaMemory::keep(const std::shared_ptr<const CudaExport>& exported) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::find(exported_.begin(), exported_.end(), exported) == exported_.end()) exported_.push_back(exported);
+  if (std::find(exported_.begin(), exported_.end(), exported) == exported_.end())
+    exported_.push_back(exported);
 }
 
 void CudaMemory::add(std::shared_ptr<CudaMessage> message) {
@@ -151,7 +158,8 @@ void CudaMemory::forget_released() {
   drop_released();
 }
 
-// All in turn, and a few that stand each time: some receivers keep what they were sent, and hold nobody else's event or counter up.
+// All in turn, and a few that stand each time: some receivers keep what they were sent, and hold
+// nobody else's event or counter up.
 void CudaMemory::drop_released() noexcept {
   for (int stands = 0; stands < kSome && !sent_.empty();) {
     if (next_sent_ >= sent_.size()) next_sent_ = 0;
@@ -191,7 +199,8 @@ void CudaMemory::end(std::unique_ptr<storage::DeviceMemory> self) noexcept {
 }
 
 CudaMemory* cuda_memory(const storage::Storage& storage) noexcept {
-  return storage.device().type == storage::kCuda ? static_cast<CudaMemory*>(storage.device_memory()) : nullptr;
+  return storage.device().type == storage::kCuda ? static_cast<CudaMemory*>(storage.device_memory())
+                                                 : nullptr;
 }
 
 namespace {
@@ -199,7 +208,8 @@ namespace {
 class NoCuda final : public CudaMemory {
  public:
   explicit NoCuda(int32_t device) : CudaMemory(device) {}
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport /*wanted*/, cuda::DevicePointer /*pointer*/,
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport /*wanted*/,
+                                                    cuda::DevicePointer /*pointer*/,
                                                     uint64_t /*nbytes*/) override {
     return Status(Code::kInternal, "an empty storage's memory is lent");
   }

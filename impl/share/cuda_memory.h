@@ -1,5 +1,6 @@
-// Device memory behind a storage, and what has to happen before it goes: the streams that use it have passed, and whoever was sent it has
-// let go. Nobody tells when, so what waits is looked at now and then.
+// Device memory behind a storage, and what has to happen before it goes: the streams that use it
+// have passed, and whoever was sent it has let go. Nobody tells when, so what waits is looked at
+// now and then.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,19 @@ class CudaMemory : public storage::DeviceMemory {
   explicit CudaMemory(int32_t device);
   void end(std::unique_ptr<storage::DeviceMemory> self) noexcept final;
 
-  // What is given to that stream until the storage goes uses it. Said by the thread that uses it, where it is a default stream.
+  // What is given to that stream until the storage goes uses it. Said by the thread that uses it,
+  // where it is a default stream.
   void use_in(cuda::Stream stream);
-  // What is given to that stream from now on comes after what was given until now to those in which it is used.
+  // What is given to that stream from now on comes after what was given until now to those in which
+  // it is used.
   Status order(cuda::Stream stream);
   void add(std::shared_ptr<CudaMessage> message);
   // Their events and counters are used again.
   void forget_released();
   // What leads another process to it. `wanted` as in export_cuda().
-  virtual Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) = 0;
+  virtual Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
+                                                            cuda::DevicePointer pointer,
+                                                            uint64_t nbytes) = 0;
   // The fds in it are open, and what it names can be found, as long as the memory is lent.
   void keep(const std::shared_ptr<const CudaExport>& exported);
 
@@ -42,7 +47,8 @@ class CudaMemory : public storage::DeviceMemory {
   friend class CudaLimbo;
   virtual void storage_gone() noexcept {}
   void drop_released() noexcept;
-  // Nothing is waited for any more. Costs no more than what has come to an end since the last time, and a few questions.
+  // Nothing is waited for any more. Costs no more than what has come to an end since the last time,
+  // and a few questions.
   bool is_unused() noexcept;
 
   uint64_t generation_;
@@ -57,9 +63,12 @@ class CudaMemory : public storage::DeviceMemory {
 // Null: the storage is not on a CUDA device.
 CudaMemory* cuda_memory(const storage::Storage& storage) noexcept;
 inline std::byte* as_data(cuda::DevicePointer pointer) noexcept {
-  return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer));  // NOLINT(performance-no-int-to-ptr): what a device's is here
+  return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(
+      pointer));  // NOLINT(performance-no-int-to-ptr): what a device's is here
 }
-inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
+inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept {
+  return reinterpret_cast<uintptr_t>(data);
+}
 
 // An empty storage, which is on a device all the same.
 Ref<storage::Storage> empty_cuda(int32_t device);
@@ -78,10 +87,12 @@ class CudaEnding : public Counted {
   virtual void end() noexcept = 0;
 
  private:
-  CudaEnding* next_ = nullptr;  // in the list of put-off objects, which holds a weak reference of each
+  CudaEnding* next_ =
+      nullptr;  // in the list of put-off objects, which holds a weak reference of each
 };
 
-// As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would run where locks are held.
+// As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would
+// run where locks are held.
 class CudaCollectLater {
  public:
   CudaCollectLater() noexcept;
@@ -90,13 +101,13 @@ class CudaCollectLater {
   ~CudaCollectLater();
 };
 
-// These functions check the memory that waits: a few storages, as every share and open does, or all.
-// An owner's release function may run in them. If it releases other device memory, or collects
+// These functions check the memory that waits: a few storages, as every share and open does, or
+// all. An owner's release function may run in them. If it releases other device memory, or collects
 // itself, the collection does not start again inside it. Neither function frees an arena.
 void collect_some_cuda() noexcept;
 void collect_cuda_without_waiting() noexcept;
-// Checks all waiting memory, ends the put-off objects, and returns how many storages still wait. The
-// call may wait for the device.
+// Checks all waiting memory, ends the put-off objects, and returns how many storages still wait.
+// The call may wait for the device.
 uint64_t collect_cuda() noexcept;
 // Calls collect_cuda(), unless this thread is in a call in which no release function may run.
 void collect_spare_cuda() noexcept;

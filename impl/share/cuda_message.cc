@@ -17,7 +17,9 @@ struct CudaMessageTable {
 };
 CudaMessageTable& cuda_message_table() noexcept { return immortal<CudaMessageTable>(); }
 
-std::string slot_key(std::string_view counter, uint64_t slot) { return std::string(counter) + ":" + std::to_string(slot); }
+std::string slot_key(std::string_view counter, uint64_t slot) {
+  return std::string(counter) + ":" + std::to_string(slot);
+}
 
 }  // namespace
 
@@ -30,9 +32,11 @@ CudaMessage::CudaMessage(CudaCounter counter, CudaEvent event, const Ref<storage
       nbytes_(storage->nbytes()),
       is_read_only_(storage->is_read_only()) {}
 
-Result<std::shared_ptr<CudaMessage>> CudaMessage::create(CudaEvent event, const Ref<storage::Storage>& storage) {
+Result<std::shared_ptr<CudaMessage>> CudaMessage::create(CudaEvent event,
+                                                         const Ref<storage::Storage>& storage) {
   TENON_ASSIGN(CudaCounter counter, CudaCounter::create());
-  const std::shared_ptr<CudaMessage> message(new CudaMessage(std::move(counter), std::move(event), storage));
+  const std::shared_ptr<CudaMessage> message(
+      new CudaMessage(std::move(counter), std::move(event), storage));
   const std::lock_guard<std::mutex> lock(cuda_message_table().mutex);
   cuda_message_table().messages[message->key_] = message;
   return message;

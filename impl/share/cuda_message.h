@@ -1,4 +1,5 @@
-// One lend of device memory, on its sender's side: until its counter falls, and with it the event that its receiver waits for.
+// One lend of device memory, on its sender's side: until its counter falls, and with it the event
+// that its receiver waits for.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,10 @@ namespace tenon::share {
 class CudaMessage {
  public:
   // No event: the bytes are good already.
-  static Result<std::shared_ptr<CudaMessage>> create(CudaEvent event, const Ref<storage::Storage>& storage);
-  // The one of that counter, if this process sent it and it still stands: the driver opens no handle of the very process that made it.
+  static Result<std::shared_ptr<CudaMessage>> create(CudaEvent event,
+                                                     const Ref<storage::Storage>& storage);
+  // The one of that counter, if this process sent it and it still stands: the driver opens no
+  // handle of the very process that made it.
   static std::shared_ptr<CudaMessage> find(std::string_view counter, uint64_t slot);
   CudaMessage(const CudaMessage&) = delete;
   CudaMessage& operator=(const CudaMessage&) = delete;

@@ -13,7 +13,8 @@
 namespace tenon::share {
 namespace {
 
-// A pool is imported once, as long as anything in it is open. A child of fork never gets here: the driver refuses it before.
+// A pool is imported once, as long as anything in it is open. A child of fork never gets here: the
+// driver refuses it before.
 struct Pools {
   struct Known {
     std::weak_ptr<const os::Fd> fd;
@@ -35,7 +36,8 @@ Result<Ref<cuda::ImportedPool>> find_pool(const CudaRoute& route, int32_t device
       if (Ref<cuda::ImportedPool> pool = found->second.pool.lock()) return pool;
     }
   }
-  TENON_ASSIGN(Ref<cuda::ImportedPool> pool, cuda::ImportedPool::import(route.fd_numbers[0], device));
+  TENON_ASSIGN(Ref<cuda::ImportedPool> pool,
+               cuda::ImportedPool::import(route.fd_numbers[0], device));
   pools.all[key] = {route.fds[0], Weak<cuda::ImportedPool>(pool.get())};
   return pool;
 }
@@ -48,10 +50,13 @@ Status CudaOpened::measure() {
   return check_device(found);
 }
 
-// Who hands a handle on can have changed what it says, and a number means another device where devices are counted in another order.
+// Who hands a handle on can have changed what it says, and a number means another device where
+// devices are counted in another order.
 Status CudaOpened::check_device(const cuda::Allocation& found) const {
   if (found.device == device_) return Status::ok();
-  return Status(Code::kInvalidArgument, format("the memory is on CUDA device %d, and the handle says %d", found.device, device_))
+  return Status(Code::kInvalidArgument,
+                format("the memory is on CUDA device %d, and the handle says %d", found.device,
+                       device_))
       .with("field", std::string("device"))
       .with("option", std::string("TENON_CUDA_ON_DEVICE"));
 }

@@ -15,7 +15,8 @@ namespace {
 using memory::Segment;
 using storage::Storage;
 
-// Until the segment goes, and not only until its last storage does: copies of the device's may be under way.
+// Until the segment goes, and not only until its last storage does: copies of the device's may be
+// under way.
 class PinnedTail final : public memory::SegmentTail {
  public:
   explicit PinnedTail(int32_t device) noexcept : device_(device), generation_(fork_generation()) {}
@@ -24,7 +25,8 @@ class PinnedTail final : public memory::SegmentTail {
   void before_unmap(Segment* segment) noexcept override {
     if (is_of_this_process()) cuda::unregister_host(segment->base(), device_);
   }
-  bool may_wait() const noexcept override { return is_of_this_process(); }  // for what the device does there
+  // For what the device does there.
+  bool may_wait() const noexcept override { return is_of_this_process(); }
   void after_unmap() noexcept override {}
 
  private:
@@ -32,8 +34,8 @@ class PinnedTail final : public memory::SegmentTail {
   uint64_t generation_;
 };
 
-// Held by who registers, so that it is once for each segment. Taken when the driver is known to work in this process, of which no child of
-// fork can say that: none ever waits for it.
+// Held by who registers, so that it is once for each segment. Taken when the driver is known to
+// work in this process, of which no child of fork can say that: none ever waits for it.
 struct Registering {
   std::mutex mutex;
 };
@@ -41,16 +43,21 @@ std::mutex& registering() noexcept { return immortal<Registering>().mutex; }
 
 Status check(const Storage& storage) {
   if (storage.is_private()) {
-    return Status(Code::kUnsupported, "the storage is private memory, which is not pinned: copy it into a new one")
+    return Status(Code::kUnsupported,
+                  "the storage is private memory, which is not pinned: copy it into a new one")
         .with("option", std::string("tenon_storage_new_from"));
   }
   if (storage.device_memory() != nullptr) {
-    return Status(Code::kInvalidArgument, format("the storage is on CUDA device %d: only host memory is pinned", storage.device().id));
+    return Status(Code::kInvalidArgument,
+                  format("the storage is on CUDA device %d: only host memory is pinned",
+                         storage.device().id));
   }
   // The kernel does not freeze pages that a device may hold.
   const Segment* const segment = storage.segment().get();
   if (segment != nullptr && storage.mode() == memory::Mode::kFrozen && !segment->frozen()) {
-    return Status(Code::kPermission, "the storage is not frozen yet, and could not be when it is pinned: freeze it first")
+    return Status(
+               Code::kPermission,
+               "the storage is not frozen yet, and could not be when it is pinned: freeze it first")
         .with("option", std::string("tenon_storage_freeze"));
   }
   return Status::ok();
@@ -59,7 +66,8 @@ Status check(const Storage& storage) {
 Status register_segment(Segment* segment, int32_t device) {
   const std::lock_guard<std::mutex> lock(registering());
   if (segment->find_tail<PinnedTail>() != nullptr) return Status::ok();
-  // A page that is not there yet would be made by registering it, past every question whether there is memory for it.
+  // A page that is not there yet would be made by registering it, past every question whether there
+  // is memory for it.
   TENON_TRY(memory::reserve_whole(segment));
   auto tail = std::make_unique<PinnedTail>(device);
   TENON_TRY(cuda::register_host(segment->base(), segment->nbytes(), device, !segment->writable()));
@@ -76,7 +84,8 @@ Result<std::byte*> pin_cuda(const Storage& storage, int32_t device) {
   if (storage.nbytes() == 0) return static_cast<std::byte*>(nullptr);
   Segment* const segment = storage.segment().get();
   if (segment->find_tail<PinnedTail>() == nullptr) TENON_TRY(register_segment(segment, device));
-  TENON_ASSIGN(const cuda::DevicePointer base, cuda::device_pointer(segment->base(), device, !segment->writable()));
+  TENON_ASSIGN(const cuda::DevicePointer base,
+               cuda::device_pointer(segment->base(), device, !segment->writable()));
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base + storage.offset()));
 }
 

@@ -1,4 +1,5 @@
-// Device memory of another process, and what is given back for it at the end: a counter's step, or a lease.
+// Device memory of another process, and what is given back for it at the end: a counter's step, or
+// a lease.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,15 @@ class ClosingCuda final : public CudaMemory {
  public:
   explicit ClosingCuda(int32_t device) : CudaMemory(device) {}
   // Takes both over, and needs no memory.
-  static void close(std::unique_ptr<ClosingCuda> self, std::vector<cuda::StreamMark> streams, Ref<CudaMapping> mapping) noexcept {
+  static void close(std::unique_ptr<ClosingCuda> self, std::vector<cuda::StreamMark> streams,
+                    Ref<CudaMapping> mapping) noexcept {
     self->mapping_ = std::move(mapping);
     self->put_streams(std::move(streams));
     ClosingCuda* const closing = self.get();
     closing->end(std::move(self));
   }
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport /*wanted*/, cuda::DevicePointer /*pointer*/,
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport /*wanted*/,
+                                                    cuda::DevicePointer /*pointer*/,
                                                     uint64_t /*nbytes*/) override {
     return Status(Code::kInternal, "memory of a lender that is gone is lent");
   }
@@ -38,13 +41,22 @@ class CudaReceived : public CudaMemory {
  public:
   // Null mapping: it is this process's own, whose storage had gone when it came back.
   template <typename... Given>
-  CudaReceived(int32_t device, Ref<CudaMapping> mapping, uint64_t offset, uint64_t nbytes, Given&&... given)
-      : CudaMemory(device), kept_(std::forward<Given>(given)...), mapping_(std::move(mapping)), offset_(offset), nbytes_(nbytes) {}
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) override {
+  CudaReceived(int32_t device, Ref<CudaMapping> mapping, uint64_t offset, uint64_t nbytes,
+               Given&&... given)
+      : CudaMemory(device),
+        kept_(std::forward<Given>(given)...),
+        mapping_(std::move(mapping)),
+        offset_(offset),
+        nbytes_(nbytes) {}
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
+                                                    cuda::DevicePointer pointer,
+                                                    uint64_t nbytes) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (mapping_) return lend_on(*mapping_, wanted);
-      if (is_closed_) return Status(Code::kPeerGone, "the lender of this device memory is gone, and the memory was closed");
+      if (is_closed_)
+        return Status(Code::kPeerGone,
+                      "the lender of this device memory is gone, and the memory was closed");
     }
     TENON_ASSIGN(const cuda::Allocation own, cuda::find_allocation(pointer));
     return export_cuda(own, pointer, nbytes, wanted);

@@ -38,7 +38,8 @@ static_assert(sizeof(Header) == 24 && sizeof(Run) == 16 && sizeof(Whole) == 72);
 constexpr size_t kMostRuns = (kMostCudaRouteNbytes - sizeof(Header)) / sizeof(Run);
 
 Status corrupt_route(const std::string& why) {
-  return Status(Code::kCorrupt, "a CUDA memory handle of Tenon's " + why).with("field", std::string("handle"));
+  return Status(Code::kCorrupt, "a CUDA memory handle of Tenon's " + why)
+      .with("field", std::string("handle"));
 }
 
 template <typename Value>
@@ -61,10 +62,12 @@ Status read_runs(std::span<const std::byte> bytes, uint32_t runs, CudaRoute* rou
   uint64_t total = 0;
   for (uint32_t i = 0; i < runs; ++i) {
     const Run run = take<Run>(&bytes);
-    if (run.nbytes == 0 || run.count == 0 || run.count > kMostCudaFds - route->sizes.size() || run.reserved != 0)
+    if (run.nbytes == 0 || run.count == 0 || run.count > kMostCudaFds - route->sizes.size() ||
+        run.reserved != 0)
       return corrupt_route("with empty pieces, or with too many");
     uint64_t nbytes = 0;
-    if (!checked_mul<uint64_t>(run.nbytes, run.count, &nbytes) || !checked_add(total, nbytes, &total))
+    if (!checked_mul<uint64_t>(run.nbytes, run.count, &nbytes) ||
+        !checked_add(total, nbytes, &total))
       return corrupt_route("of 2^64 bytes");
     route->sizes.insert(route->sizes.end(), run.count, run.nbytes);
   }
@@ -73,7 +76,9 @@ Status read_runs(std::span<const std::byte> bytes, uint32_t runs, CudaRoute* rou
 
 }  // namespace
 
-uint64_t CudaRoute::nbytes() const noexcept { return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}); }
+uint64_t CudaRoute::nbytes() const noexcept {
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+}
 
 void CudaRoute::add_fd(std::shared_ptr<const os::Fd> fd) {
   fd_numbers.push_back(fd->get());
@@ -96,7 +101,9 @@ Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Header)) return corrupt_route("that is cut short");
   const auto header = take<Header>(&bytes);
   if (header.version != kVersion) {
-    return Status(Code::kIncompatible, format("a CUDA memory handle of Tenon's of version %u: 1 is known", header.version))
+    return Status(
+               Code::kIncompatible,
+               format("a CUDA memory handle of Tenon's of version %u: 1 is known", header.version))
         .with("version", uint64_t{header.version});
   }
   if ((header.flags & ~kReadOnly) != 0) return corrupt_route("with unknown flags");
@@ -108,7 +115,8 @@ Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes) {
     case CudaTransport::kFd: TENON_TRY(read_runs(bytes, header.runs, &route)); return route;
     case CudaTransport::kFabric:
     case CudaTransport::kPool: {
-      if (header.runs != 0 || bytes.size() != sizeof(Whole)) return corrupt_route("of another length than its transport has");
+      if (header.runs != 0 || bytes.size() != sizeof(Whole))
+        return corrupt_route("of another length than its transport has");
       const Whole whole = take<Whole>(&bytes);
       if (whole.nbytes == 0) return corrupt_route("of no bytes");
       route.sizes.push_back(whole.nbytes);
@@ -128,24 +136,29 @@ Result<std::vector<std::byte>> encode_cuda_route(const CudaRoute& route, bool re
     }
     if (runs.size() > kMostRuns) {
       return Status(Code::kUnsupported,
-                    format("the storage lies in pieces of device memory whose sizes change %zu times; %zu times has room in a handle",
+                    format("the storage lies in pieces of device memory whose sizes change %zu "
+                           "times; %zu times has room in a handle",
                            runs.size() - 1, kMostRuns - 1));
     }
   }
   std::vector<std::byte> bytes;
   bytes.reserve(kMostCudaRouteNbytes);
-  put(&bytes, Header{kMagic, kVersion, static_cast<uint8_t>(route.transport), read_only ? kReadOnly : uint8_t{0},
-                     static_cast<uint32_t>(runs.size()), route.nonce});
+  put(&bytes,
+      Header{kMagic, kVersion, static_cast<uint8_t>(route.transport),
+             read_only ? kReadOnly : uint8_t{0}, static_cast<uint32_t>(runs.size()), route.nonce});
   for (const Run& run : runs) put(&bytes, run);
   if (route.transport != CudaTransport::kFd) put(&bytes, Whole{route.nbytes(), route.data});
   return bytes;
 }
 
-Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only, CudaForm form) {
+Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only,
+                                                  CudaForm form) {
   if (route.transport == CudaTransport::kIpc) return encode_cuda_memory_handle(route.data, form);
-  TENON_ASSIGN(std::vector<std::byte> bytes, encode_cuda_route(route, read_only && route.transport != CudaTransport::kPool));
+  TENON_ASSIGN(std::vector<std::byte> bytes,
+               encode_cuda_route(route, read_only && route.transport != CudaTransport::kPool));
   if (bytes.size() > kMostCudaRouteNbytes)
-    return Status(Code::kUnsupported, "the storage lies in pieces of device memory of too many sizes");
+    return Status(Code::kUnsupported,
+                  "the storage lies in pieces of device memory of too many sizes");
   return bytes;
 }
 

@@ -1,5 +1,6 @@
-// How a process reaches device memory of another one: by PyTorch's handle, or by Tenon's own, for the ways that PyTorch lacks
-// (docs/format/cuda.md). Bytes in, bytes out: nothing here asks a driver.
+// How a process reaches device memory of another one: by PyTorch's handle, or by Tenon's own, for
+// the ways that PyTorch lacks (docs/format/cuda.md). Bytes in, bytes out: nothing here asks a
+// driver.
 #pragma once
 
 #include <array>
@@ -27,8 +28,9 @@ enum class CudaTransport : uint8_t {
 
 struct CudaRoute {
   CudaTransport transport = CudaTransport::kNone;
-  std::array<std::byte, 64> data{};  // the IPC handle, the fabric handle, what leads to the allocation in its pool
-  std::vector<uint64_t> sizes;       // kFd: of each piece; kFabric, kPool: of all, alone
+  std::array<std::byte, 64>
+      data{};  // the IPC handle, the fabric handle, what leads to the allocation in its pool
+  std::vector<uint64_t> sizes;  // kFd: of each piece; kFabric, kPool: of all, alone
   std::vector<std::shared_ptr<const os::Fd>> fds;
   std::vector<int> fd_numbers;  // theirs
   os::Nonce nonce{};            // of these fds
@@ -47,12 +49,14 @@ inline constexpr size_t kMostCudaRouteNbytes = 128;
 
 // Whether they are Tenon's own. PyTorch's begin otherwise, or have 64.
 bool is_cuda_route(std::span<const std::byte> bytes) noexcept;
-// Without fds: how many there have to be is the number of sizes for kFd, 1 for kPool. CORRUPT; INCOMPATIBLE for a newer version.
+// Without fds: how many there have to be is the number of sizes for kFd, 1 for kPool. CORRUPT;
+// INCOMPATIBLE for a newer version.
 Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes);
 // UNSUPPORTED: pieces of more different sizes than have room.
 Result<std::vector<std::byte>> encode_cuda_route(const CudaRoute& route, bool read_only);
-// The bytes of a handle: PyTorch's of an IPC handle, else Tenon's own. A pool's memory is always written by whoever has it. UNSUPPORTED:
-// they have no room in the C header's struct.
-Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only, CudaForm form = CudaForm::kA);
+// The bytes of a handle: PyTorch's of an IPC handle, else Tenon's own. A pool's memory is always
+// written by whoever has it. UNSUPPORTED: they have no room in the C header's struct.
+Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only,
+                                                  CudaForm form = CudaForm::kA);
 
 }  // namespace tenon::share

@@ -16,7 +16,8 @@ namespace {
 Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment, bool other_user) {
   const os::Fd producer = os::open_pidfd(segment.pid);
   if (!producer.is_open()) {
-    return Status(Code::kPeerGone, format("the process %d, which has the memory of a CUDA handle, cannot be found: it has ended, or is in "
+    return Status(Code::kPeerGone, format("the process %d, which has the memory of a CUDA handle, "
+                                          "cannot be found: it has ended, or is in "
                                           "another PID namespace, or the kernel is older than 5.3",
                                           segment.pid));
   }
@@ -39,7 +40,9 @@ Status add_fds(std::span<const int> fds, CudaRoute* route) {
   if (route->transport == CudaTransport::kFd) expected = route->sizes.size();
   if (route->transport == CudaTransport::kPool) expected = 1;
   if (fds.size() != expected) {
-    return Status(Code::kInvalidArgument, format("the CUDA handle came with %zu fds, and %zu belong to it", fds.size(), expected));
+    return Status(
+        Code::kInvalidArgument,
+        format("the CUDA handle came with %zu fds, and %zu belong to it", fds.size(), expected));
   }
   for (const int number : fds) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(number));
@@ -76,7 +79,8 @@ Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, const CudaRout
   }
   if (!options.read_only) return route;
   if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
-    return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
+    return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s",
+                                             name_of(route.transport)));
   }
   route.read_only = true;
   return route;

@@ -11,8 +11,8 @@
 
 namespace tenon::share {
 
-// What the bytes say, before anything is asked of anybody: a route, to which fds may belong, or a segment of PyTorch's, whose route begins
-// at another process.
+// What the bytes say, before anything is asked of anybody: a route, to which fds may belong, or a
+// segment of PyTorch's, whose route begins at another process.
 struct CudaWay {
   CudaRoute route;
   std::optional<CudaMemoryHandle> segment;
@@ -24,10 +24,10 @@ struct CudaRouteOptions {
   bool other_user = false;  // fetch a segment's fds from a process of another user, too
 };
 
-// With copies of the fds. INVALID_ARGUMENT for another number of them than belongs to it, UNSUPPORTED for read-only where the way has no
-// such access; PERMISSION and PEER_GONE for a segment, whose fds are fetched from the process that
-// its bytes name. They are fetched with the rights of this process, so that process must be of its
-// own user.
+// With copies of the fds. INVALID_ARGUMENT for another number of them than belongs to it,
+// UNSUPPORTED for read-only where the way has no such access; PERMISSION and PEER_GONE for a
+// segment, whose fds are fetched from the process that its bytes name. They are fetched with the
+// rights of this process, so that process must be of its own user.
 Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, const CudaRouteOptions& options);
 
 }  // namespace tenon::share

@@ -38,7 +38,8 @@ struct KnownDirectory {
 struct DirectoriesState {
   std::mutex mutex;
   std::unordered_map<std::string, KnownDirectory, KeyedHash> known;  // by path
-  std::vector<Ref<Directory>> replaced;                              // their paths lead elsewhere by now
+  // Their paths lead elsewhere by now.
+  std::vector<Ref<Directory>> replaced;
   uint64_t uses = 0;
 };
 
@@ -60,10 +61,11 @@ class Directories {
     for (const Ref<Directory>& each : directories_state().replaced) forget(each.get());
   }
 
-  // With the lock. References come from those that are held or, with the lock, from here; the thread's copies of its watch's need nothing
-  // that closing takes away.
+  // With the lock. References come from those that are held or, with the lock, from here; the
+  // thread's copies of its watch's need nothing that closing takes away.
   static bool is_idle(const Directory& directory) noexcept {
-    return directory.strong_count() == (directory.watched_.load(std::memory_order_relaxed) ? 2U : 1U);
+    return directory.strong_count() ==
+           (directory.watched_.load(std::memory_order_relaxed) ? 2U : 1U);
   }
 
   static std::vector<Ref<Directory>> take_out_idle() {
@@ -75,21 +77,26 @@ class Directories {
     for (auto at = all.known.begin(); at != all.known.end(); ++at) {
       if (is_idle(*at->second.directory)) idle.push_back(at);
     }
-    std::sort(idle.begin(), idle.end(), [](const auto& one, const auto& other) { return one->second.last_use < other->second.last_use; });
+    std::sort(idle.begin(), idle.end(), [](const auto& one, const auto& other) {
+      return one->second.last_use < other->second.last_use;
+    });
     idle.resize(idle.size() - std::min(idle.size(), kIdleDirectories));
     taken.reserve(idle.size() + all.replaced.size());
     for (const auto& each : idle) {
       taken.push_back(std::move(each->second.directory));
       all.known.erase(each);
     }
-    const auto old = std::partition(all.replaced.begin(), all.replaced.end(), [](const auto& each) { return !is_idle(*each); });
-    taken.insert(taken.end(), std::make_move_iterator(old), std::make_move_iterator(all.replaced.end()));
+    const auto old = std::partition(all.replaced.begin(), all.replaced.end(),
+                                    [](const auto& each) { return !is_idle(*each); });
+    taken.insert(taken.end(), std::make_move_iterator(old),
+                 std::make_move_iterator(all.replaced.end()));
     all.replaced.erase(old, all.replaced.end());
     return taken;
   }
 
   // The names to look at in this call.
-  static std::vector<std::string> next_names(Directory* directory, bool watched, int64_t now, bool* first) {
+  static std::vector<std::string> next_names(Directory* directory, bool watched, int64_t now,
+                                             bool* first) {
     std::vector<std::string> leaves;
     std::vector<std::string>& pass = directory->pass_;
     const std::lock_guard<std::mutex> lock(directories_state().mutex);
@@ -105,7 +112,8 @@ class Directories {
     if (*first || pass.size() <= kSweepSlice) {
       leaves.swap(pass);
     } else {
-      leaves.assign(std::make_move_iterator(pass.end() - kSweepSlice), std::make_move_iterator(pass.end()));
+      leaves.assign(std::make_move_iterator(pass.end() - kSweepSlice),
+                    std::make_move_iterator(pass.end()));
       pass.resize(pass.size() - kSweepSlice);
     }
     if (pass.empty()) directory->next_pass_ns_ = now + (watched ? kWatchedPassNs : kPassNs);
@@ -115,7 +123,8 @@ class Directories {
   // The next calls look at these, too.
   static void put_back(Directory* directory, std::vector<std::string> leaves) {
     const std::lock_guard<std::mutex> lock(directories_state().mutex);
-    directory->pass_.insert(directory->pass_.end(), std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
+    directory->pass_.insert(directory->pass_.end(), std::make_move_iterator(leaves.begin()),
+                            std::make_move_iterator(leaves.end()));
   }
 
   static bool list_names(const Directory& directory, std::vector<std::string>* leaves) {
@@ -131,7 +140,8 @@ namespace {
 
 const bool g_directories_fork_hooks = [] {
   (void)directories_state();
-  register_fork_hooks(4, {[]() noexcept { directories_state().mutex.lock(); }, []() noexcept { directories_state().mutex.unlock(); },
+  register_fork_hooks(4, {[]() noexcept { directories_state().mutex.lock(); },
+                          []() noexcept { directories_state().mutex.unlock(); },
                           []() noexcept {
                             directories_state().mutex.unlock();
                             Directories::in_child();  // the child has one thread
@@ -161,8 +171,10 @@ Result<Ref<Directory>> open_names_directory(const std::string& path) {
     const std::lock_guard<std::mutex> lock(all.mutex);
     KnownDirectory& known = all.known.try_emplace(path, KnownDirectory{opened, 0}).first->second;
     known.last_use = ++all.uses;
-    // The path may lead elsewhere than it did: a directory that was removed and made again, a mount.
-    if (!leads_to(info, *known.directory)) all.replaced.push_back(std::exchange(known.directory, opened));
+    // The path may lead elsewhere than it did: a directory that was removed and made again, a
+    // mount.
+    if (!leads_to(info, *known.directory))
+      all.replaced.push_back(std::exchange(known.directory, opened));
     opened = known.directory;
   }
   close_idle_directories();
@@ -203,7 +215,8 @@ void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
 void sweep_all_names(const Ref<Directory>& directory) noexcept {
   try {
     std::vector<std::string> leaves;
-    if (Directories::list_names(*directory, &leaves)) sweep_names_later(directory, std::move(leaves));
+    if (Directories::list_names(*directory, &leaves))
+      sweep_names_later(directory, std::move(leaves));
   } catch (...) {
     // No memory: the next call sweeps.
   }

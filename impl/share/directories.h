@@ -1,4 +1,5 @@
-// The directories in which this process met names. Each is open once, and closed when nothing of ours is left in it.
+// The directories in which this process met names. Each is open once, and closed when nothing of
+// ours is left in it.
 #pragma once
 
 #include <atomic>
@@ -40,8 +41,8 @@ class Directory : public Counted {
   bool swept_while_watched_ = false;
 };
 
-// What the path leads to now. One object for one directory as long as the path leads there and anything of ours is in it; a few in which
-// nothing is left, those used last, stay open too.
+// What the path leads to now. One object for one directory as long as the path leads there and
+// anything of ours is in it; a few in which nothing is left, those used last, stay open too.
 Result<Ref<Directory>> open_names_directory(const std::string& path);
 
 // Something let go of a directory: close those that are too many. With no lock held.

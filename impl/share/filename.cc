@@ -17,7 +17,8 @@ constexpr std::string_view kTorchPrefix = "torch_";
 
 Status bad_name(std::string_view text, const char* why) {
   const std::string shown(text.substr(0, kNameNbytes));
-  return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why)).with("path", shown);
+  return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why))
+      .with("path", shown);
 }
 
 bool is_leaf(std::string_view leaf) noexcept {
@@ -37,7 +38,8 @@ T member(const std::byte* bytes, size_t offset) noexcept {
 Status name_error(const std::string& path, const Status& cause) {
   Status status(cause.code(), format("%s: %s", path.c_str(), cause.message().c_str()));
   for (const Detail& detail : cause.info()->details) {
-    if (detail.key != "path" && detail.key != "fd") status = std::move(status).with(detail.key.c_str(), detail.value);
+    if (detail.key != "path" && detail.key != "fd")
+      status = std::move(status).with(detail.key.c_str(), detail.value);
   }
   return std::move(status).with("path", path).caused_by(cause);
 }
@@ -58,7 +60,10 @@ std::string Filename::text() const { return directory == kSharedMemory ? "/" + l
 
 Result<Filename> parse_filename(std::string_view text) {
   if (text.empty()) return bad_name(text, "is empty");
-  if (text.front() != '/') return bad_name(text, "does not begin with a slash: write /NAME for a name in /dev/shm, or an absolute path");
+  if (text.front() != '/')
+    return bad_name(
+        text,
+        "does not begin with a slash: write /NAME for a name in /dev/shm, or an absolute path");
   if (text.size() >= kNameNbytes) return bad_name(text, "is longer than 255 bytes");
   const size_t slash = text.rfind('/');
   Filename result;
@@ -68,7 +73,8 @@ Result<Filename> parse_filename(std::string_view text) {
   return result;
 }
 
-Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf) {
+Result<Filename> choose_filename(std::string_view directory, std::string_view prefix,
+                                 std::string_view leaf) {
   Filename result;
   TENON_ASSIGN(result.directory, check_directory(directory));
   if (!leaf.empty()) {
@@ -80,7 +86,8 @@ Result<Filename> choose_filename(std::string_view directory, std::string_view pr
     if (!is_leaf(result.leaf)) return bad_name(prefix, "has a slash in it and cannot begin a name");
   }
   if (result.leaf.size() > kLeafMax) return bad_name(result.leaf, "is longer than 255 bytes");
-  if (result.text().size() >= kNameNbytes) return bad_name(result.text(), "is longer than 255 bytes with its directory");
+  if (result.text().size() >= kNameNbytes)
+    return bad_name(result.text(), "is longer than 255 bytes with its directory");
   return result;
 }
 
@@ -94,7 +101,8 @@ FilenameHead parse_head(const std::byte (&bytes)[kFilenameHeaderNbytes]) noexcep
   head.made_ns = member<int64_t>(bytes, offsetof(FilenameHeader, made_ns));
   head.keep_until_ns = member<int64_t>(bytes, offsetof(FilenameHeader, keep_until_ns));
   head.maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
-  head.rest_is_zero = std::all_of(bytes + sizeof head.count, bytes + sizeof bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  head.rest_is_zero = std::all_of(bytes + sizeof head.count, bytes + sizeof bytes,
+                                  [](std::byte byte) { return byte == std::byte{0}; });
   return head;
 }
 

@@ -13,9 +13,11 @@ namespace tenon::share {
 
 inline constexpr std::string_view kSharedMemory = "/dev/shm";
 inline constexpr std::string_view kDefaultPrefix = "tenon-";
-inline constexpr std::string_view kBellPrefix = ".tenon-bell-";   // of a lender's empty file, which tells watchers of its end
+// Of a lender's empty file, which tells watchers of its end.
+inline constexpr std::string_view kBellPrefix = ".tenon-bell-";
 inline constexpr std::string_view kMakingPrefix = ".tenon-new-";  // of a file until it is whole
-inline constexpr size_t kNameNbytes = 256;                        // of tenon_filename_handle.name, with its NUL
+// Of tenon_filename_handle.name, with its NUL.
+inline constexpr size_t kNameNbytes = 256;
 
 struct Filename {
   std::string directory;  // absolute, without a slash at its end
@@ -25,26 +27,32 @@ struct Filename {
   std::string path() const { return directory + "/" + leaf; }
 };
 
-// A handle's text. INVALID_ARGUMENT (detail path) for what is empty, relative, too long, or ends in "", "." or "..".
+// A handle's text. INVALID_ARGUMENT (detail path) for what is empty, relative, too long, or ends in
+// "", "." or "..".
 Result<Filename> parse_filename(std::string_view text);
 // Absolute, not the root, without a slash at its end.
 Result<std::string> check_directory(std::string_view directory);
-// What went wrong with the thing at `path`: the same code and details, but for the fd through which the library met it.
+// What went wrong with the thing at `path`: the same code and details, but for the fd through which
+// the library met it.
 Status name_error(const std::string& path, const Status& cause);
 Status refuse_name(const std::string& path, Code code, const std::string& why);
 // A name to be made: `leaf` as chosen, or, if it is empty, `prefix` and 128 random bits.
-Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf);
+Result<Filename> choose_filename(std::string_view directory, std::string_view prefix,
+                                 std::string_view leaf);
 
-// The head of a named file. PyTorch knows the count only and leaves the rest alone; its own files have zeros there.
-// Any holder can write all of it, so nothing here is believed where a mistake could hurt.
+// The head of a named file. PyTorch knows the count only and leaves the rest alone; its own files
+// have zeros there. Any holder can write all of it, so nothing here is believed where a mistake
+// could hurt.
 struct FilenameHeader {
-  std::atomic<int32_t> count;      // of openings and messages in flight
-  uint32_t magic;                  // kFilenameMagic: Tenon made it
-  std::atomic<int32_t> in_flight;  // of messages, as Tenon's senders and receivers count them; part of `count`
+  std::atomic<int32_t> count;  // of openings and messages in flight
+  uint32_t magic;              // kFilenameMagic: Tenon made it
+  // Of messages, as Tenon's senders and receivers count them; part of `count`.
+  std::atomic<int32_t> in_flight;
   int32_t maker_pid;
-  uint64_t nbytes;                     // payload
-  int64_t made_ns;                     // CLOCK_REALTIME
-  std::atomic<int64_t> keep_until_ns;  // likewise: after its sender's orderly exit a message may still be on its way
+  uint64_t nbytes;  // payload
+  int64_t made_ns;  // CLOCK_REALTIME
+  // likewise: after its sender's orderly exit a message may still be on its way.
+  std::atomic<int64_t> keep_until_ns;
   uint64_t maker_pid_namespace;
   uint8_t zero[16];
 };
@@ -52,7 +60,8 @@ inline constexpr uint64_t kFilenameHeaderNbytes = 64;
 inline constexpr uint32_t kFilenameMagic = 0x314e6e54;  // "TnN1", little-endian
 inline constexpr int64_t kKeepNs = 60'000'000'000;
 static_assert(sizeof(FilenameHeader) == kFilenameHeaderNbytes);
-static_assert(std::atomic<int32_t>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
+static_assert(std::atomic<int32_t>::is_always_lock_free &&
+              std::atomic<int64_t>::is_always_lock_free);
 
 // The head as it stood at one moment, of whatever file.
 struct FilenameHead {
@@ -70,7 +79,8 @@ FilenameHead parse_head(const std::byte (&bytes)[kFilenameHeaderNbytes]) noexcep
 // Any file. CORRUPT if it is shorter than a head.
 Result<FilenameHead> read_head(int fd);
 
-// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such name.
+// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such
+// name.
 int32_t maker_of_torch_name(std::string_view leaf) noexcept;
 
 }  // namespace tenon::share

@@ -26,20 +26,25 @@ using os::Fd;
 using os::NameInfo;
 
 constexpr std::string_view kHalfMadePrefix = ".tenon-";  // a socket between its bind and its link
-constexpr int64_t kHalfMadeNs = 40'000'000;              // its maker makes another if that was too short
+// Its maker makes another if that was too short.
+constexpr int64_t kHalfMadeNs = 40'000'000;
 
 NameKind kind_of(int fd, std::string_view leaf, uint64_t file_nbytes, FilenameHead* head) {
-  // PyTorch makes the name first and the file large enough next; a maker that was killed in between left nothing that anybody could open.
+  // PyTorch makes the name first and the file large enough next; a maker that was killed in between
+  // left nothing that anybody could open.
   if (file_nbytes == 0 && maker_of_torch_name(leaf) != 0) return NameKind::kTorchFile;
   Result<FilenameHead> read = read_head(fd);
   if (!read.is_ok()) return NameKind::kOther;
   *head = read.value();
   if (head->magic == kFilenameMagic) return NameKind::kFile;
   // What has anything but a count there is no file of PyTorch's, whatever its name.
-  return head->rest_is_zero && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
+  return head->rest_is_zero && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile
+                                                              : NameKind::kOther;
 }
 
-bool is_hidden(std::string_view leaf) noexcept { return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix); }
+bool is_hidden(std::string_view leaf) noexcept {
+  return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix);
+}
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
@@ -58,17 +63,21 @@ Holding ask_holding(int fd, int patience) {
   }
 }
 
-void judge(NameReport* report, const FilenameHead& head, const NameInfo& info, const LookOptions& options) {
+void judge(NameReport* report, const FilenameHead& head, const NameInfo& info,
+           const LookOptions& options) {
   const int64_t now = os::real_time_ns();
   report->state = NameState::kDead;
   report->why = "nobody has it open or mapped (the kernel gave a lock and a write lease)";
   if (report->kind == NameKind::kFile) {
-    // A date further off than any sender sets is no date: who can write the header must not keep the file for ever.
-    const int64_t left = head.keep_until_ns > now ? head.keep_until_ns - now : 0;  // of two positive numbers: no overflow
+    // A date further off than any sender sets is no date: who can write the header must not keep
+    // the file for ever.
+    const int64_t left = head.keep_until_ns > now ? head.keep_until_ns - now
+                                                  : 0;  // of two positive numbers: no overflow
     if (head.count > 0 && head.in_flight > 0 && left > 0 && left <= kKeepNs) {
       report->state = NameState::kInFlight;
-      report->why = format("its sender ended in order, and %d messages may be on their way; kept for %lld s more", head.in_flight,
-                           static_cast<long long>((left + 999'999'999) / 1'000'000'000));
+      report->why = format(
+          "its sender ended in order, and %d messages may be on their way; kept for %lld s more",
+          head.in_flight, static_cast<long long>((left + 999'999'999) / 1'000'000'000));
     }
     return;
   }
@@ -76,11 +85,14 @@ void judge(NameReport* report, const FilenameHead& head, const NameInfo& info, c
     report->why += "; its count is 0";
   } else if (report->maker_pid != 0 && os::process_facts(report->maker_pid)) {
     report->state = NameState::kInFlight;
-    report->why = format("nobody has it open or mapped, but its maker, pid %d, lives and may have it in a message", report->maker_pid);
+    report->why = format(
+        "nobody has it open or mapped, but its maker, pid %d, lives and may have it in a message",
+        report->maker_pid);
   } else if (now - info.changed_ns < options.min_age_ns) {
     report->state = NameState::kInFlight;
-    report->why = format("nobody has it open or mapped, but it is only %lld s old and may be in a message",
-                         static_cast<long long>((now - info.changed_ns) / 1'000'000'000));
+    report->why =
+        format("nobody has it open or mapped, but it is only %lld s old and may be in a message",
+               static_cast<long long>((now - info.changed_ns) / 1'000'000'000));
   } else {
     report->why += format("; its maker, pid %d, is gone", report->maker_pid);
   }
@@ -98,14 +110,16 @@ void remove(int directory, const NameInfo& info, NameReport* report) {
   if (!report->removed) report->why += "; " + status.message();
 }
 
-Status look_at_socket(int directory, const NameInfo& info, const LookOptions& options, NameReport* report) {
+Status look_at_socket(int directory, const NameInfo& info, const LookOptions& options,
+                      NameReport* report) {
   const bool half_made = report->leaf.starts_with(kHalfMadePrefix);
   // The mark of Tenon's sockets, for a socket has no room for a magic (docs/format/filename.md).
   if ((info.mode & S_ISVTX) == 0 && !half_made) return Status::ok();
   report->kind = NameKind::kSocket;
   os::Waiter waiter({.timeout_ns = 0});
   const Result<Fd> connected =
-      os::connect_local(os::SocketKind::kPackets, format("/proc/self/fd/%d/%s", directory, report->leaf.c_str()), &waiter);
+      os::connect_local(os::SocketKind::kPackets,
+                        format("/proc/self/fd/%d/%s", directory, report->leaf.c_str()), &waiter);
   if (connected.is_ok() || connected.status().code() == Code::kWouldBlock) {
     report->state = NameState::kLive;
     report->why = "a lender listens on it";
@@ -131,11 +145,13 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
 std::mutex g_look_mutex;
 const bool g_liveness_fork_hooks = [] {
   register_fork_hooks(
-      7, {[]() noexcept { g_look_mutex.lock(); }, []() noexcept { g_look_mutex.unlock(); }, []() noexcept { g_look_mutex.unlock(); }});
+      7, {[]() noexcept { g_look_mutex.lock(); }, []() noexcept { g_look_mutex.unlock(); },
+          []() noexcept { g_look_mutex.unlock(); }});
   return true;
 }();
 
-Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& options, NameReport* report) {
+Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& options,
+                       NameReport* report) {
   const std::lock_guard<std::mutex> lock(g_look_mutex);
   Fd fd;
   for (int tries = 1;; ++tries) {
@@ -148,19 +164,24 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
     report->why = opened.status().message();
     if (opened.status().code() == Code::kWouldBlock) {
       // Somebody else looks: what it is cannot be read now, and the answer is not the last one.
-      report->kind = maker_of_torch_name(report->leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
+      report->kind =
+          maker_of_torch_name(report->leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
       report->state = NameState::kLive;
     }
-    if (opened.status().code() != Code::kWouldBlock || tries >= options.patience) return Status::ok();
+    if (opened.status().code() != Code::kWouldBlock || tries >= options.patience)
+      return Status::ok();
     pause();
   }
   TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
-  if (info.inode != seen.inode || info.kind != NameInfo::Kind::kFile) return Status(Code::kNotFound, "another file by now");
+  if (info.inode != seen.inode || info.kind != NameInfo::Kind::kFile)
+    return Status(Code::kNotFound, "another file by now");
   FilenameHead head;
   report->kind = kind_of(fd.get(), report->leaf, info.nbytes, &head);
   if (report->kind == NameKind::kOther) {
-    // The bell of a dead lender, or a file whose maker died before it was whole: nobody's names, and not reported.
-    if (is_hidden(report->leaf) && options.remove && ask_holding(fd.get(), options.patience) == Holding::kNobody)
+    // The bell of a dead lender, or a file whose maker died before it was whole: nobody's names,
+    // and not reported.
+    if (is_hidden(report->leaf) && options.remove &&
+        ask_holding(fd.get(), options.patience) == Holding::kNobody)
       remove(directory, info, report);
     return Status::ok();
   }
@@ -169,7 +190,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   if (report->kind == NameKind::kFile) {
     const int64_t now = os::real_time_ns();
     report->age_ns = head.made_ns > 0 && head.made_ns < now ? now - head.made_ns : 0;
-    if (head.maker_pid_namespace == os::host_identity().pid_namespace) report->maker_pid = head.maker_pid;
+    if (head.maker_pid_namespace == os::host_identity().pid_namespace)
+      report->maker_pid = head.maker_pid;
   } else {
     report->maker_pid = maker_of_torch_name(report->leaf);
   }
@@ -182,10 +204,13 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
       report->state = NameState::kLive;
       report->why = "some process has it open or mapped";
       return Status::ok();
-    case Holding::kUnknown: report->why = "the kernel does not tell who holds it (no leases here)"; return Status::ok();
+    case Holding::kUnknown:
+      report->why = "the kernel does not tell who holds it (no leases here)";
+      return Status::ok();
     case Holding::kNobody: break;
   }
-  // Read anew: whoever held it until a moment ago may have ended in order since, and said how long a message is to be kept.
+  // Read anew: whoever held it until a moment ago may have ended in order since, and said how long
+  // a message is to be kept.
   if (kind_of(fd.get(), report->leaf, info.nbytes, &head) != report->kind) {
     report->state = NameState::kLive;
     report->why = "it changed while it was looked at";
@@ -201,7 +226,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
 }
 
 bool by_its_name(std::string_view leaf) noexcept {
-  return leaf.starts_with(kDefaultPrefix) || maker_of_torch_name(leaf) != 0 || leaf.starts_with(kHalfMadePrefix);
+  return leaf.starts_with(kDefaultPrefix) || maker_of_torch_name(leaf) != 0 ||
+         leaf.starts_with(kHalfMadePrefix);
 }
 
 }  // namespace
@@ -234,12 +260,14 @@ Result<NameReport> look_at(int directory, const std::string& leaf, const LookOpt
     }
     return report;
   }
-  TENON_TRY(info.kind == NameInfo::Kind::kSocket ? look_at_socket(directory, info, options, &report)
-                                                 : look_at_regular(directory, info, options, &report));
+  TENON_TRY(info.kind == NameInfo::Kind::kSocket
+                ? look_at_socket(directory, info, options, &report)
+                : look_at_regular(directory, info, options, &report));
   return report;
 }
 
-Status look_at_all(const std::string& directory, const LookOptions& options, const std::function<bool(const NameReport&)>& each) {
+Status look_at_all(const std::string& directory, const LookOptions& options,
+                   const std::function<bool(const NameReport&)>& each) {
   TENON_ASSIGN(const Fd fd, os::open_directory(directory));
   Status failed;
   TENON_TRY(os::list_names(fd.get(), [&](const char* leaf) {
@@ -258,7 +286,8 @@ void remove_dead_sockets(int directory) noexcept {
     options.remove = true;
     (void)os::list_names(directory, [&](const char* leaf) {
       Result<NameInfo> info = os::look_at_name(directory, leaf);
-      if (info.is_ok() && info.value().kind == NameInfo::Kind::kSocket) (void)look_at(directory, leaf, options);
+      if (info.is_ok() && info.value().kind == NameInfo::Kind::kSocket)
+        (void)look_at(directory, leaf, options);
       return true;
     });
   } catch (...) {
@@ -275,7 +304,8 @@ bool remove_if_dead(int directory, const std::string& leaf) noexcept {
     options.min_age_ns = std::numeric_limits<int64_t>::max();
     options.sockets = false;
     Result<NameReport> report = look_at(directory, leaf, options);
-    return !report.is_ok() || report.value().removed || (report.value().kind == NameKind::kOther && !is_hidden(leaf)) ||
+    return !report.is_ok() || report.value().removed ||
+           (report.value().kind == NameKind::kOther && !is_hidden(leaf)) ||
            report.value().state == NameState::kInFlight;
   } catch (...) {
     return true;  // no memory: the next sweep does it
@@ -308,7 +338,8 @@ bool remove_dead_namesake(int directory, const std::string& leaf) {
   Result<NameReport> report = look_at(directory, leaf, options);
   // Another thread or process that looks at the same moment may have removed the dead name first:
   // `removed` tells only of this look.
-  return report.is_ok() ? report.value().state == NameState::kDead : report.status().code() == Code::kNotFound;
+  return report.is_ok() ? report.value().state == NameState::kDead
+                        : report.status().code() == Code::kNotFound;
 }
 
 }  // namespace tenon::share

@@ -1,5 +1,5 @@
-// Telling a live name from a dead one, and removing the dead. Nothing is guessed: the kernel says who holds a file (lock and lease), and
-// whether anybody listens on a socket.
+// Telling a live name from a dead one, and removing the dead. Nothing is guessed: the kernel says
+// who holds a file (lock and lease), and whether anybody listens on a socket.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,12 @@
 
 namespace tenon::share {
 
-enum class NameKind { kFile, kTorchFile, kSocket, kOther };  // kFile: made by Tenon; kOther: not ours, not PyTorch's
+enum class NameKind {
+  kFile,
+  kTorchFile,
+  kSocket,
+  kOther
+};  // kFile: made by Tenon; kOther: not ours, not PyTorch's
 enum class NameState { kLive, kInFlight, kDead, kUnsure };
 
 struct NameReport {
@@ -38,18 +43,23 @@ struct LookOptions {
   bool any_user = false;         // other users' as well, where the kernel lets this process look
   int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
   bool sockets = true;           // false: tells of a socket no more than that it is there
-  int patience = 1;              // tries, a millisecond apart, for the lock and the lease: two who look at once disturb each other
+  int patience = 1;  // tries, a millisecond apart, for the lock and the lease: two who look at once
+                     // disturb each other
 };
 
-// What is known of a name that was not opened: of something that is not ours, all that there is to know.
+// What is known of a name that was not opened: of something that is not ours, all that there is to
+// know.
 NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
 // One name. NOT_FOUND if it is gone.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
-// All names of a directory that are Tenon's or PyTorch's, in no order. `each` returns false to stop.
-Status look_at_all(const std::string& directory, const LookOptions& options, const std::function<bool(const NameReport&)>& each);
+// All names of a directory that are Tenon's or PyTorch's, in no order. `each` returns false to
+// stop.
+Status look_at_all(const std::string& directory, const LookOptions& options,
+                   const std::function<bool(const NameReport&)>& each);
 
-// The name of a file that this process just let go of, or that a watch told of, if nobody holds it (and, of PyTorch's own, if its count is
-// 0 too). Never fails, never waits. False: somebody holds it, or looked at it in the same moment.
+// The name of a file that this process just let go of, or that a watch told of, if nobody holds it
+// (and, of PyTorch's own, if its count is 0 too). Never fails, never waits. False: somebody holds
+// it, or looked at it in the same moment.
 bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
 // Removes a name that a sweep comes upon, if it is dead. It looks once. False: somebody holds the

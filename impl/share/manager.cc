@@ -26,23 +26,30 @@ using os::Waiter;
 Status about(const std::string& manager, Status status) {
   const Code code = status.code();
   if (code == Code::kTimeout || code == Code::kWouldBlock)
-    return Status(code, format("the time is over and the manager at %s has not answered", manager.c_str())).with("path", manager);
+    return Status(code, format("the time is over and the manager at %s has not answered",
+                               manager.c_str()))
+        .with("path", manager);
   return std::move(status).with("path", manager);
 }
 
 Status gone(const std::string& manager, int error) {
-  Status status = Status(Code::kPeerGone, format("the manager at %s closed the connection", manager.c_str())).with("path", manager);
+  Status status =
+      Status(Code::kPeerGone, format("the manager at %s closed the connection", manager.c_str()))
+          .with("path", manager);
   return error == 0 ? status : std::move(status).with("errno", error);
 }
 
-Status send_whole(const Fd& socket, const ManagerBytes& message, const std::string& manager, Waiter* waiter) {
+Status send_whole(const Fd& socket, const ManagerBytes& message, const std::string& manager,
+                  Waiter* waiter) {
   std::span<const std::byte> left = message;
   while (!left.empty()) {
     const os::Transfer sent = os::send_message(socket.get(), left, {}, {});
     left = left.subspan(sent.nbytes);
     if (sent.error == EPIPE || sent.error == ECONNRESET) return gone(manager, sent.error);
     if (sent.error == EAGAIN) {
-      if (Status waited = waiter->until_ready(socket.get(), POLLOUT, "room for a request to the manager"); !waited.is_ok())
+      if (Status waited =
+              waiter->until_ready(socket.get(), POLLOUT, "room for a request to the manager");
+          !waited.is_ok())
         return about(manager, std::move(waited));
     } else if (sent.error != 0) {
       return errno_status(sent.error, "sending to the manager at " + manager).with("path", manager);
@@ -67,28 +74,37 @@ Status receive_ok(const Fd& socket, const std::string& manager, Waiter* waiter) 
   std::array<std::byte, kManagerReply.size() + 1> answer{};
   size_t have = 0;
   while (have < kManagerReply.size()) {
-    if (Status waited = waiter->until_ready(socket.get(), POLLIN, "an answer of the manager"); !waited.is_ok())
+    if (Status waited = waiter->until_ready(socket.get(), POLLIN, "an answer of the manager");
+        !waited.is_ok())
       return about(manager, std::move(waited));
-    const os::FromSender got = os::receive_from_sender(socket.get(), std::span(answer).subspan(have));
+    const os::FromSender got =
+        os::receive_from_sender(socket.get(), std::span(answer).subspan(have));
     if (got.error == EAGAIN) continue;
     if (got.error != 0 && got.error != ECONNRESET)
-      return errno_status(got.error, "receiving from the manager at " + manager).with("path", manager);
+      return errno_status(got.error, "receiving from the manager at " + manager)
+          .with("path", manager);
     if (got.nbytes == 0) return gone(manager, got.error);
     have += got.nbytes;
   }
   const bool is_ok =
-      have == kManagerReply.size() && std::equal(kManagerReply.begin(), kManagerReply.end(), answer.begin(),
-                                                 [](char expected, std::byte byte) { return static_cast<std::byte>(expected) == byte; });
+      have == kManagerReply.size() && std::equal(kManagerReply.begin(), kManagerReply.end(),
+                                                 answer.begin(), [](char expected, std::byte byte) {
+                                                   return static_cast<std::byte>(expected) == byte;
+                                                 });
   if (is_ok) return {};
-  return Status(Code::kCorrupt, format("the manager at %s did not answer OK", manager.c_str())).with("path", manager);
+  return Status(Code::kCorrupt, format("the manager at %s did not answer OK", manager.c_str()))
+      .with("path", manager);
 }
 
-Status exchange(const Fd& socket, const ManagerBytes& message, const std::string& name, const std::string& manager, Waiter* waiter) {
+Status exchange(const Fd& socket, const ManagerBytes& message, const std::string& name,
+                const std::string& manager, Waiter* waiter) {
   TENON_TRY(send_whole(socket, message, manager, waiter));
   Status answered = receive_ok(socket, manager, waiter);
-  // A manager that is only slow will count the name as ours one day; the next message takes that back.
+  // A manager that is only slow will count the name as ours one day; the next message takes that
+  // back.
   if (!answered.is_ok() && answered.code() != Code::kPeerGone) {
-    Result<ManagerBytes> back = encode_manager_message({os::process_id(), ManagerOp::kDeallocate, name});
+    Result<ManagerBytes> back =
+        encode_manager_message({os::process_id(), ManagerOp::kDeallocate, name});
     if (back.is_ok()) (void)send_at_once(socket, back.value());
   }
   return answered;
@@ -97,7 +113,8 @@ Status exchange(const Fd& socket, const ManagerBytes& message, const std::string
 }  // namespace
 
 Status register_with_manager(const std::string& manager, const std::string& name, Waiter* waiter) {
-  TENON_ASSIGN(const ManagerBytes message, encode_manager_message({os::process_id(), ManagerOp::kRegister, name}));
+  TENON_ASSIGN(const ManagerBytes message,
+               encode_manager_message({os::process_id(), ManagerOp::kRegister, name}));
   TENON_TRY(waiter->check_cancel());
   Fd socket = take_manager_line(manager);
   for (bool again = true;; again = false) {
@@ -117,7 +134,8 @@ Status register_with_manager(const std::string& manager, const std::string& name
 
 void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept {
   try {
-    Result<ManagerBytes> encoded = encode_manager_message({os::process_id(), ManagerOp::kDeallocate, name});
+    Result<ManagerBytes> encoded =
+        encode_manager_message({os::process_id(), ManagerOp::kDeallocate, name});
     if (!encoded.is_ok()) return;
     const ManagerBytes& message = encoded.value();
     Fd socket = take_manager_line(manager);
@@ -130,7 +148,8 @@ void deallocate_at_manager(const std::string& manager, const std::string& name) 
       }
       socket = std::move(connected).value();
     }
-    if (!send_unsent_at_once(manager, socket) || !send_at_once(socket, message)) keep_unsent(manager, message);
+    if (!send_unsent_at_once(manager, socket) || !send_at_once(socket, message))
+      keep_unsent(manager, message);
     give_manager_line(manager, std::move(socket));
   } catch (const std::bad_alloc&) {
     // No memory to say so: the manager learns it when this process ends.

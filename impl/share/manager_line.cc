@@ -38,8 +38,9 @@ struct ManagerLineTable {
 
 ManagerLineTable& manager_line_table() noexcept { return immortal<ManagerLineTable>(); }
 
-// The child's messages would come from another process over a connection that the manager knows as its parent's: it makes its own. What
-// another thread had taken from the table at that moment stays open in the child, which the manager can bear.
+// The child's messages would come from another process over a connection that the manager knows as
+// its parent's: it makes its own. What another thread had taken from the table at that moment stays
+// open in the child, which the manager can bear.
 void forget_manager_line_in_child() noexcept {
   manager_line_table().lines.clear();
   manager_line_table().mutex.unlock();
@@ -48,12 +49,15 @@ void forget_manager_line_in_child() noexcept {
 // The last of all ranks: no other lock is ever taken under this one.
 const bool g_manager_line_fork_hooks = [] {
   (void)manager_line_table();
-  register_fork_hooks(40, {[]() noexcept { manager_line_table().mutex.lock(); }, []() noexcept { manager_line_table().mutex.unlock(); },
+  register_fork_hooks(40, {[]() noexcept { manager_line_table().mutex.lock(); },
+                           []() noexcept { manager_line_table().mutex.unlock(); },
                            []() noexcept { forget_manager_line_in_child(); }});
   return true;
 }();
 
-bool is_stale(const Fd& socket) noexcept { return os::peer_hung_up(socket.get()) || os::unread_nbytes(socket.get()) > 0; }
+bool is_stale(const Fd& socket) noexcept {
+  return os::peer_hung_up(socket.get()) || os::unread_nbytes(socket.get()) > 0;
+}
 
 }  // namespace
 
@@ -90,7 +94,8 @@ std::vector<ManagerBytes> take_unsent(const std::string& manager) {
   ManagerLineTable& all = manager_line_table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto line = all.lines.find(manager);
-  return line == all.lines.end() ? std::vector<ManagerBytes>() : std::exchange(line->second.unsent, {});
+  return line == all.lines.end() ? std::vector<ManagerBytes>()
+                                 : std::exchange(line->second.unsent, {});
 }
 
 bool send_at_once(const Fd& socket, const ManagerBytes& message) noexcept {
@@ -117,7 +122,8 @@ Result<Fd> connect_to_manager(const std::string& manager, Waiter* waiter) {
   Fd socket = std::move(connected).value();
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
   if (os::is_own_or_root(peer)) return socket;
-  return Status(Code::kPermission, format("the manager at %s is another user's (uid %u)", manager.c_str(), peer.uid))
+  return Status(Code::kPermission,
+                format("the manager at %s is another user's (uid %u)", manager.c_str(), peer.uid))
       .with("path", manager)
       .with("pid", peer.pid);
 }

@@ -15,12 +15,14 @@ static_assert(kNameAt + kNameRoom <= kManagerMessageNbytes);
 bool is_name(std::string_view name) noexcept {
   if (name.size() < 2 || name.size() > kManagerNameMax || name.front() != '/') return false;
   const std::string_view leaf = name.substr(1);
-  return leaf != "." && leaf != ".." && leaf.find('/') == std::string_view::npos && leaf.find('\0') == std::string_view::npos;
+  return leaf != "." && leaf != ".." && leaf.find('/') == std::string_view::npos &&
+         leaf.find('\0') == std::string_view::npos;
 }
 
 }  // namespace
 
-std::optional<ManagerMessage> decode_manager_message(std::span<const std::byte, kManagerMessageNbytes> bytes) {
+std::optional<ManagerMessage> decode_manager_message(
+    std::span<const std::byte, kManagerMessageNbytes> bytes) {
   ManagerMessage message;
   std::memcpy(&message.pid, bytes.data() + kPidAt, sizeof message.pid);
   const auto op = static_cast<ManagerOp>(bytes[kOpAt]);
@@ -34,16 +36,21 @@ std::optional<ManagerMessage> decode_manager_message(std::span<const std::byte, 
   return message;
 }
 
-Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(const ManagerMessage& message) {
+Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(
+    const ManagerMessage& message) {
   if (!is_name(message.name)) {
     const bool slashed = message.name.size() >= 2 && message.name.front() == '/';
-    const char* why = message.name.size() > kManagerNameMax ? "is longer than the 59 bytes that a manager takes"
-                      : slashed                             ? "is not the name of one file in one directory"
-                                                            : "does not begin with a slash, or is nothing else";
+    const char* why = message.name.size() > kManagerNameMax
+                          ? "is longer than the 59 bytes that a manager takes"
+                      : slashed ? "is not the name of one file in one directory"
+                                : "does not begin with a slash, or is nothing else";
     // One line, whatever is in the name.
     std::string shown = message.name.substr(0, kManagerNameMax);
-    std::replace_if(shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-    return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why)).with("path", shown);
+    std::replace_if(
+        shown.begin(), shown.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+    return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why))
+        .with("path", shown);
   }
   std::array<std::byte, kManagerMessageNbytes> bytes{};
   std::memcpy(bytes.data() + kPidAt, &message.pid, sizeof message.pid);

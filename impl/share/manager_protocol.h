@@ -1,4 +1,5 @@
-// The 68 bytes that a client of PyTorch's shared-memory manager sends, and what comes back (docs/format/filename.md).
+// The 68 bytes that a client of PyTorch's shared-memory manager sends, and what comes back
+// (docs/format/filename.md).
 #pragma once
 
 #include <array>
@@ -25,10 +26,12 @@ struct ManagerMessage {
   std::string name;  // "/leaf"
 };
 
-// Nothing for bytes that are no such message: an op that is neither, a name without its slash, with another one, "/", "/.", "/..", or
-// without NUL.
-std::optional<ManagerMessage> decode_manager_message(std::span<const std::byte, kManagerMessageNbytes> bytes);
+// Nothing for bytes that are no such message: an op that is neither, a name without its slash, with
+// another one, "/", "/.", "/..", or without NUL.
+std::optional<ManagerMessage> decode_manager_message(
+    std::span<const std::byte, kManagerMessageNbytes> bytes);
 // INVALID_ARGUMENT for a name that does not fit.
-Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(const ManagerMessage& message);
+Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(
+    const ManagerMessage& message);
 
 }  // namespace tenon::share

@@ -27,7 +27,8 @@ constexpr std::string_view kFolderPrefix = "tenon-manager-";
 constexpr std::string_view kSocketLeaf = "manager.sock";
 
 std::string default_folder() {
-  return format("%s/%s%u", std::string(kSharedMemory).c_str(), std::string(kFolderPrefix).c_str(), os::user_id());
+  return format("%s/%s%u", std::string(kSharedMemory).c_str(), std::string(kFolderPrefix).c_str(),
+                os::user_id());
 }
 
 std::string chosen_folder() {
@@ -39,33 +40,43 @@ std::string socket_in(const std::string& folder) { return folder + "/" + std::st
 
 // Whether such a folder is made for a manager and for nothing else.
 bool is_managers_own(const std::string& folder) {
-  return std::string_view(folder).substr(folder.rfind('/') + 1).starts_with(kFolderPrefix) || folder == chosen_folder();
+  return std::string_view(folder).substr(folder.rfind('/') + 1).starts_with(kFolderPrefix) ||
+         folder == chosen_folder();
 }
 
-// A folder that this user alone can write. NOT_FOUND if there is none yet, which is as good; PERMISSION if somebody else was there first.
+// A folder that this user alone can write. NOT_FOUND if there is none yet, which is as good;
+// PERMISSION if somebody else was there first.
 Status check_folder(const std::string& folder) {
   Result<Fd> opened = os::open_directory(folder);
   if (!opened.is_ok()) {
     if (opened.status().code() != Code::kInvalidArgument) return std::move(opened).status();
-    return Status(Code::kPermission, format("%s is there and is no directory", folder.c_str())).with("path", folder);
+    return Status(Code::kPermission, format("%s is there and is no directory", folder.c_str()))
+        .with("path", folder);
   }
   TENON_ASSIGN(const os::NameInfo info, os::look_at_file(opened.value().get()));
   if (info.uid == os::user_id() && (info.mode & 077) == 0) return {};
-  return Status(Code::kPermission, format("%s belongs to uid %u, mode 0%o: no place for a manager", folder.c_str(), info.uid, info.mode))
+  return Status(Code::kPermission, format("%s belongs to uid %u, mode 0%o: no place for a manager",
+                                          folder.c_str(), info.uid, info.mode))
       .with("path", folder);
 }
 
 Status run_manager(const std::string& program, const std::string& socket, Waiter* waiter) {
   TENON_ASSIGN(const std::string path, find_manager_program(program));
-  TENON_ASSIGN(const std::string line, os::run_for_line(path, {"--socket", socket, "--own-folder"}, waiter));
+  TENON_ASSIGN(const std::string line,
+               os::run_for_line(path, {"--socket", socket, "--own-folder"}, waiter));
   if (line == socket) return {};
   if (line.starts_with("ERROR: "))
-    return Status(Code::kPeerGone, format("%s did not start: %s", path.c_str(), line.c_str() + 7)).with("path", path);
-  return Status(Code::kCorrupt, format("%s is no manager: it did not print the path of its socket", path.c_str())).with("path", path);
+    return Status(Code::kPeerGone, format("%s did not start: %s", path.c_str(), line.c_str() + 7))
+        .with("path", path);
+  return Status(Code::kCorrupt,
+                format("%s is no manager: it did not print the path of its socket", path.c_str()))
+      .with("path", path);
 }
 
-// Until this process is connected to a manager that listens on `socket`. One that ends in this moment makes another round.
-Status connect_or_start(const std::string& program, const std::string& socket, const std::string& folder, Waiter* waiter) {
+// Until this process is connected to a manager that listens on `socket`. One that ends in this
+// moment makes another round.
+Status connect_or_start(const std::string& program, const std::string& socket,
+                        const std::string& folder, Waiter* waiter) {
   Status last;
   for (int round = 0; round < kStartRounds; ++round) {
     Result<Fd> connected = connect_to_manager(socket, waiter);
@@ -75,7 +86,9 @@ Status connect_or_start(const std::string& program, const std::string& socket, c
     }
     last = std::move(connected).status();
     if (last.code() != Code::kNotFound && last.code() != Code::kPeerGone) return last;
-    if (Status checked = check_folder(folder); !checked.is_ok() && checked.code() != Code::kNotFound) return checked;
+    if (Status checked = check_folder(folder);
+        !checked.is_ok() && checked.code() != Code::kNotFound)
+      return checked;
     TENON_TRY(run_manager(program, socket, waiter));
   }
   return last;
@@ -85,20 +98,24 @@ Status connect_or_start(const std::string& program, const std::string& socket, c
 
 Result<std::string> find_manager_program(const std::string& program) {
   if (!program.empty()) return program;
-  if (const char* named = secure_getenv("TENON_MANAGER"); named != nullptr && *named != '\0') return std::string(named);
+  if (const char* named = secure_getenv("TENON_MANAGER"); named != nullptr && *named != '\0')
+    return std::string(named);
   const std::string folder = os::own_folder();
-  for (const char* place : {"/tenon-manager", "/tenon/tenon-manager", "/../libexec/tenon/tenon-manager",
-                            "/../../libexec/tenon/tenon-manager", "/bin/tenon-manager"}) {
+  for (const char* place :
+       {"/tenon-manager", "/tenon/tenon-manager", "/../libexec/tenon/tenon-manager",
+        "/../../libexec/tenon/tenon-manager", "/bin/tenon-manager"}) {
     if (folder.empty()) break;
     std::string path = folder + place;
     if (access(path.c_str(), X_OK) == 0) return path;
   }
-  return Status(Code::kNotFound, format("there is no program tenon-manager beside the library in %s; TENON_MANAGER can name one",
+  return Status(Code::kNotFound, format("there is no program tenon-manager beside the library in "
+                                        "%s; TENON_MANAGER can name one",
                                         folder.empty() ? "its folder" : folder.c_str()))
       .with("path", folder + "/tenon-manager");
 }
 
-// The lock is the dead one's no more once we have it, and while we have it nobody starts another there.
+// The lock is the dead one's no more once we have it, and while we have it nobody starts another
+// there.
 void remove_dead_manager(const std::string& manager) noexcept {
   try {
     const size_t slash = manager.rfind('/');
@@ -111,7 +128,8 @@ void remove_dead_manager(const std::string& manager) noexcept {
     const std::string leaf = manager.substr(slash + 1);
     const std::string lock_leaf = leaf + std::string(kManagerLockSuffix);
     Result<Fd> lock = os::open_name(at, lock_leaf, false);
-    if (!lock.is_ok() && lock.status().code() == Code::kNotFound && is_managers_own(folder)) os::remove_folder(folder);
+    if (!lock.is_ok() && lock.status().code() == Code::kNotFound && is_managers_own(folder))
+      os::remove_folder(folder);
     if (!lock.is_ok() || !os::take_exclusive_lock(lock.value().get())) return;
     Result<os::NameInfo> held = os::look_at_file(lock.value().get());
     Result<os::NameInfo> named = os::look_at_name(at, lock_leaf);
@@ -137,7 +155,9 @@ void remove_dead_managers() noexcept {
       if (name == prefix || name.starts_with(prefix + "-")) found.emplace_back(name);
       return true;
     }));
-    for (const std::string& name : found) remove_dead_manager(socket_in(format("%s/%s", std::string(kSharedMemory).c_str(), name.c_str())));
+    for (const std::string& name : found)
+      remove_dead_manager(
+          socket_in(format("%s/%s", std::string(kSharedMemory).c_str(), name.c_str())));
   } catch (const std::bad_alloc&) {
     // As above: no memory.
   }
@@ -154,7 +174,8 @@ Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
   const bool is_chosen = !folder.empty();
   if (!is_chosen) folder = default_folder();
   if (socket_in(folder).size() >= kManagerPathNbytes) {
-    return Status(Code::kInvalidArgument, format("TENON_MANAGER_FOLDER is too long: %s must be shorter than %zu bytes for PyTorch",
+    return Status(Code::kInvalidArgument, format("TENON_MANAGER_FOLDER is too long: %s must be "
+                                                 "shorter than %zu bytes for PyTorch",
                                                  socket_in(folder).c_str(), kManagerPathNbytes))
         .with("path", folder);
   }
@@ -164,8 +185,10 @@ Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
     return socket_in(folder);
   }
   Status status = connect_or_start(program, socket_in(folder), folder, waiter);
-  // Somebody else made our folder first. A manager under a name that nobody can know beforehand serves this process and who is told of it.
-  if (status.code() == Code::kPermission && !is_chosen && check_folder(folder).code() == Code::kPermission) {
+  // Somebody else made our folder first. A manager under a name that nobody can know beforehand
+  // serves this process and who is told of it.
+  if (status.code() == Code::kPermission && !is_chosen &&
+      check_folder(folder).code() == Code::kPermission) {
     TENON_ASSIGN(folder, os::make_private_folder(folder + "-"));
     set_own_manager_folder(folder);
     status = connect_or_start(program, socket_in(folder), folder, waiter);

@@ -69,8 +69,9 @@ struct Client {
   uid_t user = 0;
 };
 
-// An empty file that this process holds open as long as it serves names in a directory: nobody is told when a socket's listener dies, but
-// who watches the directory is told the name of a file that is let go.
+// An empty file that this process holds open as long as it serves names in a directory: nobody is
+// told when a socket's listener dies, but who watches the directory is told the name of a file that
+// is let go.
 struct Bell {
   Ref<Directory> directory;
   std::string leaf;
@@ -92,10 +93,12 @@ struct NameServerState {
 
 NameServerState& name_server_state() noexcept { return immortal<NameServerState>(); }
 
-// The child serves nothing: its copies of the listeners would keep the parent's names alive after the parent.
+// The child serves nothing: its copies of the listeners would keep the parent's names alive after
+// the parent.
 void forget_name_server_in_child() noexcept {
   NameServerState& all = name_server_state();
-  for (auto& [fd, served] : all.served) (void)served->held.detach();  // the parent's messages; a segment kept mapped here harms nobody
+  // The parent's messages; a segment kept mapped here harms nobody.
+  for (auto& [fd, served] : all.served) (void)served->held.detach();
   all.served.clear();
   all.bells.clear();
   all.clients.clear();
@@ -107,7 +110,8 @@ void forget_name_server_in_child() noexcept {
 
 const bool g_name_server_fork_hooks = [] {
   (void)name_server_state();
-  register_fork_hooks(3, {[]() noexcept { name_server_state().mutex.lock(); }, []() noexcept { name_server_state().mutex.unlock(); },
+  register_fork_hooks(3, {[]() noexcept { name_server_state().mutex.lock(); },
+                          []() noexcept { name_server_state().mutex.unlock(); },
                           []() noexcept {
                             name_server_state().mutex.unlock();
                             forget_name_server_in_child();
@@ -117,7 +121,8 @@ const bool g_name_server_fork_hooks = [] {
 
 void unlink_served(const Served& served) noexcept {
   Result<os::NameInfo> info = os::look_at_name(served.directory->fd(), served.name.leaf);
-  if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(served.directory->fd(), served.name.leaf);
+  if (info.is_ok() && info.value().inode == served.inode)
+    (void)os::unlink_name(served.directory->fd(), served.name.leaf);
 }
 
 void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
@@ -125,7 +130,8 @@ void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
   if (++bell.names > 1) return;
   bell.directory = directory;
   Result<Filename> name = choose_filename(directory->path(), kBellPrefix, "");
-  Result<Fd> made = name.is_ok() ? os::create_name(directory->fd(), name.value().leaf) : Result<Fd>(name.status());
+  Result<Fd> made = name.is_ok() ? os::create_name(directory->fd(), name.value().leaf)
+                                 : Result<Fd>(name.status());
   // Best effort: without it a dead name waits for the next sweep.
   if (!made.is_ok()) return;
   bell.leaf = name.value().leaf;
@@ -161,13 +167,16 @@ class Hanging {
   Ref<Directory> directory_;
 };
 
-// An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
+// An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody
+// connects to what has no server.
 std::unique_ptr<Served> take_out(NameServerState* all, int listener) noexcept {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return nullptr;
   std::unique_ptr<Served> ending = std::move(found->second);
   all->served.erase(found);
-  if (const auto path = all->paths.find(ending->name.path()); path != all->paths.end() && path->second == listener) all->paths.erase(path);
+  if (const auto path = all->paths.find(ending->name.path());
+      path != all->paths.end() && path->second == listener)
+    all->paths.erase(path);
   if (ending->storage == nullptr) {
     all->own_names.erase(ending->segment);
   } else {
@@ -187,7 +196,8 @@ std::unique_ptr<Served> take_out(NameServerState* all, int listener) noexcept {
 void end_of_storage(Storage* storage) noexcept {
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto at = all.storage_names.find(storage); at != all.storage_names.end(); at = all.storage_names.find(storage)) {
+  for (auto at = all.storage_names.find(storage); at != all.storage_names.end();
+       at = all.storage_names.find(storage)) {
     Served& served = *all.served.at(at->second);
     if (served.in_flight > 0) {
       // Kept by its messages alone from now on; another storage may come to stand at this address.
@@ -205,8 +215,10 @@ class SocketTail : public memory::SegmentTail {
     if (generation_ != fork_generation()) return;
     NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    // Its storages took their names with them, and a name with messages in flight holds the segment.
-    if (const auto own = all.own_names.find(segment); own != all.own_names.end()) (void)take_out(&all, own->second);
+    // Its storages took their names with them, and a name with messages in flight holds the
+    // segment.
+    if (const auto own = all.own_names.find(segment); own != all.own_names.end())
+      (void)take_out(&all, own->second);
   }
   void after_unmap() noexcept override { close_idle_directories(); }
 
@@ -226,7 +238,8 @@ bool may_have(const Served& served, int socket) {
   Result<os::Peer> peer = os::peer_of(socket);
   if (!peer.is_ok()) return false;
   Result<bool> admitted =
-      os::is_admitted(socket, peer.value(), served.policy.has_group ? std::optional(served.policy.group) : std::nullopt);
+      os::is_admitted(socket, peer.value(),
+                      served.policy.has_group ? std::optional(served.policy.group) : std::nullopt);
   return admitted.is_ok() && admitted.value();
 }
 
@@ -246,13 +259,14 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
 Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
-  const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
+  const os::Transfer got = os::receive_message(
+      client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
   // An event of another socket that had this number a moment ago.
   *keep = got.error == EAGAIN;
   if (got.error != 0 || got.nbytes == 0) return nullptr;
   const int socket = client.socket.get();
-  const bool good =
-      got.nbytes == sizeof request && !got.data_cut && request.magic == kNameMagic && request.request >= 1 && request.request <= 3;
+  const bool good = got.nbytes == sizeof request && !got.data_cut && request.magic == kNameMagic &&
+                    request.request >= 1 && request.request <= 3;
   const auto found = all->served.find(client.listener);
   if (!good || found == all->served.end()) {
     answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
@@ -286,7 +300,9 @@ Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
 
 void tick() noexcept;
 
-uint64_t most_clients() noexcept { return std::clamp(os::fd_limit() / 8, kFewestClients, kMostClients); }
+uint64_t most_clients() noexcept {
+  return std::clamp(os::fd_limit() / 8, kFewestClients, kMostClients);
+}
 
 // Whether there is a place for one more client of that peer's.
 bool has_place(const NameServerState& all, const Client& client) noexcept {
@@ -340,7 +356,8 @@ bool accept_one(NameServerState* all, int listener) {
   if (found == all->served.end()) return false;
   Result<Fd> accepted = os::accept_local(listener);
   if (!accepted.is_ok()) {
-    // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
+    // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not
+    // spin.
     stop_serving_fd(listener);
     call_later(
         []() noexcept {
@@ -397,12 +414,14 @@ void at_exit() noexcept {
 }
 
 Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
-  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it when its lender is dead.
+  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it
+  // when its lender is dead.
   const mode_t mode = policy.mode | S_ISVTX;
   const gid_t group = policy.has_group ? policy.group : static_cast<gid_t>(-1);
   Result<Fd> listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
   // A sweep took us for dead between bind and link, for we were slow.
-  for (int tries = 0; tries < 5 && !listening.is_ok() && listening.status().code() == Code::kNotFound; ++tries)
+  for (int tries = 0;
+       tries < 5 && !listening.is_ok() && listening.status().code() == Code::kNotFound; ++tries)
     listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
   if (listening.is_ok() || listening.status().code() != Code::kPermission) return listening;
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
@@ -412,13 +431,13 @@ Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
 
 }  // namespace
 
-Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place, const std::string& prefix,
-                            const SocketPolicy& policy) {
+Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place,
+                            const std::string& prefix, const SocketPolicy& policy) {
   NameServerState& all = name_server_state();
   Segment* const segment = storage->segment().get();
   const auto fits = [&](const Served& served) {
-    return served.policy == policy && served.name.directory == place.directory && served.prefix == prefix &&
-           (!prefix.empty() || served.name.leaf == place.leaf);
+    return served.policy == policy && served.name.directory == place.directory &&
+           served.prefix == prefix && (!prefix.empty() || served.name.leaf == place.leaf);
   };
   // With the lock: a name that is there already.
   bool of_storage = prefix.empty();
@@ -428,14 +447,16 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
       of_storage = true;
     }
     const auto [begin, end] = all.storage_names.equal_range(storage.get());
-    const auto known = std::find_if(begin, end, [&](const auto& each) { return fits(*all.served.at(each.second)); });
+    const auto known = std::find_if(
+        begin, end, [&](const auto& each) { return fits(*all.served.at(each.second)); });
     return known == end ? nullptr : all.served.at(known->second).get();
   };
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (const Served* known = find_known(); known != nullptr) return known->name;
   }
-  if (segment->find_tail<SocketTail>() == nullptr) segment->attach_tail(std::make_unique<SocketTail>());
+  if (segment->find_tail<SocketTail>() == nullptr)
+    segment->attach_tail(std::make_unique<SocketTail>());
   auto served = std::make_unique<Served>();
   TENON_ASSIGN(served->directory, open_names_directory(place.directory));
   // The bell first: from the moment when the socket is there, our end must be heard.
@@ -477,7 +498,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
 }
 
 void leave_served_names() noexcept {
-  std::vector<std::unique_ptr<Served>> ended;  // dropped after the lock: it may be the last to hold its segment
+  // Dropped after the lock: it may be the last to hold its segment.
+  std::vector<std::unique_ptr<Served>> ended;
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   try {

@@ -1,4 +1,5 @@
-// Names that are sockets: behind one, its lender hands out the fd of a segment (docs/format/filename.md).
+// Names that are sockets: behind one, its lender hands out the fd of a segment
+// (docs/format/filename.md).
 #pragma once
 
 #include <sys/types.h>
@@ -23,12 +24,15 @@ struct SocketPolicy {
   bool operator==(const SocketPolicy&) const = default;
 };
 
-// The name under which this storage can be reached: its segment's own, made the first time. With an empty `prefix` the leaf of `place` was
-// chosen by the user; then, and if the segment's own is of another directory, prefix or policy, the name lasts as long as the storage.
-// `access` is what borrowers get.
-Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access, const Filename& place, const std::string& prefix,
+// The name under which this storage can be reached: its segment's own, made the first time. With an
+// empty `prefix` the leaf of `place` was chosen by the user; then, and if the segment's own is of
+// another directory, prefix or policy, the name lasts as long as the storage. `access` is what
+// borrowers get.
+Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access,
+                            const Filename& place, const std::string& prefix,
                             const SocketPolicy& policy);
-// One message in flight more or less, for a name that this process serves. False: it serves no such name.
+// One message in flight more or less, for a name that this process serves. False: it serves no such
+// name.
 bool count_socket_message(const Filename& name, bool received);
 
 // Ends all names that this process serves, as exit() does; what is lent later has a name again.
@@ -41,6 +45,7 @@ struct Handed {
   uint64_t segment_nbytes = 0;
 };
 enum class NameRequest : uint32_t { kOpen = 1, kOpenReceived = 2, kReceived = 3 };
-Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user, os::Waiter* waiter);
+Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user,
+                        os::Waiter* waiter);
 
 }  // namespace tenon::share

@@ -30,16 +30,20 @@ Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   const uint64_t room = os::free_space(fd);
   if (nbytes > room) {
-    return Status(Code::kResourceExhausted,
-                  format("%s is full: %llu bytes are needed, and %llu are left (the size of %s is %llu)", directory.c_str(), as_llu(nbytes),
-                         as_llu(room), directory.c_str(), as_llu(os::total_space(fd))))
+    return Status(
+               Code::kResourceExhausted,
+               format(
+                   "%s is full: %llu bytes are needed, and %llu are left (the size of %s is %llu)",
+                   directory.c_str(), as_llu(nbytes), as_llu(room), directory.c_str(),
+                   as_llu(os::total_space(fd))))
         .with("limit", std::string("size of ") + directory)
         .with("limit_value", os::total_space(fd))
         .with("wanted", nbytes)
         .with("path", directory);
   }
   TENON_TRY(os::set_file_size(fd, nbytes));
-  if (Status status = memory::reserve_in_chunks(fd, 0, nbytes); !status.is_ok()) return std::move(status).with("path", directory);
+  if (Status status = memory::reserve_in_chunks(fd, 0, nbytes); !status.is_ok())
+    return std::move(status).with("path", directory);
   return Status::ok();
 }
 
@@ -69,7 +73,8 @@ class Making {
   Result<Fd> finish(const Filename& name) {
     Status renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
     if (!renamed.is_ok() && renamed.code() == Code::kPermission) {
-      if (remove_dead_namesake(directory_->fd(), name.leaf)) renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
+      if (remove_dead_namesake(directory_->fd(), name.leaf))
+        renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
     }
     if (!renamed.is_ok()) return renamed;
     return std::move(fd_);
@@ -94,13 +99,15 @@ Status write_head(int fd, uint64_t nbytes) {
   return os::write_file(fd, 0, bytes, kFileHead);
 }
 
-Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
+Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const Filename& name,
+                                  uint64_t total) {
   Segment::OpenRequest request;
   request.access = Access::kWritable;
   request.allow_unsealed = true;
   request.nbytes = total;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
-  auto tail = std::make_unique<FileTail>(directory, name.leaf, inspected.file.device, inspected.file.inode, "");
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, inspected.file.device,
+                                         inspected.file.inode, "");
   FileTail* const holder = tail.get();
   TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(fd, inspected, true, std::move(tail)));
   holder->enter(std::launder(reinterpret_cast<FilenameHeader*>(segment->base())), os::Mapping());
@@ -112,7 +119,8 @@ Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const
 namespace {
 
 // `name` is free, or that of a dead file.
-Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& name, uint64_t nbytes, uint64_t total) {
+Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& name,
+                                uint64_t nbytes, uint64_t total) {
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   sweep_some_names(directory, watch_names(directory));
   TENON_ASSIGN(Making making, Making::create(directory));
@@ -121,7 +129,9 @@ Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& 
   TENON_TRY(reserve_file(making.fd(), name.directory, total));
   // Who sweeps has it for the moment of a look.
   for (int tries = 0; !os::take_shared_lock(making.fd()); ++tries) {
-    if (tries == kLockTries) return refuse_name(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+    if (tries == kLockTries)
+      return refuse_name(name.path(), Code::kUnsupported,
+                         "cannot be locked: its file system has no locks");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   TENON_TRY(write_head(making.fd(), nbytes));
@@ -147,21 +157,29 @@ void remove_dead_names(const std::string& directory) noexcept {
 
 Status check_mode(const FilenameOptions& options) {
   if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
-    return Status(Code::kInvalidArgument, format("the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
-                                                 static_cast<unsigned>(options.mode)));
+    return Status(
+        Code::kInvalidArgument,
+        format(
+            "the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
+            static_cast<unsigned>(options.mode)));
   }
   return Status::ok();
 }
 
-mode_t mode_of(const FilenameOptions& options) noexcept { return options.has_group ? options.mode | 0060 : options.mode; }
+mode_t mode_of(const FilenameOptions& options) noexcept {
+  return options.has_group ? options.mode | 0060 : options.mode;
+}
 
 Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes) {
   TENON_TRY(check_mode(options));
-  TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
+  TENON_ASSIGN(const Filename name,
+               choose_filename(options.directory, options.prefix, options.name));
   uint64_t total = 0;
   if (!checked_add(nbytes, kFileHead, &total) || total > uint64_t{INT64_MAX})
-    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", as_llu(nbytes))).with("limit", std::string("memory"));
-  return memory::with_spare([&] { return try_create(options, name, nbytes, total); }, [&] { remove_dead_names(name.directory); });
+    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", as_llu(nbytes)))
+        .with("limit", std::string("memory"));
+  return memory::with_spare([&] { return try_create(options, name, nbytes, total); },
+                            [&] { remove_dead_names(name.directory); });
 }
 
 }  // namespace tenon::share

@@ -23,8 +23,8 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// A file whose storages are gone here, and that messages of ours still count on: a mapping of its head keeps the lock. An fd would too, but
-// there are few of those, and many messages.
+// A file whose storages are gone here, and that messages of ours still count on: a mapping of its
+// head keeps the lock. An fd would too, but there are few of those, and many messages.
 struct Kept {
   Ref<Directory> directory;
   std::string leaf;
@@ -47,14 +47,17 @@ constexpr int kLastTries = 5;
 struct NamesState {
   std::mutex mutex;
   std::vector<Kept> kept;
-  std::vector<LastHeld> unsettled;  // the library's thread tries again, unless the process ends first
+  // The library's thread tries again, unless the process ends first.
+  std::vector<LastHeld> unsettled;
   FileTail* first = nullptr;
   bool exit_hook = false;
 };
 
 NamesState& names_state() noexcept { return immortal<NamesState>(); }
 
-bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept { return info.device == device && info.inode == inode; }
+bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept {
+  return info.device == device && info.inode == inode;
+}
 
 // What is left of a kept file's head: whether a message may still be on its way.
 bool is_awaited(const Kept& kept) noexcept {
@@ -78,7 +81,8 @@ class Names {
     }
     for (const Kept& each : kept) {
       const int64_t until = os::real_time_ns() + kKeepNs;
-      (void)os::copy_to_mapping(&until, each.head.base() + offsetof(FilenameHeader, keep_until_ns), sizeof until);
+      (void)os::copy_to_mapping(&until, each.head.base() + offsetof(FilenameHeader, keep_until_ns),
+                                sizeof until);
     }
     std::vector<LastHeld> last;
     {
@@ -110,14 +114,16 @@ class Names {
     add_last(tail, &files);
     const std::lock_guard<std::mutex> lock(all.mutex);
     try {
-      all.unsettled.insert(all.unsettled.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
+      all.unsettled.insert(all.unsettled.end(), std::make_move_iterator(files.begin()),
+                           std::make_move_iterator(files.end()));
     } catch (...) {
       // No memory: the next sweep removes these files.
     }
   }
 
-  // The mappings stay until the kernel takes them, so the lease cannot be asked. Without relatives the count is to be believed, as PyTorch
-  // does; a relative by fork may hold a file without a part in the count, and shows in /proc.
+  // The mappings stay until the kernel takes them, so the lease cannot be asked. Without relatives
+  // the count is to be believed, as PyTorch does; a relative by fork may hold a file without a part
+  // in the count, and shows in /proc.
   static void remove_last(const std::vector<LastHeld>& files) noexcept {
     try {
       std::vector<os::Holders> holders(files.size());
@@ -129,7 +135,9 @@ class Names {
       }
       for (size_t i = 0; i < files.size(); ++i) {
         const auto& pids = holders[i].pids;
-        if (std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return pid != os::process_id(); })) continue;
+        if (std::any_of(pids.begin(), pids.end(),
+                        [](pid_t pid) { return pid != os::process_id(); }))
+          continue;
         if (is_there(files[i])) (void)os::unlink_name(files[i].directory->fd(), files[i].leaf);
       }
     } catch (...) {
@@ -137,8 +145,9 @@ class Names {
     }
   }
 
-  // The child holds the files that it inherited by their mappings, and owes the counts nothing (leave() sees that by the generation). What
-  // the parent keeps for messages is the parent's, and its fds here would make it look held.
+  // The child holds the files that it inherited by their mappings, and owes the counts nothing
+  // (leave() sees that by the generation). What the parent keeps for messages is the parent's, and
+  // its fds here would make it look held.
   static void in_child() noexcept {
     names_state().kept.clear();
     names_state().unsettled.clear();
@@ -161,7 +170,8 @@ class Names {
     NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (!all.exit_hook) {
-      // After static objects that were made before it, so a storage that those hold is let go first.
+      // After static objects that were made before it, so a storage that those hold is let go
+      // first.
       all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
     }
     tail->entered_ = true;
@@ -191,8 +201,11 @@ class Names {
       if (!opened.is_ok()) return;
       const Fd fd = std::move(opened).value();
       Result<NameInfo> info = os::look_at_file(fd.get());
-      if (!info.is_ok() || !same_file(info.value(), tail.device_, tail.inode_) || !os::take_shared_lock(fd.get())) return;
-      Result<os::Mapping> head = os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFilenameHeaderNbytes);
+      if (!info.is_ok() || !same_file(info.value(), tail.device_, tail.inode_) ||
+          !os::take_shared_lock(fd.get()))
+        return;
+      Result<os::Mapping> head = os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(),
+                                                     0, kFilenameHeaderNbytes);
       if (!head.is_ok()) return;
       kept.head = std::move(head).value();
       NamesState& all = names_state();
@@ -208,7 +221,8 @@ namespace {
 
 const bool g_names_fork_hooks = [] {
   (void)names_state();
-  register_fork_hooks(5, {[]() noexcept { names_state().mutex.lock(); }, []() noexcept { names_state().mutex.unlock(); },
+  register_fork_hooks(5, {[]() noexcept { names_state().mutex.lock(); },
+                          []() noexcept { names_state().mutex.unlock(); },
                           []() noexcept {
                             names_state().mutex.unlock();
                             Names::in_child();  // the child has one thread
@@ -220,7 +234,8 @@ const bool g_names_fork_hooks = [] {
 
 void leave_names() noexcept { Names::at_exit(); }
 
-FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept
+FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode,
+                   std::string manager) noexcept
     : directory_(std::move(directory)),
       leaf_(std::move(leaf)),
       device_(device),
@@ -241,8 +256,8 @@ void FileTail::enter(FilenameHeader* header, os::Mapping page) noexcept {
   Names::enter(this);
 }
 
-// The file can have been cut short, and then a step of the count would be a SIGBUS. Whoever cuts it between this look and the step has
-// aimed at us.
+// The file can have been cut short, and then a step of the count would be a SIGBUS. Whoever cuts it
+// between this look and the step has aimed at us.
 bool FileTail::header_is_there() const noexcept {
   int32_t count = 0;
   return header_ != nullptr && os::copy_from_mapping(header_, &count, sizeof count).is_ok();
@@ -254,8 +269,10 @@ void FileTail::leave(bool at_exit) noexcept {
   if (!inherited) count_down(&header_->count);
   last_ = header_->count.load(std::memory_order_relaxed) <= 0;
   if (inherited) return;
-  const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && !last_ && header_->in_flight.load(std::memory_order_relaxed) > 0;
-  if (awaited && at_exit) header_->keep_until_ns.store(os::real_time_ns() + kKeepNs, std::memory_order_relaxed);
+  const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && !last_ &&
+                       header_->in_flight.load(std::memory_order_relaxed) > 0;
+  if (awaited && at_exit)
+    header_->keep_until_ns.store(os::real_time_ns() + kKeepNs, std::memory_order_relaxed);
   if (awaited && !at_exit) Names::keep(*this);
   if (at_exit && !manager_.empty()) deallocate_at_manager(manager_, "/" + leaf_);
 }
@@ -264,7 +281,8 @@ void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }
 
 void FileTail::after_unmap() noexcept {
   page_ = os::Mapping();
-  // The count says that we were the last: then whoever seems to hold the file only looks at it, as we do.
+  // The count says that we were the last: then whoever seems to hold the file only looks at it, as
+  // we do.
   bool settled = settle_name(directory_, leaf_);
   for (int tries = 0; !settled && last_ && tries < kLastTries; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -272,7 +290,8 @@ void FileTail::after_unmap() noexcept {
   }
   if (!settled && last_) Names::not_settled(*this);
   // In this order, as PyTorch does: what the manager looks at then is what is left.
-  if (held_ && !manager_.empty() && generation_ == fork_generation()) deallocate_at_manager(manager_, "/" + leaf_);
+  if (held_ && !manager_.empty() && generation_ == fork_generation())
+    deallocate_at_manager(manager_, "/" + leaf_);
 }
 
 Result<Fd> FileTail::reopen() {
@@ -284,20 +303,28 @@ Result<Fd> FileTail::reopen() {
     return opened;
   }
   const std::string path = filename().path();
-  return Status(Code::kNotFound, format("the name %s is gone, and without it its file cannot be lent by fd", path.c_str()))
+  return Status(Code::kNotFound,
+                format("the name %s is gone, and without it its file cannot be lent by fd",
+                       path.c_str()))
       .with("path", path);
 }
 
 Status FileTail::count_message() {
-  if (!header_is_there()) return Status(Code::kNotFound, "the file may only be read, or was cut short").with("path", filename().path());
+  if (!header_is_there())
+    return Status(Code::kNotFound, "the file may only be read, or was cut short")
+        .with("path", filename().path());
   int32_t zero = 0;
   switch (count_up(&header_->count)) {
     case CountStep::kDone: break;
     case CountStep::kZero:
       // A child of fork holds the file without a part in the count.
-      if (header_->count.compare_exchange_strong(zero, 1) || count_up(&header_->count) == CountStep::kDone) break;
+      if (header_->count.compare_exchange_strong(zero, 1) ||
+          count_up(&header_->count) == CountStep::kDone)
+        break;
       [[fallthrough]];
-    case CountStep::kBad: return Status(Code::kCorrupt, "the count of the file is no count").with("path", filename().path());
+    case CountStep::kBad:
+      return Status(Code::kCorrupt, "the count of the file is no count")
+          .with("path", filename().path());
   }
   // PyTorch's files have no such number: its manager keeps what is in flight.
   if (header_->magic == kFilenameMagic) header_->in_flight.fetch_add(1, std::memory_order_relaxed);
@@ -374,7 +401,8 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
   settled.clear();
   const bool is_bell = leaf.starts_with(kBellPrefix);
   if (is_bell) remove_dead_sockets(directory->fd());
-  // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again in any case.
+  // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again
+  // in any case.
   return still_kept || (remove_if_dead(directory->fd(), leaf) && !is_bell);
 }
 

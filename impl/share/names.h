@@ -1,4 +1,5 @@
-// What this process has to do with names: the files that it holds, and the files that it keeps for messages in flight.
+// What this process has to do with names: the files that it holds, and the files that it keeps for
+// messages in flight.
 #pragma once
 
 #include <atomic>
@@ -16,10 +17,12 @@
 
 namespace tenon::share {
 
-// This process's hold on a named file: its part of the count, its lock (which the mapping has), and what is to be done when it ends.
+// This process's hold on a named file: its part of the count, its lock (which the mapping has), and
+// what is to be done when it ends.
 class FileTail : public memory::SegmentTail {
  public:
-  FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept;
+  FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode,
+           std::string manager) noexcept;
   ~FileTail() override;
   void before_unmap(memory::Segment* segment) noexcept override;
   void after_unmap() noexcept override;
@@ -27,8 +30,9 @@ class FileTail : public memory::SegmentTail {
 
   Filename filename() const { return {directory_->path(), leaf_}; }
 
-  // `header` is in the segment's own mapping, or in `page` where that one cannot be written or does not have the lock; null: another
-  // user's file that may only be read. From here on our part is in the count, and the file in the register of what is let go at exit.
+  // `header` is in the segment's own mapping, or in `page` where that one cannot be written or does
+  // not have the lock; null: another user's file that may only be read. From here on our part is in
+  // the count, and the file in the register of what is let go at exit.
   void enter(FilenameHeader* header, os::Mapping page) noexcept;
 
   // One message in flight more. NOT_FOUND if the file may only be read.
@@ -59,11 +63,16 @@ class FileTail : public memory::SegmentTail {
   FileTail* next_ = nullptr;
 };
 
-// What exit does: the counts go down, and messages in flight get their time. For processes that end without exit.
+// What exit does: the counts go down, and messages in flight get their time. For processes that end
+// without exit.
 void leave_names() noexcept;
 
 // Atomic steps of a count that others write too.
-enum class CountStep { kDone, kZero, kBad };  // kZero: its last holder just let go; kBad: no count can be so
+enum class CountStep {
+  kDone,
+  kZero,
+  kBad
+};  // kZero: its last holder just let go; kBad: no count can be so
 CountStep count_up(std::atomic<int32_t>* count) noexcept;
 void count_down(std::atomic<int32_t>* count) noexcept;  // never below 0
 
@@ -73,7 +82,8 @@ void count_message_received(FilenameHeader* header) noexcept;
 // The segment that this process has mapped writable from this name; none if it has not.
 Ref<memory::Segment> find_held_file(const Filename& filename);
 
-// Somebody let go of the file: remove the name if it is dead, unless we keep it for messages in flight. False: look again soon.
+// Somebody let go of the file: remove the name if it is dead, unless we keep it for messages in
+// flight. False: look again soon.
 bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept;
 
 }  // namespace tenon::share

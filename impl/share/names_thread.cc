@@ -24,14 +24,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// This and Again are shared with the thread while it uses them, and in a child of fork its share is never given back: so the child empties
-// them.
+// This and Again are shared with the thread while it uses them, and in a child of fork its share is
+// never given back: so the child empties them.
 struct Watched {
   Ref<Directory> directory;
 };
 
-// Two that look at one name at once disturb each other, so whoever did not get a clear answer looks again, each after a time of its own;
-// and for two seconds in all, since the other one may be stopped in its look, or killed, which nobody is told of.
+// Two that look at one name at once disturb each other, so whoever did not get a clear answer looks
+// again, each after a time of its own; and for two seconds in all, since the other one may be
+// stopped in its look, or killed, which nobody is told of.
 struct Again {
   Ref<Directory> directory;
   std::string leaf;
@@ -40,7 +41,8 @@ struct Again {
   bool is_swept = false;  // a sweep came upon it, or could not come to it: it may be a socket, too
 };
 constexpr int kAgain = 9;
-constexpr int kAgainSwept = 2;  // such a name is seldom dead, and its next look is half a second after the first
+// Such a name is seldom dead, and its next look is half a second after the first.
+constexpr int kAgainSwept = 2;
 // In one tick, since events and the ticks of others wait for it. A directory can have many names.
 constexpr int kLooksAtOnce = 64;
 
@@ -79,7 +81,8 @@ void forget_names_thread_in_child() noexcept {
 
 const bool g_names_thread_fork_hooks = [] {
   (void)names_thread_state();
-  register_fork_hooks(6, {[]() noexcept { names_thread_state().mutex.lock(); }, []() noexcept { names_thread_state().mutex.unlock(); },
+  register_fork_hooks(6, {[]() noexcept { names_thread_state().mutex.lock(); },
+                          []() noexcept { names_thread_state().mutex.unlock(); },
                           []() noexcept {
                             names_thread_state().mutex.unlock();
                             forget_names_thread_in_child();
@@ -88,7 +91,8 @@ const bool g_names_thread_fork_hooks = [] {
 }();
 
 Clock::time_point next_try(int tries) {
-  return Clock::now() + std::chrono::milliseconds(2 + os::process_id() % 17 + (tries == 0 ? 0 : std::min(10 << tries, 480)));
+  return Clock::now() + std::chrono::milliseconds(2 + os::process_id() % 17 +
+                                                  (tries == 0 ? 0 : std::min(10 << tries, 480)));
 }
 
 void look_again() noexcept;
@@ -98,7 +102,9 @@ void want_look(NamesThreadState* all, Clock::time_point due) noexcept {
   const Clock::time_point now = Clock::now();
   if (due >= all->next_look && all->next_look > now) return;
   all->next_look = due;
-  os::call_later(&look_again, std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count(), 0));
+  os::call_later(&look_again,
+                 std::max<int64_t>(
+                     std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count(), 0));
 }
 
 bool look_once(const Again& again) noexcept {
@@ -151,7 +157,8 @@ std::vector<std::shared_ptr<Watched>> directories_of(int number) {
     const auto one = all.watched.find(number);
     return one == all.watched.end() ? found : one->second;
   }
-  for (const auto& [each, directories] : all.watched) found.insert(found.end(), directories.begin(), directories.end());
+  for (const auto& [each, directories] : all.watched)
+    found.insert(found.end(), directories.begin(), directories.end());
   return found;
 }
 
@@ -160,14 +167,16 @@ void settle(const Ref<Directory>& directory, const std::string& leaf) {
   NamesThreadState& all = names_thread_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const Clock::time_point due = next_try(0);
-  all.again.insert_or_assign({directory.get(), leaf}, std::make_shared<Again>(Again{directory, leaf, due, 0}));
+  all.again.insert_or_assign({directory.get(), leaf},
+                             std::make_shared<Again>(Again{directory, leaf, due, 0}));
   want_look(&all, due);
 }
 
 void read(os::DirectoryWatch* watch) {
   std::vector<Event> events;
-  watch->read(
-      [&](int number, const char* leaf) { events.push_back({number, leaf == nullptr ? std::nullopt : std::optional<std::string>(leaf)}); });
+  watch->read([&](int number, const char* leaf) {
+    events.push_back({number, leaf == nullptr ? std::nullopt : std::optional<std::string>(leaf)});
+  });
   for (const Event& event : events) {
     for (const std::shared_ptr<Watched>& each : directories_of(event.number)) {
       if (event.leaf) {
@@ -219,7 +228,8 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
   try {
     NamesThreadState& all = names_thread_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto known = all.numbers.find(directory.get()); known != all.numbers.end()) return known->second != kUnwatched;
+    if (const auto known = all.numbers.find(directory.get()); known != all.numbers.end())
+      return known->second != kUnwatched;
     int& number = all.numbers[directory.get()];
     number = kUnwatched;
     auto record = std::make_shared<Watched>(Watched{directory});
@@ -263,7 +273,8 @@ void unwatch_names(Directory& directory) noexcept {
   const auto found = all.watched.find(number);
   if (found == all.watched.end()) return;
   std::vector<std::shared_ptr<Watched>>& directories = found->second;
-  const auto own = std::ranges::find_if(directories, [&](const auto& each) { return each->directory.get() == &directory; });
+  const auto own = std::ranges::find_if(
+      directories, [&](const auto& each) { return each->directory.get() == &directory; });
   if (own == directories.end()) return;
   ending = std::move(*own);
   directories.erase(own);

@@ -1,4 +1,5 @@
-// What the library's thread does for names: it watches the directories in which this process has some, and removes what others let go.
+// What the library's thread does for names: it watches the directories in which this process has
+// some, and removes what others let go.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace tenon::share {
 
-// Lets the thread (os/service.h) watch the directory. False where that cannot be had (inotify's limits): then only calls sweep.
+// Lets the thread (os/service.h) watch the directory. False where that cannot be had (inotify's
+// limits): then only calls sweep.
 bool watch_names(const Ref<Directory>& directory) noexcept;
 // The thread looks at these names of the directory soon, twice where the first look has no clear
 // answer, and removes the dead.

@@ -1,13 +1,15 @@
-// A set of objects that know their own keys, for the identity cache: a word for each place of an open table, and nothing for each object,
-// for there can be millions.
+// A set of objects that know their own keys, for the identity cache: a word for each place of an
+// open table, and nothing for each object, for there can be millions.
 //
-// Linear probing from the home that the key's hash says. Erasing moves back what stood behind, so that there are no tombstones, and a
-// look-up ends at the first empty place. An address has bits that alignment leaves 0: they keep some of the hash, so that most objects that
-// a look-up passes are not read.
+// Linear probing from the home that the key's hash says. Erasing moves back what stood behind, so
+// that there are no tombstones, and a look-up ends at the first empty place. An address has bits
+// that alignment leaves 0: they keep some of the hash, so that most objects that a look-up passes
+// are not read.
 //
-// Traits: `Key`; `static Key key_of(const T&) noexcept`, which gives the same as long as the object is in the table; and
-// `static uint64_t hash(const Key&) noexcept`, with good high bits. kKept: places that stay once there were so many objects, for a message
-// of thousands comes and goes again and again. The caller locks.
+// Traits: `Key`; `static Key key_of(const T&) noexcept`, which gives the same as long as the object
+// is in the table; and `static uint64_t hash(const Key&) noexcept`, with good high bits. kKept:
+// places that stay once there were so many objects, for a message of thousands comes and goes again
+// and again. The caller locks.
 #pragma once
 
 #include <bit>
@@ -26,7 +28,8 @@ class ObjectTable {
 
   T* find(const Key& key) const noexcept { return find_if(key, kAny); }
 
-  // Puts it in, unless there is one of its key: then that one is returned. Throws std::bad_alloc: then nothing has changed.
+  // Puts it in, unless there is one of its key: then that one is returned. Throws std::bad_alloc:
+  // then nothing has changed.
   T* insert(T* object) {
     const Key key = Traits::key_of(*object);
     const uint64_t hash = Traits::hash(key);
@@ -45,7 +48,8 @@ class ObjectTable {
   // Puts it in, whether or not others of its key are there. It must not be in the table yet. Throws
   // std::bad_alloc: then nothing has changed.
   void insert_beside(T* object) {
-    if ((count_ + 1) * 4 > size_ * 3 && !resize(size_ == 0 ? kFewest : size_ * 2)) throw std::bad_alloc();
+    if ((count_ + 1) * 4 > size_ * 3 && !resize(size_ == 0 ? kFewest : size_ * 2))
+      throw std::bad_alloc();
     const uint64_t hash = Traits::hash(Traits::key_of(*object));
     words_[empty_place(hash)] = word_of(object, hash);
     ++count_;
@@ -94,13 +98,15 @@ class ObjectTable {
 
   static T* object_of(uintptr_t word) noexcept { return reinterpret_cast<T*>(word & ~kTag); }
   // The tag is of the hash's low bits, the home of its high ones.
-  static uintptr_t word_of(const T* object, uint64_t hash) noexcept { return reinterpret_cast<uintptr_t>(object) | (hash & kTag); }
+  static uintptr_t word_of(const T* object, uint64_t hash) noexcept {
+    return reinterpret_cast<uintptr_t>(object) | (hash & kTag);
+  }
   size_t home_of(uint64_t hash) const noexcept { return static_cast<size_t>(hash >> shift_); }
   size_t after(size_t place) const noexcept { return (place + 1) & (size_ - 1); }
   size_t distance(size_t from, size_t to) const noexcept { return (to - from) & (size_ - 1); }
 
-  // Where the first object of that key is for which `is_wanted` says true, or the empty place at which
-  // the search ends. There is always an empty place.
+  // Where the first object of that key is for which `is_wanted` says true, or the empty place at
+  // which the search ends. There is always an empty place.
   template <typename IsWanted>
   size_t place_of(const Key& key, uint64_t hash, const IsWanted& is_wanted) const {
     size_t place = home_of(hash);

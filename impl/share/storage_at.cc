@@ -30,11 +30,16 @@ struct Cells {
     bool operator==(const Key&) const = default;
   };
   static Key key_of(const Storage& storage) noexcept {
-    const unsigned level = std::max(kLowestLevel, static_cast<unsigned>(std::bit_width(storage.nbytes() - 1)));
+    const unsigned level =
+        std::max(kLowestLevel, static_cast<unsigned>(std::bit_width(storage.nbytes() - 1)));
     return {level, level < 64 ? first_byte(storage) >> level : 0};
   }
-  static uint64_t hash(const Key& key) noexcept { return (key.cell + (uint64_t{key.level} << 58)) * 0x9e3779b97f4a7c15ULL; }
-  static uint64_t first_byte(const Storage& storage) noexcept { return reinterpret_cast<uintptr_t>(storage.data()); }
+  static uint64_t hash(const Key& key) noexcept {
+    return (key.cell + (uint64_t{key.level} << 58)) * 0x9e3779b97f4a7c15ULL;
+  }
+  static uint64_t first_byte(const Storage& storage) noexcept {
+    return reinterpret_cast<uintptr_t>(storage.data());
+  }
 };
 
 // Raw pointers are enough, for the reason that share/cache.cc gives: a storage takes its entry out,
@@ -49,7 +54,8 @@ AddressState& address_state() noexcept { return immortal<AddressState>(); }
 
 const bool g_address_fork_hooks = [] {
   (void)address_state();
-  register_fork_hooks(21, {[]() noexcept { address_state().mutex.lock(); }, []() noexcept { address_state().mutex.unlock(); },
+  register_fork_hooks(21, {[]() noexcept { address_state().mutex.lock(); },
+                           []() noexcept { address_state().mutex.unlock(); },
                            []() noexcept { address_state().mutex.unlock(); }});
   return true;
 }();
@@ -90,7 +96,8 @@ Ref<Storage> find_storage_at(const void* address, uint64_t nbytes) noexcept {
     if (all.counts[level] == 0) continue;
     const uint64_t cell = level < 64 ? wanted >> level : 0;
     for (const uint64_t each : {cell, cell - 1}) {
-      if (Storage* const found = all.storages.find_if({level, each}, has_it); found != nullptr) return Ref<Storage>::adopt(found);
+      if (Storage* const found = all.storages.find_if({level, each}, has_it); found != nullptr)
+        return Ref<Storage>::adopt(found);
     }
   }
   return {};

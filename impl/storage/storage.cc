@@ -18,17 +18,21 @@ namespace {
 
 std::atomic<uint64_t> g_next_id{1};
 
-// From a page on, fresh memory is filled through the fd: a fault for each page costs more than a system call and the kernel's copy.
+// From a page on, fresh memory is filled through the fd: a fault for each page costs more than a
+// system call and the kernel's copy.
 constexpr uint64_t kWriteThroughFdMin = 4096;
 
 Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
   return Status(Code::kInvalidArgument,
-                format("%llu bytes at offset %llu do not fit into the storage, which has %llu bytes: give a smaller range, or make the "
+                format("%llu bytes at offset %llu do not fit into the storage, which has %llu "
+                       "bytes: give a smaller range, or make the "
                        "storage larger",
                        as_llu(nbytes), as_llu(offset), as_llu(total)));
 }
 
-void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
+void count_copy(uint64_t nbytes) noexcept {
+  storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -76,7 +80,8 @@ void Storage::dispose() noexcept {
   }
   StorageTotals& totals = storage_totals();
   if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);
-  if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
+  if (segment_ && !segment_->own())
+    totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
   if (kind_ == Kind::kOwn) end_own(marks);
   segment_ = nullptr;
   if (kind_ == Kind::kPrivate && private_) {
@@ -88,7 +93,8 @@ void Storage::dispose() noexcept {
     private_ = nullptr;
   }
   if (kind_ == Kind::kDevice) {
-    const memory::GivingBack::Pause pause;  // the driver is asked, and the memory's owner may be told
+    // The driver is asked, and the memory's owner may be told.
+    const memory::GivingBack::Pause pause;
     DeviceMemory* const memory = device_.get();
     memory->end(std::move(device_));
   }
@@ -99,7 +105,8 @@ void Storage::dispose() noexcept {
 void Storage::end_own(uint8_t marks) noexcept {
   if (!segment_) return;  // there was no memory for its block
   const bool lent = (marks & kLent) != 0;
-  if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire); block != nullptr) {
+  if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire);
+      block != nullptr) {
     if (!memory::counts_segment(own_.home)) (void)segment_.detach();
     block->storage_gone(lent);
     return;
@@ -109,7 +116,8 @@ void Storage::end_own(uint8_t marks) noexcept {
   block.offset = offset();
   block.taken_nbytes = own_.home != nullptr ? taken_.nbytes() : segment_->nbytes();
   block.segment = std::move(segment_);
-  const memory::Lent unlent = (marks & kUncleared) != 0 ? memory::Lent::kLeased : memory::Lent::kNever;
+  const memory::Lent unlent =
+      (marks & kUncleared) != 0 ? memory::Lent::kLeased : memory::Lent::kNever;
   memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : unlent);
 }
 
@@ -124,7 +132,8 @@ memory::Leased* Storage::leased() {
     if (block == nullptr) return this;
     return block->made_by_this_process() ? block : nullptr;
   }
-  if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return nullptr;
+  if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process())
+    return nullptr;
   memory::LentBlock* block = own_.lent.load(std::memory_order_acquire);
   if (block == nullptr) block = memory::lend_block(&own_.lent, own_.home, offset(), taken_);
   return block;
@@ -161,7 +170,9 @@ Result<Ref<Storage>> Storage::try_create_private(const StorageOptions& options, 
   }
   const uint64_t alignment = std::max(options.alignment, memory::kBlockAlignment);
   void* bytes = std::aligned_alloc(alignment, round_up(nbytes, alignment));
-  if (bytes == nullptr) return Status(Code::kResourceExhausted, "no memory for a private storage").with("limit", std::string("memory"));
+  if (bytes == nullptr)
+    return Status(Code::kResourceExhausted, "no memory for a private storage")
+        .with("limit", std::string("memory"));
   std::memset(bytes, 0, nbytes);
   storage->data_ = static_cast<std::byte*>(bytes);
   own.release = [](void* context) { std::free(context); };
@@ -176,16 +187,20 @@ Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nby
   return create_shared(options, nbytes, false, &zero);
 }
 
-Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool copies, bool* zero) {
+Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes,
+                                            bool copies, bool* zero) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
   memory::Block block;
-  Status allocated = options.arena != nullptr ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait, &block)
-                                              : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated, &block);
+  Status allocated =
+      options.arena != nullptr
+          ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait, &block)
+          : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated,
+                                   &block);
   if (!allocated.is_ok()) return allocated;
   storage->take_block(block);
   *zero = block.zero;
-  // A FROZEN storage is never cleared, because its segment is always new. The next borrower must not
-  // find bytes of the last one, not even behind the storage's end, which no caller fills.
+  // A FROZEN storage is never cleared, because its segment is always new. The next borrower must
+  // not find bytes of the last one, not even behind the storage's end, which no caller fills.
   if (block.was_lent && options.will_fill && !copies) {
     storage->marks_.fetch_or(kUncleared, std::memory_order_relaxed);
   } else if (((options.zeroed && !block.zero) || block.was_lent) && !copies) {
@@ -196,7 +211,8 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
 }
 
 // Its pages are made as they are filled.
-Result<Ref<Storage>> Storage::try_create_filled(const StorageOptions& options, const void* data, uint64_t nbytes) {
+Result<Ref<Storage>> Storage::try_create_filled(const StorageOptions& options, const void* data,
+                                                uint64_t nbytes) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
   memory::Block block;
   TENON_TRY(memory::allocate_unreserved_block(options.mode, nbytes, &block));
@@ -207,9 +223,11 @@ Result<Ref<Storage>> Storage::try_create_filled(const StorageOptions& options, c
   return storage;
 }
 
-Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data, uint64_t nbytes) {
+Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data,
+                                          uint64_t nbytes) {
   const bool own_segment =
-      options.arena == nullptr && (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
+      options.arena == nullptr &&
+      (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
     return memory::with_spare([&] { return try_create_filled(options, data, nbytes); });
   }
@@ -222,7 +240,8 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   }
   bool zero = false;
   TENON_ASSIGN(Ref<Storage> storage, create_shared(options, nbytes, true, &zero));
-  if (zero && storage->mode_ == Mode::kShared && nbytes >= kWriteThroughFdMin && storage->offset() + nbytes <= os::file_size_limit()) {
+  if (zero && storage->mode_ == Mode::kShared && nbytes >= kWriteThroughFdMin &&
+      storage->offset() + nbytes <= os::file_size_limit()) {
     TENON_TRY(storage->segment_->write_through_fd(storage->offset(), data, nbytes, false));
   } else {
     std::memcpy(storage->data_, data, nbytes);
@@ -231,7 +250,8 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   return storage;
 }
 
-Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options) {
+Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction release,
+                                   void* context, const StorageOptions& options) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
   storage->data_ = nbytes == 0 ? nullptr : static_cast<std::byte*>(data);
@@ -243,7 +263,8 @@ Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction 
   return storage;
 }
 
-Ref<Storage> Storage::on_device(std::unique_ptr<DeviceMemory> memory, std::byte* data, uint64_t nbytes, bool read_only) {
+Ref<Storage> Storage::on_device(std::unique_ptr<DeviceMemory> memory, std::byte* data,
+                                uint64_t nbytes, bool read_only) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kDevice));
   storage->device_ = std::move(memory);
   storage->data_ = nbytes == 0 ? nullptr : data;
@@ -252,7 +273,8 @@ Ref<Storage> Storage::on_device(std::unique_ptr<DeviceMemory> memory, std::byte*
   return storage;
 }
 
-Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
+Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
+                           memory::Lease lease) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOpened));
   storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
   storage->nbytes_ = nbytes;
@@ -271,7 +293,8 @@ Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
   return storage;
 }
 
-Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes, const std::shared_ptr<os::MapBudget>& budget) {
+Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes,
+                                               const std::shared_ptr<os::MapBudget>& budget) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
   storage->private_->copies_on_write = true;
@@ -280,7 +303,8 @@ Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
   TENON_ASSIGN(storage->private_->charge, os::MapCharge::take(offset + nbytes - begin, budget));
   os::Mapping& pages = storage->private_->pages;
-  TENON_ASSIGN(pages, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin, offset + nbytes - begin));
+  TENON_ASSIGN(pages, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin,
+                                          offset + nbytes - begin));
   storage->data_ = pages.base() + (offset - begin);
   return storage;
 }
@@ -320,7 +344,8 @@ void Storage::drop() noexcept {
 Status Storage::check_lender() const {
   if (!is_dropped()) return Status::ok();
   return Status(Code::kPeerGone,
-                "the lender of this storage is gone, and its connection drops what it lent; receive the storage again, or make the "
+                "the lender of this storage is gone, and its connection drops what it lent; "
+                "receive the storage again, or make the "
                 "connection with on_lender_gone KEEP")
       .with("option", std::string("TENON_LENDER_GONE_KEEP"));
 }
@@ -328,12 +353,16 @@ Status Storage::check_lender() const {
 Result<std::byte*> Storage::data_mut() {
   TENON_TRY(check_lender());
   if (!read_only_) return const_cast<std::byte*>(data());
-  Status status(Code::kPermission, mode_ == Mode::kFrozen
-                                       ? "the storage is of mode FROZEN, and its memory is never writable: open it with private_copy or "
-                                         "private_cow for a copy that can be written, or fill it with storage_write before the freeze"
-                                       : "the storage is read-only here: open it with private_copy or private_cow for "
-                                         "a copy that can be written, or have it lent in mode SHARED");
-  return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
+  Status status(Code::kPermission,
+                mode_ == Mode::kFrozen
+                    ? "the storage is of mode FROZEN, and its memory is never writable: open it "
+                      "with private_copy or "
+                      "private_cow for a copy that can be written, or fill it with storage_write "
+                      "before the freeze"
+                    : "the storage is read-only here: open it with private_copy or private_cow for "
+                      "a copy that can be written, or have it lent in mode SHARED");
+  return std::move(status).with("option",
+                                std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
 }
 
 bool Storage::same_memory(const Storage& other) const noexcept {
@@ -350,11 +379,12 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   TENON_TRY(check_lender());
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   TENON_TRY(check_host(device()));
-  if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
+  // Whatever the access: an empty storage takes the same steps as any other.
+  if (nbytes == 0) return Status::ok();
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
-  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no
-  // writable mapping.
+  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would
+  // make the file grow again; FROZEN has no writable mapping.
   if (filling || (segment_ && !segment_->sealed())) {
     TENON_TRY(segment_->write_through_fd(this->offset() + offset, data, nbytes, false));
   } else {

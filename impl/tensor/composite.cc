@@ -5,7 +5,8 @@
 namespace tenon::tensor {
 namespace {
 
-// Sizes, strides and offsets of the components of a nested tensor are the host's, wherever its elements are.
+// Sizes, strides and offsets of the components of a nested tensor are the host's, wherever its
+// elements are.
 bool must_be_beside_values(TensorLayout layout) noexcept { return layout != TensorLayout::kNested; }
 
 Status check_devices(const CompositeSpec& spec) {
@@ -15,7 +16,9 @@ Status check_devices(const CompositeSpec& spec) {
   for (size_t i = 1; i < spec.parts.size(); ++i) {
     const storage::Device device = spec.parts[i]->storage()->device();
     const bool beside = device.type == of_values.type && device.id == of_values.id;
-    const bool good = must_be_beside_values(spec.layout) ? beside : spec.parts[i]->storage()->device_memory() == nullptr;
+    const bool good = must_be_beside_values(spec.layout)
+                          ? beside
+                          : spec.parts[i]->storage()->device_memory() == nullptr;
     if (good) continue;
     return invalid(format("the %s are on another device than %s", part_name(names[i]),
                           must_be_beside_values(spec.layout) ? "the values" : "the CPU"))
@@ -30,17 +33,24 @@ Result<Ref<Composite>> Composite::create(CompositeSpec spec) {
   std::array<PartShape, kMaxParts> parts;
   const size_t count = spec.parts.size();
   if (count > kMaxParts) {
-    return invalid(format("%zu parts are more than the %zu that a layout can have: pass the parts of the layout only", count, kMaxParts));
+    return invalid(format(
+        "%zu parts are more than the %zu that a layout can have: pass the parts of the layout only",
+        count, kMaxParts));
   }
   for (size_t i = 0; i < count; ++i) {
-    if (!spec.parts[i]) return invalid(format("part %zu of a %s tensor is missing", i, tensor_layout_name(spec.layout)));
+    if (!spec.parts[i])
+      return invalid(
+          format("part %zu of a %s tensor is missing", i, tensor_layout_name(spec.layout)));
     parts[i] = {spec.parts[i]->dtype(), spec.parts[i]->sizes(), spec.parts[i]->strides()};
   }
-  const CompositeShape shape{spec.layout,     spec.coalesced, spec.quantizer, spec.flags, spec.dim,     spec.scale,
-                             spec.zero_point, spec.offset,    spec.dtype,     spec.sizes, spec.strides, std::span(parts).first(count)};
+  const CompositeShape shape{spec.layout,     spec.coalesced, spec.quantizer,
+                             spec.flags,      spec.dim,       spec.scale,
+                             spec.zero_point, spec.offset,    spec.dtype,
+                             spec.sizes,      spec.strides,   std::span(parts).first(count)};
   TENON_TRY(check_composite(shape));
   TENON_TRY(check_devices(spec));
-  if (!is_sparse(spec.layout) && spec.layout != TensorLayout::kMeta) spec.sizes = sizes_from_parts(shape);
+  if (!is_sparse(spec.layout) && spec.layout != TensorLayout::kMeta)
+    spec.sizes = sizes_from_parts(shape);
   if (count > 0) spec.dtype = spec.parts[0]->dtype();
   return Ref<Composite>::adopt(new Composite(std::move(spec)));
 }

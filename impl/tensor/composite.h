@@ -1,5 +1,5 @@
-// Composite: a tensor that is no single strided view of a storage, but parts that are, and what ties them together. A tenon_composite is
-// one of these; it never changes.
+// Composite: a tensor that is no single strided view of a storage, but parts that are, and what
+// ties them together. A tenon_composite is one of these; it never changes.
 #pragma once
 
 #include <array>
@@ -33,11 +33,13 @@ struct CompositeSpec {
 
 class Composite : public Counted {
  public:
-  // INVALID_ARGUMENT, with the detail `part` where a part is to blame. What the indices say is not looked at: check_contents() does that.
+  // INVALID_ARGUMENT, with the detail `part` where a part is to blame. What the indices say is not
+  // looked at: check_contents() does that.
   static Result<Ref<Composite>> create(CompositeSpec spec);
 
   TensorLayout layout() const noexcept { return spec_.layout; }
-  // The spec with everything filled in that follows from the parts: sizes of what is nested or quantised, and the dtype.
+  // The spec with everything filled in that follows from the parts: sizes of what is nested or
+  // quantised, and the dtype.
   const CompositeSpec& spec() const noexcept { return spec_; }
   std::span<const Ref<Tensor>> parts() const noexcept { return spec_.parts; }
   // Null: it has no such part.
@@ -51,9 +53,11 @@ class Composite : public Counted {
   CompositeSpec spec_;
 };
 
-// Holds the numbers in the parts of `composite` (indices, offsets, component sizes) against its sizes: what passes makes no reader reach
-// outside of its parts. CORRUPT, with the detail `part`, for what does not. The answer is the composite itself, or one that differs in the
-// parts that were looked at: what some other process could still change is copied into private memory first. UNSUPPORTED on a device.
+// Holds the numbers in the parts of `composite` (indices, offsets, component sizes) against its
+// sizes: what passes makes no reader reach outside of its parts. CORRUPT, with the detail `part`,
+// for what does not. The answer is the composite itself, or one that differs in the parts that were
+// looked at: what some other process could still change is copied into private memory first.
+// UNSUPPORTED on a device.
 Result<Ref<Composite>> check_contents(Composite* composite);
 
 }  // namespace tenon::tensor

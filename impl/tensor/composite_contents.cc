@@ -20,15 +20,18 @@ Status wrong_number(Part part, size_t at, std::string message) {
 
 template <typename Int>
 Status check_inside(std::span<const Int> numbers, int64_t size, Part part) {
-  // Negative ones are large ones here, and one pass without a branch for each is several times as fast.
+  // Negative ones are large ones here, and one pass without a branch for each is several times as
+  // fast.
   using Unsigned = std::make_unsigned_t<Int>;
   const auto end = static_cast<uint64_t>(size);
   Unsigned largest = 0;
   for (const Int number : numbers) largest = std::max(largest, static_cast<Unsigned>(number));
   if (numbers.empty() || largest < end) return Status::ok();
-  const auto found = std::ranges::find_if(numbers, [end](Int number) { return static_cast<Unsigned>(number) >= end; });
+  const auto found = std::ranges::find_if(
+      numbers, [end](Int number) { return static_cast<Unsigned>(number) >= end; });
   return wrong_number(part, static_cast<size_t>(found - numbers.begin()),
-                      format("%lld is outside the size %lld", static_cast<long long>(*found), static_cast<long long>(size)));
+                      format("%lld is outside the size %lld", static_cast<long long>(*found),
+                             static_cast<long long>(size)));
 }
 
 // What an index part says, contiguous and such that no other process can change it.
@@ -63,15 +66,18 @@ void copy_elements(const Tensor& from, Int* target) noexcept {
 Result<Numbers> settle(Part part, Ref<Tensor> tensor) {
   TENON_TRY(tensor->storage()->check_lender());
   if (tensor->storage()->device_memory() != nullptr) {
-    return Status(Code::kUnsupported, format("the %s are on a device, where the host cannot read them: copy them to the host, or use the "
+    return Status(Code::kUnsupported, format("the %s are on a device, where the host cannot read "
+                                             "them: copy them to the host, or use the "
                                              "tensor without this check if you trust its sender",
                                              part_name(part)))
         .with("part", std::string(part_key(part)));
   }
   const auto count = static_cast<size_t>(tensor->numel());
   const bool contiguous = is_contiguous(tensor->sizes(), tensor->strides());
-  const bool aligned = reinterpret_cast<uintptr_t>(tensor->data()) % (tensor->dtype().bits / 8) == 0;
-  if (contiguous && aligned && !tensor->storage()->is_writable_elsewhere()) return Numbers{std::move(tensor), count};
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(tensor->data()) % (tensor->dtype().bits / 8) == 0;
+  if (contiguous && aligned && !tensor->storage()->is_writable_elsewhere())
+    return Numbers{std::move(tensor), count};
   TENON_ASSIGN(Ref<Storage> copy, Storage::create({.is_private = true}, tensor->nbytes()));
   TENON_ASSIGN(std::byte* const target, copy->data_mut());
   if (contiguous) {
@@ -82,7 +88,10 @@ Result<Numbers> settle(Part part, Ref<Tensor> tensor) {
     copy_elements(*tensor, reinterpret_cast<int32_t*>(target));
   }
   TENON_ASSIGN(const std::vector<int64_t> strides, contiguous_strides(tensor->sizes()));
-  return Numbers{Tensor::create_checked(std::move(copy), {tensor->dtype(), tensor->sizes(), strides, 0}, tensor->flags()), count};
+  return Numbers{
+      Tensor::create_checked(std::move(copy), {tensor->dtype(), tensor->sizes(), strides, 0},
+                             tensor->flags()),
+      count};
 }
 
 template <typename Int>
@@ -105,15 +114,17 @@ Status check_coo_numbers(const CompositeSpec& spec, const Numbers& indices) {
 
 // One matrix: where each line's elements begin, and in which column (or row) each is.
 template <typename Int>
-Status check_lines(std::span<const Int> compressed, std::span<const Int> plain, int64_t plain_end, size_t batch) {
+Status check_lines(std::span<const Int> compressed, std::span<const Int> plain, int64_t plain_end,
+                   size_t batch) {
   const auto nnz = static_cast<int64_t>(plain.size());
   const size_t first = batch * compressed.size();
   if (compressed.front() != 0) return wrong_number(Part::kIndices, first, "does not begin with 0");
   for (size_t line = 1; line < compressed.size(); ++line) {
     if (compressed[line] < compressed[line - 1] || int64_t{compressed[line]} > nnz) {
-      return wrong_number(Part::kIndices, first + line,
-                          format("%lld is not from the one before to the number of elements, %lld",
-                                 static_cast<long long>(compressed[line]), static_cast<long long>(nnz)));
+      return wrong_number(
+          Part::kIndices, first + line,
+          format("%lld is not from the one before to the number of elements, %lld",
+                 static_cast<long long>(compressed[line]), static_cast<long long>(nnz)));
     }
   }
   if (compressed.back() != nnz) {
@@ -126,7 +137,8 @@ Status check_lines(std::span<const Int> compressed, std::span<const Int> plain, 
     const auto end = static_cast<size_t>(compressed[line]);
     for (size_t i = begin + 1; i < end; ++i) {
       if (plain[i] <= plain[i - 1]) {
-        return wrong_number(Part::kPlainIndices, batch * plain.size() + i, "not after the one before in its line");
+        return wrong_number(Part::kPlainIndices, batch * plain.size() + i,
+                            "not after the one before in its line");
       }
     }
   }
@@ -134,10 +146,13 @@ Status check_lines(std::span<const Int> compressed, std::span<const Int> plain, 
 }
 
 template <typename Int>
-Status check_compressed_numbers(const CompositeSpec& spec, const Numbers& compressed, const Numbers& plain) {
+Status check_compressed_numbers(const CompositeSpec& spec, const Numbers& compressed,
+                                const Numbers& plain) {
   const size_t batch_dims = compressed.tensor->sizes().size() - 1;
-  const bool by_row = spec.layout == TensorLayout::kSparseCsr || spec.layout == TensorLayout::kSparseBsr;
-  const bool blocks = spec.layout == TensorLayout::kSparseBsr || spec.layout == TensorLayout::kSparseBsc;
+  const bool by_row =
+      spec.layout == TensorLayout::kSparseCsr || spec.layout == TensorLayout::kSparseBsr;
+  const bool blocks =
+      spec.layout == TensorLayout::kSparseBsr || spec.layout == TensorLayout::kSparseBsc;
   const size_t plain_dim = by_row ? 1 : 0;
   int64_t plain_end = spec.sizes[batch_dims + plain_dim];
   if (blocks) plain_end /= spec.parts[0]->sizes()[batch_dims + 1 + plain_dim];
@@ -145,38 +160,47 @@ Status check_compressed_numbers(const CompositeSpec& spec, const Numbers& compre
   const auto nnz = static_cast<size_t>(plain.tensor->sizes()[batch_dims]);
   const size_t batches = compressed.count / lines;  // there is at least one number in a line
   for (size_t i = 0; i < batches; ++i) {
-    TENON_TRY(check_lines(compressed.as<Int>().subspan(i * lines, lines), plain.as<Int>().subspan(i * nnz, nnz), plain_end, i));
+    TENON_TRY(check_lines(compressed.as<Int>().subspan(i * lines, lines),
+                          plain.as<Int>().subspan(i * nnz, nnz), plain_end, i));
   }
   return Status::ok();
 }
 
 template <typename Int>
-Status check_jagged_numbers(const CompositeSpec& spec, const Numbers& offsets, const Numbers* lengths) {
+Status check_jagged_numbers(const CompositeSpec& spec, const Numbers& offsets,
+                            const Numbers* lengths) {
   const std::span<const Int> begins = offsets.as<Int>();
   const int64_t end = spec.parts[0]->sizes()[static_cast<size_t>(spec.dim) - 1];
   for (size_t i = 0; i < begins.size(); ++i) {
     const int64_t least = i == 0 ? 0 : int64_t{begins[i - 1]};
     if (begins[i] >= least && begins[i] <= end) continue;
     return wrong_number(Part::kOffsets, i,
-                        format("%lld is not from %lld to the size of the values, %lld", static_cast<long long>(begins[i]),
-                               static_cast<long long>(least), static_cast<long long>(end)));
+                        format("%lld is not from %lld to the size of the values, %lld",
+                               static_cast<long long>(begins[i]), static_cast<long long>(least),
+                               static_cast<long long>(end)));
   }
   if (lengths == nullptr) return Status::ok();
   for (size_t i = 0; i < lengths->count; ++i) {
     const int64_t length = lengths->as<Int>()[i];
     if (length >= 0 && length <= end - begins[i]) continue;
-    return wrong_number(Part::kLengths, i, format("%lld is not from 0 to what is left of the values", static_cast<long long>(length)));
+    return wrong_number(
+        Part::kLengths, i,
+        format("%lld is not from 0 to what is left of the values", static_cast<long long>(length)));
   }
   return Status::ok();
 }
 
-Status check_nested_numbers(const CompositeSpec& spec, const Numbers& sizes, const Numbers& strides, const Numbers& offsets) {
+Status check_nested_numbers(const CompositeSpec& spec, const Numbers& sizes, const Numbers& strides,
+                            const Numbers& offsets) {
   const auto ndim = static_cast<size_t>(sizes.tensor->sizes()[1]);
   for (size_t i = 0; i < offsets.count; ++i) {
     const int64_t offset = offsets.as<int64_t>()[i];
-    if (offset < 0) return wrong_number(Part::kOffsets, i, format("%lld is negative", static_cast<long long>(offset)));
+    if (offset < 0)
+      return wrong_number(Part::kOffsets, i,
+                          format("%lld is negative", static_cast<long long>(offset)));
     // As if the values were a storage of their own.
-    const Layout layout{spec.parts[0]->dtype(), sizes.as<int64_t>().subspan(i * ndim, ndim), strides.as<int64_t>().subspan(i * ndim, ndim),
+    const Layout layout{spec.parts[0]->dtype(), sizes.as<int64_t>().subspan(i * ndim, ndim),
+                        strides.as<int64_t>().subspan(i * ndim, ndim),
                         static_cast<uint64_t>(offset)};
     const Status status = check_layout(layout, spec.parts[0]->nbytes());
     if (!status.is_ok()) return wrong_number(Part::kComponentSizes, i, status.message());
@@ -189,13 +213,15 @@ bool is_wide(const Numbers& numbers) noexcept { return numbers.tensor->dtype().b
 Status check_numbers(const CompositeSpec& spec, std::span<const Numbers> numbers) {
   switch (spec.layout) {
     case TensorLayout::kSparseCoo:
-      return is_wide(numbers[1]) ? check_coo_numbers<int64_t>(spec, numbers[1]) : check_coo_numbers<int32_t>(spec, numbers[1]);
+      return is_wide(numbers[1]) ? check_coo_numbers<int64_t>(spec, numbers[1])
+                                 : check_coo_numbers<int32_t>(spec, numbers[1]);
     case TensorLayout::kJagged: {
       const Numbers* const lengths = numbers.size() > 2 ? &numbers[2] : nullptr;
       return is_wide(numbers[1]) ? check_jagged_numbers<int64_t>(spec, numbers[1], lengths)
                                  : check_jagged_numbers<int32_t>(spec, numbers[1], lengths);
     }
-    case TensorLayout::kNested: return check_nested_numbers(spec, numbers[1], numbers[2], numbers[3]);
+    case TensorLayout::kNested:
+      return check_nested_numbers(spec, numbers[1], numbers[2], numbers[3]);
     default:
       return is_wide(numbers[1]) ? check_compressed_numbers<int64_t>(spec, numbers[1], numbers[2])
                                  : check_compressed_numbers<int32_t>(spec, numbers[1], numbers[2]);
@@ -206,7 +232,8 @@ Status check_numbers(const CompositeSpec& spec, std::span<const Numbers> numbers
 
 Result<Ref<Composite>> check_contents(Composite* composite) {
   const CompositeSpec& spec = composite->spec();
-  if (spec.layout == TensorLayout::kMeta || spec.layout == TensorLayout::kQuantized) return Ref<Composite>::share(composite);
+  if (spec.layout == TensorLayout::kMeta || spec.layout == TensorLayout::kQuantized)
+    return Ref<Composite>::share(composite);
   const std::span<const Part> names = parts_of(spec.layout, spec.quantizer);
   std::vector<Numbers> numbers(spec.parts.size());
   bool same = true;

@@ -1,4 +1,5 @@
-// The rules that tie the parts of a composite together, as far as their shapes go. For tensors in messages and in archives alike.
+// The rules that tie the parts of a composite together, as far as their shapes go. For tensors in
+// messages and in archives alike.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace tenon::tensor {
 
-// The numbers are those of TENON_TENSOR_LAYOUT_* and of the descriptor: PyTorch's, and from 64 on Tenon's own.
+// The numbers are those of TENON_TENSOR_LAYOUT_* and of the descriptor: PyTorch's, and from 64 on
+// Tenon's own.
 enum class TensorLayout : uint8_t {
   kStrided = 0,
   kSparseCoo = 1,
@@ -41,11 +43,12 @@ enum class QScheme : uint8_t {
 enum class Coalesced : uint8_t { kUnknown = 0, kNo = 1, kYes = 2 };
 
 enum class Part : uint8_t {
-  kValues,            // of all that have parts
-  kIndices,           // COO: sparse dimensions by elements. Else compressed: rows of CSR and BSR, columns of CSC and BSC
-  kPlainIndices,      // the other ones of CSR, CSC, BSR and BSC
-  kOffsets,           // jagged: where each component begins and the last one ends. Nested: where each begins
-  kLengths,           // jagged, if components have gaps between them
+  kValues,   // of all that have parts
+  kIndices,  // COO: sparse dimensions by elements. Else compressed: rows of CSR and BSR, columns of
+             // CSC and BSC
+  kPlainIndices,  // the other ones of CSR, CSC, BSR and BSC
+  kOffsets,  // jagged: where each component begins and the last one ends. Nested: where each begins
+  kLengths,  // jagged, if components have gaps between them
   kComponentSizes,    // nested: components by dimensions
   kComponentStrides,  // likewise
   kScales,            // quantised per channel
@@ -56,7 +59,8 @@ const char* part_name(Part part) noexcept;
 const char* part_key(Part part) noexcept;
 
 inline constexpr size_t kMaxParts = 4;
-// The parts of a layout, in the order in which messages carry them. The last one of a jagged tensor may be missing.
+// The parts of a layout, in the order in which messages carry them. The last one of a jagged tensor
+// may be missing.
 std::span<const Part> parts_of(TensorLayout layout, QScheme quantizer) noexcept;
 
 struct PartShape {
@@ -81,10 +85,12 @@ struct CompositeShape {
   std::span<const PartShape> parts;
 };
 
-// INVALID_ARGUMENT, with the detail `part` where a part is to blame; UNSUPPORTED for unknown flags. What a layout does not use must be 0.
+// INVALID_ARGUMENT, with the detail `part` where a part is to blame; UNSUPPORTED for unknown flags.
+// What a layout does not use must be 0.
 Status check_composite(const CompositeShape& shape);
 
-// What is known of the sizes of a nested, jagged or quantised tensor from its parts; -1 where components may differ. `shape` was checked.
+// What is known of the sizes of a nested, jagged or quantised tensor from its parts; -1 where
+// components may differ. `shape` was checked.
 std::vector<int64_t> sizes_from_parts(const CompositeShape& shape);
 
 // The same rules for whoever keeps the parts otherwise.
@@ -97,8 +103,10 @@ struct SparseShape {
 };
 Status check_sparse_shape(const SparseShape& shape);
 // `which` is kScales or kZeroPoints.
-Status check_channels(Part which, std::span<const int64_t> part, std::span<const int64_t> sizes, int64_t axis);
-// Not negative, not more than 64 of them, and their product fits in 63 bits unless one of them is 0.
+Status check_channels(Part which, std::span<const int64_t> part, std::span<const int64_t> sizes,
+                      int64_t axis);
+// Not negative, not more than 64 of them, and their product fits in 63 bits unless one of them is
+// 0.
 Status check_sizes(std::span<const int64_t> sizes);
 
 // "[2, 3]", for messages.

@@ -1,4 +1,5 @@
-// The descriptor's bytes: encode, decode, validate. Specified in docs/format/descriptor.md. Knows nothing of fds or mappings.
+// The descriptor's bytes: encode, decode, validate. Specified in docs/format/descriptor.md. Knows
+// nothing of fds or mappings.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ enum class Reach : uint16_t {
   kFd = 1,      // fd number `fd_index` of those that travel with the bytes
   kKnown = 2,   // crossed this connection before, under `id`
   kProc = 3,    // /proc/<pid>/fd/<proc_fd> of the sender, checked by device, inode, size and nonce
-  kDevice = 4,  // memory of a device: number `fd_index` of the device segments that a connection sends ahead of the descriptor
+  kDevice = 4,  // memory of a device: number `fd_index` of the device segments that a connection
+                // sends ahead of the descriptor
 };
 
 struct SegmentRecord {
@@ -67,7 +69,8 @@ struct CompositeRecord {
   uint32_t flags = 0;
   uint32_t first_part = 0;  // index into tensors; the others follow
   uint32_t parts = 0;
-  uint32_t dims = 0;  // index into DescriptorContent::composite_dims of ndim sizes, then, on meta, ndim strides
+  // Index into DescriptorContent::composite_dims of ndim sizes, then, on meta, ndim strides.
+  uint32_t dims = 0;
   uint32_t ndim = 0;
   uint32_t name = 0;  // as of a tensor
   uint32_t name_nbytes = 0;
@@ -90,12 +93,15 @@ struct DescriptorContent {
   std::vector<StorageRecord> storages;
   std::vector<TensorRecord> tensors;
   std::vector<int64_t> dims;
-  std::string names;                // all names, one after another, no separators
-  std::vector<uint64_t> forgotten;  // segment ids that the sender will not use again on this connection
+  std::string names;  // all names, one after another, no separators
+  // Segment ids that the sender will not use again on this connection.
+  std::vector<uint64_t> forgotten;
   std::vector<std::byte> user;
   std::vector<CompositeRecord> composites;
   std::vector<int64_t> composite_dims;
-  bool leased = false;  // the fds behind those of the segments are tokens: their lenders keep what is lent for as long as copies are open
+  // The fds behind those of the segments are tokens: their lenders keep what is lent for as long as
+  // copies are open.
+  bool leased = false;
 };
 
 struct DescriptorLimits {
@@ -104,14 +110,16 @@ struct DescriptorLimits {
   uint64_t max_segments = 65'536;
 };
 
-// The content is the caller's own and trusted to be consistent. `ahead`: bytes in front that the caller fills.
+// The content is the caller's own and trusted to be consistent. `ahead`: bytes in front that the
+// caller fills.
 std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_t ahead = 0);
 
-// `bytes` must be private to this process: a peer that can still change them could pass the checks and then not keep to them.
-// `n_fds` is how many fds came with them, `n_devices` how many device segments. Everything is validated before the result exists: magic,
-// versions, feature words, checksum, section bounds, every index, every name, every layout against its storage, every storage against its
-// segment.
-Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits,
-                                            uint64_t n_devices = 0);
+// `bytes` must be private to this process: a peer that can still change them could pass the checks
+// and then not keep to them. `n_fds` is how many fds came with them, `n_devices` how many device
+// segments. Everything is validated before the result exists: magic, versions, feature words,
+// checksum, section bounds, every index, every name, every layout against its storage, every
+// storage against its segment.
+Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds,
+                                            const DescriptorLimits& limits, uint64_t n_devices = 0);
 
 }  // namespace tenon::tensor

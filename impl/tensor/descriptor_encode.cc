@@ -32,26 +32,33 @@ Counts count(const DescriptorContent& content) noexcept {
 }
 
 bool tells_empty_modes(const DescriptorContent& content) noexcept {
-  return std::ranges::any_of(content.storages, [](const StorageRecord& storage) { return storage.mode != 0 || storage.access != 0; });
+  return std::ranges::any_of(content.storages, [](const StorageRecord& storage) {
+    return storage.mode != 0 || storage.access != 0;
+  });
 }
 
 // What version 1.0 can say is said in version 1.0, which every reader knows.
 wire::Header make_header(const DescriptorContent& content, const Counts& n) {
   const std::array<uint64_t, wire::kSectionCount> counts = {
-      content.segments.size(),  content.storages.size(), content.tensors.size(),    n.dims,          n.names_nbytes,
-      content.forgotten.size(), content.user.size(),     content.composites.size(), n.composite_dims};
+      content.segments.size(), content.storages.size(),
+      content.tensors.size(),  n.dims,
+      n.names_nbytes,          content.forgotten.size(),
+      content.user.size(),     content.composites.size(),
+      n.composite_dims};
   const bool empty_modes = tells_empty_modes(content);
   const bool has_composites = !content.composites.empty();
   const bool newer = empty_modes || has_composites;
   const size_t n_sections = newer ? wire::kSectionCount : wire::kSections10;
-  const uint32_t* const record_nbytes = newer ? wire::kRecordNbytes.data() : wire::kRecordNbytes10.data();
+  const uint32_t* const record_nbytes =
+      newer ? wire::kRecordNbytes.data() : wire::kRecordNbytes10.data();
   wire::Header header{};
   header.magic = wire::kMagic;
   header.major = wire::kMajor;
   header.minor = newer ? wire::kMinor : 0;
   header.header_nbytes = newer ? sizeof(wire::Header) : wire::kHeaderNbytes10;
   header.incompat = has_composites ? wire::kIncompatComposites : 0;
-  header.compat = (content.leased ? wire::kCompatLeased : 0) | (empty_modes ? wire::kCompatEmptyModes : 0);
+  header.compat =
+      (content.leased ? wire::kCompatLeased : 0) | (empty_modes ? wire::kCompatEmptyModes : 0);
   header.sender_pid = content.sender_pid;
   header.boot_id = content.boot_id;
   header.pid_namespace = content.pid_namespace;
@@ -86,17 +93,20 @@ void store_segments(std::byte* target, const DescriptorContent& content) noexcep
   }
 }
 
-void store_storages(std::byte* target, const DescriptorContent& content, size_t record_nbytes) noexcept {
+void store_storages(std::byte* target, const DescriptorContent& content,
+                    size_t record_nbytes) noexcept {
   for (const StorageRecord& storage : content.storages) {
-    const wire::Storage record{storage.offset, storage.nbytes, storage.segment, 0, storage.mode, storage.access};
+    const wire::Storage record{storage.offset, storage.nbytes, storage.segment, 0,
+                               storage.mode,   storage.access};
     std::memcpy(target, &record, record_nbytes);
     target += record_nbytes;
   }
 }
 
-// Dims and names are laid out anew, in the order of the tensors, as the format wants them: tensors of one shape may share their dims in
-// `content`, but not in the bytes.
-uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names, const DescriptorContent& content) noexcept {
+// Dims and names are laid out anew, in the order of the tensors, as the format wants them: tensors
+// of one shape may share their dims in `content`, but not in the bytes.
+uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names,
+                       const DescriptorContent& content) noexcept {
   uint32_t n_dims = 0;
   uint32_t names_nbytes = 0;
   for (const TensorRecord& tensor : content.tensors) {
@@ -109,7 +119,8 @@ uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names, co
     record.dtype_code = tensor.dtype.code;
     record.dtype_bits = tensor.dtype.bits;
     record.dtype_lanes = tensor.dtype.lanes;
-    store_bytes(dims + size_t{n_dims} * sizeof(int64_t), content.dims.data() + tensor.dims, size_t{2} * tensor.ndim * sizeof(int64_t));
+    store_bytes(dims + size_t{n_dims} * sizeof(int64_t), content.dims.data() + tensor.dims,
+                size_t{2} * tensor.ndim * sizeof(int64_t));
     n_dims += 2 * tensor.ndim;
     if (tensor.has_name) {
       record.has_name = 1;
@@ -125,8 +136,8 @@ uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names, co
 }
 
 // Their names come behind those of the tensors, at `names_nbytes`.
-void store_composites(std::byte* composites, std::byte* dims, std::byte* names, uint32_t names_nbytes,
-                      const DescriptorContent& content) noexcept {
+void store_composites(std::byte* composites, std::byte* dims, std::byte* names,
+                      uint32_t names_nbytes, const DescriptorContent& content) noexcept {
   uint32_t n_dims = 0;
   for (const CompositeRecord& composite : content.composites) {
     wire::Composite record{};
@@ -146,13 +157,15 @@ void store_composites(std::byte* composites, std::byte* dims, std::byte* names, 
     record.dtype_bits = composite.dtype.bits;
     record.dtype_lanes = composite.dtype.lanes;
     const size_t own_dims = composite.n_dims();
-    store_bytes(dims + size_t{n_dims} * sizeof(int64_t), content.composite_dims.data() + composite.dims, own_dims * sizeof(int64_t));
+    store_bytes(dims + size_t{n_dims} * sizeof(int64_t),
+                content.composite_dims.data() + composite.dims, own_dims * sizeof(int64_t));
     n_dims += static_cast<uint32_t>(own_dims);
     if (composite.has_name) {
       record.has_name = 1;
       record.name = names_nbytes;
       record.name_nbytes = composite.name_nbytes;
-      store_bytes(names + names_nbytes, content.names.data() + composite.name, composite.name_nbytes);
+      store_bytes(names + names_nbytes, content.names.data() + composite.name,
+                  composite.name_nbytes);
       names_nbytes += composite.name_nbytes;
     }
     std::memcpy(composites, &record, sizeof(record));
@@ -166,12 +179,17 @@ std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_
   wire::Header header = make_header(content, count(content));
   std::vector<std::byte> bytes(ahead + header.total_nbytes);
   std::byte* const begin = bytes.data() + ahead;
-  const auto section = [&](wire::SectionIndex index) { return begin + header.sections[index].offset; };
+  const auto section = [&](wire::SectionIndex index) {
+    return begin + header.sections[index].offset;
+  };
   store_segments(section(wire::kSegments), content);
   store_storages(section(wire::kStorages), content, header.sections[wire::kStorages].record_nbytes);
-  const uint32_t names_nbytes = store_tensors(section(wire::kTensors), section(wire::kDims), section(wire::kNames), content);
-  store_composites(section(wire::kComposites), section(wire::kCompositeDims), section(wire::kNames), names_nbytes, content);
-  store_bytes(section(wire::kForgotten), content.forgotten.data(), content.forgotten.size() * sizeof(uint64_t));
+  const uint32_t names_nbytes =
+      store_tensors(section(wire::kTensors), section(wire::kDims), section(wire::kNames), content);
+  store_composites(section(wire::kComposites), section(wire::kCompositeDims), section(wire::kNames),
+                   names_nbytes, content);
+  store_bytes(section(wire::kForgotten), content.forgotten.data(),
+              content.forgotten.size() * sizeof(uint64_t));
   store_bytes(section(wire::kUser), content.user.data(), content.user.size());
   store_bytes(begin, &header, header.header_nbytes);
   header.crc32 = wire::checksum(begin, header.total_nbytes);

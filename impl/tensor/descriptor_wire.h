@@ -1,5 +1,5 @@
-// The descriptor's bytes as structs, versions 1.0 and 1.1. docs/format/descriptor.md is the specification; the numbers here may never
-// change.
+// The descriptor's bytes as structs, versions 1.0 and 1.1. docs/format/descriptor.md is the
+// specification; the numbers here may never change.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace tenon::tensor::wire {
 
-static_assert(std::endian::native == std::endian::little, "the descriptor is little-endian and is copied as it stands");
+static_assert(std::endian::native == std::endian::little,
+              "the descriptor is little-endian and is copied as it stands");
 
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'D', 'S', 'C'};
 inline constexpr uint16_t kMajor = 1;
@@ -21,7 +22,8 @@ inline constexpr uint64_t kCompatEmptyModes = 2;
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 
-// Numbers of the format. That they are those of the code too is asserted in descriptor.cc and, for the C header, shown by the tests.
+// Numbers of the format. That they are those of the code too is asserted in descriptor.cc and, for
+// the C header, shown by the tests.
 inline constexpr uint16_t kModeShared = 0;
 inline constexpr uint16_t kModeLenderWrites = 1;
 inline constexpr uint16_t kModeFrozen = 2;
@@ -64,7 +66,8 @@ struct Header {
   std::array<Section, kSectionCount> sections;  // version 1.0 has no more than kSections10
 };
 inline constexpr size_t kSections10 = kComposites;
-inline constexpr size_t kHeaderNbytes10 = sizeof(Header) - (kSectionCount - kSections10) * sizeof(Section);
+inline constexpr size_t kHeaderNbytes10 =
+    sizeof(Header) - (kSectionCount - kSections10) * sizeof(Section);
 
 struct Segment {
   uint64_t id;
@@ -127,24 +130,31 @@ struct Composite {
   uint32_t reserved;
 };
 
-static_assert(sizeof(Section) == 24 && kHeaderNbytes10 == 240 && sizeof(Header) == 288 && sizeof(Segment) == 72);
+static_assert(sizeof(Section) == 24 && kHeaderNbytes10 == 240 && sizeof(Header) == 288 &&
+              sizeof(Segment) == 72);
 static_assert(sizeof(Storage) == 32 && sizeof(Tensor) == 40 && sizeof(Composite) == 80);
-static_assert(offsetof(Header, major) == 8 && offsetof(Header, incompat) == 24 && offsetof(Header, crc32) == 40);
+static_assert(offsetof(Header, major) == 8 && offsetof(Header, incompat) == 24 &&
+              offsetof(Header, crc32) == 40);
 static_assert(offsetof(Header, boot_id) == 48 && offsetof(Header, sections) == 72);
-static_assert(offsetof(Segment, nonce) == 32 && offsetof(Segment, reach) == 60 && offsetof(Segment, reserved) == 68);
+static_assert(offsetof(Segment, nonce) == 32 && offsetof(Segment, reach) == 60 &&
+              offsetof(Segment, reserved) == 68);
 static_assert(offsetof(Composite, scale) == 48 && offsetof(Composite, dtype_code) == 72);
-static_assert(offsetof(Storage, segment) == 16 && offsetof(Storage, mode) == kStorageNbytes10 && offsetof(Tensor, dtype_code) == 32 &&
-              offsetof(Tensor, has_name) == 36);
+static_assert(offsetof(Storage, segment) == 16 && offsetof(Storage, mode) == kStorageNbytes10 &&
+              offsetof(Tensor, dtype_code) == 32 && offsetof(Tensor, has_name) == 36);
 
 // What one record of each section takes in versions 1.0 and 1.1.
 inline constexpr std::array<uint32_t, kSections10> kRecordNbytes10 = {
     sizeof(Segment), kStorageNbytes10, sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1};
 inline constexpr std::array<uint32_t, kSectionCount> kRecordNbytes = {
-    sizeof(Segment), sizeof(Storage), sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1, sizeof(Composite), sizeof(int64_t)};
-// Sections whose records a later minor version may lengthen. The others are plain numbers and bytes.
-inline constexpr std::array<bool, kSectionCount> kRecordGrows = {true, true, true, false, false, false, false, true, false};
-inline constexpr std::array<const char*, kSectionCount> kSectionName = {"segments",  "storages", "tensors",    "dims",          "names",
-                                                                        "forgotten", "user",     "composites", "composite dims"};
+    sizeof(Segment),   sizeof(Storage), sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1,
+    sizeof(Composite), sizeof(int64_t)};
+// Sections whose records a later minor version may lengthen. The others are plain numbers and
+// bytes.
+inline constexpr std::array<bool, kSectionCount> kRecordGrows = {true,  true,  true, false, false,
+                                                                 false, false, true, false};
+inline constexpr std::array<const char*, kSectionCount> kSectionName = {
+    "segments",  "storages", "tensors",    "dims",          "names",
+    "forgotten", "user",     "composites", "composite dims"};
 
 // The checksum of a whole descriptor of at least kHeaderNbytes10 bytes.
 uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept;

@@ -1,4 +1,5 @@
-// Tensors of other frameworks in this process, both ways, without a copy. The structs are DLPack's (dlpack.h), kept out of this header.
+// Tensors of other frameworks in this process, both ways, without a copy. The structs are DLPack's
+// (dlpack.h), kept out of this header.
 #pragma once
 
 #include "base/counted.h"

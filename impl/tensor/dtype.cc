@@ -16,7 +16,8 @@ struct CodeEntry {
   std::array<uint8_t, 11> widths;  // what one lane may have; ends at the first 0
 };
 
-// Indexed by DLPack's code. Code 3 is DLPack's "opaque handle": elements that mean nothing outside their process.
+// Indexed by DLPack's code. Code 3 is DLPack's "opaque handle": elements that mean nothing outside
+// their process.
 constexpr std::array<CodeEntry, 18> kCodes = {{
     {"int", true, {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64}},
     {"uint", true, {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64}},
@@ -38,10 +39,13 @@ constexpr std::array<CodeEntry, 18> kCodes = {{
     {"float4_e2m1fn", false, {4}},
 }};
 
-const CodeEntry* find_code(uint8_t code) noexcept { return code < kCodes.size() && kCodes[code].name != nullptr ? &kCodes[code] : nullptr; }
+const CodeEntry* find_code(uint8_t code) noexcept {
+  return code < kCodes.size() && kCodes[code].name != nullptr ? &kCodes[code] : nullptr;
+}
 
 bool has_width(const CodeEntry& entry, uint8_t bits) noexcept {
-  return bits != 0 && std::find(entry.widths.begin(), entry.widths.end(), bits) != entry.widths.end();
+  return bits != 0 &&
+         std::find(entry.widths.begin(), entry.widths.end(), bits) != entry.widths.end();
 }
 
 // What a type without a name is called by: code and bits.
@@ -50,7 +54,8 @@ constexpr std::string_view kUnnamed = "dtype_";
 // Without signs, spaces or zeros in front: the inverse of what is printed, and no more.
 bool parse_number(std::string_view text, unsigned most, unsigned* out) noexcept {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && *out <= most && (text.size() == 1 || text.front() != '0');
+  return error == std::errc() && end == text.data() + text.size() && *out <= most &&
+         (text.size() == 1 || text.front() != '0');
 }
 
 std::optional<DType> parse_unnamed(std::string_view text) noexcept {
@@ -75,8 +80,9 @@ std::optional<DType> parse_scalar(std::string_view name) noexcept {
     if (entry.name == nullptr || !name.starts_with(entry.name)) continue;
     const std::string_view rest = name.substr(std::string_view(entry.name).size());
     unsigned bits = entry.widths[0];
-    const bool good =
-        entry.name_has_bits ? parse_number(rest, UINT8_MAX, &bits) && has_width(entry, static_cast<uint8_t>(bits)) : rest.empty();
+    const bool good = entry.name_has_bits ? parse_number(rest, UINT8_MAX, &bits) &&
+                                                has_width(entry, static_cast<uint8_t>(bits))
+                                          : rest.empty();
     if (good) return DType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
   }
   return std::nullopt;
@@ -86,18 +92,22 @@ std::optional<DType> parse_scalar(std::string_view name) noexcept {
 
 Status check_dtype(DType dtype) {
   const CodeEntry* entry = find_code(dtype.code);
-  if (entry == nullptr) return {Code::kInvalidArgument, format("element type code %u is not known", dtype.code)};
+  if (entry == nullptr)
+    return {Code::kInvalidArgument, format("element type code %u is not known", dtype.code)};
   if (!has_width(*entry, dtype.bits)) {
-    return {Code::kInvalidArgument, format("element type %s (code %u) cannot have %u bits", entry->name, dtype.code, dtype.bits)};
+    return {Code::kInvalidArgument, format("element type %s (code %u) cannot have %u bits",
+                                           entry->name, dtype.code, dtype.bits)};
   }
-  if (dtype.lanes == 0) return {Code::kInvalidArgument, format("element type %s has 0 lanes", entry->name)};
+  if (dtype.lanes == 0)
+    return {Code::kInvalidArgument, format("element type %s has 0 lanes", entry->name)};
   return Status::ok();
 }
 
 DTypeName dtype_name(DType dtype) noexcept {
   DTypeName name;
   const auto add = [&name](const char* format, auto... numbers) {
-    const int count = std::snprintf(name.text + name.nbytes, sizeof name.text - name.nbytes, format, numbers...);
+    const int count =
+        std::snprintf(name.text + name.nbytes, sizeof name.text - name.nbytes, format, numbers...);
     name.nbytes += static_cast<size_t>(std::max(count, 0));
   };
   const CodeEntry* entry = find_code(dtype.code);
@@ -123,9 +133,9 @@ Result<DType> parse_dtype(std::string_view name) {
       return *dtype;
     }
   }
-  return Status(Code::kInvalidArgument,
-                format("there is no element type '%s': use a name such as float32, bfloat16, int64 or float8_e4m3fn",
-                       std::string(name.substr(0, 64)).c_str()));
+  return Status(Code::kInvalidArgument, format("there is no element type '%s': use a name such as "
+                                               "float32, bfloat16, int64 or float8_e4m3fn",
+                                               std::string(name.substr(0, 64)).c_str()));
 }
 
 }  // namespace tenon::tensor

@@ -28,7 +28,8 @@ struct DTypeName {
   char text[kMaxDTypeNameNbytes];
   size_t nbytes = 0;  // without the NUL
 };
-// "float32", "bfloat16", "float8_e4m3fn", "int32x4"; of what has no name "dtype_3_64", code and bits.
+// "float32", "bfloat16", "float8_e4m3fn", "int32x4"; of what has no name "dtype_3_64", code and
+// bits.
 DTypeName dtype_name(DType dtype) noexcept;
 // The inverse. INVALID_ARGUMENT for what is no such name.
 Result<DType> parse_dtype(std::string_view name);

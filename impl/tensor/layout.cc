@@ -10,23 +10,30 @@ namespace {
 
 Status overflow() { return invalid("sizes, strides and offset overflow 64 bits"); }
 
-constexpr const char* kFit = "give a smaller shape or offset, a dtype of fewer bits, or a larger storage";
+constexpr const char* kFit =
+    "give a smaller shape or offset, a dtype of fewer bits, or a larger storage";
 
 Status outside(uint64_t needed_nbytes, uint64_t storage_nbytes) {
-  return invalid(format("the elements need %llu bytes, and the storage has %llu: %s", as_llu(needed_nbytes), as_llu(storage_nbytes), kFit));
+  return invalid(format("the elements need %llu bytes, and the storage has %llu: %s",
+                        as_llu(needed_nbytes), as_llu(storage_nbytes), kFit));
 }
 
-// For layouts of which the last byte has no number of 64 bits, or the first one lies before the storage.
+// For layouts of which the last byte has no number of 64 bits, or the first one lies before the
+// storage.
 Status outside(uint64_t storage_nbytes) {
-  return invalid(format("the elements leave the storage of %llu bytes: %s", as_llu(storage_nbytes), kFit));
+  return invalid(
+      format("the elements leave the storage of %llu bytes: %s", as_llu(storage_nbytes), kFit));
 }
 
 Status negative(size_t dimension, int64_t size) {
-  return invalid(format("the size of dimension %zu is %lld: give 0 or more", dimension, static_cast<long long>(size)));
+  return invalid(format("the size of dimension %zu is %lld: give 0 or more", dimension,
+                        static_cast<long long>(size)));
 }
 
 // Also right for the lowest int64_t, whose negative does not fit in one.
-uint64_t magnitude(int64_t value) noexcept { return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+uint64_t magnitude(int64_t value) noexcept {
+  return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
 
 // How far, in elements, a layout reaches below and above the element with index 0, 0, …
 struct Extent {
@@ -34,17 +41,20 @@ struct Extent {
   uint64_t above = 0;
 };
 
-bool compute_extent(std::span<const int64_t> sizes, std::span<const int64_t> strides, Extent* out) noexcept {
+bool compute_extent(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                    Extent* out) noexcept {
   for (size_t i = 0; i < sizes.size(); ++i) {
     uint64_t distance = 0;
-    if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, magnitude(strides[i]), &distance)) return false;
+    if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, magnitude(strides[i]), &distance))
+      return false;
     uint64_t* side = strides[i] < 0 ? &out->below : &out->above;
     if (!checked_add(*side, distance, side)) return false;
   }
   return true;
 }
 
-// The product of the sizes. Strides may be 0, so no storage bounds it; but counts are handed out as int64_t too (DLPack, Python).
+// The product of the sizes. Strides may be 0, so no storage bounds it; but counts are handed out as
+// int64_t too (DLPack, Python).
 Result<uint64_t> checked_count(std::span<const int64_t> sizes) {
   bool has_elements = true;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -67,9 +77,12 @@ Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes) {
   TENON_ASSIGN(const uint64_t count, checked_count(sizes));
   uint64_t bits = 0;
   if (!checked_mul(count, uint64_t{dtype.element_bits()}, &bits)) {
-    // More bits than are counted may still be few enough bytes; but elements of broken bytes are at most 64 bits wide.
+    // More bits than are counted may still be few enough bytes; but elements of broken bytes are at
+    // most 64 bits wide.
     const uint64_t nbytes = dtype.element_bits() / 8;
-    if (dtype.element_bits() % 8 != 0 || !checked_mul(count, nbytes, &bits) || bits > uint64_t{INT64_MAX}) return overflow();
+    if (dtype.element_bits() % 8 != 0 || !checked_mul(count, nbytes, &bits) ||
+        bits > uint64_t{INT64_MAX})
+      return overflow();
     return bits;
   }
   return bits / 8 + (bits % 8 != 0 ? 1 : 0);
@@ -78,36 +91,45 @@ Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes) {
 Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
   TENON_TRY(check_dtype(layout.dtype));
   const std::span<const int64_t> sizes = layout.sizes;
-  if (sizes.size() > static_cast<size_t>(kMaxNdim)) return invalid(format("%zu dimensions are more than %d", sizes.size(), kMaxNdim));
-  if (layout.strides.size() != sizes.size()) return invalid(format("%zu strides for %zu sizes", layout.strides.size(), sizes.size()));
+  if (sizes.size() > static_cast<size_t>(kMaxNdim))
+    return invalid(format("%zu dimensions are more than %d", sizes.size(), kMaxNdim));
+  if (layout.strides.size() != sizes.size())
+    return invalid(format("%zu strides for %zu sizes", layout.strides.size(), sizes.size()));
   TENON_ASSIGN(const uint64_t count, checked_count(sizes));
   const bool has_elements = count > 0;
 
   const uint64_t bits = layout.dtype.element_bits();
   if (bits % 8 != 0) {
     if (!is_contiguous(sizes, layout.strides)) {
-      return invalid(format("elements of %llu bits must be contiguous", static_cast<unsigned long long>(bits)));
+      return invalid(format("elements of %llu bits must be contiguous",
+                            static_cast<unsigned long long>(bits)));
     }
     uint64_t first_bit = 0;
     uint64_t end = 0;
     uint64_t end_bit = 0;
     if (!checked_mul(layout.offset, bits, &first_bit)) return overflow();
-    if (first_bit % 8 != 0) return invalid("a tensor of elements that are no whole bytes must begin on a byte");
-    if (!checked_add(layout.offset, count, &end) || !checked_mul(end, bits, &end_bit)) return overflow();
+    if (first_bit % 8 != 0)
+      return invalid("a tensor of elements that are no whole bytes must begin on a byte");
+    if (!checked_add(layout.offset, count, &end) || !checked_mul(end, bits, &end_bit))
+      return overflow();
     const uint64_t end_nbytes = end_bit / 8 + (end_bit % 8 != 0 ? 1 : 0);
     return end_nbytes <= storage_nbytes ? Status::ok() : outside(end_nbytes, storage_nbytes);
   }
 
-  // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that could overflow.
+  // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that
+  // could overflow.
   const uint64_t room = storage_nbytes / (bits / 8);
   if (!has_elements) return layout.offset <= room ? Status::ok() : outside(storage_nbytes);
   Extent extent;
   uint64_t last = 0;
-  if (!compute_extent(sizes, layout.strides, &extent) || !checked_add(layout.offset, extent.above, &last)) return overflow();
+  if (!compute_extent(sizes, layout.strides, &extent) ||
+      !checked_add(layout.offset, extent.above, &last))
+    return overflow();
   if (extent.below <= layout.offset && last < room) return Status::ok();
   uint64_t end = 0;
   uint64_t end_nbytes = 0;
-  const bool has_end = checked_add(last, uint64_t{1}, &end) && checked_mul(end, bits / 8, &end_nbytes);
+  const bool has_end =
+      checked_add(last, uint64_t{1}, &end) && checked_mul(end, bits / 8, &end_nbytes);
   return last >= room && has_end ? outside(end_nbytes, storage_nbytes) : outside(storage_nbytes);
 }
 
@@ -117,7 +139,8 @@ Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) 
   for (size_t i = sizes.size(); i > 0; --i) {
     if (sizes[i - 1] < 0) return negative(i - 1, sizes[i - 1]);
     strides[i - 1] = next;
-    // A size of 0 counts as 1, as in PyTorch: strides stay meaningful when the tensor has no elements.
+    // A size of 0 counts as 1, as in PyTorch: strides stay meaningful when the tensor has no
+    // elements.
     if (i > 1 && !checked_mul(next, std::max<int64_t>(sizes[i - 1], 1), &next)) return overflow();
   }
   return strides;

@@ -29,15 +29,18 @@ namespace {
 
 Status check_room(size_t added, size_t there) {
   if (added <= kMaxTensors - there) return Status::ok();
-  return invalid(format("%zu tensors more than the message's %zu are too many: a message carries %zu; send several messages", added, there,
-                        kMaxTensors));
+  return invalid(
+      format("%zu tensors more than the message's %zu are too many: a message carries %zu; send "
+             "several messages",
+             added, there, kMaxTensors));
 }
 
 // Which access a lend of it comes to.
 Result<memory::Access> access_of(const Tensor& tensor, memory::Access wanted) {
   const storage::Storage& storage = *tensor.storage();
   // How a device's memory can be lent the driver says, when it is.
-  return storage.device_memory() != nullptr ? share::check_lend_device(storage, wanted) : share::check_lend(storage, wanted);
+  return storage.device_memory() != nullptr ? share::check_lend_device(storage, wanted)
+                                            : share::check_lend(storage, wanted);
 }
 
 Status refuse(const std::string& what, const Status& why) {
@@ -47,12 +50,14 @@ Status refuse(const std::string& what, const Status& why) {
 
 Status check_new_name(const std::string& name, const char* what, size_t i) {
   if (is_valid_name(name)) return Status::ok();
-  return invalid(format("the name of %s %zu is not UTF-8 of at most %zu bytes", what, i, kMaxNameNbytes));
+  return invalid(
+      format("the name of %s %zu is not UTF-8 of at most %zu bytes", what, i, kMaxNameNbytes));
 }
 
 }  // namespace
 
-Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
+Status Message::add(std::span<Tensor* const> tensors, const char* const* names,
+                    memory::Access access) {
   TENON_TRY(check_room(tensors.size(), items_.size()));
   std::vector<Item> added;
   std::vector<std::string> added_names;
@@ -75,7 +80,8 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
   return Status::ok();
 }
 
-Status Message::add(std::span<Composite* const> composites, const char* const* names, memory::Access access) {
+Status Message::add(std::span<Composite* const> composites, const char* const* names,
+                    memory::Access access) {
   TENON_TRY(check_room(composites.size(), composites_.size()));
   TENON_TRY(check_room(composites.size() * kMaxParts, items_.size()));
   std::vector<Item> added;
@@ -90,7 +96,8 @@ Status Message::add(std::span<Composite* const> composites, const char* const* n
     for (size_t part = 0; part < spec.parts.size(); ++part) {
       Item item;
       Result<memory::Access> granted = access_of(*spec.parts[part], access);
-      if (!granted.is_ok()) return refuse(format("composite %zu: its %s", i, part_name(parts[part])), granted.status());
+      if (!granted.is_ok())
+        return refuse(format("composite %zu: its %s", i, part_name(parts[part])), granted.status());
       item.access = granted.value();
       item.tensor = spec.parts[part];
       added.push_back(std::move(item));
@@ -107,7 +114,8 @@ Status Message::add(std::span<Composite* const> composites, const char* const* n
   return Status::ok();
 }
 
-void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* composites, std::vector<std::string>* names) {
+void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* composites,
+                     std::vector<std::string>* names) {
   make_room(&items_, items->size());  // before the first push, so that it is all or none
   if (composites != nullptr) make_room(&composites_, composites->size());
   make_room(&names_, names->size());
@@ -121,7 +129,8 @@ void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* compo
   index_.clear();
 }
 
-void Message::add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name) {
+void Message::add_received(Ref<Tensor> tensor, memory::Access access,
+                           std::optional<std::string_view> name) {
   Item item;
   item.tensor = std::move(tensor);
   item.access = access;
@@ -129,7 +138,8 @@ void Message::add_received(Ref<Tensor> tensor, memory::Access access, std::optio
   items_.push_back(std::move(item));
 }
 
-void Message::add_received(Ref<Composite> composite, uint32_t first_part, std::optional<std::string_view> name) {
+void Message::add_received(Ref<Composite> composite, uint32_t first_part,
+                           std::optional<std::string_view> name) {
   CompositeItem item;
   item.composite = std::move(composite);
   item.first_part = first_part;
@@ -145,8 +155,11 @@ uint32_t Message::keep_name(std::optional<std::string_view> name) {
 
 Status Message::set_user_bytes(std::span<const std::byte> bytes) {
   if (bytes.size() > kMaxUserNbytes) {
-    return Status(Code::kInvalidArgument, format("%zu user bytes are more than the %zu that a message carries: put them into a tensor",
-                                                 bytes.size(), kMaxUserNbytes));
+    return Status(
+        Code::kInvalidArgument,
+        format(
+            "%zu user bytes are more than the %zu that a message carries: put them into a tensor",
+            bytes.size(), kMaxUserNbytes));
   }
   user_ = std::vector<std::byte>(bytes.begin(), bytes.end());
   return Status::ok();
@@ -155,7 +168,8 @@ Status Message::set_user_bytes(std::span<const std::byte> bytes) {
 const Message::Item* Message::find(std::string_view name) const {
   const std::lock_guard<std::mutex> lock(index_mutex_);
   for (; indexed_ < items_.size(); ++indexed_) {
-    if (const std::string* const own = name_of(items_[indexed_]); own != nullptr) index_.try_emplace(*own, indexed_);
+    if (const std::string* const own = name_of(items_[indexed_]); own != nullptr)
+      index_.try_emplace(*own, indexed_);
   }
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &items_[found->second];

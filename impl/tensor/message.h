@@ -1,4 +1,5 @@
-// Message: tensors that travel together, their names, and the user's bytes. A tenon_message is one of these.
+// Message: tensors that travel together, their names, and the user's bytes. A tenon_message is one
+// of these.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +55,12 @@ class Message {
   // All or none. `names` is null or as long as `tensors`, entries may be null.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
   // Likewise; their parts become items.
-  Status add(std::span<Composite* const> composites, const char* const* names, memory::Access access);
-  void add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name);
-  void add_received(Ref<Composite> composite, uint32_t first_part, std::optional<std::string_view> name);
+  Status add(std::span<Composite* const> composites, const char* const* names,
+             memory::Access access);
+  void add_received(Ref<Tensor> tensor, memory::Access access,
+                    std::optional<std::string_view> name);
+  void add_received(Ref<Composite> composite, uint32_t first_part,
+                    std::optional<std::string_view> name);
   void reserve(size_t count) { items_.reserve(count); }
   Status set_user_bytes(std::span<const std::byte> bytes);
 
@@ -65,18 +69,24 @@ class Message {
   const std::string* name_of(const Item& item) const noexcept { return name_at(item.name_); }
   // In the order of their parts.
   const std::vector<CompositeItem>& composites() const noexcept { return composites_; }
-  const std::string* name_of(const CompositeItem& item) const noexcept { return name_at(item.name_); }
+  const std::string* name_of(const CompositeItem& item) const noexcept {
+    return name_at(item.name_);
+  }
   const std::vector<std::byte>& user_bytes() const noexcept { return user_; }
   // The first item of that name, or null.
   const Item* find(std::string_view name) const;
   // Likewise; there are few of them, and it looks at each.
   const CompositeItem* find_composite(std::string_view name) const noexcept;
-  // Never the same for two messages of this process: how a send that is called again knows what it had begun.
+  // Never the same for two messages of this process: how a send that is called again knows what it
+  // had begun.
   uint64_t id() const noexcept { return id_; }
 
  private:
-  const std::string* name_at(uint32_t index) const noexcept { return index == Item::kNoName ? nullptr : &names_[index]; }
-  void append(std::vector<Item>* items, std::vector<CompositeItem>* composites, std::vector<std::string>* names);
+  const std::string* name_at(uint32_t index) const noexcept {
+    return index == Item::kNoName ? nullptr : &names_[index];
+  }
+  void append(std::vector<Item>* items, std::vector<CompositeItem>* composites,
+              std::vector<std::string>* names);
   uint32_t keep_name(std::optional<std::string_view> name);
 
   std::vector<Item> items_;
@@ -85,7 +95,8 @@ class Message {
   std::vector<std::byte> user_;
   uint64_t id_;
   mutable std::mutex index_mutex_;
-  mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;  // filled by the first find(), covers items_[0, indexed_)
+  // Filled by the first find(), covers items_[0, indexed_).
+  mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;
   mutable size_t indexed_ = 0;
 };
 

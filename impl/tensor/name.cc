@@ -6,8 +6,9 @@
 namespace tenon::tensor {
 namespace {
 
-// The length of the well-formed sequence of two to four bytes at the start of `rest`; 0 if there is none. The table is Unicode's (3-7):
-// only the second byte has a range of its own, which is what keeps overlong forms, surrogates and too large numbers out.
+// The length of the well-formed sequence of two to four bytes at the start of `rest`; 0 if there is
+// none. The table is Unicode's (3-7): only the second byte has a range of its own, which is what
+// keeps overlong forms, surrogates and too large numbers out.
 size_t multibyte_length(std::string_view rest) noexcept {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(rest[i]); };
   const uint8_t lead = byte(0);
@@ -34,7 +35,8 @@ size_t multibyte_length(std::string_view rest) noexcept {
   return length;
 }
 
-// Eight bytes at once, since nearly all names are ASCII: the subtraction borrows into a high bit exactly where a byte is 0.
+// Eight bytes at once, since nearly all names are ASCII: the subtraction borrows into a high bit
+// exactly where a byte is 0.
 bool is_plain_ascii(uint64_t word) noexcept {
   constexpr uint64_t kHighBits = 0x8080808080808080U;
   constexpr uint64_t kOnes = 0x0101010101010101U;
@@ -62,7 +64,9 @@ bool is_text(std::string_view text, bool with_nul) noexcept {
 
 }  // namespace
 
-bool is_valid_name(std::string_view name) noexcept { return name.size() <= kMaxNameNbytes && is_text(name, false); }
+bool is_valid_name(std::string_view name) noexcept {
+  return name.size() <= kMaxNameNbytes && is_text(name, false);
+}
 
 bool is_utf8(std::string_view text) noexcept { return is_text(text, true); }
 

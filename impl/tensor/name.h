@@ -8,7 +8,8 @@ namespace tenon::tensor {
 
 inline constexpr size_t kMaxNameNbytes = 4096;
 
-// At most kMaxNameNbytes of well-formed UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF) without NUL. May be empty.
+// At most kMaxNameNbytes of well-formed UTF-8 (no overlong forms, no surrogates, nothing above
+// U+10FFFF) without NUL. May be empty.
 bool is_valid_name(std::string_view name) noexcept;
 
 // The same well-formed UTF-8, of any length, NUL included.

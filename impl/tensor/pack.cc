@@ -22,10 +22,12 @@ using memory::Segment;
 using storage::Storage;
 
 constexpr size_t kManyTensors = 10'000;
-constexpr size_t kTableNbytes = 512;  // of one tensor: its records here, their encoding, and the indexers
+// Of one tensor: its records here, their encoding, and the indexers.
+constexpr size_t kTableNbytes = 512;
 
-// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
-// eight. The table is an open one, half full at most: a node for each pointer was a good part of the work on a large message.
+// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash
+// table costs more than looking through eight. The table is an open one, half full at most: a node
+// for each pointer was a good part of the work on a large message.
 class Indexer {
  public:
   // -1: not met yet; remembers it under `next`.
@@ -55,14 +57,16 @@ class Indexer {
   Known& place_of(const void* object) noexcept {
     constexpr uint64_t kMixer = 0x9e3779b97f4a7c15ULL;
     auto at = static_cast<size_t>(reinterpret_cast<uintptr_t>(object) * kMixer >> shift_);
-    while (table_[at].object != nullptr && table_[at].object != object) at = (at + 1) & (table_.size() - 1);
+    while (table_[at].object != nullptr && table_[at].object != object)
+      at = (at + 1) & (table_.size() - 1);
     return table_[at];
   }
   void grow() {
     std::vector<Known> before(std::max(kFew * 4, table_.size() * 4));
     before.swap(table_);
     shift_ = 64 - static_cast<unsigned>(std::countr_zero(table_.size()));
-    for (const Known& each : before.empty() ? std::span<const Known>(known_) : std::span<const Known>(before)) {
+    for (const Known& each :
+         before.empty() ? std::span<const Known>(known_) : std::span<const Known>(before)) {
       if (each.object != nullptr) place_of(each.object) = each;
     }
   }
@@ -74,23 +78,29 @@ class Indexer {
 };
 
 void add_upstream(const Storage& storage, Packed* packed) {
-  memory::Holding* const holding = storage.lease() != nullptr ? storage.lease()->holding() : nullptr;
+  memory::Holding* const holding =
+      storage.lease() != nullptr ? storage.lease()->holding() : nullptr;
   auto& upstream = packed->upstream;  // a handful at most
-  if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
+  if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end())
+    upstream.push_back(holding);
 }
 
 // One segment for all storages to which one handle leads with one access.
 uint32_t find_device_segment(const DeviceSegment& wanted, Indexer* segments, Packed* packed) {
-  // No two have one: an address, the next one for read-only, and of empty storages the device, where no object lies.
-  const uintptr_t key = wanted.exported ? reinterpret_cast<uintptr_t>(wanted.exported.get()) + (wanted.read_only ? 1 : 0)
+  // No two have one: an address, the next one for read-only, and of empty storages the device,
+  // where no object lies.
+  const uintptr_t key = wanted.exported ? reinterpret_cast<uintptr_t>(wanted.exported.get()) +
+                                              (wanted.read_only ? 1 : 0)
                                         : static_cast<uintptr_t>(wanted.device) + 1;
   const auto next = static_cast<uint32_t>(packed->segments.size());
   const int64_t known =
-      segments->find_or_add(reinterpret_cast<const void*>(key), next);  // NOLINT(performance-no-int-to-ptr): only compared
+      segments->find_or_add(reinterpret_cast<const void*>(key),
+                            next);  // NOLINT(performance-no-int-to-ptr): only compared
   if (known >= 0) return static_cast<uint32_t>(known);
   SegmentRecord record;
   record.reach = Reach::kDevice;
-  record.access = static_cast<uint32_t>(wanted.read_only ? memory::Access::kReadOnly : memory::Access::kWritable);
+  record.access = static_cast<uint32_t>(wanted.read_only ? memory::Access::kReadOnly
+                                                         : memory::Access::kWritable);
   record.fd_index = static_cast<uint32_t>(packed->device_segments.size());
   packed->device_segments.push_back(wanted);
   packed->content.segments.push_back(record);
@@ -99,7 +109,8 @@ uint32_t find_device_segment(const DeviceSegment& wanted, Indexer* segments, Pac
   return next;
 }
 
-Status add_device_storage(const Ref<Storage>& storage, memory::Access access, bool let_write, Indexer* segments, Packed* packed) {
+Status add_device_storage(const Ref<Storage>& storage, memory::Access access, bool let_write,
+                          Indexer* segments, Packed* packed) {
   StorageRecord record;
   record.nbytes = storage->nbytes();
   DeviceSegment segment;
@@ -122,7 +133,8 @@ Status add_device_storage(const Ref<Storage>& storage, memory::Access access, bo
   return Status::ok();
 }
 
-Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases, bool let_write, Indexer* segments, Packed* packed) {
+Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases,
+                   bool let_write, Indexer* segments, Packed* packed) {
   if (leases == Leases::kYes && storage->device_memory() != nullptr)
     return add_device_storage(storage, access, let_write, segments, packed);
   TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, leases == Leases::kYes));
@@ -159,12 +171,14 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   return Status::ok();
 }
 
-// A connection keeps the room of its last message for the next one, but not that of a huge one for ever.
+// A connection keeps the room of its last message for the next one, but not that of a huge one for
+// ever.
 constexpr size_t kKeptNbytes = size_t{1} << 20;
 
 template <typename Container>
 void empty(Container* container) noexcept {
-  constexpr size_t kNbytesOfOne = sizeof(typename Container::value_type);  // NOLINT(bugprone-sizeof-expression): a pointer is meant
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): a pointer is meant.
+  constexpr size_t kNbytesOfOne = sizeof(typename Container::value_type);
   if (container->capacity() * kNbytesOfOne > kKeptNbytes) {
     Container().swap(*container);
   } else {
@@ -219,8 +233,10 @@ void add_composites(const Message& message, DescriptorContent* content) {
     if (spec.parts.empty()) record.dtype = spec.dtype;
     if (is_sparse(spec.layout) || spec.parts.empty()) {
       record.ndim = static_cast<uint32_t>(spec.sizes.size());
-      content->composite_dims.insert(content->composite_dims.end(), spec.sizes.begin(), spec.sizes.end());
-      content->composite_dims.insert(content->composite_dims.end(), spec.strides.begin(), spec.strides.end());
+      content->composite_dims.insert(content->composite_dims.end(), spec.sizes.begin(),
+                                     spec.sizes.end());
+      content->composite_dims.insert(content->composite_dims.end(), spec.strides.begin(),
+                                     spec.strides.end());
     }
     record.name = static_cast<uint32_t>(content->names.size());
     if (const std::string* const name = message.name_of(item); name != nullptr) {
@@ -236,7 +252,8 @@ void add_composites(const Message& message, DescriptorContent* content) {
 
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
-  // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.
+  // The tables on the heap are small change, but for very large messages, where malloc would bring
+  // the kernel's kill and not an error.
   if (const size_t count = message.items().size(); count >= kManyTensors)
     TENON_TRY(memory::with_spare([&] { return os::ask_headroom(count * kTableNbytes); }));
   Indexer segments;
@@ -252,7 +269,8 @@ Status pack(const Message& message, Leases leases, Packed* packed, bool let_writ
     const Tensor& tensor = *item.tensor;
     const auto next = static_cast<uint32_t>(content.storages.size());
     const int64_t known = storages.find_or_add(tensor.storage().get(), next);
-    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, leases, let_write, &segments, packed));
+    if (known < 0)
+      TENON_TRY(add_storage(tensor.storage(), item.access, leases, let_write, &segments, packed));
     TensorRecord record;
     record.storage = known < 0 ? next : static_cast<uint32_t>(known);
     record.dtype = tensor.dtype();
@@ -279,8 +297,8 @@ Status pack(const Message& message, Leases leases, Packed* packed, bool let_writ
 
 namespace {
 
-// What this process lent and is lent back, by whatever way, it keeps as its own: a lease on itself, under the token of a borrower that may
-// die, would keep that token open.
+// What this process lent and is lent back, by whatever way, it keeps as its own: a lease on itself,
+// under the token of a borrower that may die, would keep that token open.
 Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
   if (!lease->stands()) return Status::ok();
   memory::SegmentKey key;
@@ -290,7 +308,8 @@ Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
     TENON_ASSIGN(const os::FileInfo file, os::inspect_file(from.fd));
     key = {file.device, file.inode, false};
   }
-  if (memory::LentBlock* const block = memory::lease_own(key, offset); block != nullptr) *lease = memory::Lease(block);
+  if (memory::LentBlock* const block = memory::lease_own(key, offset); block != nullptr)
+    *lease = memory::Lease(block);
   return Status::ok();
 }
 
@@ -307,17 +326,22 @@ Status unpack_composites(const DescriptorContent& content, Message* message) {
     spec.zero_point = record.zero_point;
     spec.offset = record.offset;
     spec.dtype = record.dtype;
-    const std::span<const int64_t> dims = std::span(content.composite_dims).subspan(record.dims, record.n_dims());
+    const std::span<const int64_t> dims =
+        std::span(content.composite_dims).subspan(record.dims, record.n_dims());
     spec.sizes.assign(dims.begin(), dims.begin() + record.ndim);
     spec.strides.assign(dims.begin() + record.ndim, dims.end());
-    for (uint32_t i = 0; i < record.parts; ++i) spec.parts.push_back(message->items()[record.first_part + i].tensor);
+    for (uint32_t i = 0; i < record.parts; ++i)
+      spec.parts.push_back(message->items()[record.first_part + i].tensor);
     // decode_descriptor checked all of it but the devices.
     Result<Ref<Composite>> made = Composite::create(std::move(spec));
     if (!made.is_ok()) {
-      return Status(Code::kCorrupt, made.status().message()).with_details_of(made.status()).with("field", std::string("composite.parts"));
+      return Status(Code::kCorrupt, made.status().message())
+          .with_details_of(made.status())
+          .with("field", std::string("composite.parts"));
     }
     std::optional<std::string_view> name;
-    if (record.has_name) name = std::string_view(content.names).substr(record.name, record.name_nbytes);
+    if (record.has_name)
+      name = std::string_view(content.names).substr(record.name, record.name_nbytes);
     message->add_received(std::move(made).value(), record.first_part, name);
   }
   return Status::ok();
@@ -328,19 +352,24 @@ Status unpack_composites(const DescriptorContent& content, Message* message) {
 std::vector<uint64_t> needed_nbytes(const DescriptorContent& content) {
   std::vector<uint64_t> needed(content.segments.size());
   for (const StorageRecord& record : content.storages) {
-    if (record.segment != kNoSegment) needed[record.segment] = std::max(needed[record.segment], record.offset + record.nbytes);
+    if (record.segment != kNoSegment)
+      needed[record.segment] = std::max(needed[record.segment], record.offset + record.nbytes);
   }
   return needed;
 }
 
-Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<const Resolved> resolved, std::span<memory::Lease> leases,
-                                        const share::OpenOptions& options, std::vector<Ref<Storage>>* storages) {
+Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
+                                        std::span<const Resolved> resolved,
+                                        std::span<memory::Lease> leases,
+                                        const share::OpenOptions& options,
+                                        std::vector<Ref<Storage>>* storages) {
   auto message = std::make_unique<Message>();
   storages->reserve(content.storages.size());
   const bool may_be_home = memory::has_leases();  // what comes home was lent before it came here
   for (size_t i = storages->size(); i < content.storages.size(); ++i) {
     const StorageRecord& record = content.storages[i];
-    // It stays in its place until a storage has it: should memory end in between, the next try must find it.
+    // It stays in its place until a storage has it: should memory end in between, the next try must
+    // find it.
     memory::Lease none;
     memory::Lease& lease = leases.empty() ? none : leases[i];
     if (record.segment == kNoSegment) {
@@ -348,7 +377,9 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       nothing.access = static_cast<memory::Access>(record.access);
       TENON_ASSIGN(Ref<Storage> empty, share::open_by_fd(-1, nothing, options, nullptr));
       const auto mode = static_cast<memory::Mode>(record.mode);
-      storages->push_back(options.is_private() || mode == empty->mode() ? std::move(empty) : Storage::open_empty(mode, true));
+      storages->push_back(options.is_private() || mode == empty->mode()
+                              ? std::move(empty)
+                              : Storage::open_empty(mode, true));
       continue;
     }
     const Resolved& from = resolved[record.segment];
@@ -357,18 +388,21 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       if (record.nbytes == 0) {
         opened = share::empty_cuda(from.device->device);
       } else {
-        TENON_ASSIGN(opened, share::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
+        TENON_ASSIGN(opened,
+                     share::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
       }
       storages->push_back(std::move(opened));
       continue;
     }
     if (may_be_home) TENON_TRY(come_home(from, record.offset, &lease));
     if (from.segment) {
-      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, &lease));
+      TENON_ASSIGN(Ref<Storage> opened,
+                   share::open_range(from.segment, record.offset, record.nbytes, &lease));
       storages->push_back(std::move(opened));
     } else {
       const SegmentRecord& segment = content.segments[record.segment];
-      const share::Claim claim{static_cast<memory::Access>(segment.access), record.offset, record.nbytes, segment.nbytes};
+      const share::Claim claim{static_cast<memory::Access>(segment.access), record.offset,
+                               record.nbytes, segment.nbytes};
       TENON_ASSIGN(Ref<Storage> opened, share::open_private(from.fd, claim, options));
       // A copy needs the lender no more; untouched pages of the other kind are still the lender's.
       if (options.private_cow) opened->keep(std::move(lease));
@@ -381,11 +415,14 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
     const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
     // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
     const Ref<Storage>& storage = (*storages)[record.storage];
-    const Layout layout{record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset};
+    const Layout layout{record.dtype, dims.first(record.ndim), dims.last(record.ndim),
+                        record.offset};
     std::optional<std::string_view> name;
-    if (record.has_name) name = std::string_view(content.names).substr(record.name, record.name_nbytes);
-    message->add_received(Tensor::create_checked(storage, layout, record.flags),
-                          storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto, name);
+    if (record.has_name)
+      name = std::string_view(content.names).substr(record.name, record.name_nbytes);
+    message->add_received(
+        Tensor::create_checked(storage, layout, record.flags),
+        storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto, name);
   }
   TENON_TRY(unpack_composites(content, message.get()));
   TENON_TRY(message->set_user_bytes(content.user));

@@ -58,7 +58,8 @@ Status Descriptor::take_leases(const Packed& packed) {
   }
   if (objects.empty()) return Status::ok();
   TENON_ASSIGN(ledger_, memory::Ledger::create({os::process_id(), 0}, false));
-  token_ = ledger_->take_fds();  // whatever fails from here on, the token goes and the ledger with it
+  // Whatever fails from here on, the token goes and the ledger with it.
+  token_ = ledger_->take_fds();
   std::vector<uint32_t> slots(objects.size());
   TENON_TRY(ledger_->grant(objects, slots.data()));
   numbers_.push_back(token_->token.get());
@@ -72,30 +73,38 @@ Status Descriptor::take_leases(const Packed& packed) {
   return Status::ok();
 }
 
-Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content, bool other_user) {
+Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content,
+                                bool other_user) {
   const os::HostIdentity& here = os::host_identity();
   if (content.boot_id != here.boot_id) {
-    return Status(Code::kPeerGone, "the descriptor was made on another machine, or before this one started")
+    return Status(Code::kPeerGone,
+                  "the descriptor was made on another machine, or before this one started")
         .with("field", std::string("boot_id"));
   }
   if (content.pid_namespace != here.pid_namespace) {
-    return Status(Code::kUnsupported, "a bytes-only descriptor cannot cross pid namespaces: send its fds")
+    return Status(Code::kUnsupported,
+                  "a bytes-only descriptor cannot cross pid namespaces: send its fds")
         .with("field", std::string("pid_namespace"));
   }
-  const os::RemoteFile file{record.pid, record.proc_fd, record.device, record.inode, record.nbytes, record.nonce, other_user};
-  return os::open_remote_fd(file, record.access == static_cast<uint32_t>(memory::Access::kWritable));
+  const os::RemoteFile file{record.pid,    record.proc_fd, record.device, record.inode,
+                            record.nbytes, record.nonce,   other_user};
+  return os::open_remote_fd(file,
+                            record.access == static_cast<uint32_t>(memory::Access::kWritable));
 }
 
-Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds,
+Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes,
+                                                 std::span<const int32_t> fds,
                                                  const share::OpenOptions& options) {
   const std::vector<std::byte> own(bytes.begin(), bytes.end());
   TENON_ASSIGN(DescriptorContent content, decode_descriptor(own, fds.size(), DescriptorLimits()));
-  const auto by_fd = std::count_if(content.segments.begin(), content.segments.end(),
-                                   [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
+  const auto by_fd =
+      std::count_if(content.segments.begin(), content.segments.end(),
+                    [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
   const auto of_segments = static_cast<size_t>(by_fd);
   if (content.leased ? fds.size() <= of_segments : fds.size() != of_segments) {
     return Status(Code::kInvalidArgument,
-                  format("%zu fds for a descriptor that was made with %s%zu", fds.size(), content.leased ? "more than " : "", of_segments))
+                  format("%zu fds for a descriptor that was made with %s%zu", fds.size(),
+                         content.leased ? "more than " : "", of_segments))
         .with("field", std::string("n_fds"));
   }
   const std::vector<uint64_t> needed = needed_nbytes(content);
@@ -105,7 +114,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const SegmentRecord& record = content.segments[i];
     if (record.reach == Reach::kKnown) {
-      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before")
+      return Status(Code::kCorrupt,
+                    "the descriptor counts on a segment that crossed a connection before")
           .with("field", std::string("segment.reach"));
     }
     Resolved one;
@@ -119,7 +129,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     if (!options.is_private()) {
       os::Fd* adopt = own_fd.is_open() ? &own_fd : nullptr;
       TENON_ASSIGN(one.segment,
-                   share::open_segment(one.fd, static_cast<memory::Access>(record.access), record.nbytes, needed[i], options, adopt));
+                   share::open_segment(one.fd, static_cast<memory::Access>(record.access),
+                                       record.nbytes, needed[i], options, adopt));
     }
     if (own_fd.is_open()) fetched.push_back(std::move(own_fd));
     resolved.push_back(std::move(one));
@@ -136,8 +147,10 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
         continue;
       }
       if (!os::is_token(token.get()))
-        return Status(Code::kCorrupt, "a token that is no end of a pipe").with("field", std::string("tokens"));
-      if (memory::own_ledger_of(token.get()) == 0) holding->inherit(memory::make_token(std::move(token)));
+        return Status(Code::kCorrupt, "a token that is no end of a pipe")
+            .with("field", std::string("tokens"));
+      if (memory::own_ledger_of(token.get()) == 0)
+        holding->inherit(memory::make_token(std::move(token)));
     }
     for (size_t i = 0; i < content.storages.size(); ++i) leases.emplace_back(holding, 0);
   }

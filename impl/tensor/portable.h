@@ -1,4 +1,5 @@
-// A descriptor as an object: the bytes of a message and the fds it counts on, and opening one that came from elsewhere.
+// A descriptor as an object: the bytes of a message and the fds it counts on, and opening one that
+// came from elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,8 @@ class Descriptor {
   std::vector<int32_t> numbers_;
   std::vector<os::Fd> fds_;
   std::vector<Ref<memory::Segment>> segments_;
-  // Of what is lent by it, and of lenders further up: each is told when the last copy is gone, opened or not.
+  // Of what is lent by it, and of lenders further up: each is told when the last copy is gone,
+  // opened or not.
   std::shared_ptr<memory::TokenFds> token_;
   Ref<memory::Ledger> ledger_;
   std::vector<std::shared_ptr<memory::Token>> upstream_;
@@ -41,10 +43,12 @@ class Descriptor {
 };
 
 // `bytes` is copied before it is looked at; `fds` are borrowed.
-Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds,
+Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes,
+                                                 std::span<const int32_t> fds,
                                                  const share::OpenOptions& options);
 
 // A segment that is reached through /proc.
-Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content, bool other_user);
+Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content,
+                                bool other_user);
 
 }  // namespace tenon::tensor

@@ -31,7 +31,9 @@ Ref<Tensor> Tensor::create_checked(Ref<Storage> storage, const Layout& layout, u
 }
 
 Result<Ref<Tensor>> Tensor::create(Ref<Storage> storage, const Layout& layout, uint32_t flags) {
-  if ((flags & ~kTensorFlags) != 0) return Status(Code::kUnsupported, format("tensor flags 0x%x are not known", flags & ~kTensorFlags));
+  if ((flags & ~kTensorFlags) != 0)
+    return Status(Code::kUnsupported,
+                  format("tensor flags 0x%x are not known", flags & ~kTensorFlags));
   TENON_TRY(check_layout(layout, storage->nbytes()));
   return create_checked(std::move(storage), layout, flags);
 }

@@ -1,4 +1,5 @@
-// Tensor: a dtype, sizes, strides and an offset over a storage. A tenon_tensor is one of these; it never changes.
+// Tensor: a dtype, sizes, strides and an offset over a storage. A tenon_tensor is one of these; it
+// never changes.
 #pragma once
 
 #include <array>
@@ -16,7 +17,8 @@ namespace tenon::tensor {
 
 using storage::Storage;
 
-inline constexpr uint32_t kTensorFlags = 0xf;  // TENON_TENSOR_REQUIRES_GRAD | IS_PARAMETER | CONJ | NEG
+// TENON_TENSOR_REQUIRES_GRAD | IS_PARAMETER | CONJ | NEG.
+inline constexpr uint32_t kTensorFlags = 0xf;
 inline constexpr uint32_t kFlagRequiresGrad = 1;
 inline constexpr uint32_t kFlagIsParameter = 2;
 inline constexpr uint32_t kFlagConj = 4;

@@ -24,18 +24,21 @@ bool are_unique(std::span<const Attribute> attributes) noexcept {
 }  // namespace
 
 size_t Attributes::place_of(std::string_view name) const noexcept {
-  const auto place = std::lower_bound(order_.begin(), order_.end(), name,
-                                      [this](uint32_t index, std::string_view wanted) { return entries_[index].name < wanted; });
+  const auto place = std::lower_bound(
+      order_.begin(), order_.end(), name,
+      [this](uint32_t index, std::string_view wanted) { return entries_[index].name < wanted; });
   return static_cast<size_t>(place - order_.begin());
 }
 
 size_t Attributes::index_of(std::string_view name) const noexcept {
   if (order_.empty()) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(), [name](const Attribute& entry) { return entry.name == name; });
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [name](const Attribute& entry) { return entry.name == name; });
     return static_cast<size_t>(found - entries_.begin());
   }
   const size_t place = place_of(name);
-  return place < order_.size() && entries_[order_[place]].name == name ? order_[place] : entries_.size();
+  return place < order_.size() && entries_[order_[place]].name == name ? order_[place]
+                                                                       : entries_.size();
 }
 
 const ValueRef* Attributes::find(std::string_view name) const noexcept {
@@ -49,10 +52,12 @@ Status Attributes::add(std::string name, ValueRef value) {
   }
   const bool has_order = !order_.empty();
   const size_t place = place_of(name);
-  if (has_order || entries_.size() >= kFewAttributes) make_room(&order_, has_order ? 1 : entries_.size() + 1);
+  if (has_order || entries_.size() >= kFewAttributes)
+    make_room(&order_, has_order ? 1 : entries_.size() + 1);
   entries_.push_back({std::move(name), std::move(value)});
   if (has_order) {
-    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(place), static_cast<uint32_t>(entries_.size() - 1));
+    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(place),
+                  static_cast<uint32_t>(entries_.size() - 1));
   } else if (entries_.size() > kFewAttributes) {
     order_names();
   }
@@ -80,15 +85,17 @@ const std::string* Attributes::assign(std::vector<Attribute> entries) {
   order_.clear();
   if (entries_.size() <= kFewAttributes && are_unique(entries_)) return nullptr;
   order_names();
-  const auto twice =
-      std::adjacent_find(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) { return entries_[a].name == entries_[b].name; });
+  const auto twice = std::adjacent_find(
+      order_.begin(), order_.end(),
+      [this](uint32_t a, uint32_t b) { return entries_[a].name == entries_[b].name; });
   return twice != order_.end() ? &entries_[*twice].name : nullptr;
 }
 
 void Attributes::order_names() {
   order_.resize(entries_.size());
   std::iota(order_.begin(), order_.end(), 0U);
-  std::sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) { return entries_[a].name < entries_[b].name; });
+  std::sort(order_.begin(), order_.end(),
+            [this](uint32_t a, uint32_t b) { return entries_[a].name < entries_[b].name; });
 }
 
 }  // namespace tenon::value

@@ -13,19 +13,21 @@
 namespace tenon::value {
 namespace {
 
-// A short archive can name few values and types that can be tried in very many pairs: each member of a
-// Union for a value is tried in turn, all the way down. So what is known of a pair is remembered, fit or
-// not, and the steps are counted.
+// A short archive can name few values and types that can be tried in very many pairs: each member
+// of a Union for a value is tried in turn, all the way down. So what is known of a pair is
+// remembered, fit or not, and the steps are counted.
 class Checker {
  public:
   explicit Checker(const CheckOptions& options)
-      : options_(options), classes_(options.classes), max_known_(options.steps_left != nullptr ? *options.steps_left / 16 : SIZE_MAX) {}
+      : options_(options),
+        classes_(options.classes),
+        max_known_(options.steps_left != nullptr ? *options.steps_left / 16 : SIZE_MAX) {}
 
   Status check(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
     TENON_TRY(spend(1));
-    // A value with one owner is met once with this type, unless a member of a Union is tried; others may
-    // be met by paths without number.
+    // A value with one owner is met once with this type, unless a member of a Union is tried;
+    // others may be met by paths without number.
     const bool remembers = value.child_count() > 0 && (is_trying() || value.strong_count() > 1);
     if (!remembers) return check_fresh(value, type, place, depth);
     const auto found = known_.find({&value, &type});
@@ -40,7 +42,8 @@ class Checker {
     if (depth > options_.max_depth) return too_deep(place);
     TENON_TRY(spend(1));
     const bool remembers = is_trying() || object.strong_count() > 1;
-    if (options_.classes == nullptr || (remembers && objects_.contains(&object))) return Status::ok();
+    if (options_.classes == nullptr || (remembers && objects_.contains(&object)))
+      return Status::ok();
     TENON_TRY(check_fresh_attributes(object, place, depth));
     if (remembers && objects_.size() < max_known_) objects_.insert(&object);
     return Status::ok();
@@ -59,7 +62,9 @@ class Checker {
       case TypeKind::kStr: return must_be(value.is(ValueKind::kStr));
       case TypeKind::kDevice: return must_be(value.is(ValueKind::kDevice));
       case TypeKind::kNone: return must_be(value.is(ValueKind::kNone));
-      case TypeKind::kNumber: return must_be(value.is(ValueKind::kInt) || value.is(ValueKind::kFloat) || value.is(ValueKind::kComplex));
+      case TypeKind::kNumber:
+        return must_be(value.is(ValueKind::kInt) || value.is(ValueKind::kFloat) ||
+                       value.is(ValueKind::kComplex));
       case TypeKind::kAnyList:
         if (!value.is(ValueKind::kList)) return unfit(place, type, value);
         return check_inside(value, place, depth);
@@ -85,18 +90,23 @@ class Checker {
     return unfit(place, type, value);
   }
 
-  // Of what stands under no declared type: what it says of itself must hold, and objects are looked into.
+  // Of what stands under no declared type: what it says of itself must hold, and objects are looked
+  // into.
   Status check_inside(Value& value, const CheckPlace& place, size_t depth) {
     switch (value.kind()) {
       case ValueKind::kList:
-        if (value.declared_type()) return check_items(value, *value.declared_type()->element(), place, depth);
+        if (value.declared_type())
+          return check_items(value, *value.declared_type()->element(), place, depth);
         return check_items(value, *Type::any(), place, depth);
       case ValueKind::kDict:
-        if (value.declared_type()) return check_entries(value, *value.declared_type(), place, depth);
-        for (const DictEntry& entry : value.entries()) TENON_TRY(check(*entry.value, *Type::any(), value_of(place, *entry.key), depth + 1));
+        if (value.declared_type())
+          return check_entries(value, *value.declared_type(), place, depth);
+        for (const DictEntry& entry : value.entries())
+          TENON_TRY(check(*entry.value, *Type::any(), value_of(place, *entry.key), depth + 1));
         return Status::ok();
       case ValueKind::kTuple:
-        if (value.class_name().empty() || options_.classes == nullptr) return check_items(value, *Type::any(), place, depth);
+        if (value.class_name().empty() || options_.classes == nullptr)
+          return check_items(value, *Type::any(), place, depth);
         return check_of_class(value, value.class_name(), nullptr, place, depth);
       case ValueKind::kEnum:
         if (options_.classes == nullptr) return Status::ok();
@@ -112,7 +122,8 @@ class Checker {
   }
 
   Status check_items(Value& value, const Type& element, const CheckPlace& place, size_t depth) {
-    for (size_t i = 0; i < value.items().size(); ++i) TENON_TRY(check(*value.items()[i], element, item_of(place, i), depth + 1));
+    for (size_t i = 0; i < value.items().size(); ++i)
+      TENON_TRY(check(*value.items()[i], element, item_of(place, i), depth + 1));
     return Status::ok();
   }
 
@@ -130,23 +141,28 @@ class Checker {
 
   Status check_list(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (!value.is(ValueKind::kList)) return unfit(place, type, value);
-    if (value.declared_type() && !is_same(*value.declared_type(), type)) return unfit(place, type, value);
+    if (value.declared_type() && !is_same(*value.declared_type(), type))
+      return unfit(place, type, value);
     return check_items(value, *type.element(), place, depth);
   }
 
   Status check_dict(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (!value.is(ValueKind::kDict)) return unfit(place, type, value);
-    if (value.declared_type() && !is_same(*value.declared_type(), type)) return unfit(place, type, value);
+    if (value.declared_type() && !is_same(*value.declared_type(), type))
+      return unfit(place, type, value);
     return check_entries(value, type, place, depth);
   }
 
   Status check_tuple(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
-    if (!value.is(ValueKind::kTuple) || value.items().size() != type.parts().size()) return unfit(place, type, value);
-    for (size_t i = 0; i < value.items().size(); ++i) TENON_TRY(check(*value.items()[i], *type.parts()[i], item_of(place, i), depth + 1));
+    if (!value.is(ValueKind::kTuple) || value.items().size() != type.parts().size())
+      return unfit(place, type, value);
+    for (size_t i = 0; i < value.items().size(); ++i)
+      TENON_TRY(check(*value.items()[i], *type.parts()[i], item_of(place, i), depth + 1));
     return Status::ok();
   }
 
-  // The message is the one of the member that the value was most likely meant for, if there is just one.
+  // The message is the one of the member that the value was most likely meant for, if there is just
+  // one.
   Status check_union(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     const Type* meant = nullptr;
     size_t containers = 0;
@@ -168,30 +184,37 @@ class Checker {
       case TypeKind::kList: return value.is(ValueKind::kList);
       case TypeKind::kDict: return value.is(ValueKind::kDict);
       case TypeKind::kTuple: return value.is(ValueKind::kTuple);
-      case TypeKind::kClass: return (value.is(ValueKind::kObject) || value.is(ValueKind::kEnum)) && value.class_name() == type.class_name();
+      case TypeKind::kClass:
+        return (value.is(ValueKind::kObject) || value.is(ValueKind::kEnum)) &&
+               value.class_name() == type.class_name();
       default: return false;
     }
   }
 
   Status check_class(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
-    if (options_.classes != nullptr) return check_of_class(value, type.class_name(), &type, place, depth);
+    if (options_.classes != nullptr)
+      return check_of_class(value, type.class_name(), &type, place, depth);
     switch (value.kind()) {
       case ValueKind::kObject:
-      case ValueKind::kEnum: return value.class_name() == type.class_name() ? Status::ok() : unfit(place, type, value);
+      case ValueKind::kEnum:
+        return value.class_name() == type.class_name() ? Status::ok() : unfit(place, type, value);
       // A NamedTuple loses its name in an archive.
       case ValueKind::kTuple:
-        if (!value.class_name().empty() && value.class_name() != type.class_name()) return unfit(place, type, value);
+        if (!value.class_name().empty() && value.class_name() != type.class_name())
+          return unfit(place, type, value);
         return check_items(value, *Type::any(), place, depth);
       default: return unfit(place, type, value);
     }
   }
 
   // `type` is the class type that was declared, or null where the value is asked for its own class.
-  Status check_of_class(Value& value, const std::string& name, const Type* type, const CheckPlace& place, size_t depth) {
+  Status check_of_class(Value& value, const std::string& name, const Type* type,
+                        const CheckPlace& place, size_t depth) {
     const ClassDecl* const decl = classes_.find(name);
     if (decl == nullptr) return bad(place, format("there is no class '%s'", shown(name).c_str()));
     const auto unfit_here = [&] {
-      if (type != nullptr || is_trying()) return type != nullptr ? unfit(place, *type, value) : misfit_;
+      if (type != nullptr || is_trying())
+        return type != nullptr ? unfit(place, *type, value) : misfit_;
       return misfit(place, shown(name), found_text(value));
     };
     switch (decl->kind) {
@@ -199,10 +222,12 @@ class Checker {
       case ClassDecl::Kind::kInterface:
       case ClassDecl::Kind::kOpaque:
         if (!value.is(ValueKind::kObject)) return unfit_here();
-        if (value.class_name() != name && !implements(value.class_name(), name, *decl)) return unfit_here();
+        if (value.class_name() != name && !implements(value.class_name(), name, *decl))
+          return unfit_here();
         return check_attributes(value, place, depth);
       case ClassDecl::Kind::kNamedTuple: {
-        if (!value.is(ValueKind::kTuple) || value.items().size() != decl->fields.size()) return unfit_here();
+        if (!value.is(ValueKind::kTuple) || value.items().size() != decl->fields.size())
+          return unfit_here();
         if (!value.class_name().empty() && value.class_name() != name) return unfit_here();
         for (size_t i = 0; i < decl->fields.size(); ++i) {
           const Field& field = decl->fields[i];
@@ -220,36 +245,45 @@ class Checker {
     const ClassDecl* const decl = classes_.find(object.class_name());
     if (decl == nullptr) return bad(place, format("there is no class '%s'", name().c_str()));
     if (decl->kind == ClassDecl::Kind::kOpaque) return check_inside_state(object, place, depth);
-    if (decl->kind != ClassDecl::Kind::kObject) return bad(place, format("'%s' is no class of objects", name().c_str()));
+    if (decl->kind != ClassDecl::Kind::kObject)
+      return bad(place, format("'%s' is no class of objects", name().c_str()));
     if (decl->has_state != object.is_opaque()) {
-      return bad(place, format(decl->has_state ? "an object of '%s' has attributes, and its class reads a state"
-                                               : "an object of '%s' has a state, and its class reads attributes",
-                               name().c_str()));
+      return bad(
+          place,
+          format(decl->has_state ? "an object of '%s' has attributes, and its class reads a state"
+                                 : "an object of '%s' has a state, and its class reads attributes",
+                 name().c_str()));
     }
     if (!object.is_opaque()) return check_fields(object, *decl, place, depth);
     if (!decl->state_type) return check_inside_state(object, place, depth);
     return check(*object.state(), *decl->state_type, member_of(place, "state"), depth + 1);
   }
 
-  bool implements(const std::string& class_name, const std::string& declared, const ClassDecl& decl) {
-    if (const auto found = implements_.find({class_name, declared}); found != implements_.end()) return found->second;
-    const bool does = spend(1 + decl.methods).is_ok() && options_.classes->implements(class_name, declared);
+  bool implements(const std::string& class_name, const std::string& declared,
+                  const ClassDecl& decl) {
+    if (const auto found = implements_.find({class_name, declared}); found != implements_.end())
+      return found->second;
+    const bool does =
+        spend(1 + decl.methods).is_ok() && options_.classes->implements(class_name, declared);
     if (implements_.size() < max_known_) implements_[{class_name, declared}] = does;
     return does;
   }
 
   // By their texts, which differ if the values do.
-  Status check_enum(const Value& value, const ClassDecl& decl, const std::string& name, const CheckPlace& place) {
+  Status check_enum(const Value& value, const ClassDecl& decl, const std::string& name,
+                    const CheckPlace& place) {
     if (!value.is(ValueKind::kEnum) || value.class_name() != name) {
       return is_trying() ? misfit_ : misfit(place, shown(name), found_text(value));
     }
     const auto [known, is_new] = enums_.try_emplace(&decl);
     if (is_new) {
-      for (const ValueRef& candidate : decl.enum_values) known->second.insert(enum_text(*candidate));
+      for (const ValueRef& candidate : decl.enum_values)
+        known->second.insert(enum_text(*candidate));
     }
     const Value& held = *value.enum_value();
     if (known->second.contains(enum_text(held))) return Status::ok();
-    return bad(place, format("the enum '%s' has no value %s", shown(name).c_str(), key_text(held).c_str()));
+    return bad(place, format("the enum '%s' has no value %s", shown(name).c_str(),
+                             key_text(held).c_str()));
   }
 
   static std::string enum_text(const Value& value) {
@@ -265,15 +299,20 @@ class Checker {
   Status check_fields(Value& object, const ClassDecl& decl, const CheckPlace& place, size_t depth) {
     TENON_TRY(spend(decl.fields.size()));
     const Attributes& attributes = object.attributes();
-    const auto is_of = [](const Field& field, const Attribute& attribute) { return field.name == attribute.name; };
+    const auto is_of = [](const Field& field, const Attribute& attribute) {
+      return field.name == attribute.name;
+    };
     if (std::ranges::equal(decl.fields, attributes.all(), is_of)) {
-      for (size_t i = 0; i < decl.fields.size(); ++i) TENON_TRY(check_field(*attributes.all()[i].value, decl.fields[i], place, depth));
+      for (size_t i = 0; i < decl.fields.size(); ++i)
+        TENON_TRY(check_field(*attributes.all()[i].value, decl.fields[i], place, depth));
       return Status::ok();
     }
     const auto index_of = [&](size_t field) {
       // PyTorch writes them in the order of the class.
       const std::string& name = decl.fields[field].name;
-      return field < attributes.size() && attributes.all()[field].name == name ? field : attributes.index_of(name);
+      return field < attributes.size() && attributes.all()[field].name == name
+                 ? field
+                 : attributes.index_of(name);
     };
     std::vector<std::string_view> missing;
     for (size_t i = 0; i < decl.fields.size(); ++i) {
@@ -314,7 +353,9 @@ class Checker {
   Status unfit(const CheckPlace& place, const Type& type, const Value& value) const {
     return is_trying() ? misfit_ : misfit(place, shown(type.print()), found_text(value));
   }
-  Status bad(const CheckPlace& place, const std::string& what) const { return is_trying() ? misfit_ : misfit(place, what); }
+  Status bad(const CheckPlace& place, const std::string& what) const {
+    return is_trying() ? misfit_ : misfit(place, what);
+  }
 
   // These two end the check, whatever other members a Union has.
   Status too_deep(const CheckPlace& place) {
@@ -330,7 +371,8 @@ class Checker {
     }
     *options_.steps_left = 0;
     stopped_ = Status(Code::kResourceExhausted,
-                      "checking the values against their types takes more steps than any module of this size needs: the types are made "
+                      "checking the values against their types takes more steps than any module of "
+                      "this size needs: the types are made "
                       "so that it takes for ever, and the values are refused")
                    .with("limit", "steps_left");
     return stopped_;
@@ -338,8 +380,8 @@ class Checker {
 
   const CheckOptions& options_;
   LastClass classes_;
-  // What is known of a value and a type already, and the objects that fit. No more than a part of the
-  // steps, so that they bound the memory too.
+  // What is known of a value and a type already, and the objects that fit. No more than a part of
+  // the steps, so that they bound the memory too.
   std::map<std::pair<const Value*, const Type*>, bool> known_;
   std::unordered_set<const Value*> objects_;
   size_t max_known_;
@@ -374,7 +416,8 @@ Result<TypeRef> type_of(const Value& value, uint32_t depth) {
   }
   if (!value.class_name().empty()) return Type::class_type(value.class_name());
   if (depth > Type::kMaxDepth || value.items().size() >= Type::kMaxNodes) {
-    return Status(Code::kInvalidArgument, "the tuples are nested too deep, or have too many items, for their type");
+    return Status(Code::kInvalidArgument,
+                  "the tuples are nested too deep, or have too many items, for their type");
   }
   std::vector<TypeRef> elements;
   for (const ValueRef& item : value.items()) {
@@ -386,7 +429,8 @@ Result<TypeRef> type_of(const Value& value, uint32_t depth) {
 
 }  // namespace
 
-Status check_value(Value& value, const Type& type, std::string_view path, const CheckOptions& options) {
+Status check_value(Value& value, const Type& type, std::string_view path,
+                   const CheckOptions& options) {
   return Checker(options).check(value, type, {nullptr, nullptr, path, nullptr, 0}, 0);
 }
 

@@ -17,7 +17,8 @@ constexpr size_t kMaxNamed = 10;
 std::string CheckPlace::text() const {
   if (above == nullptr) return std::string(name);
   const std::string path = above->text();
-  if (separator != nullptr) return path.empty() ? std::string(name) : path + separator + std::string(name);
+  if (separator != nullptr)
+    return path.empty() ? std::string(name) : path + separator + std::string(name);
   return path + "[" + (key != nullptr ? key_text(*key) : std::to_string(index)) + "]";
 }
 
@@ -27,10 +28,14 @@ std::string shown(std::string text) {
 }
 
 std::string found_text(const Value& value) {
-  const auto with_class = [&value](const char* what) { return shown(value.class_name()) + " (" + what + ")"; };
+  const auto with_class = [&value](const char* what) {
+    return shown(value.class_name()) + " (" + what + ")";
+  };
   switch (value.kind()) {
-    case ValueKind::kList: return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped list";
-    case ValueKind::kDict: return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped dict";
+    case ValueKind::kList:
+      return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped list";
+    case ValueKind::kDict:
+      return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped dict";
     case ValueKind::kTuple: {
       if (!value.class_name().empty()) return with_class("a NamedTuple");
       return format("a tuple of %zu", value.items().size());
@@ -41,8 +46,10 @@ std::string found_text(const Value& value) {
   }
 }
 
-std::string names_text(const std::string& class_name, const char* what, const std::vector<std::string_view>& names) {
-  std::string text = "an object of '" + shown(class_name) + "' " + what + (names.size() == 1 ? " the attribute " : " the attributes ");
+std::string names_text(const std::string& class_name, const char* what,
+                       const std::vector<std::string_view>& names) {
+  std::string text = "an object of '" + shown(class_name) + "' " + what +
+                     (names.size() == 1 ? " the attribute " : " the attributes ");
   for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
     text.append(i == 0 ? "'" : ", '").append(shown(std::string(names[i]))).push_back('\'');
   }

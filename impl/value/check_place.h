@@ -23,16 +23,23 @@ struct CheckPlace {
   std::string text() const;
 };
 
-inline CheckPlace item_of(const CheckPlace& above, size_t index) { return {&above, nullptr, {}, nullptr, index}; }
-inline CheckPlace value_of(const CheckPlace& above, const Value& key) { return {&above, nullptr, {}, &key, 0}; }
-inline CheckPlace member_of(const CheckPlace& above, std::string_view name) { return {&above, ".", name, nullptr, 0}; }
+inline CheckPlace item_of(const CheckPlace& above, size_t index) {
+  return {&above, nullptr, {}, nullptr, index};
+}
+inline CheckPlace value_of(const CheckPlace& above, const Value& key) {
+  return {&above, nullptr, {}, &key, 0};
+}
+inline CheckPlace member_of(const CheckPlace& above, std::string_view name) {
+  return {&above, ".", name, nullptr, 0};
+}
 
 // The beginning of a long text.
 std::string shown(std::string text);
 // What a value is, in the words of a type.
 std::string found_text(const Value& value);
 // "an object of 'C' misses the attributes 'a', 'b' and 7 more".
-std::string names_text(const std::string& class_name, const char* what, const std::vector<std::string_view>& names);
+std::string names_text(const std::string& class_name, const char* what,
+                       const std::vector<std::string_view>& names);
 
 // INVALID_ARGUMENT with the detail "where".
 Status misfit(const CheckPlace& place, const std::string& what);

@@ -1,4 +1,5 @@
-// Whether two trees of values say the same, sharing included. What tests of readers and writers ask.
+// Whether two trees of values say the same, sharing included. What tests of readers and writers
+// ask.
 #pragma once
 
 #include <optional>
@@ -14,8 +15,8 @@ struct CompareOptions {
   bool tensor_bytes = true;     // the storages have equal bytes
 };
 
-// Nothing if they are equal; else one line with the path of the first difference: "root.fc.weight: sizes [2] and [3]". Floats are equal if
-// their bits are (a NaN is itself, and 0 is not -0).
+// Nothing if they are equal; else one line with the path of the first difference: "root.fc.weight:
+// sizes [2] and [3]". Floats are equal if their bits are (a NaN is itself, and 0 is not -0).
 std::optional<std::string> difference(Value& a, Value& b, const CompareOptions& options = {});
 
 }  // namespace tenon::value

@@ -35,11 +35,13 @@ uint64_t key_nbytes(const Value& key, size_t depth, size_t* nodes) noexcept {
   if (key.is(ValueKind::kStr)) return key.as_str().size();
   if ((!key.is(ValueKind::kTuple) && !key.is(ValueKind::kEnum)) || depth > kMaxKeyDepth) return 0;
   uint64_t nbytes = 0;
-  for (size_t i = 0; i < key.child_count() && ++*nodes <= kMaxKeyNodes; ++i) nbytes += key_nbytes(key.child(i), depth + 1, nodes);
+  for (size_t i = 0; i < key.child_count() && ++*nodes <= kMaxKeyNodes; ++i)
+    nbytes += key_nbytes(key.child(i), depth + 1, nodes);
   return nbytes;
 }
 
-// Numbers by their value, so that 0 is -0; a NaN equals nothing, but has its place: behind the numbers.
+// Numbers by their value, so that 0 is -0; a NaN equals nothing, but has its place: behind the
+// numbers.
 std::strong_ordering order_of(double a, double b) noexcept {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) <=> std::isnan(b);
   if (a < b) return std::strong_ordering::less;
@@ -48,7 +50,8 @@ std::strong_ordering order_of(double a, double b) noexcept {
 
 bool has_nan(const Value& key) noexcept {
   if (key.is(ValueKind::kFloat)) return std::isnan(key.as_float());
-  if (key.is(ValueKind::kComplex)) return std::isnan(key.as_complex().real()) || std::isnan(key.as_complex().imag());
+  if (key.is(ValueKind::kComplex))
+    return std::isnan(key.as_complex().real()) || std::isnan(key.as_complex().imag());
   for (size_t i = 0; i < key.child_count(); ++i) {
     if (has_nan(key.child(i))) return true;
   }
@@ -71,10 +74,12 @@ std::strong_ordering order_of(const Value& a, const Value& b) noexcept {
     case ValueKind::kTensor: return std::compare_three_way()(&a, &b);
     case ValueKind::kTuple:
     case ValueKind::kEnum: {
-      if (const std::strong_ordering names = a.class_name() <=> b.class_name(); names != 0) return names;
+      if (const std::strong_ordering names = a.class_name() <=> b.class_name(); names != 0)
+        return names;
       if (a.child_count() != b.child_count()) return a.child_count() <=> b.child_count();
       for (size_t i = 0; i < a.child_count(); ++i) {
-        if (const std::strong_ordering items = order_of(a.child(i), b.child(i)); items != 0) return items;
+        if (const std::strong_ordering items = order_of(a.child(i), b.child(i)); items != 0)
+          return items;
       }
       return std::strong_ordering::equal;
     }
@@ -84,8 +89,10 @@ std::strong_ordering order_of(const Value& a, const Value& b) noexcept {
 
 // The entry at the place that `is_before` ends at, if it is the one.
 template <typename IsBefore, typename IsSame>
-size_t find_entry(std::span<const DictEntry> entries, std::span<const uint32_t> order, IsBefore is_before, IsSame is_same) noexcept {
-  const auto place = std::partition_point(order.begin(), order.end(), [&](uint32_t index) { return is_before(*entries[index].key); });
+size_t find_entry(std::span<const DictEntry> entries, std::span<const uint32_t> order,
+                  IsBefore is_before, IsSame is_same) noexcept {
+  const auto place = std::partition_point(
+      order.begin(), order.end(), [&](uint32_t index) { return is_before(*entries[index].key); });
   return place != order.end() && is_same(*entries[*place].key) ? *place : entries.size();
 }
 
@@ -109,22 +116,28 @@ std::string key_text(const Value& key) {
     case ValueKind::kStr:
     case ValueKind::kDevice: {
       const std::string& text = key.as_str();
-      return "'" + (text.size() <= kMaxShownKeyNbytes ? text : text.substr(0, kMaxShownKeyNbytes) + "...") + "'";
+      return "'" +
+             (text.size() <= kMaxShownKeyNbytes ? text
+                                                : text.substr(0, kMaxShownKeyNbytes) + "...") +
+             "'";
     }
     default: return std::string("a key of kind ") + value_kind_name(key.kind());
   }
 }
 
 Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* order) {
-  if (entries.size() > std::numeric_limits<uint32_t>::max()) return invalid(format("a dict of %zu entries", entries.size()));
+  if (entries.size() > std::numeric_limits<uint32_t>::max())
+    return invalid(format("a dict of %zu entries", entries.size()));
   for (const DictEntry& entry : entries) {
     size_t nodes = 0;
     if (!can_be_dict_key(*entry.key, 0, &nodes))
-      return invalid(format("a %s cannot be the key of a dict", value_kind_name(entry.key->kind())));
+      return invalid(
+          format("a %s cannot be the key of a dict", value_kind_name(entry.key->kind())));
   }
   order->resize(entries.size());
   std::iota(order->begin(), order->end(), 0U);
-  std::sort(order->begin(), order->end(), [&](uint32_t a, uint32_t b) { return order_of(*entries[a].key, *entries[b].key) < 0; });
+  std::sort(order->begin(), order->end(),
+            [&](uint32_t a, uint32_t b) { return order_of(*entries[a].key, *entries[b].key) < 0; });
   for (size_t i = 1; i < order->size(); ++i) {
     const Value& key = *entries[(*order)[i]].key;
     if (order_of(*entries[(*order)[i - 1]].key, key) == 0 && !has_nan(key)) {
@@ -134,7 +147,8 @@ Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* ord
   return Status::ok();
 }
 
-size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, const Value& key) noexcept {
+size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
+                const Value& key) noexcept {
   size_t nodes = 0;
   if (!can_be_dict_key(key, 0, &nodes) || has_nan(key)) return entries.size();
   return find_entry(
@@ -142,10 +156,14 @@ size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> or
       [&](const Value& other) { return order_of(other, key) == 0; });
 }
 
-size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, std::string_view key) noexcept {
+size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
+                std::string_view key) noexcept {
   return find_entry(
       entries, order,
-      [&](const Value& other) { return other.kind() != ValueKind::kStr ? other.kind() < ValueKind::kStr : other.as_str() < key; },
+      [&](const Value& other) {
+        return other.kind() != ValueKind::kStr ? other.kind() < ValueKind::kStr
+                                               : other.as_str() < key;
+      },
       [&](const Value& other) { return other.kind() == ValueKind::kStr && other.as_str() == key; });
 }
 

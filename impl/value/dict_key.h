@@ -1,4 +1,5 @@
-// The keys of a dict: which values can be one, and an order of them, so that one is found in logarithmic time whatever keys a file has.
+// The keys of a dict: which values can be one, and an order of them, so that one is found in
+// logarithmic time whatever keys a file has.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,13 @@ namespace tenon::value {
 Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* order);
 
 // The index of the entry with that key, or entries.size().
-size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, const Value& key) noexcept;
-size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, std::string_view key) noexcept;
+size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
+                const Value& key) noexcept;
+size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
+                std::string_view key) noexcept;
 
-// How many bytes the texts among the keys have: what ordering them costs. A file can give one text to
-// many dicts, so a reader bounds the sum.
+// How many bytes the texts among the keys have: what ordering them costs. A file can give one text
+// to many dicts, so a reader bounds the sum.
 uint64_t keys_nbytes(std::span<const DictEntry> entries) noexcept;
 
 // A key as an error message shows it: "'name'", "3".

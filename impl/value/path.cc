@@ -10,7 +10,8 @@ std::string step_text(const Value& parent, size_t index) {
       if (index % 2 == 0) return format(".key %zu", index / 2);
       return "[" + key_text(*parent.entries()[index / 2].key) + "]";
     case ValueKind::kEnum: return ".value";
-    case ValueKind::kObject: return parent.is_opaque() ? ".state" : "." + parent.attributes().all()[index].name;
+    case ValueKind::kObject:
+      return parent.is_opaque() ? ".state" : "." + parent.attributes().all()[index].name;
     default: return format("[%zu]", index);
   }
 }

@@ -15,8 +15,9 @@ constexpr DType float_of(uint8_t bits) { return {2, bits, 1}; }
 constexpr DType complex_of(uint8_t bits) { return {5, bits, 1}; }
 constexpr DType float8_of(uint8_t code) { return {code, 8, 1}; }
 
-// Where it was not seen which release was the first, `since` is one that surely is no older than that. Integers under 8 bits take a byte
-// each in PyTorch and are packed in DLPack: not the same type.
+// Where it was not seen which release was the first, `since` is one that surely is no older than
+// that. Integers under 8 bits take a byte each in PyTorch and are packed in DLPack: not the same
+// type.
 constexpr std::array<ScalarTypeInfo, kScalarTypeCount> kInfos = {{
     {ScalarType::kByte, "Byte", "ByteStorage", "uint8", 1, 1, uint_of(8), "1.4"},
     {ScalarType::kChar, "Char", "CharStorage", "int8", 1, 1, int_of(8), "1.4"},
@@ -26,9 +27,12 @@ constexpr std::array<ScalarTypeInfo, kScalarTypeCount> kInfos = {{
     {ScalarType::kHalf, "Half", "HalfStorage", "float16", 2, 1, float_of(16), "1.4"},
     {ScalarType::kFloat, "Float", "FloatStorage", "float32", 4, 1, float_of(32), "1.4"},
     {ScalarType::kDouble, "Double", "DoubleStorage", "float64", 8, 1, float_of(64), "1.4"},
-    {ScalarType::kComplexHalf, "ComplexHalf", "ComplexHalfStorage", "complex32", 4, 1, complex_of(32), "1.4"},
-    {ScalarType::kComplexFloat, "ComplexFloat", "ComplexFloatStorage", "complex64", 8, 1, complex_of(64), "1.4"},
-    {ScalarType::kComplexDouble, "ComplexDouble", "ComplexDoubleStorage", "complex128", 16, 1, complex_of(128), "1.4"},
+    {ScalarType::kComplexHalf, "ComplexHalf", "ComplexHalfStorage", "complex32", 4, 1,
+     complex_of(32), "1.4"},
+    {ScalarType::kComplexFloat, "ComplexFloat", "ComplexFloatStorage", "complex64", 8, 1,
+     complex_of(64), "1.4"},
+    {ScalarType::kComplexDouble, "ComplexDouble", "ComplexDoubleStorage", "complex128", 16, 1,
+     complex_of(128), "1.4"},
     {ScalarType::kBool, "Bool", "BoolStorage", "bool", 1, 1, {6, 8, 1}, "1.4"},
     {ScalarType::kQInt8, "QInt8", "QInt8Storage", "qint8", 1, 1, kNone, "1.4"},
     {ScalarType::kQUInt8, "QUInt8", "QUInt8Storage", "quint8", 1, 1, kNone, "1.4"},
@@ -41,10 +45,14 @@ constexpr std::array<ScalarTypeInfo, kScalarTypeCount> kInfos = {{
     {ScalarType::kBits4x2, "Bits4x2", "Bits4x2Storage", "bits4x2", 1, 1, kNone, "2.1"},
     {ScalarType::kBits8, "Bits8", "Bits8Storage", "bits8", 1, 1, kNone, "2.1"},
     {ScalarType::kBits16, "Bits16", "Bits16Storage", "bits16", 2, 1, kNone, "2.1"},
-    {ScalarType::kFloat8E5m2, "Float8_e5m2", "Float8_e5m2Storage", "float8_e5m2", 1, 1, float8_of(12), "2.1"},
-    {ScalarType::kFloat8E4m3fn, "Float8_e4m3fn", "Float8_e4m3fnStorage", "float8_e4m3fn", 1, 1, float8_of(10), "2.1"},
-    {ScalarType::kFloat8E5m2fnuz, "Float8_e5m2fnuz", "Float8_e5m2fnuzStorage", "float8_e5m2fnuz", 1, 1, float8_of(13), "2.2"},
-    {ScalarType::kFloat8E4m3fnuz, "Float8_e4m3fnuz", "Float8_e4m3fnuzStorage", "float8_e4m3fnuz", 1, 1, float8_of(11), "2.2"},
+    {ScalarType::kFloat8E5m2, "Float8_e5m2", "Float8_e5m2Storage", "float8_e5m2", 1, 1,
+     float8_of(12), "2.1"},
+    {ScalarType::kFloat8E4m3fn, "Float8_e4m3fn", "Float8_e4m3fnStorage", "float8_e4m3fn", 1, 1,
+     float8_of(10), "2.1"},
+    {ScalarType::kFloat8E5m2fnuz, "Float8_e5m2fnuz", "Float8_e5m2fnuzStorage", "float8_e5m2fnuz", 1,
+     1, float8_of(13), "2.2"},
+    {ScalarType::kFloat8E4m3fnuz, "Float8_e4m3fnuz", "Float8_e4m3fnuzStorage", "float8_e4m3fnuz", 1,
+     1, float8_of(11), "2.2"},
     {ScalarType::kUInt16, "UInt16", "UInt16Storage", "uint16", 2, 1, uint_of(16), "2.3"},
     {ScalarType::kUInt32, "UInt32", "UInt32Storage", "uint32", 4, 1, uint_of(32), "2.3"},
     {ScalarType::kUInt64, "UInt64", "UInt64Storage", "uint64", 8, 1, uint_of(64), "2.3"},
@@ -62,8 +70,16 @@ constexpr std::array<ScalarTypeInfo, kScalarTypeCount> kInfos = {{
     {ScalarType::kInt5, "Int5", "Int5Storage", "int5", 1, 1, kNone, "2.6"},
     {ScalarType::kInt6, "Int6", "Int6Storage", "int6", 1, 1, kNone, "2.6"},
     {ScalarType::kInt7, "Int7", "Int7Storage", "int7", 1, 1, kNone, "2.6"},
-    {ScalarType::kFloat8E8m0fnu, "Float8_e8m0fnu", "Float8_e8m0fnuStorage", "float8_e8m0fnu", 1, 1, float8_of(14), "2.7"},
-    {ScalarType::kFloat4E2m1fnX2, "Float4_e2m1fn_x2", "Float4_e2m1fn_x2Storage", "float4_e2m1fn_x2", 1, 1, {17, 4, 2}, "2.8"},
+    {ScalarType::kFloat8E8m0fnu, "Float8_e8m0fnu", "Float8_e8m0fnuStorage", "float8_e8m0fnu", 1, 1,
+     float8_of(14), "2.7"},
+    {ScalarType::kFloat4E2m1fnX2,
+     "Float4_e2m1fn_x2",
+     "Float4_e2m1fn_x2Storage",
+     "float4_e2m1fn_x2",
+     1,
+     1,
+     {17, 4, 2},
+     "2.8"},
     {ScalarType::kBComplex32, "BComplex32", "BComplex32Storage", "bcomplex32", 4, 1, kNone, "2.14"},
 }};
 
@@ -84,7 +100,9 @@ std::optional<ScalarType> find_info(Matches matches) noexcept {
 
 }  // namespace
 
-const ScalarTypeInfo& scalar_type_info(ScalarType type) noexcept { return kInfos[static_cast<size_t>(type)]; }
+const ScalarTypeInfo& scalar_type_info(ScalarType type) noexcept {
+  return kInfos[static_cast<size_t>(type)];
+}
 
 std::optional<ScalarType> scalar_type_from_number(int64_t number) noexcept {
   if (number < 0 || static_cast<uint64_t>(number) >= kScalarTypeCount) return std::nullopt;
@@ -96,15 +114,18 @@ std::optional<ScalarType> scalar_type_from_name(std::string_view name) noexcept 
 }
 
 std::optional<ScalarType> scalar_type_from_storage_name(std::string_view storage_name) noexcept {
-  return find_info([storage_name](const ScalarTypeInfo& info) { return info.storage_name == storage_name; });
+  return find_info(
+      [storage_name](const ScalarTypeInfo& info) { return info.storage_name == storage_name; });
 }
 
 std::optional<ScalarType> scalar_type_from_dtype_name(std::string_view dtype_name) noexcept {
-  return find_info([dtype_name](const ScalarTypeInfo& info) { return info.dtype_name == dtype_name; });
+  return find_info(
+      [dtype_name](const ScalarTypeInfo& info) { return info.dtype_name == dtype_name; });
 }
 
 std::optional<ScalarType> scalar_type_from_dtype(tensor::DType dtype) noexcept {
-  return find_info([dtype](const ScalarTypeInfo& info) { return info.has_dtype() && info.dtype == dtype; });
+  return find_info(
+      [dtype](const ScalarTypeInfo& info) { return info.has_dtype() && info.dtype == dtype; });
 }
 
 bool is_floating_point(ScalarType type) noexcept {
@@ -124,13 +145,13 @@ bool is_floating_point(ScalarType type) noexcept {
 }
 
 bool is_complex(ScalarType type) noexcept {
-  return type == ScalarType::kComplexHalf || type == ScalarType::kComplexFloat || type == ScalarType::kComplexDouble ||
-         type == ScalarType::kBComplex32;
+  return type == ScalarType::kComplexHalf || type == ScalarType::kComplexFloat ||
+         type == ScalarType::kComplexDouble || type == ScalarType::kBComplex32;
 }
 
 bool is_quantized(ScalarType type) noexcept {
-  return type == ScalarType::kQInt8 || type == ScalarType::kQUInt8 || type == ScalarType::kQInt32 || type == ScalarType::kQUInt4x2 ||
-         type == ScalarType::kQUInt2x4;
+  return type == ScalarType::kQInt8 || type == ScalarType::kQUInt8 || type == ScalarType::kQInt32 ||
+         type == ScalarType::kQUInt4x2 || type == ScalarType::kQUInt2x4;
 }
 
 bool is_integral(ScalarType type) noexcept {

@@ -1,5 +1,6 @@
-// PyTorch's element types: their numbers in archives, their names, and what DLPack calls them. Wider than tensor::DType: quantised types,
-// bits and integers under 8 bits have no DLPack form, and are still kept and written again.
+// PyTorch's element types: their numbers in archives, their names, and what DLPack calls them.
+// Wider than tensor::DType: quantised types, bits and integers under 8 bits have no DLPack form,
+// and are still kept and written again.
 #pragma once
 
 #include <cstddef>
@@ -68,10 +69,15 @@ struct ScalarTypeInfo {
   const char* name;          // "Float"
   const char* storage_name;  // "FloatStorage": the global `torch FloatStorage` of a pickled storage
   const char* dtype_name;    // "float32": the global `torch float32`, and what torch.dtype prints
-  uint8_t nbytes;            // of one element of a storage; of QUInt4x2 and QUInt2x4 the byte that several elements share
-  uint8_t packed;            // how many elements of a tensor share one element of its storage: 2 of QUInt4x2, 4 of QUInt2x4, else 1
-  tensor::DType dtype;       // DLPack's; lanes are 0 if it has none
-  const char* since;  // the oldest PyTorch that reads a storage of this type; "1.4" for all that are as old as the archives read here
+  // Of one element of a storage; of QUInt4x2 and QUInt2x4 the byte that several elements share.
+  uint8_t nbytes;
+  // How many elements of a tensor share one element of its storage: 2 of QUInt4x2, 4 of QUInt2x4,
+  // else 1.
+  uint8_t packed;
+  tensor::DType dtype;  // DLPack's; lanes are 0 if it has none
+  // The oldest PyTorch that reads a storage of this type; "1.4" for all that are as old as the
+  // archives read here.
+  const char* since;
 
   bool has_dtype() const noexcept { return dtype.lanes != 0; }
 };
@@ -80,9 +86,12 @@ const ScalarTypeInfo& scalar_type_info(ScalarType type) noexcept;
 
 // The ways back. Nothing for what is no such number or name.
 std::optional<ScalarType> scalar_type_from_number(int64_t number) noexcept;
-std::optional<ScalarType> scalar_type_from_name(std::string_view name) noexcept;                  // "Float"
-std::optional<ScalarType> scalar_type_from_storage_name(std::string_view storage_name) noexcept;  // "FloatStorage"
-std::optional<ScalarType> scalar_type_from_dtype_name(std::string_view dtype_name) noexcept;      // "float32"
+// "Float".
+std::optional<ScalarType> scalar_type_from_name(std::string_view name) noexcept;
+// "FloatStorage".
+std::optional<ScalarType> scalar_type_from_storage_name(std::string_view storage_name) noexcept;
+// "float32".
+std::optional<ScalarType> scalar_type_from_dtype_name(std::string_view dtype_name) noexcept;
 std::optional<ScalarType> scalar_type_from_dtype(tensor::DType dtype) noexcept;
 
 // What can carry a gradient.

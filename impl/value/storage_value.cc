@@ -25,13 +25,16 @@ const std::string& place_of(const Ref<storage::Storage>& bytes) noexcept {
 
 Status check_device(std::string_view device) {
   if (device == "cpu" || device == "meta") return Status::ok();
-  return {Code::kUnsupported, format("tensors on device '%s' are not supported: only those on cpu and meta are",
-                                     std::string(device.substr(0, kMaxShownPlaceNbytes)).c_str())};
+  return {Code::kUnsupported,
+          format("tensors on device '%s' are not supported: only those on cpu and meta are",
+                 std::string(device.substr(0, kMaxShownPlaceNbytes)).c_str())};
 }
 
 bool is_device_name(std::string_view device) noexcept {
   const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
-  const auto is_word = [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '_'; };
+  const auto is_word = [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || letter == '_';
+  };
   const size_t colon = std::min(device.find(':'), device.size());
   const std::string_view kind = device.substr(0, colon);
   if (kind.empty() || !std::all_of(kind.begin(), kind.end(), is_word)) return false;
@@ -42,18 +45,22 @@ bool is_device_name(std::string_view device) noexcept {
   return !index.empty() && std::all_of(index.begin(), index.end(), is_digit);
 }
 
-Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset,
+Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel,
+                                             Ref<storage::Storage> bytes, uint64_t byte_offset,
                                              std::optional<std::string_view> device) {
   const bool is_meta = device == "meta";
   const std::string& where = place_of(bytes);
   if (device && !is_meta && *device != where) {
     TENON_TRY(check_device(*device));
-    return invalid(format("the bytes of a storage on %s are on %s", std::string(*device).c_str(), where.c_str()));
+    return invalid(format("the bytes of a storage on %s are on %s", std::string(*device).c_str(),
+                          where.c_str()));
   }
   const ScalarTypeInfo& info = scalar_type_info(type);
   uint64_t nbytes = 0;
-  if (!checked_mul(numel, uint64_t{info.nbytes}, &nbytes) || nbytes > uint64_t{std::numeric_limits<int64_t>::max()}) {
-    return invalid(format("a storage of %llu elements of type %s is larger than 2^63 bytes", as_llu(numel), info.name));
+  if (!checked_mul(numel, uint64_t{info.nbytes}, &nbytes) ||
+      nbytes > uint64_t{std::numeric_limits<int64_t>::max()}) {
+    return invalid(format("a storage of %llu elements of type %s is larger than 2^63 bytes",
+                          as_llu(numel), info.name));
   }
   if (is_meta) {
     if (bytes) return invalid("a storage on meta has no bytes, and some were given");
@@ -62,8 +69,9 @@ Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Re
     bytes = storage::Storage::open_empty(storage::Mode::kShared, false);
     byte_offset = 0;
   } else if (!range_inside(byte_offset, nbytes, bytes->nbytes())) {
-    return invalid(format("%llu elements of type %s from byte %llu on leave the %llu bytes that there are", as_llu(numel), info.name,
-                          as_llu(byte_offset), as_llu(bytes->nbytes())));
+    return invalid(
+        format("%llu elements of type %s from byte %llu on leave the %llu bytes that there are",
+               as_llu(numel), info.name, as_llu(byte_offset), as_llu(bytes->nbytes())));
   }
   auto* const made = new StorageValue();
   StorageValueRef storage = StorageValueRef::adopt(made);
@@ -80,7 +88,9 @@ Result<StorageValueRef> StorageValue::whole(ScalarType type, Ref<storage::Storag
   return create(type, numel, std::move(bytes));
 }
 
-const std::string& StorageValue::device() const noexcept { return is_meta_ ? immortal<Places>().meta : place_of(bytes_); }
+const std::string& StorageValue::device() const noexcept {
+  return is_meta_ ? immortal<Places>().meta : place_of(bytes_);
+}
 
 const std::byte* StorageValue::data() const noexcept {
   if (!bytes_ || numel_ == 0 || is_on_device()) return nullptr;

@@ -18,7 +18,9 @@ bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
   uint64_t last = static_cast<uint64_t>(spec.offset);
   for (size_t i = 0; i < spec.sizes.size(); ++i) {
     uint64_t distance = 0;
-    if (!checked_mul(static_cast<uint64_t>(spec.sizes[i]) - 1, static_cast<uint64_t>(spec.strides[i]), &distance)) return false;
+    if (!checked_mul(static_cast<uint64_t>(spec.sizes[i]) - 1,
+                     static_cast<uint64_t>(spec.strides[i]), &distance))
+      return false;
     if (!checked_add(last, distance, &last)) return false;
   }
   return checked_add(last, uint64_t{1}, end);
@@ -26,7 +28,8 @@ bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
 
 uint64_t ceil_divide(uint64_t a, uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
 
-// The elements that a storage needs. Of types that several elements share a byte of, each row of a packed tensor begins on a byte.
+// The elements that a storage needs. Of types that several elements share a byte of, each row of a
+// packed tensor begins on a byte.
 bool find_needed(ScalarType type, const StridedSpec& spec, uint64_t* needed) noexcept {
   uint64_t end = 0;
   if (!find_end(spec, &end)) return false;
@@ -52,11 +55,16 @@ Status check_channels(const Quantizer& quantizer, Dims sizes, std::string_view d
     const TensorValue& tensor = **given;
     if (tensor.layout() != TensorLayout::kStrided || tensor.quantizer())
       return invalid(format("the quantizer's %s are no plain tensor", name));
-    const tensor::Part part = given == &quantizer.scales ? tensor::Part::kScales : tensor::Part::kZeroPoints;
+    const tensor::Part part =
+        given == &quantizer.scales ? tensor::Part::kScales : tensor::Part::kZeroPoints;
     TENON_TRY(tensor::check_channels(part, tensor.sizes(), sizes, quantizer.axis));
-    if (tensor.device() != device) return invalid(format("the quantizer's %s are on another device", name));
-    const bool is_number = is_floating_point(tensor.type()) || (given == &quantizer.zero_points && is_integral(tensor.type()));
-    if (!is_number) return invalid(format("the quantizer's %s are of type %s", name, scalar_type_info(tensor.type()).name));
+    if (tensor.device() != device)
+      return invalid(format("the quantizer's %s are on another device", name));
+    const bool is_number = is_floating_point(tensor.type()) ||
+                           (given == &quantizer.zero_points && is_integral(tensor.type()));
+    if (!is_number)
+      return invalid(
+          format("the quantizer's %s are of type %s", name, scalar_type_info(tensor.type()).name));
   }
   return Status::ok();
 }
@@ -64,7 +72,8 @@ Status check_channels(const Quantizer& quantizer, Dims sizes, std::string_view d
 Status check_quantizer(const StridedSpec& spec) {
   const ScalarType type = spec.storage->type();
   if (is_quantized(type) != spec.quantizer.has_value()) {
-    return invalid(format(spec.quantizer ? "a quantizer on elements of type %s" : "elements of type %s without a quantizer",
+    return invalid(format(spec.quantizer ? "a quantizer on elements of type %s"
+                                         : "elements of type %s without a quantizer",
                           scalar_type_info(type).name));
   }
   if (!spec.quantizer || spec.quantizer->scheme == QScheme::kPerTensorAffine) return Status::ok();
@@ -73,16 +82,20 @@ Status check_quantizer(const StridedSpec& spec) {
 
 Status check_gradient(bool requires_grad, ScalarType type) {
   if (!requires_grad || is_floating_point(type) || is_complex(type)) return Status::ok();
-  return invalid(format("a gradient is required of elements of type %s, which have none", scalar_type_info(type).name));
+  return invalid(format("a gradient is required of elements of type %s, which have none",
+                        scalar_type_info(type).name));
 }
 
-Status check_part(const TensorValueRef& part, const char* name, bool is_index, std::string_view device) {
+Status check_part(const TensorValueRef& part, const char* name, bool is_index,
+                  std::string_view device) {
   if (!part) return invalid(format("a sparse tensor without %s", name));
   if (part->layout() != TensorLayout::kStrided || part->quantizer())
     return invalid(format("the %s of a sparse tensor are no plain tensor", name));
-  if (part->device() != device) return invalid(format("the %s of a sparse tensor are on another device", name));
+  if (part->device() != device)
+    return invalid(format("the %s of a sparse tensor are on another device", name));
   if (is_index && part->type() != ScalarType::kLong && part->type() != ScalarType::kInt) {
-    return invalid(format("the %s of a sparse tensor are of type %s", name, scalar_type_info(part->type()).name));
+    return invalid(format("the %s of a sparse tensor are of type %s", name,
+                          scalar_type_info(part->type()).name));
   }
   return Status::ok();
 }
@@ -103,21 +116,26 @@ Status check_strided(const StridedSpec& spec) {
   if (spec.strides.size() != spec.sizes.size()) {
     return invalid(format("%zu strides for %zu sizes", spec.strides.size(), spec.sizes.size()));
   }
-  if (std::any_of(spec.strides.begin(), spec.strides.end(), [](int64_t stride) { return stride < 0; })) {
+  if (std::any_of(spec.strides.begin(), spec.strides.end(),
+                  [](int64_t stride) { return stride < 0; })) {
     return invalid(format("negative strides %s", dims_text(spec.strides).c_str()));
   }
-  if (spec.offset < 0) return invalid(format("the negative offset %lld", static_cast<long long>(spec.offset)));
-  // Of a tensor without bytes nothing is ever read, and PyTorch writes storages of all kinds of lengths for it.
+  if (spec.offset < 0)
+    return invalid(format("the negative offset %lld", static_cast<long long>(spec.offset)));
+  // Of a tensor without bytes nothing is ever read, and PyTorch writes storages of all kinds of
+  // lengths for it.
   if (std::ranges::find(spec.sizes, 0) == spec.sizes.end() && !spec.storage->is_meta()) {
     uint64_t needed = 0;
     if (!find_needed(spec.storage->type(), spec, &needed) || needed > spec.storage->numel()) {
-      return invalid(format("sizes %s, strides %s and offset %lld leave a storage of %llu elements", dims_text(spec.sizes).c_str(),
-                            dims_text(spec.strides).c_str(), static_cast<long long>(spec.offset),
+      return invalid(format("sizes %s, strides %s and offset %lld leave a storage of %llu elements",
+                            dims_text(spec.sizes).c_str(), dims_text(spec.strides).c_str(),
+                            static_cast<long long>(spec.offset),
                             static_cast<unsigned long long>(spec.storage->numel())));
     }
   }
   const ScalarType type = spec.storage->type();
-  if (spec.is_conj && !is_complex(type)) return invalid(format("conjugated elements of type %s", scalar_type_info(type).name));
+  if (spec.is_conj && !is_complex(type))
+    return invalid(format("conjugated elements of type %s", scalar_type_info(type).name));
   if (spec.is_neg && (type == ScalarType::kBool || is_quantized(type))) {
     return invalid(format("negated elements of type %s", scalar_type_info(type).name));
   }
@@ -126,7 +144,8 @@ Status check_strided(const StridedSpec& spec) {
 }
 
 Status check_sparse(const SparseSpec& spec) {
-  if (!tensor::is_sparse(spec.layout)) return invalid(format("a sparse tensor of layout %s", tensor_layout_name(spec.layout)));
+  if (!tensor::is_sparse(spec.layout))
+    return invalid(format("a sparse tensor of layout %s", tensor_layout_name(spec.layout)));
   TENON_TRY(tensor::check_sizes(spec.sizes));
   const bool coo = spec.layout == TensorLayout::kSparseCoo;
   TENON_TRY(check_part(spec.values, "values", false, spec.values ? spec.values->device() : ""));
@@ -137,7 +156,8 @@ Status check_sparse(const SparseSpec& spec) {
   if (!coo && spec.is_coalesced) return invalid("only a sparse_coo tensor can be coalesced");
   TENON_TRY(check_gradient(spec.requires_grad, spec.values->type()));
   const Dims plain = coo ? Dims() : spec.plain_indices->sizes();
-  return tensor::check_sparse_shape({spec.layout, spec.sizes, spec.indices->sizes(), plain, spec.values->sizes()});
+  return tensor::check_sparse_shape(
+      {spec.layout, spec.sizes, spec.indices->sizes(), plain, spec.values->sizes()});
 }
 
 }  // namespace tenon::value

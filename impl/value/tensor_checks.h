@@ -1,4 +1,5 @@
-// What must hold of a tensor before it is one. The numbers come from files: all arithmetic is checked.
+// What must hold of a tensor before it is one. The numbers come from files: all arithmetic is
+// checked.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace tenon::value {
 
 using tensor::dims_text;
 
-// The elements that a storage of `type` must have for the sizes, strides and offset of `spec`; none if they overflow.
+// The elements that a storage of `type` must have for the sizes, strides and offset of `spec`; none
+// if they overflow.
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept;
 
 Status check_strided(const StridedSpec& spec);

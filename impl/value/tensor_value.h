@@ -1,5 +1,6 @@
-// Tensors and storages as archives know them: with PyTorch's element types, layouts, quantizers and devices. What a value of kind tensor
-// holds. Everything is checked when it is made; afterwards it never changes.
+// Tensors and storages as archives know them: with PyTorch's element types, layouts, quantizers and
+// devices. What a value of kind tensor holds. Everything is checked when it is made; afterwards it
+// never changes.
 #pragma once
 
 #include <compare>
@@ -40,13 +41,16 @@ struct StorageKey {
   auto operator<=>(const StorageKey&) const = default;
 };
 
-// The elements behind tensors: a type, how many, and the bytes (all of a storage::Storage, or a range of one). In an archive a storage has
-// one element type, which is that of every tensor over it.
+// The elements behind tensors: a type, how many, and the bytes (all of a storage::Storage, or a
+// range of one). In an archive a storage has one element type, which is that of every tensor over
+// it.
 class StorageValue : public Counted {
  public:
-  // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is where these are ("cpu" or
-  // "cuda:<number>"; nothing says the same), or "meta", which has no bytes. A storage of "cpu" without elements needs no bytes either.
-  static Result<StorageValueRef> create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
+  // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is
+  // where these are ("cpu" or "cuda:<number>"; nothing says the same), or "meta", which has no
+  // bytes. A storage of "cpu" without elements needs no bytes either.
+  static Result<StorageValueRef> create(ScalarType type, uint64_t numel,
+                                        Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
                                         std::optional<std::string_view> device = std::nullopt);
   // All whole elements of `bytes`.
   static Result<StorageValueRef> whole(ScalarType type, Ref<storage::Storage> bytes);
@@ -60,9 +64,11 @@ class StorageValue : public Counted {
   const Ref<storage::Storage>& bytes() const noexcept { return bytes_; }
   uint64_t byte_offset() const noexcept { return byte_offset_; }
   bool is_on_device() const noexcept { return bytes_ && bytes_->device_memory() != nullptr; }
-  // The first element; null for meta, for a storage on a device, whose bytes the host cannot read, and for one without elements.
+  // The first element; null for meta, for a storage on a device, whose bytes the host cannot read,
+  // and for one without elements.
   const std::byte* data() const noexcept;
-  // Use this and not the pointer to tell storages apart: what two tensors of the caller's share is one storage::Storage under two of these.
+  // Use this and not the pointer to tell storages apart: what two tensors of the caller's share is
+  // one storage::Storage under two of these.
   StorageKey key() const noexcept;
 
  private:
@@ -89,7 +95,8 @@ std::optional<TensorLayout> tensor_layout_from_name(std::string_view name) noexc
 const char* qscheme_name(QScheme scheme) noexcept;
 std::optional<QScheme> qscheme_from_name(std::string_view name) noexcept;
 
-// How quantised elements stand for numbers: (element - zero_point) * scale, per tensor or per index along `axis`.
+// How quantised elements stand for numbers: (element - zero_point) * scale, per tensor or per index
+// along `axis`.
 struct Quantizer {
   QScheme scheme = QScheme::kPerTensorAffine;
   double scale = 1;
@@ -114,7 +121,8 @@ struct SparseSpec {
   TensorLayout layout = TensorLayout::kSparseCoo;
   std::vector<int64_t> sizes;
   bool requires_grad = false;
-  // COO: indices, null. CSR and BSR: crow_indices, col_indices. CSC and BSC: ccol_indices, row_indices.
+  // COO: indices, null. CSR and BSR: crow_indices, col_indices. CSC and BSC: ccol_indices,
+  // row_indices.
   TensorValueRef indices;
   TensorValueRef plain_indices;
   TensorValueRef values;
@@ -123,18 +131,21 @@ struct SparseSpec {
 
 class TensorValue final : public Counted {
  public:
-  // INVALID_ARGUMENT for a layout that leaves the storage (of meta only for sizes that overflow), negative sizes or strides, more than 64
-  // dimensions, a quantizer that does not fit, and flags that the element type cannot have.
+  // INVALID_ARGUMENT for a layout that leaves the storage (of meta only for sizes that overflow),
+  // negative sizes or strides, more than 64 dimensions, a quantizer that does not fit, and flags
+  // that the element type cannot have.
   static Result<TensorValueRef> create(const StridedSpec& spec);
   // The parts fit each other as their shapes go; what the indices say is not looked at.
   static Result<TensorValueRef> create_sparse(const SparseSpec& spec);
 
-  // Over the whole storage of the tensor, which is kept. UNSUPPORTED for an element type that PyTorch has not.
+  // Over the whole storage of the tensor, which is kept. UNSUPPORTED for an element type that
+  // PyTorch has not.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor);
-  // Likewise over a storage that a tensor before had already; its bytes are the tensor's storage and its type the tensor's, else
-  // INVALID_ARGUMENT.
+  // Likewise over a storage that a tensor before had already; its bytes are the tensor's storage
+  // and its type the tensor's, else INVALID_ARGUMENT.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor, StorageValueRef storage);
-  // Over the same bytes. UNSUPPORTED for what is sparse, meta, quantised, or of an element type that DLPack has not.
+  // Over the same bytes. UNSUPPORTED for what is sparse, meta, quantised, or of an element type
+  // that DLPack has not.
   Result<Ref<tensor::Tensor>> to_tensor() const;
 
   TensorLayout layout() const noexcept { return layout_; }
@@ -147,7 +158,9 @@ class TensorValue final : public Counted {
 
   // Strided.
   const StorageValueRef& storage() const noexcept { return storage_; }
-  std::span<const int64_t> strides() const noexcept { return {dims() + sizes_count_, strides_count_}; }
+  std::span<const int64_t> strides() const noexcept {
+    return {dims() + sizes_count_, strides_count_};
+  }
   int64_t offset() const noexcept { return offset_; }
   bool is_conj() const noexcept { return is_conj_; }
   bool is_neg() const noexcept { return is_neg_; }
@@ -174,7 +187,8 @@ class TensorValue final : public Counted {
     size_t strides;
   };
 
-  // Its sizes and then its strides lie behind it: a module has many tensors, and this is one piece of memory for each.
+  // Its sizes and then its strides lie behind it: a module has many tensors, and this is one piece
+  // of memory for each.
   static Ref<TensorValue> make(std::span<const int64_t> sizes, std::span<const int64_t> strides);
   static void* operator new(size_t nbytes, DimCount count) {
     return ::operator new(nbytes + (count.sizes + count.strides) * sizeof(int64_t));

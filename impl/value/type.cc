@@ -11,9 +11,9 @@
 namespace tenon::value {
 namespace {
 
-constexpr std::array<std::string_view, kSimpleTypeCount> kSimpleNames = {"Any",       "Tensor", "int",     "float",    "bool",
-                                                                         "complex",   "str",    "Device",  "NoneType", "number",
-                                                                         "Generator", "Stream", "Capsule", "list",     "tuple"};
+constexpr std::array<std::string_view, kSimpleTypeCount> kSimpleNames = {
+    "Any",      "Tensor", "int",       "float",  "bool",    "complex", "str",  "Device",
+    "NoneType", "number", "Generator", "Stream", "Capsule", "list",    "tuple"};
 
 std::string_view constructor_name(TypeKind kind) noexcept {
   switch (kind) {
@@ -92,7 +92,8 @@ const TypeRef& Type::simple(TypeKind kind) {
   // Never destroyed: values that outlive static destruction hold them.
   const SimpleTypes& types = immortal<SimpleTypesOnce>().once.get([] {
     auto made = std::make_unique<SimpleTypes>();
-    for (size_t i = 0; i < made->size(); ++i) (*made)[i] = TypeRef::adopt(new Type(static_cast<TypeKind>(i)));
+    for (size_t i = 0; i < made->size(); ++i)
+      (*made)[i] = TypeRef::adopt(new Type(static_cast<TypeKind>(i)));
     return made;
   });
   return types[static_cast<size_t>(kind)];
@@ -108,32 +109,46 @@ Result<TypeRef> Type::compound(TypeKind kind, std::vector<TypeRef> parts) {
     nodes += part->nodes_;
     if (nodes > kMaxNodes) return invalid(format("a type of more than %u parts", kMaxNodes));
   }
-  if (made->depth_ > kMaxDepth) return invalid(format("types are nested deeper than %u", kMaxDepth));
+  if (made->depth_ > kMaxDepth)
+    return invalid(format("types are nested deeper than %u", kMaxDepth));
   made->nodes_ = static_cast<uint32_t>(nodes);
   made->parts_ = std::move(parts);
   if (kind == TypeKind::kUnion) made->order_members();
   return type;
 }
 
-Result<TypeRef> Type::list(TypeRef element) { return compound(TypeKind::kList, {std::move(element)}); }
+Result<TypeRef> Type::list(TypeRef element) {
+  return compound(TypeKind::kList, {std::move(element)});
+}
 
 Result<TypeRef> Type::dict(TypeRef key, TypeRef mapped) {
   if (!can_be_key(key->kind())) {
-    return invalid(format("the keys of a Dict cannot be %s: only str, int, float, bool, complex, Tensor, Device and Any can",
-                          key->print().substr(0, kMaxShownTypeNbytes).c_str()));
+    return invalid(
+        format("the keys of a Dict cannot be %s: only str, int, float, bool, complex, Tensor, "
+               "Device and Any can",
+               key->print().substr(0, kMaxShownTypeNbytes).c_str()));
   }
   return compound(TypeKind::kDict, {std::move(key), std::move(mapped)});
 }
 
-Result<TypeRef> Type::tuple(std::vector<TypeRef> elements) { return compound(TypeKind::kTuple, std::move(elements)); }
+Result<TypeRef> Type::tuple(std::vector<TypeRef> elements) {
+  return compound(TypeKind::kTuple, std::move(elements));
+}
 
-Result<TypeRef> Type::future(TypeRef element) { return compound(TypeKind::kFuture, {std::move(element)}); }
-Result<TypeRef> Type::rref(TypeRef element) { return compound(TypeKind::kRRef, {std::move(element)}); }
-Result<TypeRef> Type::await(TypeRef element) { return compound(TypeKind::kAwait, {std::move(element)}); }
+Result<TypeRef> Type::future(TypeRef element) {
+  return compound(TypeKind::kFuture, {std::move(element)});
+}
+Result<TypeRef> Type::rref(TypeRef element) {
+  return compound(TypeKind::kRRef, {std::move(element)});
+}
+Result<TypeRef> Type::await(TypeRef element) {
+  return compound(TypeKind::kAwait, {std::move(element)});
+}
 
 Result<TypeRef> Type::class_type(std::string_view qualified_name) {
   if (!is_qualified_name(qualified_name)) {
-    return invalid(format("'%s' is no qualified name", std::string(qualified_name.substr(0, kMaxShownTypeNbytes)).c_str()));
+    return invalid(format("'%s' is no qualified name",
+                          std::string(qualified_name.substr(0, kMaxShownTypeNbytes)).c_str()));
   }
   const size_t nodes = 1 + qualified_name.size() / kNameBytesPerNode;
   if (nodes > kMaxNodes) return invalid(format("a class name of %zu bytes", qualified_name.size()));
@@ -172,13 +187,16 @@ void Type::order_members() {
   static_assert(kMaxUnionMembers <= 256);
   order_.resize(parts_.size());
   std::iota(order_.begin(), order_.end(), uint8_t{0});
-  std::sort(order_.begin(), order_.end(), [this](uint8_t a, uint8_t b) { return compare(*parts_[a], *parts_[b]) < 0; });
+  std::sort(order_.begin(), order_.end(),
+            [this](uint8_t a, uint8_t b) { return compare(*parts_[a], *parts_[b]) < 0; });
 }
 
 int Type::compare(const Type& a, const Type& b) noexcept {
   if (&a == &b) return 0;
   const auto by = [](uint64_t x, uint64_t y) { return x < y ? -1 : x > y ? 1 : 0; };
-  if (const int kinds = by(static_cast<uint64_t>(a.kind_), static_cast<uint64_t>(b.kind_)); kinds != 0) return kinds;
+  if (const int kinds = by(static_cast<uint64_t>(a.kind_), static_cast<uint64_t>(b.kind_));
+      kinds != 0)
+    return kinds;
   // Of types of other sizes nothing more is looked at.
   if (const int nodes = by(a.nodes_, b.nodes_); nodes != 0) return nodes;
   if (const int depths = by(a.depth_, b.depth_); depths != 0) return depths;
@@ -186,7 +204,8 @@ int Type::compare(const Type& a, const Type& b) noexcept {
   if (const int names = a.class_name_.compare(b.class_name_); names != 0) return names;
   for (size_t i = 0; i < a.parts_.size(); ++i) {
     const bool is_union = a.kind_ == TypeKind::kUnion;
-    const int parts = compare(*a.parts_[is_union ? a.order_[i] : i], *b.parts_[is_union ? b.order_[i] : i]);
+    const int parts =
+        compare(*a.parts_[is_union ? a.order_[i] : i], *b.parts_[is_union ? b.order_[i] : i]);
     if (parts != 0) return parts;
   }
   return 0;

@@ -1,5 +1,6 @@
-// Type: what an annotation of TorchScript says, as in "Dict[str, Optional[Tensor]]". Immutable and shared. Parsed from, and printed in, the
-// text that PyTorch puts into code and into the type tags of pickled lists and dicts.
+// Type: what an annotation of TorchScript says, as in "Dict[str, Optional[Tensor]]". Immutable and
+// shared. Parsed from, and printed in, the text that PyTorch puts into code and into the type tags
+// of pickled lists and dicts.
 #pragma once
 
 #include <cstddef>
@@ -43,26 +44,28 @@ enum class TypeKind : uint8_t {
   kFuture,
   kRRef,
   kAwait,
-  // class_name(): a module, class, interface, NamedTuple, enum or custom C++ class; which of these it is, the code says and not the type.
+  // class_name(): a module, class, interface, NamedTuple, enum or custom C++ class; which of these
+  // it is, the code says and not the type.
   kClass,
 };
 inline constexpr size_t kSimpleTypeCount = static_cast<size_t>(TypeKind::kAnyTuple) + 1;
 
 struct TypeParseOptions {
-  // Names without a dot that are no type of PyTorch's become class types ("MyTuple"), for sources that import or alias names; else they are
-  // an error. Names with a dot always are class types.
+  // Names without a dot that are no type of PyTorch's become class types ("MyTuple"), for sources
+  // that import or alias names; else they are an error. Names with a dot always are class types.
   bool short_class_names = false;
 };
 
 class Type : public Counted {
  public:
-  // Of hostile text or values. Nodes count every mention (a long class name counts more), so that printing and comparing take bounded room
-  // and time however types are shared.
+  // Of hostile text or values. Nodes count every mention (a long class name counts more), so that
+  // printing and comparing take bounded room and time however types are shared.
   static constexpr uint32_t kMaxDepth = 64;
   static constexpr uint32_t kMaxNodes = 16384;
   static constexpr size_t kMaxUnionMembers = 256;
 
-  // An error is INVALID_ARGUMENT, says what was wanted, and has the details "column" (from 1, in bytes) and "type" (the text, cut).
+  // An error is INVALID_ARGUMENT, says what was wanted, and has the details "column" (from 1, in
+  // bytes) and "type" (the text, cut).
   static Result<TypeRef> parse(std::string_view text, const TypeParseOptions& options = {});
 
   // One object per kind for the life of the process. `kind` is one of those without parts.
@@ -77,11 +80,12 @@ class Type : public Counted {
   static const TypeRef& none() { return simple(TypeKind::kNone); }
   static const TypeRef& any() { return simple(TypeKind::kAny); }
 
-  // These fail (INVALID_ARGUMENT) where the type would be too deep or too large, a dict's key type cannot be one, a name is no qualified
-  // name, or PyTorch refuses the type too (Optional[NoneType], a Union of one). What PyTorch reads as another type is that other type here:
-  // Optional[Optional[T]] is Optional[T], Union[T, NoneType] is Optional[T], int, float and complex together are number, and the members of
-  // a Union stand in PyTorch's order (classes stay where they are: whether one is an enum or an interface, which decides, a type does not
-  // know).
+  // These fail (INVALID_ARGUMENT) where the type would be too deep or too large, a dict's key type
+  // cannot be one, a name is no qualified name, or PyTorch refuses the type too
+  // (Optional[NoneType], a Union of one). What PyTorch reads as another type is that other type
+  // here: Optional[Optional[T]] is Optional[T], Union[T, NoneType] is Optional[T], int, float and
+  // complex together are number, and the members of a Union stand in PyTorch's order (classes stay
+  // where they are: whether one is an enum or an interface, which decides, a type does not know).
   static Result<TypeRef> list(TypeRef element);
   static Result<TypeRef> dict(TypeRef key, TypeRef mapped);
   static Result<TypeRef> tuple(std::vector<TypeRef> elements);
@@ -102,8 +106,8 @@ class Type : public Counted {
   // Of kClass, as "__torch__.a.b.C"; else empty.
   const std::string& class_name() const noexcept { return class_name_; }
 
-  // PyTorch's own text: "Tuple[int, List[Tensor]]", "NoneType", "Tuple[()]". parse() of it gives an equal type.
-  // PyTorch 1.8 and older write the type of None as "None", which newer ones read too.
+  // PyTorch's own text: "Tuple[int, List[Tensor]]", "NoneType", "Tuple[()]". parse() of it gives an
+  // equal type. PyTorch 1.8 and older write the type of None as "None", which newer ones read too.
   static constexpr std::string_view kNoneName = "NoneType";
   std::string print(std::string_view none_name = kNoneName) const;
 
@@ -112,8 +116,8 @@ class Type : public Counted {
   // Some order of all types: below, at or above 0, as strcmp. The bound of equals() holds.
   static int compare(const Type& a, const Type& b) noexcept;
 
-  // Whether a value of this type can be a Tensor, or can have one in it: of Tensor, Any, classes and
-  // types with one of these in them.
+  // Whether a value of this type can be a Tensor, or can have one in it: of Tensor, Any, classes
+  // and types with one of these in them.
   bool may_hold_tensor() const noexcept { return may_hold_tensor_; }
 
   uint32_t depth() const noexcept { return depth_; }

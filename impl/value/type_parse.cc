@@ -65,7 +65,8 @@ std::optional<TypeKind> constructor_kind(std::string_view name) noexcept {
   if (name == "Await") return TypeKind::kAwait;
   // "BroadcastingList2[int]": a list that one int may stand for.
   constexpr std::string_view kBroadcasting = "BroadcastingList";
-  if (name.starts_with(kBroadcasting) && name.size() == kBroadcasting.size() + 1 && name.back() >= '1' && name.back() <= '9') {
+  if (name.starts_with(kBroadcasting) && name.size() == kBroadcasting.size() + 1 &&
+      name.back() >= '1' && name.back() <= '9') {
     return TypeKind::kList;
   }
   return std::nullopt;
@@ -74,12 +75,14 @@ std::optional<TypeKind> constructor_kind(std::string_view name) noexcept {
 bool is_space(char c) noexcept { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 bool is_name_byte(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 
 class Parser {
  public:
-  Parser(std::string_view text, const TypeParseOptions& options) noexcept : text_(text), options_(options) {}
+  Parser(std::string_view text, const TypeParseOptions& options) noexcept
+      : text_(text), options_(options) {}
 
   Result<TypeRef> parse() {
     TENON_ASSIGN(TypeRef type, parse_type(1));
@@ -89,9 +92,11 @@ class Parser {
   }
 
  private:
-  // One or more, joined by '|'. `depth` bounds the recursion: of parentheses too, of which no part of a type is left.
+  // One or more, joined by '|'. `depth` bounds the recursion: of parentheses too, of which no part
+  // of a type is left.
   Result<TypeRef> parse_type(uint32_t depth) {
-    if (depth > Type::kMaxDepth) return error(format("types are nested deeper than %u", Type::kMaxDepth));
+    if (depth > Type::kMaxDepth)
+      return error(format("types are nested deeper than %u", Type::kMaxDepth));
     TENON_ASSIGN(TypeRef first, parse_one(depth));
     if (!next_is('|')) return first;
     const size_t begin = at_;
@@ -126,7 +131,8 @@ class Parser {
       skip_spaces();
       const size_t begin = at_;
       while (at_ < text_.size() && is_name_byte(text_[at_])) ++at_;
-      if (at_ == begin || (text_[begin] >= '0' && text_[begin] <= '9')) return error_at(begin, "a type expected");
+      if (at_ == begin || (text_[begin] >= '0' && text_[begin] <= '9'))
+        return error_at(begin, "a type expected");
       name.append(text_.substr(begin, at_ - begin));
       if (!take('.')) return name;
       name.push_back('.');
@@ -135,7 +141,8 @@ class Parser {
 
   Result<TypeRef> type_of_name(const std::string& name, size_t begin) const {
     if (const std::optional<TypeKind> kind = simple_kind(name)) return Type::simple(*kind);
-    if (constructor_kind(name)) return error_at(begin, format("'%s' without its element types", shown(name).c_str()));
+    if (constructor_kind(name))
+      return error_at(begin, format("'%s' without its element types", shown(name).c_str()));
     if (!options_.short_class_names && name.find('.') == std::string::npos) {
       return error_at(begin, format("there is no type '%s'", shown(name).c_str()));
     }
@@ -165,8 +172,8 @@ class Parser {
     if (kind == TypeKind::kUnion) return Type::union_of(parts);
     const size_t wanted = kind == TypeKind::kDict ? 2 : 1;
     if (parts.size() != wanted) {
-      return Status(Code::kInvalidArgument,
-                    format("%zu element type%s wanted, and there are %zu", wanted, wanted == 1 ? "" : "s", parts.size()));
+      return Status(Code::kInvalidArgument, format("%zu element type%s wanted, and there are %zu",
+                                                   wanted, wanted == 1 ? "" : "s", parts.size()));
     }
     switch (kind) {
       case TypeKind::kDict: return Type::dict(std::move(parts[0]), std::move(parts[1]));
@@ -192,12 +199,17 @@ class Parser {
   }
 
   static std::string shown(std::string_view text) {
-    return text.size() <= kMaxShownTextNbytes ? std::string(text) : std::string(text.substr(0, kMaxShownTextNbytes)) + "...";
+    return text.size() <= kMaxShownTextNbytes
+               ? std::string(text)
+               : std::string(text.substr(0, kMaxShownTextNbytes)) + "...";
   }
   Status error(const std::string& what) const { return error_at(at_, what); }
   Status error_at(size_t at, const std::string& what) const {
-    Status status(Code::kInvalidArgument, format("type '%s', column %zu: %s", shown(text_).c_str(), at + 1, what.c_str()));
-    return std::move(status).with("column", static_cast<uint64_t>(at + 1)).with("type", shown(text_));
+    Status status(Code::kInvalidArgument,
+                  format("type '%s', column %zu: %s", shown(text_).c_str(), at + 1, what.c_str()));
+    return std::move(status)
+        .with("column", static_cast<uint64_t>(at + 1))
+        .with("type", shown(text_));
   }
   Result<TypeRef> placed(Result<TypeRef> result, size_t at) const {
     if (result.is_ok()) return result;
@@ -211,6 +223,8 @@ class Parser {
 
 }  // namespace
 
-Result<TypeRef> Type::parse(std::string_view text, const TypeParseOptions& options) { return Parser(text, options).parse(); }
+Result<TypeRef> Type::parse(std::string_view text, const TypeParseOptions& options) {
+  return Parser(text, options).parse();
+}
 
 }  // namespace tenon::value

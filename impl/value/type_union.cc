@@ -1,4 +1,5 @@
-// Optional and Union as PyTorch makes them: flat, no member twice, none that another contains, in the order of its own kinds.
+// Optional and Union as PyTorch makes them: flat, no member twice, none that another contains, in
+// the order of its own kinds.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -9,7 +10,8 @@ namespace tenon::value {
 namespace {
 
 bool contains_kind(const std::vector<TypeRef>& types, TypeKind kind) noexcept {
-  return std::any_of(types.begin(), types.end(), [kind](const TypeRef& type) { return type->kind() == kind; });
+  return std::any_of(types.begin(), types.end(),
+                     [kind](const TypeRef& type) { return type->kind() == kind; });
 }
 
 void erase_kind(std::vector<TypeRef>* types, TypeKind kind) {
@@ -35,7 +37,8 @@ class Members {
  private:
   Status add(const TypeRef& type) {
     if (known_.contains(type.get())) return Status::ok();
-    if (types_.size() == Type::kMaxUnionMembers) return invalid(format("a Union of more than %zu types", Type::kMaxUnionMembers));
+    if (types_.size() == Type::kMaxUnionMembers)
+      return invalid(format("a Union of more than %zu types", Type::kMaxUnionMembers));
     types_.push_back(type);
     known_.insert(type.get());
     return Status::ok();
@@ -47,11 +50,14 @@ class Members {
 
 // What a member leaves no room for beside it.
 void drop_contained(std::vector<TypeRef>* members) {
-  const bool all_numbers =
-      contains_kind(*members, TypeKind::kInt) && contains_kind(*members, TypeKind::kFloat) && contains_kind(*members, TypeKind::kComplex);
-  if (all_numbers && !contains_kind(*members, TypeKind::kNumber)) members->push_back(Type::simple(TypeKind::kNumber));
+  const bool all_numbers = contains_kind(*members, TypeKind::kInt) &&
+                           contains_kind(*members, TypeKind::kFloat) &&
+                           contains_kind(*members, TypeKind::kComplex);
+  if (all_numbers && !contains_kind(*members, TypeKind::kNumber))
+    members->push_back(Type::simple(TypeKind::kNumber));
   if (contains_kind(*members, TypeKind::kNumber)) {
-    for (const TypeKind kind : {TypeKind::kInt, TypeKind::kFloat, TypeKind::kComplex}) erase_kind(members, kind);
+    for (const TypeKind kind : {TypeKind::kInt, TypeKind::kFloat, TypeKind::kComplex})
+      erase_kind(members, kind);
   }
   if (contains_kind(*members, TypeKind::kAnyList)) erase_kind(members, TypeKind::kList);
   if (contains_kind(*members, TypeKind::kAnyTuple)) erase_kind(members, TypeKind::kTuple);
@@ -88,8 +94,8 @@ int rank(TypeKind kind) noexcept {
   return 25;
 }
 
-// Types of one kind PyTorch sorts by the text that it has in operator schemas: "int[]", "Dict(str, int)". False if a class is in it, whose
-// text there says whether it is an enum.
+// Types of one kind PyTorch sorts by the text that it has in operator schemas: "int[]", "Dict(str,
+// int)". False if a class is in it, whose text there says whether it is an enum.
 bool schema_text(const Type& type, std::string* out) {
   const auto in_parentheses = [&](std::string_view name) {
     out->append(name).push_back('(');
@@ -140,11 +146,13 @@ void sort_members(std::vector<TypeRef>* members) {
   for (const TypeRef& member : *members) {
     if (member->kind() != TypeKind::kClass) sorted.push_back({member, {}});
   }
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Member& a, const Member& b) { return rank(a.type->kind()) < rank(b.type->kind()); });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Member& a, const Member& b) {
+    return rank(a.type->kind()) < rank(b.type->kind());
+  });
   for (auto begin = sorted.begin(); begin != sorted.end();) {
     const TypeKind kind = begin->type->kind();
-    const auto end = std::find_if(begin, sorted.end(), [kind](const Member& member) { return member.type->kind() != kind; });
+    const auto end = std::find_if(
+        begin, sorted.end(), [kind](const Member& member) { return member.type->kind() != kind; });
     sort_run(begin, end);
     begin = end;
   }
@@ -187,7 +195,8 @@ Result<TypeRef> Type::union_of(const std::vector<TypeRef>& given) {
   drop_contained(&members);
   if (const TypeRef* other = other_than_none(members); other != nullptr) return optional(*other);
   // Of int, float and complex PyTorch makes Union[number], and reads that again.
-  if (members.size() < 2 && !contains_kind(members, TypeKind::kNumber)) return invalid("a Union of fewer than two types");
+  if (members.size() < 2 && !contains_kind(members, TypeKind::kNumber))
+    return invalid("a Union of fewer than two types");
   sort_members(&members);
   return compound(TypeKind::kUnion, std::move(members));
 }

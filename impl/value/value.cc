@@ -38,7 +38,9 @@ bool has_identity(ValueKind kind) noexcept {
   }
 }
 
-ValueRef Value::make(ValueKind kind, Held held) { return ValueRef::adopt(new Value(kind, std::move(held))); }
+ValueRef Value::make(ValueKind kind, Held held) {
+  return ValueRef::adopt(new Value(kind, std::move(held)));
+}
 
 ValueRef Value::none() { return make(ValueKind::kNone, std::monostate()); }
 ValueRef Value::of_bool(bool value) { return make(ValueKind::kBool, value); }
@@ -46,8 +48,12 @@ ValueRef Value::of_int(int64_t value) { return make(ValueKind::kInt, value); }
 ValueRef Value::of_float(double value) { return make(ValueKind::kFloat, value); }
 ValueRef Value::of_complex(std::complex<double> value) { return make(ValueKind::kComplex, value); }
 ValueRef Value::of_str(std::string utf8) { return make(ValueKind::kStr, std::move(utf8)); }
-ValueRef Value::of_device(std::string device) { return make(ValueKind::kDevice, std::move(device)); }
-ValueRef Value::of_tensor(TensorValueRef tensor) { return make(ValueKind::kTensor, std::move(tensor)); }
+ValueRef Value::of_device(std::string device) {
+  return make(ValueKind::kDevice, std::move(device));
+}
+ValueRef Value::of_tensor(TensorValueRef tensor) {
+  return make(ValueKind::kTensor, std::move(tensor));
+}
 
 ValueRef Value::tuple(std::vector<ValueRef> items, std::string class_name) {
   auto children = std::make_unique<Children>();
@@ -86,8 +92,10 @@ ValueRef Value::object(std::string class_name) {
 
 Result<ValueRef> Value::object(std::string class_name, std::vector<Attribute> attributes) {
   ValueRef made = object(std::move(class_name));
-  if (const std::string* twice = made->attributes().assign(std::move(attributes)); twice != nullptr) {
-    return Status(Code::kInvalidArgument, format("the attribute '%s' stands there twice", twice->c_str()));
+  if (const std::string* twice = made->attributes().assign(std::move(attributes));
+      twice != nullptr) {
+    return Status(Code::kInvalidArgument,
+                  format("the attribute '%s' stands there twice", twice->c_str()));
   }
   return made;
 }
@@ -133,8 +141,8 @@ Value& Value::child(size_t index) const noexcept {
   }
 }
 
-// Values may be nested as deep as memory goes, so their end is no recursion: what dies is put on a list, which needs no memory, and its
-// children are let go one by one.
+// Values may be nested as deep as memory goes, so their end is no recursion: what dies is put on a
+// list, which needs no memory, and its children are let go one by one.
 void Value::dispose() noexcept {
   Value* dead = nullptr;
   const auto let_go = [&dead](ValueRef& child) {

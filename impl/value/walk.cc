@@ -14,7 +14,8 @@ struct Frame {
 
 }  // namespace
 
-Status for_each(Value& root, const std::function<Status(Value& value, size_t depth)>& visit, size_t max_depth) {
+Status for_each(Value& root, const std::function<Status(Value& value, size_t depth)>& visit,
+                size_t max_depth) {
   std::unordered_set<const Value*> seen;
   // Whoever has one owner only cannot be met twice.
   const auto is_new = [&seen](const Value& value) {
@@ -33,7 +34,8 @@ Status for_each(Value& root, const std::function<Status(Value& value, size_t dep
     Value& child = top.value->child(top.next_child++);
     if (!is_new(child)) continue;
     const size_t depth = path.size();
-    if (depth > max_depth) return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", max_depth));
+    if (depth > max_depth)
+      return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", max_depth));
     TENON_TRY(visit(child, depth));
     if (child.child_count() > 0) path.push_back({&child, 0});
   }
@@ -42,7 +44,10 @@ Status for_each(Value& root, const std::function<Status(Value& value, size_t dep
 
 bool reaches(Value& root, const Value& target) {
   const Status found = for_each(
-      root, [&target](Value& value, size_t) { return &value == &target ? Status(Code::kCancelled, "found") : Status::ok(); },
+      root,
+      [&target](Value& value, size_t) {
+        return &value == &target ? Status(Code::kCancelled, "found") : Status::ok();
+      },
       std::numeric_limits<size_t>::max());
   return !found.is_ok();
 }

@@ -7,13 +7,17 @@ namespace tenon::weights {
 using storage::Storage;
 using value::StorageValueRef;
 
-PartStorages::PartStorages(Contents* contents, const module::ImportOptions& options, bool foreign_endian)
-    : contents_(contents), part_(contents->parts.size() - 1), storages_(reader(), options, foreign_endian, &report_) {
+PartStorages::PartStorages(Contents* contents, const module::ImportOptions& options,
+                           bool foreign_endian)
+    : contents_(contents),
+      part_(contents->parts.size() - 1),
+      storages_(reader(), options, foreign_endian, &report_) {
   // A file has records that are no weights, for which there shall be no memory on a device.
   storages_.count_in(&report_);
 }
 
-Result<Ref<Storage>> PartStorages::bytes_of(size_t record, value::ScalarType type, std::string_view device) {
+Result<Ref<Storage>> PartStorages::bytes_of(size_t record, value::ScalarType type,
+                                            std::string_view device) {
   TENON_ASSIGN(const StorageValueRef whole, storages_.whole(record, type, device));
   Ref<Storage> bytes = whole->bytes();
   if (bytes) slot_by_bytes_.emplace(bytes.get(), slot_of(record));

@@ -25,10 +25,13 @@ class PartStorages {
   // `contents` and `options` are borrowed. `part` was added to contents->parts last.
   PartStorages(Contents* contents, const module::ImportOptions& options, bool foreign_endian);
 
-  const archive::ZipRecord& record(size_t index) const noexcept { return reader().records()[index]; }
+  const archive::ZipRecord& record(size_t index) const noexcept {
+    return reader().records()[index];
+  }
   const archive::ZipReader& reader() const noexcept { return *contents_->parts[part_].reader; }
   // The storage over a whole record. Null if the record has no bytes.
-  Result<Ref<storage::Storage>> bytes_of(size_t record, value::ScalarType type, std::string_view device);
+  Result<Ref<storage::Storage>> bytes_of(size_t record, value::ScalarType type,
+                                         std::string_view device);
   // The slot of that record.
   size_t slot_of(size_t record);
   // The slot of a storage that bytes_of() gave; Weight::kNoSlot for another.
@@ -52,7 +55,7 @@ size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& reco
 Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
 // A record that is an archive of torch.save with tensors. `prefix` comes before their names.
-Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix, const module::ImportOptions& options,
-                          Contents* contents);
+Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,
+                          const module::ImportOptions& options, Contents* contents);
 
 }  // namespace tenon::weights

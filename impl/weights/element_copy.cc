@@ -20,7 +20,8 @@ uint64_t extent_of(const TensorValue& tensor) noexcept {
   uint64_t last = 0;
   for (size_t i = 0; i < tensor.sizes().size(); ++i) {
     if (tensor.sizes()[i] == 0) return 0;
-    last += static_cast<uint64_t>(tensor.sizes()[i] - 1) * static_cast<uint64_t>(tensor.strides()[i]);
+    last +=
+        static_cast<uint64_t>(tensor.sizes()[i] - 1) * static_cast<uint64_t>(tensor.strides()[i]);
   }
   return last + 1;
 }
@@ -45,7 +46,8 @@ bool elements_overlap(const TensorValue& tensor) noexcept {
 
 bool fills(const TensorValue& tensor, uint64_t nbytes) noexcept {
   const uint64_t numel = tensor.numel();
-  return tensor.offset() == 0 && extent_of(tensor) == numel && numel * value::scalar_type_info(tensor.type()).nbytes == nbytes;
+  return tensor.offset() == 0 && extent_of(tensor) == numel &&
+         numel * value::scalar_type_info(tensor.type()).nbytes == nbytes;
 }
 
 bool have_same_order(const TensorValue& one, const TensorValue& other) noexcept {
@@ -60,7 +62,8 @@ Status copy_elements(const TensorValue& from, const TensorValue& to, std::byte* 
   std::vector<std::byte> elements;
   TENON_TRY(os::ask_headroom(extent_of(from) * size));
   elements.resize(extent_of(from) * size);
-  const uint64_t begin = from.storage()->byte_offset() + static_cast<uint64_t>(from.offset()) * size;
+  const uint64_t begin =
+      from.storage()->byte_offset() + static_cast<uint64_t>(from.offset()) * size;
   TENON_TRY(read_storage(*from.storage()->bytes(), begin, elements));
   data += static_cast<size_t>(to.offset()) * size;
   const std::span<const int64_t> sizes = from.sizes();

@@ -16,11 +16,14 @@ constexpr uint64_t kPieceNbytes = uint64_t{256} << 10;
 
 }  // namespace
 
-void PatchedFile::replace(uint64_t offset, uint64_t nbytes, Ref<storage::Storage> bytes, uint64_t from) {
+void PatchedFile::replace(uint64_t offset, uint64_t nbytes, Ref<storage::Storage> bytes,
+                          uint64_t from) {
   if (nbytes != 0) patches_[offset] = {nbytes, std::move(bytes), from, 0};
 }
 
-void PatchedFile::replace(uint64_t offset, uint32_t number) { patches_[offset] = {sizeof number, nullptr, 0, number}; }
+void PatchedFile::replace(uint64_t offset, uint32_t number) {
+  patches_[offset] = {sizeof number, nullptr, 0, number};
+}
 
 Status read_storage(const storage::Storage& storage, uint64_t offset, std::span<std::byte> to) {
   if (storage.segment() || storage.is_sealed()) return storage.read(offset, to.data(), to.size());
@@ -36,14 +39,17 @@ Status PatchedFile::read(uint64_t offset, std::span<std::byte> to) const {
   }
   while (!to.empty()) {
     const bool is_patch = next != patches_.end() && next->first <= offset;
-    const uint64_t limit = next == patches_.end() ? UINT64_MAX : next->first + (is_patch ? next->second.nbytes : 0);
+    const uint64_t limit =
+        next == patches_.end() ? UINT64_MAX : next->first + (is_patch ? next->second.nbytes : 0);
     const auto nbytes = static_cast<size_t>(std::min<uint64_t>(to.size(), limit - offset));
     if (!is_patch) {
       TENON_TRY(source_.read(offset, to.data(), nbytes));
     } else if (const Patch& patch = next->second; patch.bytes) {
       TENON_TRY(read_storage(*patch.bytes, patch.from + (offset - next->first), to.first(nbytes)));
     } else {
-      std::memcpy(to.data(), reinterpret_cast<const std::byte*>(&patch.number) + (offset - next->first), nbytes);
+      std::memcpy(to.data(),
+                  reinterpret_cast<const std::byte*>(&patch.number) + (offset - next->first),
+                  nbytes);
     }
     if (is_patch && offset + nbytes == limit) ++next;
     offset += nbytes;
@@ -73,7 +79,8 @@ Result<uint32_t> PatchedFile::crc32(uint64_t offset, uint64_t nbytes) const {
 }
 
 Status PatchedFile::write(archive::Sink* sink) const {
-  return for_each_piece(0, source_.nbytes(), [sink](std::span<const std::byte> piece) { return sink->write(piece); });
+  return for_each_piece(0, source_.nbytes(),
+                        [sink](std::span<const std::byte> piece) { return sink->write(piece); });
 }
 
 }  // namespace tenon::weights

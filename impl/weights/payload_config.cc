@@ -51,7 +51,8 @@ enum Field : uint32_t {
   kDeviceIndex = 4096,
 };
 constexpr uint32_t kPayloadFields = kPathName | kUsePickle | kTensorMeta;
-constexpr uint32_t kMetaFields = kDtype | kSizesField | kStridesField | kOffsetField | kLayoutField | kDeviceField;
+constexpr uint32_t kMetaFields =
+    kDtype | kSizesField | kStridesField | kOffsetField | kLayoutField | kDeviceField;
 
 struct KnownField {
   Place place;
@@ -99,7 +100,8 @@ class ConfigReader {
   }
   bool number_integer(int64_t value) { return integer(value); }
   bool number_unsigned(uint64_t value) {
-    return value > static_cast<uint64_t>(INT64_MAX) ? ignore("is too large") : integer(static_cast<int64_t>(value));
+    return value > static_cast<uint64_t>(INT64_MAX) ? ignore("is too large")
+                                                    : integer(static_cast<int64_t>(value));
   }
   bool number_float(double, const std::string&) { return ignore("is no integer"); }
   bool string(std::string& value) {
@@ -216,13 +218,16 @@ class ConfigReader {
 
   // A value that no known field has.
   bool ignore(const char* what) {
-    const bool is_known = field_ != 0 || place() == Place::kConfig || place() == Place::kSizes || place() == Place::kStrides ||
-                          frames_.empty() || (place() == Place::kRoot && is_config_);
+    const bool is_known = field_ != 0 || place() == Place::kConfig || place() == Place::kSizes ||
+                          place() == Place::kStrides || frames_.empty() ||
+                          (place() == Place::kRoot && is_config_);
     return is_known ? refuse(what) : true;
   }
   bool ignore_inside(const char* what) { return ignore(what) && enter(Place::kSkipped); }
 
-  bool has_all(const Frame& frame, uint32_t fields) { return (frame.seen & fields) == fields || refuse("is missing"); }
+  bool has_all(const Frame& frame, uint32_t fields) {
+    return (frame.seen & fields) == fields || refuse("is missing");
+  }
 
   bool integer(int64_t value) {
     Payload* const payload = payloads_.empty() ? nullptr : &payloads_.back();
@@ -235,8 +240,10 @@ class ConfigReader {
         else
           return ignore("is a number");
         return true;
-      case Place::kSize: return field_ == kAsInt ? add_dim(&payload->sizes, value) : ignore("is a number");
-      case Place::kStride: return field_ == kAsInt ? add_dim(&payload->strides, value) : ignore("is a number");
+      case Place::kSize:
+        return field_ == kAsInt ? add_dim(&payload->sizes, value) : ignore("is a number");
+      case Place::kStride:
+        return field_ == kAsInt ? add_dim(&payload->strides, value) : ignore("is a number");
       case Place::kOffset:
         if (field_ != kAsInt) return ignore("is a number");
         payload->offset = value;
@@ -277,7 +284,8 @@ class ConfigReader {
 Result<std::vector<Payload>> read_payload_config(std::string_view text, const std::string& record) {
   ConfigReader reader;
   const bool is_read = Json::sax_parse(text.begin(), text.end(), &reader);
-  const std::string wrong = is_read && !reader.has_config() ? "has no list \"config\"" : reader.wrong();
+  const std::string wrong =
+      is_read && !reader.has_config() ? "has no list \"config\"" : reader.wrong();
   if (is_read && reader.has_config()) return reader.take();
   return Status(Code::kCorrupt, format("the record %.200s %s", record.c_str(), wrong.c_str()))
       .with("record", record)
@@ -288,7 +296,8 @@ Result<std::vector<Payload>> read_payload_config(std::string_view text, const st
 
 Result<std::vector<Payload>> read_payload_config(std::string_view, const std::string&) {
   return Status(Code::kUnsupported,
-                "this build of Tenon reads no JSON, and so no such .pt2 archive: build it where nlohmann/json.hpp is installed "
+                "this build of Tenon reads no JSON, and so no such .pt2 archive: build it where "
+                "nlohmann/json.hpp is installed "
                 "(nlohmann-json3-dev of Debian)");
 }
 

@@ -18,7 +18,8 @@ struct Payload {
   std::string path_name;  // the name of its record, in the folder of the list
   std::string device = "cpu";
   bool use_pickle = false;
-  bool has_meta = false;     // false for an object that is no tensor; then the fields below mean nothing
+  // False for an object that is no tensor; then the fields below mean nothing.
+  bool has_meta = false;
   bool is_symbolic = false;  // some size, stride or offset is an expression
   bool requires_grad = false;
   int64_t dtype = 0;   // a number of torch._export.serde.schema.ScalarType

@@ -39,14 +39,17 @@ Result<int> number_in(const ZipReader& archive, const char* name, int otherwise)
     TENON_ASSIGN(const std::string text, archive.read_text(*record));
     std::from_chars(text.data(), text.data() + text.size(), number);
   }
-  if (number < 0) return Status(Code::kCorrupt, format("the record %s is no version", name)).with("record", name);
+  if (number < 0)
+    return Status(Code::kCorrupt, format("the record %s is no version", name)).with("record", name);
   return number;
 }
 
 Status check_version(const ZipReader& archive, const char* name, int newest) {
   TENON_ASSIGN(const int version, number_in(archive, name, newest));
   if (version <= newest) return Status::ok();
-  return Status(Code::kUnsupported, format("the record %s is %d, and Tenon knows up to %d", name, version, newest)).with("record", name);
+  return Status(Code::kUnsupported,
+                format("the record %s is %d, and Tenon knows up to %d", name, version, newest))
+      .with("record", name);
 }
 
 Status read_first_form(const module::ImportOptions& options, Contents* contents) {
@@ -54,27 +57,33 @@ Status read_first_form(const module::ImportOptions& options, Contents* contents)
   TENON_TRY(check_version(archive, kSchemaVersion, kNewestSchema));
   for (const char* const name : {kStateDict, kConstants}) {
     const ZipRecord* const record = archive.find(name);
-    if (record == nullptr) return Status(Code::kCorrupt, format("there is no record %s", name)).with("record", name);
+    if (record == nullptr)
+      return Status(Code::kCorrupt, format("there is no record %s", name)).with("record", name);
     TENON_TRY(read_saved_tensors(*record, "", options, contents));
   }
   return Status::ok();
 }
 
 const char* other_kind(const ZipReader& archive) {
-  if (archive.has("data.pkl") && archive.has("constants.pkl")) return "It is a module archive. Open it with tenon_import_module";
+  if (archive.has("data.pkl") && archive.has("constants.pkl"))
+    return "It is a module archive. Open it with tenon_import_module";
   if (archive.has("data.pkl")) return "It is a torch.save file";
-  if (archive.has(".data/extern_modules")) return "It is a torch.package archive. Open it with tenon_package_open";
+  if (archive.has(".data/extern_modules"))
+    return "It is a torch.package archive. Open it with tenon_package_open";
   return "Give a file that torch.export.save wrote";
 }
 
 Status read_archive(const module::ImportOptions& options, Contents* contents) {
-  Result<Ref<ZipReader>> opened = ZipReader::open(contents->source, options.check, options.zip_limits, archive::Prefix::kOptional);
+  Result<Ref<ZipReader>> opened = ZipReader::open(contents->source, options.check,
+                                                  options.zip_limits, archive::Prefix::kOptional);
   // For a file of another kind, the difference between versions of PyTorch means nothing.
-  if (opened.status().code() == Code::kIncompatible) return {Code::kUnsupported, opened.status().message()};
+  if (opened.status().code() == Code::kIncompatible)
+    return {Code::kUnsupported, opened.status().message()};
   TENON_ASSIGN(contents->archive, std::move(opened));
   const ZipReader& archive = *contents->archive;
   if (archive.has(kProgram)) return read_first_form(options, contents);
-  if (!archive.has(kFormat)) return {Code::kUnsupported, format("is no .pt2 archive. %s", other_kind(archive))};
+  if (!archive.has(kFormat))
+    return {Code::kUnsupported, format("is no .pt2 archive. %s", other_kind(archive))};
   TENON_TRY(check_version(archive, kFormatVersion, kNewestFormat));
   return read_payloads(options, contents);
 }
@@ -83,24 +92,29 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
 Status check_names(const std::vector<Weight>& weights) {
   std::vector<std::string_view> names;
   for (const Weight& weight : weights) {
-    const bool is_text = tensor::is_utf8(weight.name) && weight.name.find('\0') == std::string::npos;
+    const bool is_text =
+        tensor::is_utf8(weight.name) && weight.name.find('\0') == std::string::npos;
     if (!is_text) return {Code::kCorrupt, "the name of a weight is no text in UTF-8"};
     names.emplace_back(weight.name);
   }
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return Status::ok();
-  return {Code::kCorrupt, format("two weights have the name \"%.200s\"", std::string(*twice).c_str())};
+  return {Code::kCorrupt,
+          format("two weights have the name \"%.200s\"", std::string(*twice).c_str())};
 }
 
 }  // namespace
 
-Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label, const module::ImportOptions& options) {
+Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
+                               const module::ImportOptions& options) {
   Contents contents;
   contents.source = std::move(source);
   std::array<std::byte, 8> head{};
-  if (contents.source->nbytes() >= head.size()) TENON_TRY(contents.source->read(0, head.data(), head.size()));
-  Status status = archive::is_flat_tensor(head) ? read_flat_tensors(options, &contents) : read_archive(options, &contents);
+  if (contents.source->nbytes() >= head.size())
+    TENON_TRY(contents.source->read(0, head.data(), head.size()));
+  Status status = archive::is_flat_tensor(head) ? read_flat_tensors(options, &contents)
+                                                : read_archive(options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) return contents;
   // Messages of the zip reader name the file already.

@@ -11,6 +11,7 @@
 namespace tenon::weights {
 
 // `label` is what messages call the file. UNSUPPORTED, by name, for another kind of file.
-Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label, const module::ImportOptions& options);
+Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
+                               const module::ImportOptions& options);
 
 }  // namespace tenon::weights

@@ -20,12 +20,15 @@ using value::TensorValueRef;
 namespace {
 
 // Data that are no tensor are bytes.
-Result<TensorValueRef> tensor_of(const FlatTensorEntry& entry, uint64_t nbytes, PartStorages* part) {
+Result<TensorValueRef> tensor_of(const FlatTensorEntry& entry, uint64_t nbytes,
+                                 PartStorages* part) {
   value::StridedSpec spec;
   std::optional<ScalarType> type = ScalarType::kByte;
   if (entry.layout) {
     type = value::scalar_type_from_number(entry.layout->scalar_type);
-    if (!type) return Status(Code::kUnsupported, format("its element type has the number %d", entry.layout->scalar_type));
+    if (!type)
+      return Status(Code::kUnsupported,
+                    format("its element type has the number %d", entry.layout->scalar_type));
     spec.sizes = entry.layout->sizes;
     spec.strides = entry.layout->strides;
   } else {
@@ -41,7 +44,8 @@ Result<TensorValueRef> tensor_of(const FlatTensorEntry& entry, uint64_t nbytes, 
 }  // namespace
 
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents) {
-  TENON_ASSIGN(FlatTensorFile file, flatbuffer::read_flat_tensor(*contents->source, options.pickle_limits.max_nbytes));
+  TENON_ASSIGN(FlatTensorFile file,
+               flatbuffer::read_flat_tensor(*contents->source, options.pickle_limits.max_nbytes));
   Part added;
   added.reader = archive::ZipReader::of_ranges(contents->source, file.segments, "segment ");
   added.fixed_because = "it is in a .ptd file, which Tenon reads and does not write";
@@ -55,7 +59,8 @@ Status read_flat_tensors(const module::ImportOptions& options, Contents* content
     if (tensor.is_ok()) {
       weight.tensor = std::move(tensor).value();
     } else if (tensor.status().code() == Code::kInvalidArgument) {
-      return {Code::kCorrupt, format("the weight \"%.200s\": %s", weight.name.c_str(), tensor.status().message().c_str())};
+      return {Code::kCorrupt, format("the weight \"%.200s\": %s", weight.name.c_str(),
+                                     tensor.status().message().c_str())};
     } else if (tensor.status().code() == Code::kUnsupported) {
       weight.refusal = tensor.status();
     } else {

@@ -42,11 +42,15 @@ struct List {
 };
 
 std::optional<List> list_of(const ZipRecord& record) {
-  constexpr std::array kKinds = {std::pair{kWeightsFolder, kWeightsList}, std::pair{kConstantsFolder, kConstantsList},
-                                 std::pair{kWeightsFolder, kSavedTensors}, std::pair{kConstantsFolder, kSavedTensors}};
+  constexpr std::array kKinds = {
+      std::pair{kWeightsFolder, kWeightsList}, std::pair{kConstantsFolder, kConstantsList},
+      std::pair{kWeightsFolder, kSavedTensors}, std::pair{kConstantsFolder, kSavedTensors}};
   for (const auto& [folder, end] : kKinds) {
-    if (record.name.size() <= folder.size() + end.size() || !record.name.starts_with(folder) || !record.name.ends_with(end)) continue;
-    const std::string_view model = record.name.substr(folder.size(), record.name.size() - folder.size() - end.size());
+    if (record.name.size() <= folder.size() + end.size() || !record.name.starts_with(folder) ||
+        !record.name.ends_with(end))
+      continue;
+    const std::string_view model =
+        record.name.substr(folder.size(), record.name.size() - folder.size() - end.size());
     return List{&record, folder, model, end == kSavedTensors};
   }
   return std::nullopt;
@@ -60,9 +64,11 @@ std::optional<ScalarType> type_of(int64_t number) {
     ScalarType type;
   };
   static constexpr Known kKnown[] = {
-      {13, ScalarType::kBFloat16},      {28, ScalarType::kUInt16},         {29, ScalarType::kFloat8E4m3fn},
-      {30, ScalarType::kFloat8E5m2},    {31, ScalarType::kFloat8E4m3fnuz}, {32, ScalarType::kFloat8E5m2fnuz},
-      {33, ScalarType::kFloat8E8m0fnu}, {34, ScalarType::kUInt32},         {35, ScalarType::kUInt64},
+      {13, ScalarType::kBFloat16},       {28, ScalarType::kUInt16},
+      {29, ScalarType::kFloat8E4m3fn},   {30, ScalarType::kFloat8E5m2},
+      {31, ScalarType::kFloat8E4m3fnuz}, {32, ScalarType::kFloat8E5m2fnuz},
+      {33, ScalarType::kFloat8E8m0fnu},  {34, ScalarType::kUInt32},
+      {35, ScalarType::kUInt64},
   };
   if (number >= 1 && number <= 12) return value::scalar_type_from_number(number - 1);
   for (const Known& known : kKnown) {
@@ -84,12 +90,14 @@ class PayloadReader {
   Status read(const List& list, const std::string& prefix) {
     if (list.record->nbytes > max_nbytes_) {
       return Status(Code::kResourceExhausted,
-                    format("the record %.300s has more bytes than the limit max_nbytes allows", std::string(list.record->name).c_str()))
+                    format("the record %.300s has more bytes than the limit max_nbytes allows",
+                           std::string(list.record->name).c_str()))
           .with("limit", "max_nbytes")
           .with("limit_value", max_nbytes_);
     }
     TENON_ASSIGN(const std::string text, archive_.read_text(*list.record));
-    TENON_ASSIGN(std::vector<Payload> payloads, read_payload_config(text, std::string(list.record->name)));
+    TENON_ASSIGN(std::vector<Payload> payloads,
+                 read_payload_config(text, std::string(list.record->name)));
     for (const Payload& payload : payloads) {
       Weight weight;
       weight.name = prefix + payload.name;
@@ -110,27 +118,36 @@ class PayloadReader {
 
  private:
   static Status in_weight(const std::string& name, const Status& status) {
-    const bool is_broken = status.code() == Code::kInvalidArgument || status.code() == Code::kCorrupt;
+    const bool is_broken =
+        status.code() == Code::kInvalidArgument || status.code() == Code::kCorrupt;
     if (!is_broken) return status;
-    return {Code::kCorrupt, format("the weight \"%.200s\": %s", name.c_str(), status.message().c_str())};
+    return {Code::kCorrupt,
+            format("the weight \"%.200s\": %s", name.c_str(), status.message().c_str())};
   }
 
-  Result<TensorValueRef> read_tensor(const Payload& payload, std::string_view folder, Weight* weight) {
+  Result<TensorValueRef> read_tensor(const Payload& payload, std::string_view folder,
+                                     Weight* weight) {
     const std::string name = std::string(folder) + payload.path_name;
     const ZipRecord* const record = archive_.find(name);
-    if (record == nullptr) return Status(Code::kCorrupt, format("there is no record %.300s", name.c_str()));
+    if (record == nullptr)
+      return Status(Code::kCorrupt, format("there is no record %.300s", name.c_str()));
     if (!payload.has_meta) return refuse("it is an object and no tensor");
-    if (payload.use_pickle) return refuse("it is pickled, as PyTorch saves subclasses of torch.Tensor");
+    if (payload.use_pickle)
+      return refuse("it is pickled, as PyTorch saves subclasses of torch.Tensor");
     if (payload.is_symbolic) return refuse("its shape has symbols");
     if (payload.layout != kStrided) return refuse("its layout is not strided");
     const std::optional<ScalarType> type = type_of(payload.dtype);
-    if (!type) return Status(Code::kUnsupported, format("its element type has the number %lld", static_cast<long long>(payload.dtype)));
-    if (payload.sizes.size() != payload.strides.size()) return Status(Code::kCorrupt, "it has a number of strides that is not its sizes'");
+    if (!type)
+      return Status(Code::kUnsupported, format("its element type has the number %lld",
+                                               static_cast<long long>(payload.dtype)));
+    if (payload.sizes.size() != payload.strides.size())
+      return Status(Code::kCorrupt, "it has a number of strides that is not its sizes'");
     value::StridedSpec spec;
     spec.sizes = payload.sizes;
     spec.strides = payload.strides;
     spec.offset = payload.offset;
-    spec.requires_grad = payload.requires_grad && (value::is_floating_point(*type) || value::is_complex(*type));
+    spec.requires_grad =
+        payload.requires_grad && (value::is_floating_point(*type) || value::is_complex(*type));
     if (payload.device == "meta") return meta_tensor(*type, &spec);
     const size_t index = index_of(archive_, *record);
     TENON_ASSIGN(Ref<storage::Storage> bytes, part_.bytes_of(index, *type, payload.device));
@@ -168,7 +185,8 @@ Status read_payloads(const module::ImportOptions& options, Contents* contents) {
   if (lists.empty()) return refuse("has no exported program, and so no weights that Tenon reads");
   Part own;
   own.reader = contents->archive;
-  if (module::is_foreign_endian(*contents->archive)) own.fixed_because = "the archive is big-endian";
+  if (module::is_foreign_endian(*contents->archive))
+    own.fixed_because = "the archive is big-endian";
   contents->parts.push_back(std::move(own));
   PayloadReader reader(options, contents);
   for (const List& list : lists) {

@@ -29,12 +29,15 @@ class RecordSource final : public ZipSource {
   static Ref<ZipSource> create(Ref<ZipSource> file, const ZipRecord& record) {
     return Ref<ZipSource>::adopt(new RecordSource(std::move(file), record));
   }
-  Status read(uint64_t offset, void* to, uint64_t nbytes) const override { return file_->read(begin_ + offset, to, nbytes); }
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
+    return file_->read(begin_ + offset, to, nbytes);
+  }
   bool is_file() const noexcept override { return file_->is_file(); }
 
  private:
   RecordSource(Ref<ZipSource> file, const ZipRecord& record)
-      : ZipSource(file->name() + ": " + std::string(record.name), file->base() + record.data_offset, record.nbytes),
+      : ZipSource(file->name() + ": " + std::string(record.name), file->base() + record.data_offset,
+                  record.nbytes),
         file_(std::move(file)),
         begin_(record.data_offset) {}
 
@@ -64,7 +67,8 @@ class InflatedSource final : public ZipSource {
 // mapping.
 Ref<ZipReader> ranges_of(const ZipReader& inner, Ref<ZipSource> file, uint64_t base) {
   std::vector<ZipReader::Range> ranges;
-  for (const ZipRecord& record : inner.records()) ranges.push_back({base + record.data_offset, record.nbytes});
+  for (const ZipRecord& record : inner.records())
+    ranges.push_back({base + record.data_offset, record.nbytes});
   return ZipReader::of_ranges(std::move(file), ranges, "record ");
 }
 
@@ -72,11 +76,14 @@ class SavedTensors {
  public:
   SavedTensors(const ZipReader& inner, PartStorages* part) noexcept : inner_(inner), part_(part) {}
 
-  Status read(const std::string& prefix, const archive::PickleLimits& limits, std::vector<Weight>* out) {
+  Status read(const std::string& prefix, const archive::PickleLimits& limits,
+              std::vector<Weight>* out) {
     const ZipRecord* const pickle = inner_.find("data.pkl");
     if (pickle == nullptr) return wrong("has no record data.pkl");
     if (pickle->nbytes > limits.max_nbytes) {
-      return Status(Code::kResourceExhausted, "data.pkl has more bytes than the limit max_nbytes allows").with("limit", "max_nbytes");
+      return Status(Code::kResourceExhausted,
+                    "data.pkl has more bytes than the limit max_nbytes allows")
+          .with("limit", "max_nbytes");
     }
     TENON_ASSIGN(const std::vector<std::byte> bytes, inner_.read(*pickle));
     archive::PickleReadOptions read;
@@ -101,17 +108,27 @@ class SavedTensors {
   }
 
  private:
-  Status wrong(const char* what) const { return {Code::kCorrupt, format("%s %s", inner_.source()->name().c_str(), what)}; }
+  Status wrong(const char* what) const {
+    return {Code::kCorrupt, format("%s %s", inner_.source()->name().c_str(), what)};
+  }
 
   Result<StorageValueRef> find(const PickledStorage& wanted, const PickleTree& tree) {
-    if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+    if (wanted.device == "meta")
+      return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
     const std::string name = "data/" + std::string(wanted.key);
     const ZipRecord* const record = inner_.find(name);
-    if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name.c_str()));
+    if (record == nullptr)
+      return tree.error(Code::kCorrupt, wanted.node,
+                        format("there is no record %.300s", name.c_str()));
     uint64_t nbytes = 0;
-    if (!checked_mul(wanted.numel, uint64_t{value::scalar_type_info(wanted.type).nbytes}, &nbytes) || nbytes > record->nbytes)
-      return tree.error(Code::kCorrupt, wanted.node, format("the record %.300s has fewer bytes than its storage", name.c_str()));
-    if (record->deflated) return Status(Code::kUnsupported, format("the record %.300s of a nested archive is compressed", name.c_str()));
+    if (!checked_mul(wanted.numel, uint64_t{value::scalar_type_info(wanted.type).nbytes},
+                     &nbytes) ||
+        nbytes > record->nbytes)
+      return tree.error(Code::kCorrupt, wanted.node,
+                        format("the record %.300s has fewer bytes than its storage", name.c_str()));
+    if (record->deflated)
+      return Status(Code::kUnsupported,
+                    format("the record %.300s of a nested archive is compressed", name.c_str()));
     Ref<storage::Storage> bytes;
     if (wanted.numel != 0) {
       TENON_ASSIGN(bytes, part_->bytes_of(index_of(inner_, *record), wanted.type, wanted.device));
@@ -125,13 +142,15 @@ class SavedTensors {
 
 }  // namespace
 
-Status read_saved_tensors(const ZipRecord& record, const std::string& prefix, const module::ImportOptions& options, Contents* contents) {
+Status read_saved_tensors(const ZipRecord& record, const std::string& prefix,
+                          const module::ImportOptions& options, Contents* contents) {
   Ref<ZipSource> file = contents->source;
   Ref<ZipSource> source;
   Part part;
   if (record.deflated) {
     TENON_ASSIGN(std::vector<std::byte> bytes, contents->archive->read(record));
-    source = InflatedSource::create(contents->source->name() + ": " + std::string(record.name), std::move(bytes));
+    source = InflatedSource::create(contents->source->name() + ": " + std::string(record.name),
+                                    std::move(bytes));
     file = source;
     part.fixed_because = "the archive is compressed. Write it again uncompressed, as PyTorch does";
   } else {
@@ -140,15 +159,18 @@ Status read_saved_tensors(const ZipRecord& record, const std::string& prefix, co
     part.outer = record;
   }
   // A copy of a record in an arena could not be checked later, because ranges have no checksum.
-  const archive::Check check = options.check == archive::Check::kStructure ? options.check : archive::Check::kAll;
+  const archive::Check check =
+      options.check == archive::Check::kStructure ? options.check : archive::Check::kAll;
   TENON_ASSIGN(part.inner, ZipReader::open(std::move(source), check, options.zip_limits));
   part.reader = ranges_of(*part.inner, std::move(file), part.base);
   const Ref<ZipReader> inner = part.inner;
   const bool foreign_endian = module::is_foreign_endian(*inner);
-  if (foreign_endian && part.fixed_because == nullptr) part.fixed_because = "the archive is big-endian";
+  if (foreign_endian && part.fixed_because == nullptr)
+    part.fixed_because = "the archive is big-endian";
   contents->parts.push_back(std::move(part));
   PartStorages storages(contents, options, foreign_endian);
-  TENON_TRY(SavedTensors(*inner, &storages).read(prefix, options.pickle_limits, &contents->weights));
+  TENON_TRY(
+      SavedTensors(*inner, &storages).read(prefix, options.pickle_limits, &contents->weights));
   return storages.finish();
 }
 

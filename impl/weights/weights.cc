@@ -39,11 +39,13 @@ value::StridedSpec spec_of(const TensorValue& tensor) {
 }
 
 std::string kind_text(const TensorValue& tensor) {
-  return format("%s of the shape %s", value::scalar_type_info(tensor.type()).dtype_name, tensor::dims_text(tensor.sizes()).c_str());
+  return format("%s of the shape %s", value::scalar_type_info(tensor.type()).dtype_name,
+                tensor::dims_text(tensor.sizes()).c_str());
 }
 
 const std::byte* first_of(const TensorValue& tensor) {
-  return tensor.storage()->data() + static_cast<uint64_t>(tensor.offset()) * value::scalar_type_info(tensor.type()).nbytes;
+  return tensor.storage()->data() +
+         static_cast<uint64_t>(tensor.offset()) * value::scalar_type_info(tensor.type()).nbytes;
 }
 
 // One record that a rewrite changes, as its reader knows it, and where that reader's file begins.
@@ -54,17 +56,21 @@ struct ChangedRecord {
 };
 
 Status patch_crc(const ChangedRecord& changed, PatchedFile* file) {
-  TENON_ASSIGN(const std::vector<uint64_t> places, archive::find_crc_places(*changed.source, *changed.record));
+  TENON_ASSIGN(const std::vector<uint64_t> places,
+               archive::find_crc_places(*changed.source, *changed.record));
   if (places.empty()) return Status::ok();
-  TENON_ASSIGN(const uint32_t crc, file->crc32(changed.base + changed.record->data_offset, changed.record->nbytes));
+  TENON_ASSIGN(const uint32_t crc,
+               file->crc32(changed.base + changed.record->data_offset, changed.record->nbytes));
   for (const uint64_t place : places) file->replace(changed.base + place, crc);
   return Status::ok();
 }
 
 }  // namespace
 
-Weights::Weights(std::string label, Contents contents) : label_(std::move(label)), contents_(std::move(contents)) {
-  for (size_t i = 0; i < contents_.weights.size(); ++i) by_name_.emplace(contents_.weights[i].name, i);
+Weights::Weights(std::string label, Contents contents)
+    : label_(std::move(label)), contents_(std::move(contents)) {
+  for (size_t i = 0; i < contents_.weights.size(); ++i)
+    by_name_.emplace(contents_.weights[i].name, i);
 }
 
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
@@ -76,51 +82,68 @@ Result<Ref<Weights>> Weights::open(const std::string& path, const module::Import
 }
 
 Result<const Weight*> Weights::find(std::string_view name) const {
-  if (const auto found = by_name_.find(name); found != by_name_.end()) return &contents_.weights[found->second];
+  if (const auto found = by_name_.find(name); found != by_name_.end())
+    return &contents_.weights[found->second];
   script::Nearest nearest(name);
   for (const Weight& weight : contents_.weights) nearest.consider(weight.name);
-  return Status(Code::kNotFound, format("%s has no weight \"%.200s\"%s", label_.c_str(), std::string(name).c_str(),
-                                        script::did_you_mean(nearest.best()).c_str()));
+  return Status(Code::kNotFound,
+                format("%s has no weight \"%.200s\"%s", label_.c_str(), std::string(name).c_str(),
+                       script::did_you_mean(nearest.best()).c_str()));
 }
 
 Result<TensorValueRef> Weights::tensor(std::string_view name) const {
   TENON_ASSIGN(const Weight* const weight, find(name));
   if (!weight->tensor) {
     return Status(weight->refusal.code(),
-                  format("the weight \"%.200s\" cannot be read: %s", weight->name.c_str(), weight->refusal.message().c_str()));
+                  format("the weight \"%.200s\" cannot be read: %s", weight->name.c_str(),
+                         weight->refusal.message().c_str()));
   }
-  if (weight->slot == Weight::kNoSlot || !contents_.slots[weight->slot].bytes) return weight->tensor;
+  if (weight->slot == Weight::kNoSlot || !contents_.slots[weight->slot].bytes)
+    return weight->tensor;
   const Slot& slot = contents_.slots[weight->slot];
   value::StridedSpec spec = spec_of(*weight->tensor);
-  const uint64_t numel = record_of(slot).nbytes / value::scalar_type_info(weight->tensor->type()).nbytes;
-  TENON_ASSIGN(spec.storage, StorageValue::create(weight->tensor->type(), numel, slot.bytes, slot.from));
+  const uint64_t numel =
+      record_of(slot).nbytes / value::scalar_type_info(weight->tensor->type()).nbytes;
+  TENON_ASSIGN(spec.storage,
+               StorageValue::create(weight->tensor->type(), numel, slot.bytes, slot.from));
   return TensorValue::create(spec);
 }
 
 Status Weights::check_replacement(const Weight& weight, const TensorValue& tensor) const {
   const auto refuse = [&](Code code, const std::string& why) {
-    return Status(code, format("the weight \"%.200s\" cannot be replaced: %s", weight.name.c_str(), why.c_str()));
+    return Status(code, format("the weight \"%.200s\" cannot be replaced: %s", weight.name.c_str(),
+                               why.c_str()));
   };
   if (!weight.tensor) return refuse(weight.refusal.code(), weight.refusal.message());
   const TensorValue& old = *weight.tensor;
   const bool is_plain = old.layout() == TensorLayout::kStrided && !old.quantizer();
   if (!is_plain) return refuse(Code::kUnsupported, "it is sparse or quantised");
-  if (tensor.layout() != TensorLayout::kStrided) return refuse(Code::kInvalidArgument, "the given tensor is sparse");
+  if (tensor.layout() != TensorLayout::kStrided)
+    return refuse(Code::kInvalidArgument, "the given tensor is sparse");
   if (tensor.type() != old.type() || !std::ranges::equal(tensor.sizes(), old.sizes())) {
-    return refuse(Code::kInvalidArgument, "it is a " + kind_text(old) + ", and the given tensor is a " + kind_text(tensor) +
+    return refuse(Code::kInvalidArgument, "it is a " + kind_text(old) +
+                                              ", and the given tensor is a " + kind_text(tensor) +
                                               ". The program was compiled for that type and shape");
   }
   if (tensor.is_conj() != old.is_conj() || tensor.is_neg() != old.is_neg())
-    return refuse(Code::kInvalidArgument, "the given tensor is conjugated or negated lazily. Resolve it first");
-  if (tensor.storage()->is_meta()) return refuse(Code::kInvalidArgument, "the given tensor is on meta and has no elements");
+    return refuse(Code::kInvalidArgument,
+                  "the given tensor is conjugated or negated lazily. Resolve it first");
+  if (tensor.storage()->is_meta())
+    return refuse(Code::kInvalidArgument, "the given tensor is on meta and has no elements");
   if (tensor.storage()->is_on_device())
-    return refuse(Code::kUnsupported, "the given tensor is on " + tensor.device() + ". Copy it to the CPU first");
+    return refuse(Code::kUnsupported,
+                  "the given tensor is on " + tensor.device() + ". Copy it to the CPU first");
   if (old.numel() == 0) return Status::ok();
-  if (weight.slot == Weight::kNoSlot) return refuse(Code::kUnsupported, "the file has no elements of it");
+  if (weight.slot == Weight::kNoSlot)
+    return refuse(Code::kUnsupported, "the file has no elements of it");
   const Slot& slot = contents_.slots[weight.slot];
-  if (const char* const why = part_of(slot).fixed_because; why != nullptr) return refuse(Code::kUnsupported, why);
-  if (record_of(slot).deflated) return refuse(Code::kUnsupported, "its record is compressed. Write the archive again uncompressed");
-  if (elements_overlap(old)) return refuse(Code::kUnsupported, "several of its elements are one number in the file");
+  if (const char* const why = part_of(slot).fixed_because; why != nullptr)
+    return refuse(Code::kUnsupported, why);
+  if (record_of(slot).deflated)
+    return refuse(Code::kUnsupported,
+                  "its record is compressed. Write the archive again uncompressed");
+  if (elements_overlap(old))
+    return refuse(Code::kUnsupported, "several of its elements are one number in the file");
   return Status::ok();
 }
 
@@ -145,7 +168,8 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
   Slot& slot = contents_.slots[weight->slot];
   // Another weight of the slot may have a wider element type.
   const bool is_aligned = reinterpret_cast<uintptr_t>(first_of(tensor)) % sizeof(uint64_t) == 0;
-  if (is_aligned && fills(*weight->tensor, record_of(slot).nbytes) && have_same_order(*weight->tensor, tensor)) {
+  if (is_aligned && fills(*weight->tensor, record_of(slot).nbytes) &&
+      have_same_order(*weight->tensor, tensor)) {
     slot.bytes = tensor.storage()->bytes();
     slot.from = static_cast<uint64_t>(first_of(tensor) - tensor.storage()->bytes()->data());
     return Status::ok();
@@ -160,7 +184,9 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
 
 Status Weights::rewrite(const std::string& path, archive::Durability durability) const {
   if (!contents_.archive) {
-    return {Code::kUnsupported, format("%s is a .ptd file, which Tenon reads and does not write. ExecuTorch writes it", label_.c_str())};
+    return {Code::kUnsupported,
+            format("%s is a .ptd file, which Tenon reads and does not write. ExecuTorch writes it",
+                   label_.c_str())};
   }
   PatchedFile file(*contents_.source);
   std::vector<ChangedRecord> records;

@@ -23,8 +23,9 @@ namespace tenon::weights {
 // Records of the file that have elements. They lie in the file itself, or in an archive that is a
 // record of it.
 struct Part {
-  Ref<archive::ZipReader> reader;       // records as they lie in the file
-  Ref<archive::ZipReader> inner;        // of an archive in the file; null for the file's own records
+  Ref<archive::ZipReader> reader;  // records as they lie in the file
+  // Of an archive in the file; null for the file's own records.
+  Ref<archive::ZipReader> inner;
   uint64_t base = 0;                    // where that archive begins in the file
   archive::ZipRecord outer;             // its record in the file
   const char* fixed_because = nullptr;  // why elements cannot be replaced; null if they can
@@ -79,7 +80,9 @@ class Weights final : public Counted {
   ~Weights() override = default;
   Result<const Weight*> find(std::string_view name) const;
   const Part& part_of(const Slot& slot) const noexcept { return contents_.parts[slot.part]; }
-  const archive::ZipRecord& record_of(const Slot& slot) const noexcept { return part_of(slot).reader->records()[slot.record]; }
+  const archive::ZipRecord& record_of(const Slot& slot) const noexcept {
+    return part_of(slot).reader->records()[slot.record];
+  }
   Status check_replacement(const Weight& weight, const value::TensorValue& tensor) const;
   Result<Ref<storage::Storage>> copy_of_record(const Slot& slot) const;
 

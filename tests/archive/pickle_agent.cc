@@ -1,7 +1,9 @@
-// Reads pickles that PyTorch wrote. Told on stdin what to do, one task per line with tabs between its words:
+// Reads pickles that PyTorch wrote. Told on stdin what to do, one task per line with tabs between
+// its words:
 //
-//   rewrite <pickle> <folder of its storages> <where to write it again>     prints the keys of the storages in the order of their use
-//   state_dict <pickle> <folder of its storages>                            prints one line per tensor
+//   rewrite <pickle> <folder of its storages> <where to write it again>     prints the keys of the
+//   storages in the order of their use state_dict <pickle> <folder of its storages> prints one line
+//   per tensor
 //
 // and ends every task with a line "ok", or "error <code> <message>".
 #include <cstddef>
@@ -28,7 +30,8 @@ using namespace tenon::archive;
 Result<std::vector<std::byte>> read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Status(Code::kIo, path + " cannot be read");
-  const std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string content{std::istreambuf_iterator<char>(stream),
+                            std::istreambuf_iterator<char>()};
   const auto* begin = reinterpret_cast<const std::byte*>(content.data());
   return std::vector<std::byte>(begin, begin + content.size());
 }
@@ -42,19 +45,25 @@ class Folder {
       Ref<storage::Storage> made;
       const bool is_meta = wanted.device == "meta";
       if (!is_meta) {
-        TENON_ASSIGN(std::vector<std::byte> content, read_file(path_ + "/" + std::string(wanted.key)));
+        TENON_ASSIGN(std::vector<std::byte> content,
+                     read_file(path_ + "/" + std::string(wanted.key)));
         // Traced inputs are written without their bytes.
-        if (content.empty()) content.resize(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
+        if (content.empty())
+          content.resize(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
         storage::StorageOptions options;
         options.is_private = true;
         TENON_ASSIGN(made, storage::Storage::create_from(options, content.data(), content.size()));
       }
-      TENON_ASSIGN(value::StorageValueRef found, value::StorageValue::create(wanted.type, wanted.numel, std::move(made), 0, wanted.device));
+      TENON_ASSIGN(value::StorageValueRef found,
+                   value::StorageValue::create(wanted.type, wanted.numel, std::move(made), 0,
+                                               wanted.device));
       keys_[found.get()] = std::string(wanted.key);
       return found;
     };
   }
-  const std::string& key(const value::StorageValueRef& storage) const { return keys_.at(storage.get()); }
+  const std::string& key(const value::StorageValueRef& storage) const {
+    return keys_.at(storage.get());
+  }
 
  private:
   std::string path_;
@@ -74,11 +83,14 @@ Status rewrite(const std::vector<std::string>& words) {
   writing.memoised = &read.memoised;
   TENON_ASSIGN(const std::vector<std::byte> again, values_to_pickle(read.root, writing));
   std::ofstream out(words.at(3), std::ios::binary);
-  out.write(reinterpret_cast<const char*>(again.data()), static_cast<std::streamsize>(again.size()));
+  out.write(reinterpret_cast<const char*>(again.data()),
+            static_cast<std::streamsize>(again.size()));
   if (!out.flush()) return Status(Code::kIo, words.at(3) + " cannot be written");
-  for (const value::StorageValueRef& storage : keys.storages()) std::cout << folder.key(storage) << "\n";
+  for (const value::StorageValueRef& storage : keys.storages())
+    std::cout << folder.key(storage) << "\n";
 
-  // What was written, without what says how to, is the same values; and written once more the same bytes.
+  // What was written, without what says how to, is the same values; and written once more the same
+  // bytes.
   writing.memoised = nullptr;
   SequentialKeys others;
   writing.name_storage = others.namer();
@@ -90,7 +102,8 @@ Status rewrite(const std::vector<std::string>& words) {
   };
   TENON_ASSIGN(const UnpickledValue reread, pickle_to_values(plain_tree, rereading));
   if (const auto difference = value::difference(*read.root, *reread.root)) {
-    return Status(Code::kInternal, "read, written and read again, the values differ: " + *difference);
+    return Status(Code::kInternal,
+                  "read, written and read again, the values differ: " + *difference);
   }
   return Status::ok();
 }
@@ -103,8 +116,9 @@ std::string numbers(std::span<const int64_t> values) {
 
 std::string strided_line(const value::TensorValue& tensor, const Folder& folder) {
   std::ostringstream line;
-  line << value::scalar_type_info(tensor.type()).dtype_name << " " << numbers(tensor.sizes()) << " " << numbers(tensor.strides()) << " "
-       << tensor.offset() << " " << folder.key(tensor.storage()) << (tensor.is_conj() ? " conj" : "") << (tensor.is_neg() ? " neg" : "");
+  line << value::scalar_type_info(tensor.type()).dtype_name << " " << numbers(tensor.sizes()) << " "
+       << numbers(tensor.strides()) << " " << tensor.offset() << " " << folder.key(tensor.storage())
+       << (tensor.is_conj() ? " conj" : "") << (tensor.is_neg() ? " neg" : "");
   return line.str();
 }
 
@@ -120,7 +134,8 @@ Status state_dict(const std::vector<std::string>& words) {
   for (const NamedTensor& named : read.tensors) {
     const value::TensorValue& tensor = *named.tensor;
     std::cout << named.name << "\t" << (named.is_parameter ? "parameter" : "tensor") << "\t"
-              << (tensor.requires_grad() ? "grad" : "no grad") << "\t" << value::tensor_layout_name(tensor.layout()) << "\t";
+              << (tensor.requires_grad() ? "grad" : "no grad") << "\t"
+              << value::tensor_layout_name(tensor.layout()) << "\t";
     if (tensor.layout() == value::TensorLayout::kStrided) {
       std::cout << strided_line(tensor, folder);
       if (tensor.quantizer()) std::cout << " " << value::qscheme_name(tensor.quantizer()->scheme);

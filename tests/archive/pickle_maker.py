@@ -1,4 +1,5 @@
-"""Run by a Python that has PyTorch: writes modules, values and state dicts into a folder, and what is in them into expected.json.
+"""Run by a Python that has PyTorch: writes modules, values and state dicts into a folder, and what
+is in them into expected.json.
 
 Usage: pickle_maker.py FOLDER
 """
@@ -62,9 +63,13 @@ class Attributes(nn.Module):
         self.register_buffer("running", torch.zeros(4))
         self.register_buffer("unsaved", torch.zeros(1), persistent=False)
         self.ints = torch.jit.Attribute([1, 256, 65536, -1, 2**40, -(2**40)], List[int])
-        self.floats = torch.jit.Attribute([0.0, -0.0, 1e300, float("inf"), float("nan")], List[float])
+        self.floats = torch.jit.Attribute(
+            [0.0, -0.0, 1e300, float("inf"), float("nan")], List[float]
+        )
         self.bools = torch.jit.Attribute([True, False], List[bool])
-        self.tensors = torch.jit.Attribute([torch.ones(1), torch.ones(2), self.running], List[torch.Tensor])
+        self.tensors = torch.jit.Attribute(
+            [torch.ones(1), torch.ones(2), self.running], List[torch.Tensor]
+        )
         self.texts = torch.jit.Attribute(["a", "", "ünïcödé", "a", "weight"], List[str])
         self.options = torch.jit.Attribute([1, None], List[Optional[int]])
         self.lists = torch.jit.Attribute([[1], [], [2, 3]], List[List[int]])
@@ -72,11 +77,15 @@ class Attributes(nn.Module):
         self.no_texts = torch.jit.Attribute([], List[str])
         self.by_text = torch.jit.Attribute({"x": 1.0, "y": 2.0}, Dict[str, float])
         self.by_int = torch.jit.Attribute({1: [1, 2], 70000: []}, Dict[int, List[int]])
-        self.nested = torch.jit.Attribute({"k": {"l": torch.ones(1)}}, Dict[str, Dict[str, torch.Tensor]])
+        self.nested = torch.jit.Attribute(
+            {"k": {"l": torch.ones(1)}}, Dict[str, Dict[str, torch.Tensor]]
+        )
         self.no_entries = torch.jit.Attribute({}, Dict[str, int])
         self.one = torch.jit.Attribute((1,), Tuple[int])
         self.three = torch.jit.Attribute((1, "a", 2.0), Tuple[int, str, float])
-        self.four = torch.jit.Attribute((1, True, None, (2, 3)), Tuple[int, bool, Optional[int], Tuple[int, int]])
+        self.four = torch.jit.Attribute(
+            (1, True, None, (2, 3)), Tuple[int, bool, Optional[int], Tuple[int, int]]
+        )
         self.pair = torch.jit.Attribute(Pair(torch.ones(1), 3), Pair)
         self.complex_number = torch.jit.Attribute(1 + 2j, complex)
         self.device = torch.device("cpu")
@@ -99,8 +108,25 @@ class Tensors(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        names = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool", "bfloat16"]
-        names += [name for name in ("uint16", "uint32", "float8_e5m2", "float8_e4m3fn") if hasattr(torch, name)]
+        names = [
+            "uint8",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "float16",
+            "float32",
+            "float64",
+            "complex64",
+            "complex128",
+            "bool",
+            "bfloat16",
+        ]
+        names += [
+            name
+            for name in ("uint16", "uint32", "float8_e5m2", "float8_e4m3fn")
+            if hasattr(torch, name)
+        ]
         for name in names:
             self.register_buffer(f"of_{name}", torch.ones(3).to(getattr(torch, name)))
         base = torch.arange(24.0).reshape(2, 3, 4)
@@ -121,8 +147,12 @@ class Tensors(nn.Module):
         self.per_tensor = torch.quantize_per_tensor(torch.ones(2), 0.1, 3, torch.qint8)
         self.qint32 = torch.quantize_per_tensor(torch.ones(2), 0.1, 3, torch.qint32)
         scales, zero_points = torch.tensor([0.1, 0.2]), torch.tensor([1, 2])
-        self.per_channel = torch.quantize_per_channel(torch.ones(2, 2), scales, zero_points, 0, torch.quint8)
-        self.float_params = torch.quantize_per_channel(torch.ones(2, 2), scales, zero_points.float(), 0, torch.quint8)
+        self.per_channel = torch.quantize_per_channel(
+            torch.ones(2, 2), scales, zero_points, 0, torch.quint8
+        )
+        self.float_params = torch.quantize_per_channel(
+            torch.ones(2, 2), scales, zero_points.float(), 0, torch.quint8
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.base.sum()
@@ -202,7 +232,14 @@ class Shared(nn.Module):
 
 def modules() -> dict[str, Any]:
     torch.manual_seed(0)
-    cnn = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 9, 10))
+    cnn = nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8 * 9, 10),
+    )
     made: dict[str, Any] = {
         "attributes": torch.jit.script(Attributes()),
         "tensors": torch.jit.script(Tensors()),
@@ -211,21 +248,31 @@ def modules() -> dict[str, Any]:
         "constants": torch.jit.script(Constants()),
         "plain_class": torch.jit.script(Plain()),
         "shared": torch.jit.script(Shared()),
-        "mlp": torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))),
+        "mlp": torch.jit.script(
+            nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))
+        ),
         "cnn": torch.jit.script(cnn),
         "cnn_frozen": torch.jit.freeze(torch.jit.script(cnn).eval()),
         "cnn_traced": torch.jit.trace(cnn.eval(), torch.rand(1, 3, 8, 8)),
         "lstm": torch.jit.script(nn.LSTM(4, 6, num_layers=2, bidirectional=True)),
         "gru": torch.jit.script(nn.GRU(4, 6)),
         "transformer": torch.jit.script(nn.TransformerEncoderLayer(16, 2, 32)),
-        "transformer_traced": torch.jit.trace(nn.TransformerEncoderLayer(16, 2, 32).eval(), torch.rand(3, 1, 16), check_trace=False),
+        "transformer_traced": torch.jit.trace(
+            nn.TransformerEncoderLayer(16, 2, 32).eval(), torch.rand(3, 1, 16), check_trace=False
+        ),
         "embedding_bag": torch.jit.script(nn.EmbeddingBag(10, 3, mode="sum")),
-        "norms": torch.jit.script(nn.Sequential(nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.InstanceNorm1d(4))),
-        "large": torch.jit.script(nn.Sequential(*[nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(60)])),
+        "norms": torch.jit.script(
+            nn.Sequential(nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.InstanceNorm1d(4))
+        ),
+        "large": torch.jit.script(
+            nn.Sequential(*[nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(60)])
+        ),
     }
     try:
         linear = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-        made["dynamically_quantised"] = torch.jit.script(torch.ao.quantization.quantize_dynamic(linear, {nn.Linear}, dtype=torch.qint8))
+        made["dynamically_quantised"] = torch.jit.script(
+            torch.ao.quantization.quantize_dynamic(linear, {nn.Linear}, dtype=torch.qint8)
+        )
     except RuntimeError as error:  # a PyTorch without a quantised engine
         print(f"no dynamically quantised module: {error}", file=sys.stderr)
     return made
@@ -259,7 +306,11 @@ class Odd:
 
 def state_dicts() -> dict[str, Any]:
     torch.manual_seed(0)
-    model = nn.Sequential(collections.OrderedDict([("fc", nn.Linear(4, 3)), ("bn", nn.BatchNorm1d(3)), ("out", nn.Linear(3, 3))]))
+    model = nn.Sequential(
+        collections.OrderedDict(
+            [("fc", nn.Linear(4, 3)), ("bn", nn.BatchNorm1d(3)), ("out", nn.Linear(3, 3))]
+        )
+    )
     model.out.bias = model.fc.bias
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.rand(2, 4)).sum().backward()
@@ -276,10 +327,23 @@ def state_dicts() -> dict[str, Any]:
             "big": 2**70,
             "set": {1, 2},
         },
-        "views": {"base": base, "row": base[1], "column": base[:, 1], "same": base, "transposed": base.t()},
+        "views": {
+            "base": base,
+            "row": base[1],
+            "column": base[:, 1],
+            "same": base,
+            "transposed": base.t(),
+        },
         "kinds": {
-            **{name: torch.ones(2).to(getattr(torch, name)) for name in ("uint8", "int64", "float16", "bfloat16", "bool", "complex64")},
-            **{name: torch.ones(2).to(getattr(torch, name)) for name in ("uint16", "float8_e4m3fn") if hasattr(torch, name)},
+            **{
+                name: torch.ones(2).to(getattr(torch, name))
+                for name in ("uint8", "int64", "float16", "bfloat16", "bool", "complex64")
+            },
+            **{
+                name: torch.ones(2).to(getattr(torch, name))
+                for name in ("uint16", "float8_e4m3fn")
+                if hasattr(torch, name)
+            },
             "coo": torch.eye(2).to_sparse(),
             "csr": torch.eye(2).to_sparse_csr(),
             "per_tensor": torch.quantize_per_tensor(torch.ones(2), 0.1, 3, torch.qint8),
@@ -288,12 +352,22 @@ def state_dicts() -> dict[str, Any]:
             "scalar": torch.tensor(1.5),
         },
         "lists": [torch.ones(1), (torch.ones(2), {"x": torch.ones(3)}), "text", b"bytes"],
-        "odd": {"tensor": torch.ones(1), "odd": Odd(), "size": torch.Size([1, 2]), "device": torch.device("cpu"), "dtype": torch.float32},
+        "odd": {
+            "tensor": torch.ones(1),
+            "odd": Odd(),
+            "size": torch.Size([1, 2]),
+            "device": torch.device("cpu"),
+            "dtype": torch.float32,
+        },
     }
 
 
 def storage_bytes(tensor: torch.Tensor) -> str:
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage().untyped()
+    storage = (
+        tensor.untyped_storage()
+        if hasattr(tensor, "untyped_storage")
+        else tensor.storage().untyped()
+    )
     return bytes(storage.tolist()).hex()
 
 
@@ -304,7 +378,9 @@ def describe_strided(tensor: torch.Tensor) -> dict[str, Any]:
         "sizes": list(tensor.size()),
         "strides": list(tensor.stride()),
         "offset": tensor.storage_offset(),
-        "flags": flags + (f" {tensor.qscheme()}".replace("torch.", "") if tensor.is_quantized else ""),
+        "flags": (
+            flags + (f" {tensor.qscheme()}".replace("torch.", "") if tensor.is_quantized else "")
+        ),
         "bytes": storage_bytes(tensor),
     }
 
@@ -323,7 +399,10 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
         out["parts"] = [describe_strided(tensor._indices()), describe_strided(tensor._values())]
     else:
         out["sizes"] = list(tensor.size())
-        out["parts"] = [describe_strided(part) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values())]
+        out["parts"] = [
+            describe_strided(part)
+            for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+        ]
     return out
 
 

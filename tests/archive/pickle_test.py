@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Pickles of real PyTorch: what is read and written again is the same bytes; state dicts at protocols 2 to 5 hold what PyTorch says.
+"""Pickles of real PyTorch: what is read and written again is the same bytes; state dicts at
+protocols 2 to 5 hold what PyTorch says.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -31,7 +32,11 @@ TORCHES, STATUS = find_script_torches()
 def run_agent(tasks: list[list[str]]) -> list[list[str]]:
     """The lines of each task, "ok" or "error …" last."""
     said = subprocess.run(
-        [AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=True
+        [AGENT],
+        input="".join("\t".join(task) + "\n" for task in tasks),
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     answers: list[list[str]] = [[]]
     for line in said:
@@ -56,9 +61,13 @@ class Case(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.folder = tempfile.TemporaryDirectory(prefix="tenon-pickle-")
         cls.addClassCleanup(cls.folder.cleanup)
-        done = run_torch(TORCHES[cls.torch], HERE / "pickle_maker.py", cls.folder.name, cwd=cls.folder.name)
+        done = run_torch(
+            TORCHES[cls.torch], HERE / "pickle_maker.py", cls.folder.name, cwd=cls.folder.name
+        )
         assert done.returncode == 0, done.stderr
-        cls.expected = json.loads((Path(cls.folder.name) / "expected.json").read_text(encoding="utf-8"))
+        cls.expected = json.loads(
+            (Path(cls.folder.name) / "expected.json").read_text(encoding="utf-8")
+        )
 
     def test_archives_are_written_again_byte_for_byte(self) -> None:
         tasks = []
@@ -67,7 +76,14 @@ class Case(unittest.TestCase):
             folder = root / name.removesuffix(".pt")
             place = unpack(root / name, folder)
             for pickle in sorted(place.glob("*.pkl")):
-                tasks.append(["rewrite", str(pickle), str(place / pickle.stem), str(folder / f"{pickle.stem}.again")])
+                tasks.append(
+                    [
+                        "rewrite",
+                        str(pickle),
+                        str(place / pickle.stem),
+                        str(folder / f"{pickle.stem}.again"),
+                    ]
+                )
         self.assertGreater(len(tasks), 60)
         answers = run_agent(tasks)
         self.assertEqual(len(answers), len(tasks))
@@ -89,13 +105,25 @@ class Case(unittest.TestCase):
             places.append(place)
             tasks.append(["state_dict", str(place / "data.pkl"), str(place / "data")])
         tensors = 0
-        for state, place, answer in zip(self.expected["state_dicts"], places, run_agent(tasks), strict=True):
+        for state, place, answer in zip(
+            self.expected["state_dicts"], places, run_agent(tasks), strict=True
+        ):
             with self.subTest(state_dict=state["file"]):
                 self.assertEqual(answer[-1], "ok")
-                lines = dict(line.split("\t", 1) for line in answer[:-1] if not line.endswith("\tother"))
-                others = [line.removesuffix("\tother").split(":")[0] for line in answer[:-1] if line.endswith("\tother")]
-                self.assertEqual(others, [name for name, tensor in state["entries"] if tensor is None])
-                self.assertEqual(list(lines), [name for name, tensor in state["entries"] if tensor is not None])
+                lines = dict(
+                    line.split("\t", 1) for line in answer[:-1] if not line.endswith("\tother")
+                )
+                others = [
+                    line.removesuffix("\tother").split(":")[0]
+                    for line in answer[:-1]
+                    if line.endswith("\tother")
+                ]
+                self.assertEqual(
+                    others, [name for name, tensor in state["entries"] if tensor is None]
+                )
+                self.assertEqual(
+                    list(lines), [name for name, tensor in state["entries"] if tensor is not None]
+                )
                 for name, tensor in state["entries"]:
                     if tensor is not None:
                         self.check_tensor(lines[name], tensor, place)
@@ -118,12 +146,17 @@ class Case(unittest.TestCase):
             self.assertIsNotNone(found, part)
             assert found is not None
             dtype, sizes, strides, offset, key, flags = found.groups()
-            self.assertEqual((dtype, json.loads(sizes), json.loads(strides)), (wanted["dtype"], wanted["sizes"], wanted["strides"]))
+            self.assertEqual(
+                (dtype, json.loads(sizes), json.loads(strides)),
+                (wanted["dtype"], wanted["sizes"], wanted["strides"]),
+            )
             self.assertEqual((int(offset), flags), (wanted["offset"], wanted["flags"]))
             self.assertEqual((place / "data" / key).read_bytes().hex(), wanted["bytes"])
 
 
-def load_tests(loader: unittest.TestLoader, _tests: unittest.TestSuite, _pattern: str | None) -> unittest.TestSuite:
+def load_tests(
+    loader: unittest.TestLoader, _tests: unittest.TestSuite, _pattern: str | None
+) -> unittest.TestSuite:
     suite = unittest.TestSuite()
     for name in TORCHES:
         suite.addTests(loader.loadTestsFromTestCase(type(f"Case_{name}", (Case,), {"torch": name})))

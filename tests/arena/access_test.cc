@@ -1,5 +1,5 @@
-// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated neighbour cannot be read, and what one borrower
-// was lent the next one does not find.
+// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated
+// neighbour cannot be read, and what one borrower was lent the next one does not find.
 #include "lease/agent.h"
 
 namespace leases {
@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t kNbytes = 100'000;
 
-// The fd and the mapping that a borrower has of the arena. Here the borrower is this test's process, and the lender another one.
+// The fd and the mapping that a borrower has of the arena. Here the borrower is this test's
+// process, and the lender another one.
 struct Borrowed {
   Agent lender;
   int arena;
@@ -15,7 +16,8 @@ struct Borrowed {
   int connection = -1;
   tenon_connection* here = nullptr;
   tenon_message* message = nullptr;
-  explicit Borrowed(tenon_mode mode) : arena(lender.arena(kMiB, mode)), storage(lender.make(arena, kNbytes, 5).object) {
+  explicit Borrowed(tenon_mode mode)
+      : arena(lender.arena(kMiB, mode)), storage(lender.make(arena, kNbytes, 5).object) {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     connection = lender.connect(ends[1]);
@@ -77,7 +79,8 @@ TEST(Access, ABorrowerOfAReadOnlyArenaCannotWrite) {
     const int again = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (again >= 0) {
       CHECK(pwrite(again, "x", 1, 0) < 0 && errno == EPERM);
-      CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED && errno == EPERM);
+      CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED &&
+            errno == EPERM);
       CHECK(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
       CHECK(ftruncate(again, 0) != 0 && ftruncate(again, 1 << 24) != 0);
       close(again);
@@ -128,8 +131,10 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
       int ends[2];
       REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
       const pid_t borrower = fault::spawn([&] {
-        // What this child of fork inherited goes first: it is to know no more than came over the socket.
-        execl("/proc/self/exe", "scan", "--scan", std::to_string(dup(ends[1])).c_str(), secret.c_str(), open_word.c_str(), nullptr);
+        // What this child of fork inherited goes first: it is to know no more than came over the
+        // socket.
+        execl("/proc/self/exe", "scan", "--scan", std::to_string(dup(ends[1])).c_str(),
+              secret.c_str(), open_word.c_str(), nullptr);
       });
       close(ends[1]);
       tenon_connection* here = fault::new_connection(ends[0]);
@@ -148,7 +153,8 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
 int scan(int socket, const std::string& secret, const std::string& open_word) {
   tenon_connection* connection = fault::new_connection(socket);
   tenon_message* message = receive(connection);
-  const int fd = fd_of_mapping(tenon_storage_data(tenon_tensor_storage(tenon_message_tensor(message, 0))));
+  const int fd =
+      fd_of_mapping(tenon_storage_data(tenon_tensor_storage(tenon_message_tensor(message, 0))));
   REQUIRE(fd >= 0);
   struct stat info{};
   REQUIRE(fstat(fd, &info) == 0);
@@ -174,7 +180,8 @@ TEST(Access, AReusedBlockIsCleared) {
       // Once in the arena and once in the library's own.
       for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
         const tenon_storage_options options = born_in(home);
-        // An empty segment of the library's own begins anew, and a block there has no tail of the last one.
+        // An empty segment of the library's own begins anew, and a block there has no tail of the
+        // last one.
         tenon_storage* stays = nullptr;
         REQUIRE_OK(tenon_storage_new(&options, 64, &stays, err));
         for (const bool from : {false, true}) {
@@ -202,7 +209,8 @@ TEST(Access, AReusedBlockIsCleared) {
           }
           const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
           CHECK(bytes == first);
-          CHECK(from ? std::memcmp(bytes, mine.data(), mine.size()) == 0 : all_zero(bytes, 0, 9'500));
+          CHECK(from ? std::memcmp(bytes, mine.data(), mine.size()) == 0
+                     : all_zero(bytes, 0, 9'500));
           CHECK(all_zero(bytes, 9'500, 10'240));
           tenon_storage_release(storage);
         }
@@ -247,7 +255,8 @@ tenon_storage* new_with(tenon_arena* arena, uint32_t flags, uint64_t nbytes) {
   return storage;
 }
 
-// The caller fills the storage, so clearing it first would be wasted. Nobody fills the tail of its block.
+// The caller fills the storage, so clearing it first would be wasted. Nobody fills the tail of its
+// block.
 TEST(Access, AReusedBlockIsNotClearedIfTheCallerFillsIt) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);

@@ -7,7 +7,9 @@
 namespace leases {
 namespace {
 
-uintptr_t address(const tenon_storage* storage) { return reinterpret_cast<uintptr_t>(tenon_storage_data(storage)); }
+uintptr_t address(const tenon_storage* storage) {
+  return reinterpret_cast<uintptr_t>(tenon_storage_data(storage));
+}
 
 TEST(Arena, Modes) {
   IN_CHILD([] {
@@ -16,7 +18,8 @@ TEST(Arena, Modes) {
       tenon_storage* storage = new_in(arena, 1000, 3);
       CHECK_EQ(tenon_storage_mode(storage), mode);
       CHECK(names::shows_pattern(storage, 3));
-      CHECK(tenon_storage_is_shared(storage) == 1 && tenon_storage_is_sealed(storage) == 1 && tenon_storage_is_read_only(storage) == 0);
+      CHECK(tenon_storage_is_shared(storage) == 1 && tenon_storage_is_sealed(storage) == 1 &&
+            tenon_storage_is_read_only(storage) == 0);
       // The arena's mode may be named, and another one may not.
       tenon_storage_options options = born_in(arena);
       options.mode = mode;
@@ -115,7 +118,8 @@ TEST(Arena, Full) {
     // Larger than it will ever be: no wait helps, and none is made.
     tenon_storage* storage = nullptr;
     outcome = try_new(arena, kMiB + 1, &storage, -1);
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "arena", outcome.text());
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "arena",
+                 outcome.text());
     outcome = try_new(arena, UINT64_MAX, &storage, -1);
     CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED, outcome.text());
     tenon_storage* rest = new_in(arena, kMiB / 2, 2);
@@ -174,7 +178,8 @@ TEST(Arena, Grows) {
       all.push_back(new_in(arena, kMiB, i));
       now = stats(arena);
       CHECK_EQ(now.bytes_live, (i + 1) * kMiB);
-      CHECK(now.bytes_reserved >= now.bytes_live && now.bytes_reserved <= 2 * now.bytes_live + 17 * kMiB);
+      CHECK(now.bytes_reserved >= now.bytes_live &&
+            now.bytes_reserved <= 2 * now.bytes_live + 17 * kMiB);
     }
     CHECK_EQ(fault::count_fds(), fds);
     CHECK_EQ(fault::count_memfd_mappings(), mappings);
@@ -209,7 +214,8 @@ TEST(Arena, NewFrom) {
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
       tenon_arena* arena = new_arena(16 * kMiB, mode);
       const tenon_storage_options options = born_in(arena);
-      for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{4096}, uint64_t{1'000'003}, 9 * kMiB}) {
+      for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{4096},
+                                    uint64_t{1'000'003}, 9 * kMiB}) {
         // Fresh, and then again where it was.
         for (uint64_t round = 0; round < 2; ++round) {
           const std::vector<unsigned char> bytes = fault::pattern(nbytes, nbytes + round);
@@ -242,7 +248,8 @@ TEST(Arena, ZeroedWhenAskedFor) {
   });
 }
 
-// The block that came back last is taken first, because its bytes are the likeliest to be in the caches.
+// The block that came back last is taken first, because its bytes are the likeliest to be in the
+// caches.
 TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
   IN_CHILD([] {
     constexpr uint64_t kLarge = kMiB;
@@ -275,7 +282,8 @@ TEST(Arena, FiguresAddUp) {
     tenon_arena* arena = new_arena(4 * kMiB);
     fault::Pair pair(SOCK_SEQPACKET);
     std::vector<std::pair<tenon_storage*, uint64_t>> live;
-    std::vector<std::pair<tenon_message*, uint64_t>> lent;  // opened anew here, for their storages are gone
+    // Opened anew here, for their storages are gone.
+    std::vector<std::pair<tenon_message*, uint64_t>> lent;
     uint64_t peak = 0;
     for (int step = 0; step < (kSanitized ? 800 : 4000) && fault::g_failures == 0; ++step) {
       const uint64_t what = random() % 8;
@@ -283,7 +291,8 @@ TEST(Arena, FiguresAddUp) {
         tenon_storage_options options = born_in(arena);
         options.alignment = uint64_t{64} << random() % 7;
         tenon_storage* storage = nullptr;
-        const Outcome outcome = CALL(tenon_storage_new(&options, 1 + random() % (random() % 4 == 0 ? 300'000 : 3000), &storage, err));
+        const Outcome outcome = CALL(tenon_storage_new(
+            &options, 1 + random() % (random() % 4 == 0 ? 300'000 : 3000), &storage, err));
         if (outcome.ok()) {
           live.emplace_back(storage, random());
           names::put_pattern(storage, live.back().second);
@@ -310,7 +319,8 @@ TEST(Arena, FiguresAddUp) {
       const tenon_arena_stats now = stats(arena);
       CHECK_EQ(now.blocks_live, live.size());
       CHECK_EQ(now.blocks_lent, lent.size());
-      CHECK_EQ(now.bytes_live + now.bytes_lent + now.bytes_free + now.bytes_retired, now.bytes_reserved);
+      CHECK_EQ(now.bytes_live + now.bytes_lent + now.bytes_free + now.bytes_retired,
+               now.bytes_reserved);
       CHECK(now.bytes_largest_free <= now.bytes_free && now.fragmentation <= 1000);
       CHECK(now.bytes_reserved <= now.bytes_capacity);
       peak = std::max(peak, now.bytes_live + now.bytes_lent);
@@ -387,7 +397,8 @@ TEST(Arena, SaysWhatItGot) {
     CHECK_EQ(stats(arena).numa_node, -1);
     CHECK_EQ(stats(arena).locked, 0);
     tenon_arena_release(arena);
-    // What it takes of the pool nobody else's test counts meanwhile: see Setting in unit/memory/backing_kit.h.
+    // What it takes of the pool nobody else's test counts meanwhile: see Setting in
+    // unit/memory/backing_kit.h.
     const int alone = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC);
     if (alone >= 0) flock(alone, LOCK_EX);
     for (const tenon_pages pages : {TENON_PAGES_AUTO, TENON_PAGES_THP, TENON_PAGES_HUGETLB}) {

@@ -4,7 +4,8 @@
 namespace leases {
 namespace {
 
-// Nothing is lost to rounding but what the alignment takes: a storage as large as its arena fits, and so do as many as the sizes say.
+// Nothing is lost to rounding but what the alignment takes: a storage as large as its arena fits,
+// and so do as many as the sizes say.
 TEST(Fit, WhatFitsIsFound) {
   IN_CHILD([] {
     for (const uint64_t capacity : {uint64_t{4096}, kMiB, 25 * kMiB, 25 * kMiB + 4096}) {
@@ -35,7 +36,8 @@ TEST(Fit, WhatFitsIsFound) {
       all.pop_back();
       const Outcome full = CHECK_FULL(arena, nbytes);
       CHECK_EQ(std::stoull(full.detail("retired")), block);
-      CHECK_SAYING(full.message.find(std::to_string(block) + " are retired") != std::string::npos, full.text());
+      CHECK_SAYING(full.message.find(std::to_string(block) + " are retired") != std::string::npos,
+                   full.text());
       for (tenon_storage* each : all) tenon_storage_release(each);
       tenon_arena_release(arena);
     }

@@ -1,4 +1,5 @@
-// A child of fork keeps what its parent had, and gets nothing from its parent's arenas; the parent notices nothing.
+// A child of fork keeps what its parent had, and gets nothing from its parent's arenas; the parent
+// notices nothing.
 #include <atomic>
 
 #include "lease/agent.h"
@@ -13,7 +14,8 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
     const uint64_t reserved = stats(arena).bytes_reserved;
     const pid_t child = fault::spawn([&] {
       tenon_storage* made = nullptr;
-      for (const int64_t wait : {int64_t{0}, int64_t{-1}}) CHECK_EQ(try_new(arena, 100, &made, wait).status, TENON_UNSUPPORTED);
+      for (const int64_t wait : {int64_t{0}, int64_t{-1}})
+        CHECK_EQ(try_new(arena, 100, &made, wait).status, TENON_UNSUPPORTED);
       CHECK_STATUS(TENON_UNSUPPORTED, tenon_arena_reserve(arena, kMiB, err));
       CHECK(made == nullptr);
       CHECK(names::shows_pattern(storage, 5));
@@ -43,7 +45,8 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
 // While other threads allocate, wait, and end leases.
 TEST(Fork, AtAnyMoment) {
   if (FAULT_ASAN || FAULT_TSAN)
-    GTEST_SKIP() << "skipped: a sanitizer's allocator is not free in a child forked beside busy threads; and ThreadSanitizer sees no order "
+    GTEST_SKIP() << "skipped: a sanitizer's allocator is not free in a child forked beside busy "
+                    "threads; and ThreadSanitizer sees no order "
                     "between two mappings";
   IN_CHILD([] {
     tenon_arena* arena = new_arena(4 * kMiB);
@@ -52,7 +55,8 @@ TEST(Fork, AtAnyMoment) {
     for (uint64_t id = 0; id < 3; ++id) {
       threads.emplace_back([&, id] {
         fault::Pair pair(SOCK_SEQPACKET);
-        // A thread of its own: what was held at a fork comes back when the borrower's next look at its connection has got it a new token.
+        // A thread of its own: what was held at a fork comes back when the borrower's next look at
+        // its connection has got it a new token.
         std::thread borrower([&] {
           tenon_message* message = nullptr;
           while (CALL(tenon_recv(pair.right, nullptr, &message, err)).ok()) {

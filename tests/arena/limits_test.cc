@@ -1,4 +1,5 @@
-// What the machine refuses, while an arena is made and while it grows: an error that names the limit, and an arena that goes on.
+// What the machine refuses, while an arena is made and while it grows: an error that names the
+// limit, and an arena that goes on.
 #include "lease/agent.h"
 
 namespace leases {
@@ -49,7 +50,8 @@ TEST(Limits, AddressSpace) {
     const fault::Limit limit(RLIMIT_AS, pages * 4096 + 512 * kMiB);
     tenon_arena_options options = arena_options(4096 * kMiB);
     tenon_arena* arena = nullptr;
-    const Outcome outcome = CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_arena_new(&options, &arena, err));
+    const Outcome outcome =
+        CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_arena_new(&options, &arena, err));
     CHECK_SAYING(!outcome.detail("limit").empty(), outcome.text());
     CHECK(arena == nullptr);
     arena = new_arena(0);
@@ -78,14 +80,17 @@ TEST(Limits, WhatHasPagesIsJoinedBeforeMoreAreRefused) {
     tenon_storage_release(new_in(arena, kMiB * 3 / 4, 5));
     tenon_storage* storage = nullptr;
     const Outcome more = try_new(arena, 2 * kMiB, &storage);
-    CHECK_SAYING(more.status == TENON_RESOURCE_EXHAUSTED && more.detail("limit") == "RLIMIT_MEMLOCK", more.text());
+    CHECK_SAYING(
+        more.status == TENON_RESOURCE_EXHAUSTED && more.detail("limit") == "RLIMIT_MEMLOCK",
+        more.text());
     tenon_arena_release(arena);
   });
 }
 
 TEST(Limits, NoFds) {
   IN_CHILD([] {
-    tenon_storage* stays = fault::new_storage(1);  // what is made once is made, and the segment is in use, so it is not given back
+    // What is made once is made, and the segment is in use, so it is not given back.
+    tenon_storage* stays = fault::new_storage(1);
     tenon_arena_options options = arena_options(kMiB);
     tenon_arena* arena = nullptr;
     {
@@ -102,7 +107,9 @@ TEST(Limits, NoFds) {
       // A wait needs one.
       tenon_storage* other = nullptr;
       const Outcome outcome = try_new(arena, 1, &other, 10 * kMs);
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
+      CHECK_SAYING(
+          outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE",
+          outcome.text());
       tenon_storage_release(storage);
     }
     CHECK_COMES_BACK(arena, kMiB);
@@ -138,7 +145,9 @@ TEST(Limits, NoFdsToLend) {
         outcome = try_send(left, message);
         if (!outcome.ok()) {
           ++refused;
-          CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
+          CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                           outcome.detail("limit") == "RLIMIT_NOFILE",
+                       outcome.text());
         }
       }
       // With fds again it goes through.

@@ -1,4 +1,5 @@
-// The main function of this folder's tests. Some of their processes are this program too, and are told so by its words.
+// The main function of this folder's tests. Some of their processes are this program too, and are
+// told so by its words.
 #include <cstring>
 
 #include "lease/agent.h"

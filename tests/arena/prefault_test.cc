@@ -1,4 +1,5 @@
-// Memory that is made ready ahead of need: what becomes of it when its arena goes first, at a fork, and without a thread.
+// Memory that is made ready ahead of need: what becomes of it when its arena goes first, at a fork,
+// and without a thread.
 #include "lease/agent.h"
 
 namespace leases {
@@ -26,7 +27,8 @@ bool ends_well(pid_t child) {
   return false;
 }
 
-// The list of what is to be made ready has the arena's last reference, and a segment that had a name ends with a look at directories.
+// The list of what is to be made ready has the arena's last reference, and a segment that had a
+// name ends with a look at directories.
 TEST(Prefault, AForkAfterANamedArenaHasGone) {
   for (const bool named : {false, true}) {
     IN_CHILD([named] {
@@ -65,7 +67,8 @@ TEST(Prefault, WithoutAThread) {
     for (const bool first : {true, false}) {
       {
         const fault::Limit limit(RLIMIT_NPROC, 0);
-        const Outcome outcome = CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_arena_new(&options, &arena, err));
+        const Outcome outcome =
+            CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_arena_new(&options, &arena, err));
         CHECK_SAYING(outcome.detail("limit") == "threads", outcome.text());
         CHECK(arena == nullptr);
       }

@@ -1,4 +1,5 @@
-// Waiting for room in a full arena: who frees it, what ends the wait without room, and what the error then says.
+// Waiting for room in a full arena: who frees it, what ends the wait without room, and what the
+// error then says.
 #include <atomic>
 
 #include "lease/agent.h"
@@ -52,7 +53,8 @@ Outcome wait_beside(tenon_arena* arena, const tenon_wait& wait, Other&& other) {
 TEST(Wait, AnotherThreadFrees) {
   IN_CHILD([] {
     Full full;
-    const Outcome outcome = wait_beside(full.arena, fault::wait_ns(kPatienceNs), [&] { full.let_go(); });
+    const Outcome outcome =
+        wait_beside(full.arena, fault::wait_ns(kPatienceNs), [&] { full.let_go(); });
     CHECK_SAYING(outcome.ok(), outcome.text());
   });
 }
@@ -73,7 +75,8 @@ TEST(Wait, ALeaseEnds) {
     lend(link.here, {full.storage});
     full.let_go();
     const int message = borrower.receive(link.there).object;
-    const Outcome outcome = wait_beside(full.arena, fault::wait_ns(kPatienceNs), [&] { borrower.release(message); });
+    const Outcome outcome =
+        wait_beside(full.arena, fault::wait_ns(kPatienceNs), [&] { borrower.release(message); });
     CHECK_SAYING(outcome.ok(), outcome.text());
   });
 }
@@ -116,9 +119,10 @@ TEST(Wait, Timeout) {
     check_details(outcome, TENON_TIMEOUT, kMiB, 0);
     CHECK_SAYING(outcome.detail("holders") == "nobody", outcome.text());
     CHECK(names::now_ns() - begin >= 100 * kMs);
-    CHECK_SAYING(outcome.message.starts_with(
-                     "timed out waiting for room: the arena of 1048576 bytes is full: 1048576 bytes are needed in one piece,"),
-                 outcome.text());
+    CHECK_SAYING(
+        outcome.message.starts_with("timed out waiting for room: the arena of 1048576 bytes is "
+                                    "full: 1048576 bytes are needed in one piece,"),
+        outcome.text());
     Agent borrower;
     const Link link(&borrower);
     lend(link.here, {full.storage});
@@ -127,8 +131,11 @@ TEST(Wait, Timeout) {
     CHECK(soon([&] { return holders()[0].pid == borrower.pid(); }));
     outcome = wait_for_room(full.arena, fault::wait_ns(100 * kMs));
     check_details(outcome, TENON_TIMEOUT, 0, kMiB);
-    CHECK_SAYING(outcome.detail("holders").find("pid " + std::to_string(borrower.pid())) != std::string::npos, outcome.text());
-    CHECK_SAYING(outcome.detail("holders").find("1 leases of 1048576 bytes") != std::string::npos, outcome.text());
+    CHECK_SAYING(outcome.detail("holders").find("pid " + std::to_string(borrower.pid())) !=
+                     std::string::npos,
+                 outcome.text());
+    CHECK_SAYING(outcome.detail("holders").find("1 leases of 1048576 bytes") != std::string::npos,
+                 outcome.text());
     // No wait at all is a full arena, and not WOULD_BLOCK.
     outcome = wait_for_room(full.arena, fault::wait_ns(0));
     check_details(outcome, TENON_RESOURCE_EXHAUSTED, 0, kMiB);

@@ -1,8 +1,9 @@
 // Arenas: allocating and freeing warm blocks, and copying into them, against the bare primitives.
 //
-// Allocate + free: tenon_storage_new and the release of a block that the arena keeps warm. Copy-in warm: tenon_storage_new_from and the
-// release, again and again in the same block, against memcpy into mapped shared memory. Fresh: into an arena that has no pages yet, against
-// pwrite into a memfd.
+// Allocate + free: tenon_storage_new and the release of a block that the arena keeps warm. Copy-in
+// warm: tenon_storage_new_from and the release, again and again in the same block, against memcpy
+// into mapped shared memory. Fresh: into an arena that has no pages yet, against pwrite into a
+// memfd.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -33,7 +34,12 @@ void allocate_and_free(uint64_t nbytes, size_t rounds) {
   constexpr int kBatch = 1000;
   tenon_arena* arena = new_arena(uint64_t{64} << 20);
   const tenon_storage_options options = in(arena);
-  bench::Row row{"allocate + free a warm block of " + std::to_string(nbytes) + " B", "ns", "", {"ours", "at_most", 100}, {}, {}};
+  bench::Row row{"allocate + free a warm block of " + std::to_string(nbytes) + " B",
+                 "ns",
+                 "",
+                 {"ours", "at_most", 100},
+                 {},
+                 {}};
   for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
     const int64_t begin = bench::now_ns();
     for (int i = 0; i < kBatch; ++i) {
@@ -41,7 +47,8 @@ void allocate_and_free(uint64_t nbytes, size_t rounds) {
       BENCH_OK(tenon_storage_new(&options, nbytes, &storage, &err));
       tenon_storage_release(storage);
     }
-    if (round > rounds / 10) row.ours.push_back(static_cast<double>(bench::now_ns() - begin) / kBatch);
+    if (round > rounds / 10)
+      row.ours.push_back(static_cast<double>(bench::now_ns() - begin) / kBatch);
   }
   tenon_arena_release(arena);
   bench::print(row);
@@ -49,8 +56,8 @@ void allocate_and_free(uint64_t nbytes, size_t rounds) {
 
 void copy_in_warm(uint64_t nbytes, size_t rounds) {
   tenon_arena* arena = new_arena(uint64_t{1} << 30);
-  // After the arena: right before it the source would lie a gigabyte from the block, to the byte, and loads and stores whose addresses end
-  // alike get in each other's way.
+  // After the arena: right before it the source would lie a gigabyte from the block, to the byte,
+  // and loads and stores whose addresses end alike get in each other's way.
   const Bytes source(nbytes, 7);
   const tenon_storage_options options = in(arena);
   const int fd = memfd_create("bare", MFD_CLOEXEC);
@@ -115,7 +122,8 @@ void copy_in_fresh(uint64_t nbytes, size_t rounds) {
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
   for (const uint64_t nbytes : {64, 4096}) allocate_and_free(nbytes, smoke ? 3 : 300);
-  for (const uint64_t nbytes : {uint64_t{1} << 20, uint64_t{16} << 20}) copy_in_warm(nbytes, smoke ? 3 : 200);
+  for (const uint64_t nbytes : {uint64_t{1} << 20, uint64_t{16} << 20})
+    copy_in_warm(nbytes, smoke ? 3 : 200);
   copy_in_fresh(uint64_t{64} << 20, smoke ? 1 : 30);
   return 0;
 }

@@ -1,5 +1,5 @@
-// What every benchmark in C++ uses: a clock, checks, two processes, and rows. A row is printed as one line of JSON with all its
-// samples; bench.py makes medians, spread and ratio of them.
+// What every benchmark in C++ uses: a clock, checks, two processes, and rows. A row is printed as
+// one line of JSON with all its samples; bench.py makes medians, spread and ratio of them.
 #pragma once
 
 #include <sys/prctl.h>
@@ -27,10 +27,11 @@
   } while (false)
 
 // `call` names its error `err`.
-#define BENCH_OK(call)                                                                                            \
-  do {                                                                                                            \
-    tenon_error* err = nullptr;                                                                                   \
-    if ((call) != TENON_OK) ::bench::die(__FILE__, __LINE__, #call, err ? tenon_error_message(err) : "no error"); \
+#define BENCH_OK(call)                                                                      \
+  do {                                                                                      \
+    tenon_error* err = nullptr;                                                             \
+    if ((call) != TENON_OK)                                                                 \
+      ::bench::die(__FILE__, __LINE__, #call, err ? tenon_error_message(err) : "no error"); \
   } while (false)
 
 namespace bench {
@@ -47,7 +48,9 @@ inline int64_t now_ns() noexcept {
 }
 
 // --smoke: a few rounds, to see that the rows come out.
-inline bool wants_smoke(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "--smoke") == 0; }
+inline bool wants_smoke(int argc, char** argv) {
+  return argc > 1 && std::strcmp(argv[1], "--smoke") == 0;
+}
 
 inline std::string size_text(uint64_t nbytes) {
   if (nbytes >= uint64_t{1} << 30) return std::to_string(nbytes >> 30) + " GiB";
@@ -55,7 +58,8 @@ inline std::string size_text(uint64_t nbytes) {
   return std::to_string(nbytes >> 10) + " KiB";
 }
 
-// What must hold for the median, and of what: "ours", "ours/theirs", "theirs/ours" or "ours-theirs".
+// What must hold for the median, and of what: "ours", "ours/theirs", "theirs/ours" or
+// "ours-theirs".
 struct Goal {
   const char* of = nullptr;     // null: no goal
   const char* bound = nullptr;  // "at_most" or "at_least"
@@ -78,8 +82,8 @@ inline void print_samples(const char* name, const std::vector<double>& samples) 
 }
 
 inline void print(const Row& row) {
-  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": ", row.measure.c_str(), row.unit,
-              row.against.c_str());
+  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": ",
+              row.measure.c_str(), row.unit, row.against.c_str());
   if (row.goal.of == nullptr) {
     std::printf("null");
   } else {
@@ -92,8 +96,8 @@ inline void print(const Row& row) {
 }
 
 // A B A B ..., each timed by itself. The first rounds of either only warm up.
-inline void interleave(Row* row, size_t rounds, double ns_per_unit, const std::function<void()>& ours,
-                       const std::function<void()>& theirs) {
+inline void interleave(Row* row, size_t rounds, double ns_per_unit,
+                       const std::function<void()>& ours, const std::function<void()>& theirs) {
   const size_t warm_up = rounds / 10 + 1;
   for (size_t round = 0; round < rounds + warm_up; ++round) {
     const int64_t begin = now_ns();

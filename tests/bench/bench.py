@@ -68,11 +68,22 @@ def find_benchmarks(build_dir: Path, smoke: bool) -> list[Benchmark]:
         text = source.read_text()
         about = text.splitlines()[0].strip('/ "')
         if source.suffix == ".cc":
-            found.append(Benchmark(source.stem, about, [[str(build_dir / "tests" / "bench" / f"bench_{source.stem}")]]))
+            found.append(
+                Benchmark(
+                    source.stem,
+                    about,
+                    [[str(build_dir / "tests" / "bench" / f"bench_{source.stem}")]],
+                )
+            )
             continue
         wants = re.search(r'^PYTHON = "([\w ]+)"', text, re.MULTILINE)
-        commands = [[python, "-B", str(source)] for python in pythons(wants.group(1) if wants else "", smoke)]
-        left_out = "" if commands else "no Python with PyTorch (TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST)"
+        commands = [
+            [python, "-B", str(source)]
+            for python in pythons(wants.group(1) if wants else "", smoke)
+        ]
+        left_out = (
+            "" if commands else "no Python with PyTorch (TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST)"
+        )
         found.append(Benchmark(source.stem.removeprefix("bench_"), about, commands, left_out))
     return sorted(found, key=lambda each: each.name)
 
@@ -83,7 +94,11 @@ def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, 
         environment = {**os.environ, "TENON_BUILD_DIR": str(build_dir), "TMPDIR": folder}
         # A group of its own, so that a benchmark that hangs takes its processes with it.
         process = subprocess.Popen(
-            [*command, *(["--smoke"] if smoke else [])], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            [*command, *(["--smoke"] if smoke else [])],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
         )
         try:
             output, _ = process.communicate(timeout=TIMEOUT_S)
@@ -91,7 +106,9 @@ def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, 
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise SystemExit(f"error: {' '.join(command)} did not end within {TIMEOUT_S} s") from None
+                raise SystemExit(
+                    f"error: {' '.join(command)} did not end within {TIMEOUT_S} s"
+                ) from None
             raise
         # PyTorch's manager of names ends after its last client. It aborts, and says so at length,
         # if the folder goes before it has removed its socket.
@@ -109,7 +126,11 @@ def spread(samples: list[float]) -> dict[str, float] | None:
         return None
     ordered = sorted(samples)
     last = len(ordered) - 1
-    return {"median": statistics.median(ordered), "p10": ordered[round(last * 0.1)], "p90": ordered[round(last * 0.9)]}
+    return {
+        "median": statistics.median(ordered),
+        "p10": ordered[round(last * 0.1)],
+        "p90": ordered[round(last * 0.9)],
+    }
 
 
 def make_row(benchmark: str, raw: dict[str, Any]) -> dict[str, Any]:
@@ -169,12 +190,26 @@ def table(rows: list[dict[str, Any]], markdown: bool) -> str:
     for row in rows:
         against, goal = row["against"] or "", row["goal"] or ""
         lines.append(
-            [row["measure"], row["unit"], cell(row["ours"]), against, cell(row["theirs"]), cell(row["ratio"]), goal, met(row["met"])]
+            [
+                row["measure"],
+                row["unit"],
+                cell(row["ours"]),
+                against,
+                cell(row["theirs"]),
+                cell(row["ratio"]),
+                goal,
+                met(row["met"]),
+            ]
         )
     if markdown:
-        return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines[1:]])
+        return "\n".join(
+            "| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines[1:]]
+        )
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def machine() -> str:
@@ -188,17 +223,29 @@ def machine() -> str:
     model = first("/proc/cpuinfo", r"^model name\s*:(.*)$")
     memory = first("/proc/meminfo", r"^MemTotal:\s*(\d+)")
     gib = f"{int(memory) / 2**20:.0f} GiB" if memory.isdigit() else "?"
-    virtual = "virtual" if re.search(r"\bhypervisor\b", first("/proc/cpuinfo", r"^flags\s*:(.*)$")) else "bare metal"
+    virtual = (
+        "virtual"
+        if re.search(r"\bhypervisor\b", first("/proc/cpuinfo", r"^flags\s*:(.*)$"))
+        else "bare metal"
+    )
     system = first("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return f"{model}, {os.cpu_count()} CPUs ({virtual}), {gib}; Linux {os.uname().release}, {system}; load {load}"
+    return (
+        f"{model}, {os.cpu_count()} CPUs ({virtual}), {gib}; Linux {os.uname().release}, {system};"
+        f" load {load}"
+    )
 
 
 def check(benchmark: str, rows: list[dict[str, Any]], left_out: list[str]) -> None:
     if not rows and not left_out:
         raise SystemExit(f"error: {benchmark} printed no row")
     for row in rows:
-        figures = [row[key][name] for key in ("ours", "theirs", "ratio") if row[key] for name in ("median", "p10", "p90")]
+        figures = [
+            row[key][name]
+            for key in ("ours", "theirs", "ratio")
+            if row[key]
+            for name in ("median", "p10", "p90")
+        ]
         if not row["ours"] or any(not math.isfinite(figure) or figure <= 0 for figure in figures):
             raise SystemExit(f"error: {benchmark}: a row without good figures: {row}")
         if row["against"] and len(row["measure"]) and not row["theirs"]:
@@ -222,15 +269,31 @@ def check_plots(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="tools/bench", description="Builds and runs the benchmarks, and prints one table: median (p10 - p90)."
+        prog="tools/bench",
+        description="Builds and runs the benchmarks, and prints one table: median (p10 - p90).",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these benchmarks (see --list)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these benchmarks (see --list)"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print rows as JSON")
-    form.add_argument("--markdown", action="store_true", help="print a Markdown table, as in docs/benchmarks.md")
-    parser.add_argument("--list", action="store_true", help="print the benchmarks' names and what each measures")
-    parser.add_argument("--smoke", action="store_true", help="a few rounds only: do the rows come out? The figures mean nothing")
-    parser.add_argument("--build-dir", type=Path, default=HERE.parents[1] / "build" / "release", help="where the programs were built")
+    form.add_argument(
+        "--markdown", action="store_true", help="print a Markdown table, as in docs/benchmarks.md"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the benchmarks' names and what each measures"
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="a few rounds only: do the rows come out? The figures mean nothing",
+    )
+    parser.add_argument(
+        "--build-dir",
+        type=Path,
+        default=HERE.parents[1] / "build" / "release",
+        help="where the programs were built",
+    )
     options = parser.parse_args()
     benchmarks = find_benchmarks(options.build_dir, options.smoke)
     if options.list:
@@ -248,8 +311,14 @@ def main() -> None:
         if options.names and each.name not in options.names:
             continue
         print(f"{each.name}: {each.about}", file=sys.stderr, flush=True)
-        raw = [row for command in each.commands for row in execute(command, options.smoke, options.build_dir)]
-        missing = [row["left_out"] for row in raw if "left_out" in row] + ([each.left_out] if each.left_out else [])
+        raw = [
+            row
+            for command in each.commands
+            for row in execute(command, options.smoke, options.build_dir)
+        ]
+        missing = [row["left_out"] for row in raw if "left_out" in row] + (
+            [each.left_out] if each.left_out else []
+        )
         made = [make_row(each.name, row) for row in raw if "left_out" not in row]
         check(each.name, made, missing)
         rows += made
@@ -259,7 +328,13 @@ def main() -> None:
         check_plots(rows)
     if options.json:
         day = datetime.datetime.now(datetime.UTC).date().isoformat()
-        run = {"machine": machine(), "date": day, "smoke": options.smoke, "rows": rows, "left_out": left_out}
+        run = {
+            "machine": machine(),
+            "date": day,
+            "smoke": options.smoke,
+            "rows": rows,
+            "left_out": left_out,
+        }
         print(json.dumps(run, indent=1))
         return
     print(table(rows, options.markdown))

@@ -1,8 +1,10 @@
-"""Make, lend and open by name against PyTorch's file_system strategy: Tenon from Python, and Tenon in C, in the same run.
+"""Make, lend and open by name against PyTorch's file_system strategy: Tenon from Python, and Tenon
+in C, in the same run.
 
-Each round, on either side: the producer makes memory under a new name and fills it, the name goes to a consumer process by a pipe, which
-opens it, reads the first byte, lets go and acknowledges; the producer lets go. PyTorch's storage is private first and copied by
-_share_filename_cpu_, as its users have it, and it tells its manager of both. Times are per hand-over, the means of batches.
+Each round, on either side: the producer makes memory under a new name and fills it, the name goes
+to a consumer process by a pipe, which opens it, reads the first byte, lets go and acknowledges; the
+producer lets go. PyTorch's storage is private first and copied by _share_filename_cpu_, as its
+users have it, and it tells its manager of both. Times are per hand-over, the means of batches.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def main() -> None:
             os._exit(0)
     there.close()
     program = Path(os.environ["TENON_BUILD_DIR"]) / "tests" / "bench" / "bench_by_name"
-    in_c = subprocess.Popen([program, "--pairs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    in_c = subprocess.Popen(
+        [program, "--pairs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
     name = f"PyTorch {torch.__version__.split('+')[0]}, file_system"
 
     def hand_over(*parts: bytes) -> None:
@@ -84,15 +88,29 @@ def main() -> None:
             lambda nbytes=nbytes, batch=batch: lambda: theirs(nbytes, batch),
         )
         print_row(
-            f"{what}, Python", "us", name, None, [second * 1e6 / batch for second in mine], [second * 1e6 / batch for second in other]
+            f"{what}, Python",
+            "us",
+            name,
+            None,
+            [second * 1e6 / batch for second in mine],
+            [second * 1e6 / batch for second in other],
         )
         native: list[float] = []
         _, other = interleave(
             rounds,
-            lambda nbytes=nbytes, batch=batch, native=native: lambda: native.append(ours_in_c(nbytes, batch) / 1e3),
+            lambda nbytes=nbytes, batch=batch, native=native: (
+                lambda: native.append(ours_in_c(nbytes, batch) / 1e3)
+            ),
             lambda nbytes=nbytes, batch=batch: lambda: theirs(nbytes, batch),
         )
-        print_row(f"{what}, C", "us", name, None, native[-len(other) :], [second * 1e6 / batch for second in other])
+        print_row(
+            f"{what}, C",
+            "us",
+            name,
+            None,
+            native[-len(other) :],
+            [second * 1e6 / batch for second in other],
+        )
     here.close()
     os.waitpid(consumer, 0)
     in_c.communicate()

@@ -1,7 +1,9 @@
-"""The manager with 1,000 clients against PyTorch's own: memory, and how long a client waits for its answer.
+"""The manager with 1,000 clients against PyTorch's own: memory, and how long a client waits for its
+answer.
 
-Each client has registered a name of its own. Then one after the other registers once more; the time is from its message to the answer, and
-the slowest hundredth is a row too. Both managers run at the same time and answer in turn.
+Each client has registered a name of its own. Then one after the other registers once more; the time
+is from its message to the answer, and the slowest hundredth is a row too. Both managers run at the
+same time and answer in turn.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ def main() -> None:
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     spec = importlib.util.find_spec("torch")
-    theirs_program = Path(spec.origin or "").parent / "bin" / "torch_shm_manager" if spec else Path()
+    theirs_program = (
+        Path(spec.origin or "").parent / "bin" / "torch_shm_manager" if spec else Path()
+    )
     program = Path(os.environ["TENON_BUILD_DIR"]) / "tenon-manager"
     for each in (program, theirs_program):
         if not os.access(each, os.X_OK) or each.is_dir():
@@ -98,7 +102,9 @@ def main() -> None:
         what = f"manager with {CLIENTS:,} clients"
         print_row(f"{what}, register, p50", "us", name, None, ours, theirs)
         print_row(f"{what}, register, p99", "us", name, None, slow_ours, slow_theirs)
-        print_row(f"{what}, memory", "KiB", name, None, *([manager.memory_kib()] for manager in managers))
+        print_row(
+            f"{what}, memory", "KiB", name, None, *([manager.memory_kib()] for manager in managers)
+        )
         for manager in managers:
             manager.close()
 

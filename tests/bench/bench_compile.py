@@ -1,11 +1,12 @@
-"""Code of the models of tests/compile to operators' names, bytecode and flatbuffers, against torch.jit.load, export_opnames and lite saves.
+"""Code of the models of tests/compile to operators' names, bytecode and flatbuffers, against
+torch.jit.load, export_opnames and lite saves.
 
-Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives are
-what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
-archive. Tenon parses it in the import and compiles it later, so there is one row with the import and
-one without. Both write bytecode and flatbuffers into memory, and both open the flatbuffers that
-PyTorch wrote. PyTorch writes no flatbuffer of a module with NamedTuples, so these models have no part
-in those rows.
+Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives
+are what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads
+an archive. Tenon parses it in the import and compiles it later, so there is one row with the import
+and one without. Both write bytecode and flatbuffers into memory, and both open the flatbuffers that
+PyTorch wrote. PyTorch writes no flatbuffer of a module with NamedTuples, so these models have no
+part in those rows.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     if torch.__version__.startswith("1."):
-        torch._C._enable_mobile_interface_call_export()  # else its archives lack what is called through an interface
+        # Without it the archives lack methods that are called through an interface.
+        torch._C._enable_mobile_interface_call_export()
     peer = f"PyTorch {torch.__version__.split('+')[0]}"
 
     def compile_ours(module: Any) -> Any:
@@ -59,13 +61,17 @@ def main() -> None:
 
     def write_theirs(path: Path, sizes: list[int], **options: Any) -> Any:
         def write() -> None:
-            sizes[1] = len(torch.jit.load(str(path))._save_to_buffer_for_lite_interpreter(**options))
+            sizes[1] = len(
+                torch.jit.load(str(path))._save_to_buffer_for_lite_interpreter(**options)
+            )
 
         return lambda: write
 
     def writes_flatbuffer(path: Path) -> bool:
         try:
-            torch.jit.load(str(path))._save_for_lite_interpreter(str(path.with_suffix(".ff")), _use_flatbuffer=True)
+            torch.jit.load(str(path))._save_for_lite_interpreter(
+                str(path.with_suffix(".ff")), _use_flatbuffer=True
+            )
         except RuntimeError as error:
             assert "not supported in lite interpreter" in str(error), error
             return False
@@ -94,41 +100,117 @@ def main() -> None:
     def medians(seconds: tuple[list[float], list[float]]) -> tuple[float, float]:
         return statistics.median(seconds[0]) * 1e6, statistics.median(seconds[1]) * 1e6
 
-    compiled, opened, written, sizes, flat, flat_sizes, flat_opened, flat_in_lite = [], [], [], [], [], [], [], []
+    compiled, opened, written, sizes, flat, flat_sizes, flat_opened, flat_in_lite = (
+        [],
+        [],
+        [],
+        [],
+        [],
+        [],
+        [],
+        [],
+    )
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
-        subprocess.run([sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES], stdout=sys.stderr, check=True)
+        subprocess.run(
+            [sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES],
+            stdout=sys.stderr,
+            check=True,
+        )
         # What PyTorch cannot write as bytecode has no archive of its own.
-        paths = [path.with_suffix("").with_suffix(".pt") for path in sorted(Path(folder).glob("*.lite.ptl"))]
+        paths = [
+            path.with_suffix("").with_suffix(".pt")
+            for path in sorted(Path(folder).glob("*.lite.ptl"))
+        ]
         for path in paths:
-            compiled.append(medians(interleave(ROUNDS, compile_ours(tenon.import_module(path)), compile_theirs(path))))
-            opened.append(medians(interleave(ROUNDS, open_and_compile_ours(path), compile_theirs(path))))
+            compiled.append(
+                medians(
+                    interleave(
+                        ROUNDS, compile_ours(tenon.import_module(path)), compile_theirs(path)
+                    )
+                )
+            )
+            opened.append(
+                medians(interleave(ROUNDS, open_and_compile_ours(path), compile_theirs(path)))
+            )
             both = [0, 0]
-            written.append(medians(interleave(ROUNDS, write_ours(path, both), write_theirs(path, both))))
+            written.append(
+                medians(interleave(ROUNDS, write_ours(path, both), write_theirs(path, both)))
+            )
             sizes.append((both[0] / 1e3, both[1] / 1e3))
             if writes_flatbuffer(path):
-                ours, theirs = write_ours(path, both, flatbuffer=True), write_theirs(path, both, _use_flatbuffer=True)
+                ours, theirs = (
+                    write_ours(path, both, flatbuffer=True),
+                    write_theirs(path, both, _use_flatbuffer=True),
+                )
                 flat.append(medians(interleave(ROUNDS, ours, theirs)))
                 flat_sizes.append((both[0] / 1e3, both[1] / 1e3))
                 file = path.with_suffix(".ff")
                 if opens(file):
-                    flat_opened.append(medians(interleave(ROUNDS, open_ours(file), open_theirs(torch.jit.load, file))))
-                flat_in_lite.append(medians(interleave(ROUNDS, open_ours(file), open_theirs(_load_for_lite_interpreter, file))))
+                    flat_opened.append(
+                        medians(
+                            interleave(ROUNDS, open_ours(file), open_theirs(torch.jit.load, file))
+                        )
+                    )
+                flat_in_lite.append(
+                    medians(
+                        interleave(
+                            ROUNDS, open_ours(file), open_theirs(_load_for_lite_interpreter, file)
+                        )
+                    )
+                )
         names = f"{peer}, load and export_opnames"
         lite = f"{peer}, load and lite save"
         of_all = f"each of {len(paths)} models"
         faster: dict[str, Any] = {"of": "theirs/ours", "at_least": 1}
         smaller: dict[str, Any] = {"of": "ours/theirs", "at_most": 1}
         for measure, unit, against, pairs, goal in (
-            (f"compile the code of {of_all}, for the names of its operators", "us", names, compiled, faster | {"at_least": 5}),
+            (
+                f"compile the code of {of_all}, for the names of its operators",
+                "us",
+                names,
+                compiled,
+                faster | {"at_least": 5},
+            ),
             (f"open {of_all}, and compile it for these names", "us", names, opened, faster),
             (f"open {of_all}, compile, and write bytecode", "us", lite, written, faster),
             (f"size of the archive with bytecode of {of_all}", "kB", lite, sizes, smaller),
-            (f"open, compile, and write a flatbuffer of each of {len(flat)} models", "us", f"{lite} as a flatbuffer", flat, faster),
-            (f"size of the flatbuffer of each of {len(flat)} models", "kB", f"{lite} as a flatbuffer", flat_sizes, smaller),
-            (f"open a flatbuffer of each of {len(flat_opened)} models", "us", f"{peer}, torch.jit.load", flat_opened, faster),
-            (f"open a flatbuffer of each of {len(flat_in_lite)} models", "us", f"{peer}, the lite loader", flat_in_lite, faster),
+            (
+                f"open, compile, and write a flatbuffer of each of {len(flat)} models",
+                "us",
+                f"{lite} as a flatbuffer",
+                flat,
+                faster,
+            ),
+            (
+                f"size of the flatbuffer of each of {len(flat)} models",
+                "kB",
+                f"{lite} as a flatbuffer",
+                flat_sizes,
+                smaller,
+            ),
+            (
+                f"open a flatbuffer of each of {len(flat_opened)} models",
+                "us",
+                f"{peer}, torch.jit.load",
+                flat_opened,
+                faster,
+            ),
+            (
+                f"open a flatbuffer of each of {len(flat_in_lite)} models",
+                "us",
+                f"{peer}, the lite loader",
+                flat_in_lite,
+                faster,
+            ),
         ):
-            print_row(measure, unit, against, goal, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+            print_row(
+                measure,
+                unit,
+                against,
+                goal,
+                [ours for ours, _ in pairs],
+                [theirs for _, theirs in pairs],
+            )
         for measure, unit, pairs, goal in (
             ("open, compile, and write bytecode", "us", written, faster),
             ("size of the archive with bytecode", "kB", sizes, smaller),
@@ -140,7 +222,10 @@ def main() -> None:
         for name, goal in EXPORTED:
             module = tenon.import_module(Path(folder) / f"{name}.pt")
             for bytecode, text in (("drop", "without bytecode"), ("compile", "with bytecode")):
-                own = [seconds * 1e6 for seconds in interleave(ROUNDS, export(module, bytecode), nothing)[0]]
+                own = [
+                    seconds * 1e6
+                    for seconds in interleave(ROUNDS, export(module, bytecode), nothing)[0]
+                ]
                 print_row(f"export {name}, {text}", "us", "", goal, own, [])
 
 

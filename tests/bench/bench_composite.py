@@ -1,9 +1,11 @@
-"""A sparse CSR tensor of 10 million non-zeros as a composite: against its parts, against PyTorch's queue, and what a check costs.
+"""A sparse CSR tensor of 10 million non-zeros as a composite: against its parts, against PyTorch's
+queue, and what a check costs.
 
-Against its parts: the same three tensors go over one connection to a spawned process, as a composite
-or as plain tensors. Made anew: each round makes the composite over the same parts, inside the clock.
-The process makes a numpy view of each part, reads the first element of each, and answers. It finds
-plain tensors by their names, or takes all of them in their order, which is quicker.
+Against its parts: the same three tensors go over one connection to a spawned process, as a
+composite or as plain tensors. Made anew: each round makes the composite over the same parts, inside
+the clock. The process makes a numpy view of each part, reads the first element of each, and
+answers. It finds plain tensors by their names, or takes all of them in their order, which is
+quicker.
 
 First, second and later: each round starts a process by fork, with a new connection or queue, and
 makes a tensor in new memory. The clock runs from the send, or from `put`, until that process has
@@ -28,10 +30,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from python_pair import CSR_PARTS, SMOKE, STRATEGIES, Consumer, Receiver, interleave, load_tenon, print_row, torch_name
+from python_pair import (
+    CSR_PARTS,
+    SMOKE,
+    STRATEGIES,
+    Consumer,
+    Receiver,
+    interleave,
+    load_tenon,
+    print_row,
+    torch_name,
+)
 
 PYTHON = "newest torch"  # PyTorch 1.13 has no CSR tensor on its queues
-ROWS, WHAT = (1_000, "a CSR of 10 thousand non-zeros") if SMOKE else (1_000_000, "a CSR of 10 million non-zeros")
+ROWS, WHAT = (
+    (1_000, "a CSR of 10 thousand non-zeros")
+    if SMOKE
+    else (1_000_000, "a CSR of 10 million non-zeros")
+)
 IN_A_ROW = 10
 SHAPE = (ROWS, 64)
 AGAIN = 10  # sends after the second
@@ -49,7 +65,10 @@ def arrays() -> tuple[Any, Any, Any]:
 def composite_in_tenon(tenon: Any, mode: str = "shared") -> Any:
     pointers, columns, values = arrays()
     return tenon.SparseTensor.csr(
-        tenon.from_numpy(pointers, mode=mode), tenon.from_numpy(columns, mode=mode), tenon.from_numpy(values), SHAPE
+        tenon.from_numpy(pointers, mode=mode),
+        tenon.from_numpy(columns, mode=mode),
+        tenon.from_numpy(values),
+        SHAPE,
     )
 
 
@@ -71,7 +90,9 @@ def rows_against_parts(torch: Any, tenon: Any) -> None:
         return give
 
     def made_anew() -> None:
-        anew = tenon.SparseTensor.csr(parts["indices"], parts["plain_indices"], parts["values"], SHAPE)
+        anew = tenon.SparseTensor.csr(
+            parts["indices"], parts["plain_indices"], parts["values"], SHAPE
+        )
         consumer.give_tenon({"sparse": anew})
 
     def known() -> None:
@@ -223,7 +244,15 @@ def rows_of_first_and_second(torch: Any, tenon: Any, name: str) -> None:
             at_least=5,
             is_born_shared=True,
         ),
-        Way("tenon", over_connection, in_torch, copied, verb="send", by="over a connection", at_least=5),
+        Way(
+            "tenon",
+            over_connection,
+            in_torch,
+            copied,
+            verb="send",
+            by="over a connection",
+            at_least=5,
+        ),
         Way("tenon", on_queue, in_torch, copied, verb="put", by="as a composite"),
         Way("tenon", on_plain_queue, in_torch, verb="put", by="by the drop-in"),
     ]
@@ -273,10 +302,20 @@ def rows_of_check(torch: Any, tenon: Any, name: str) -> None:
 
     for mode, what in (("frozen", "frozen indices"), ("shared", "indices that are copied first")):
         composite = composite_in_tenon(tenon, mode)
-        if (composite.check().parts["indices"].storage == composite.parts["indices"].storage) != (mode == "frozen"):
+        if (composite.check().parts["indices"].storage == composite.parts["indices"].storage) != (
+            mode == "frozen"
+        ):
             raise RuntimeError(f"the check of {mode} indices has not done what its row says")
-        samples = interleave(2 if SMOKE else 20, lambda composite=composite: composite.check, lambda: theirs)  # type: ignore[misc]
-        print_row(f"check {WHAT}, {what}", "ms", f"{name}'s check", None, *([second * 1e3 for second in side] for side in samples))
+        samples = interleave(
+            2 if SMOKE else 20, lambda composite=composite: composite.check, lambda: theirs
+        )  # type: ignore[misc]
+        print_row(
+            f"check {WHAT}, {what}",
+            "ms",
+            f"{name}'s check",
+            None,
+            *([second * 1e3 for second in side] for side in samples),
+        )
 
 
 def main() -> None:
@@ -290,7 +329,17 @@ def main() -> None:
     rows_against_parts(torch, tenon)
     why = why_no_queue(torch)
     if why:
-        print(json.dumps({"left_out": f"PyTorch {torch.__version__} cannot send a CSR tensor through its queue: {why}"}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "left_out": (
+                        f"PyTorch {torch.__version__} cannot send a CSR tensor through its queue:"
+                        f" {why}"
+                    )
+                }
+            ),
+            flush=True,
+        )
     else:
         tenon.torch.install()
         torch.sparse.check_sparse_tensor_invariants.disable()  # the default, of which PyTorch warns

@@ -1,11 +1,11 @@
 """The drop-in for torch.multiprocessing against PyTorch's own strategies: a queue, and DataLoader.
 
-Torch tensors go through a queue of torch.multiprocessing to one idle process: Queue, or SimpleQueue,
-which has no thread of its own. The clock runs from `put` until the receiver says that it has them.
-Its release of them is outside the clock. Fresh: each round makes private tensors, outside the clock,
-and sending them moves them to shared memory. Shared: they have been sent before. The sides take
-turns of ten rounds, as in a loop that puts, and the first two of each turn are not counted. A batch
-of DataLoader is made by one worker, and the figure is the mean of a whole pass.
+Torch tensors go through a queue of torch.multiprocessing to one idle process: Queue, or
+SimpleQueue, which has no thread of its own. The clock runs from `put` until the receiver says that
+it has them. Its release of them is outside the clock. Fresh: each round makes private tensors,
+outside the clock, and sending them moves them to shared memory. Shared: they have been sent before.
+The sides take turns of ten rounds, as in a loop that puts, and the first two of each turn are not
+counted. A batch of DataLoader is made by one worker, and the figure is the mean of a whole pass.
 """
 
 from __future__ import annotations
@@ -73,13 +73,16 @@ def state_dict(torch: Any, again: bool) -> Callable[[str], Any]:
         if not again:
             return {name: value.clone() for name, value in weights.items()}
         if strategy not in made:
-            made[strategy] = {name: value.clone().share_memory_() for name, value in weights.items()}
+            made[strategy] = {
+                name: value.clone().share_memory_() for name, value in weights.items()
+            }
         return made[strategy]
 
     return make
 
 
-# What is sent, how it is made, turns, and how many times as fast as each strategy of PyTorch Tenon shall be.
+# What is sent, how it is made, turns, and how many times as fast as each strategy of PyTorch Tenon
+# shall be.
 Case = tuple[str, Callable[[str], Any], int, tuple[float, float]]
 
 
@@ -111,7 +114,13 @@ def measure(torch: Any, name: str, kind: str, cases: tuple[Case, ...]) -> None:
             for _ in range(1 if SMOKE else turns):
                 for side, queue in enumerate((ours, queues[strategy])):
                     samples[side].extend(queue.turn(make))
-            print_row(f"put {what}", "us", f"{name}, {strategy}", {"of": "theirs/ours", "at_least": goal}, *samples)
+            print_row(
+                f"put {what}",
+                "us",
+                f"{name}, {strategy}",
+                {"of": "theirs/ours", "at_least": goal},
+                *samples,
+            )
     for queue in queues.values():
         queue.close()
 
@@ -125,7 +134,11 @@ def loader_rows(torch: Any, name: str) -> None:
 
     def mean_ms(strategy: str) -> float:
         torch.multiprocessing.set_sharing_strategy(strategy)
-        left = iter(DataLoader(samples, batch_size=BATCH_SIZE, num_workers=1, multiprocessing_context="fork"))
+        left = iter(
+            DataLoader(
+                samples, batch_size=BATCH_SIZE, num_workers=1, multiprocessing_context="fork"
+            )
+        )
         next(left)
         next(left)
         begin = time.perf_counter()
@@ -136,7 +149,9 @@ def loader_rows(torch: Any, name: str) -> None:
         pairs = [(mean_ms("tenon"), mean_ms(strategy)) for _ in range(1 if SMOKE else 4)]
         ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
         goal = {"of": "theirs/ours", "at_least": 4}
-        print_row("a batch of 16 MiB from DataLoader", "ms", f"{name}, {strategy}", goal, ours, theirs)
+        print_row(
+            "a batch of 16 MiB from DataLoader", "ms", f"{name}, {strategy}", goal, ours, theirs
+        )
 
 
 def main() -> None:

@@ -20,7 +20,14 @@ def main() -> None:
 
     samples = interleave(2 if SMOKE else 40, start("import tenon"), start("pass"))
     ours, theirs = ([second * 1e3 for second in each] for each in samples)
-    print_row("python -c 'import tenon'", "ms", "python -c pass", {"of": "ours-theirs", "at_most": 30}, ours, theirs)
+    print_row(
+        "python -c 'import tenon'",
+        "ms",
+        "python -c pass",
+        {"of": "ours-theirs", "at_most": 30},
+        ours,
+        theirs,
+    )
 
 
 if __name__ == "__main__":

@@ -71,8 +71,23 @@ def attempt(strategy: str, total: int) -> int:
 
 
 def attempt_apart(strategy: str, total: int) -> float:
-    command = [sys.executable, "-B", str(Path(__file__)), "--attempt", strategy, str(total), *(["--smoke"] if SMOKE else [])]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=600)
+    command = [
+        sys.executable,
+        "-B",
+        str(Path(__file__)),
+        "--attempt",
+        strategy,
+        str(total),
+        *(["--smoke"] if SMOKE else []),
+    ]
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     last = done.stdout.split()[-1:]
     return float(last[0]) if last else 0.0
 
@@ -87,7 +102,14 @@ def main() -> None:
         for strategy in STRATEGIES[:1] if SMOKE else STRATEGIES:
             theirs = attempt_apart(strategy, total)
             measure = f"{total} live tensors, {fds} fds allowed: how many arrive, Python"
-            print_row(measure, "tensors", f"{torch_name(torch)}, {strategy}", {"of": "ours", "at_least": total}, [mine], [theirs])
+            print_row(
+                measure,
+                "tensors",
+                f"{torch_name(torch)}, {strategy}",
+                {"of": "ours", "at_least": total},
+                [mine],
+                [theirs],
+            )
 
 
 if __name__ == "__main__":

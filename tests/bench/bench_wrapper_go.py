@@ -1,4 +1,6 @@
-"""What the Go wrapper adds to the C calls that it makes; 300 x 4 KiB tensors received and viewed in Go. (The program is in go/.)"""
+"""What the Go wrapper adds to the C calls that it makes; 300 x 4 KiB tensors received and viewed in
+Go. (The program is in go/.)
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,20 @@ HERE = Path(__file__).resolve().parent
 def main() -> int:
     build = Path(os.environ["TENON_BUILD_DIR"])
     program = build / "go" / "bench"
-    environment = {**os.environ, "TENON_SOURCE_DIR": str(HERE.parents[1]), "LD_LIBRARY_PATH": str(build)}
+    environment = {
+        **os.environ,
+        "TENON_SOURCE_DIR": str(HERE.parents[1]),
+        "LD_LIBRARY_PATH": str(build),
+    }
     command = [str(HERE.parent / "go" / "build.sh"), str(HERE / "go"), str(program)]
-    built = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    built = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     if built.returncode == 77:
         print(json.dumps({"left_out": built.stdout.strip()}))
         return 0

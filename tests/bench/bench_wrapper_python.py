@@ -1,4 +1,6 @@
-"""What the Python wrapper adds to the same calls of C through cffi; 300 x 4 KiB tensors received and viewed in Python."""
+"""What the Python wrapper adds to the same calls of C through cffi; 300 x 4 KiB tensors received
+and viewed in Python.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ def main() -> None:
     handle = storage.share_fd()
     known = tenon.open_fd(handle.fd, handle.nbytes, offset=handle.offset)
     c_handle = ffi.new(
-        "tenon_fd_handle *", {"struct_size": ffi.sizeof("tenon_fd_handle"), "fd": handle.fd, "offset": handle.offset, "nbytes": NBYTES}
+        "tenon_fd_handle *",
+        {
+            "struct_size": ffi.sizeof("tenon_fd_handle"),
+            "fd": handle.fd,
+            "offset": handle.offset,
+            "nbytes": NBYTES,
+        },
     )
     c_shared = ffi.new("tenon_fd_handle *", {"struct_size": ffi.sizeof("tenon_fd_handle")})
     c_storage = ffi.cast("tenon_storage *", known._own())
@@ -56,13 +64,29 @@ def main() -> None:
     rows: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
         ("new and release of a storage of 4 KiB", lambda: tenon.Storage.new(NBYTES).close(), c_new),
         ("share by fd, and close", lambda: known.share_fd().close(), c_share),
-        ("open by fd of what is known, and release", lambda: tenon.open_fd(handle.fd, NBYTES, offset=handle.offset).close(), c_open),
+        (
+            "open by fd of what is known, and release",
+            lambda: tenon.open_fd(handle.fd, NBYTES, offset=handle.offset).close(),
+            c_open,
+        ),
     ]
     for measure, ours, theirs in rows:
         samples = interleave(rounds, many(ours), many(theirs))
-        print_row(f"{measure}, Python", "ns", "the C calls through cffi", None, *([s / CALLS * 1e9 for s in side] for side in samples))
+        print_row(
+            f"{measure}, Python",
+            "ns",
+            "the C calls through cffi",
+            None,
+            *([s / CALLS * 1e9 for s in side] for side in samples),
+        )
     views = interleave(rounds, many(tensor.numpy), many(lambda: memoryview(tensor)))
-    print_row("view, numpy, Python", "ns", "its memoryview", None, *([s / CALLS * 1e9 for s in side] for side in views))
+    print_row(
+        "view, numpy, Python",
+        "ns",
+        "its memoryview",
+        None,
+        *([s / CALLS * 1e9 for s in side] for side in views),
+    )
 
     left, right = (tenon.Connection(end) for end in socket.socketpair())
     tensors = [tenon.zeros((NBYTES // 4,), "float32") for _ in range(COUNT)]
@@ -76,9 +100,18 @@ def main() -> None:
         right.recv()
 
     pair = interleave(rounds, many(one_way), lambda: lambda: None)[0]
-    print_row("send and receive of a tensor, Python", "ns", "", None, [s / CALLS * 1e9 for s in pair], [])
+    print_row(
+        "send and receive of a tensor, Python", "ns", "", None, [s / CALLS * 1e9 for s in pair], []
+    )
     samples = interleave(10 * rounds, received, lambda: lambda: None)[0]
-    print_row("300 x 4 KiB received and viewed, Python", "ms", "", {"of": "ours", "at_most": 0.5}, [s * 1e3 for s in samples], [])
+    print_row(
+        "300 x 4 KiB received and viewed, Python",
+        "ms",
+        "",
+        {"of": "ours", "at_most": 0.5},
+        [s * 1e3 for s in samples],
+        [],
+    )
 
 
 if __name__ == "__main__":

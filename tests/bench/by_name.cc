@@ -1,10 +1,13 @@
 // Make, lend and open by name: Tenon in C against the bare primitives.
 //
-// File: both sides, every round: a new file of its own name is made, its pages reserved, mapped and filled by memset; the name goes to the
-// borrower, which opens and maps it, reads the first byte, lets go and acknowledges with one byte; the lender unmaps and takes the name
-// away. Only Tenon draws a random name, asks for headroom, makes the file whole before it is named, locks it, counts its holders, and sees
-// whether others hold it when it lets go. Socket: the borrower connects to the lender's name, receives the fd, maps, reads, lets go.
-// With --pairs the program makes a file pair for each line that it reads and prints nanoseconds: bench_by_name.py sets it against PyTorch.
+// File: both sides, every round: a new file of its own name is made, its pages reserved, mapped and
+// filled by memset; the name goes to the borrower, which opens and maps it, reads the first byte,
+// lets go and acknowledges with one byte; the lender unmaps and takes the name away. Only Tenon
+// draws a random name, asks for headroom, makes the file whole before it is named, locks it, counts
+// its holders, and sees whether others hold it when it lets go. Socket: the borrower connects to
+// the lender's name, receives the fd, maps, reads, lets go. With --pairs the program makes a file
+// pair for each line that it reads and prints nanoseconds: bench_by_name.py sets it against
+// PyTorch.
 
 #include <poll.h>
 #include <sys/un.h>
@@ -24,7 +27,8 @@ constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
 
 Name bare_lend(uint64_t number, uint64_t nbytes, void** bytes) {
   Name name{};
-  std::snprintf(name.data(), name.size(), "/bench_%d_%llu", static_cast<int>(getpid()), static_cast<unsigned long long>(number));
+  std::snprintf(name.data(), name.size(), "/bench_%d_%llu", static_cast<int>(getpid()),
+                static_cast<unsigned long long>(number));
   const int fd = shm_open(name.data(), kFlags | O_CREAT | O_EXCL, 0600);
   BENCH_CHECK(fd >= 0);
   BENCH_CHECK(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
@@ -49,7 +53,8 @@ void bare_borrow(const Name& name) {
   munmap(bytes, nbytes);
 }
 
-void our_pair(const tenon_filename_options& options, const Sockets& names, const Sockets& ack, uint64_t nbytes) {
+void our_pair(const tenon_filename_options& options, const Sockets& names, const Sockets& ack,
+              uint64_t nbytes) {
   tenon_storage* storage = bench::new_file(options, nbytes, 1);
   bench::put(names.here, bench::share_name(storage, options));
   bench::get_byte(ack.here);
@@ -78,8 +83,12 @@ void run_files(uint64_t nbytes, size_t rounds) {
     }
   });
   for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
-  bench::Row row{
-      "make, lend and open a file by name, " + bench::size_text(nbytes) + ", C", "us", "shm_open + fallocate + mmap + unlink", {}, {}, {}};
+  bench::Row row{"make, lend and open a file by name, " + bench::size_text(nbytes) + ", C",
+                 "us",
+                 "shm_open + fallocate + mmap + unlink",
+                 {},
+                 {},
+                 {}};
   uint64_t number = 0;
   bench::interleave(
       &row, rounds, 1e3, [&] { our_pair(options, ours, ack, nbytes); },
@@ -156,15 +165,21 @@ void run_socket(uint64_t nbytes, size_t rounds) {
   ours.wait();
   bench::Holder theirs([&](int socket) {
     const int fd = memfd_create("bare", MFD_CLOEXEC);
-    BENCH_CHECK(ftruncate(fd, static_cast<off_t>(nbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+    BENCH_CHECK(ftruncate(fd, static_cast<off_t>(nbytes)) == 0 &&
+                fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
     const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    BENCH_CHECK(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && listen(listener, 16) == 0);
+    BENCH_CHECK(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                listen(listener, 16) == 0);
     bench::put_byte(socket);
     bare_serve(listener, fd);
   });
   theirs.wait();
-  bench::Row row{
-      "open a segment by its socket's name, " + bench::size_text(nbytes) + ", C", "us", "connect + SCM_RIGHTS + mmap", {}, {}, {}};
+  bench::Row row{"open a segment by its socket's name, " + bench::size_text(nbytes) + ", C",
+                 "us",
+                 "connect + SCM_RIGHTS + mmap",
+                 {},
+                 {},
+                 {}};
   bench::interleave(
       &row, rounds, 1e3,
       [&] {

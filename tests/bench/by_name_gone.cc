@@ -1,7 +1,9 @@
-// How long the memory of a killed producer stays: with a peer alive, and with nobody alive until the next call of anyone.
+// How long the memory of a killed producer stays: with a peer alive, and with nobody alive until
+// the next call of anyone.
 //
-// On a /dev/shm of its own, whose free space tells when the memory is back; from the SIGKILL on, so the kernel's own work for the dead is
-// in the time. Without a peer the time is that of the next call, in a process that was never here before.
+// On a /dev/shm of its own, whose free space tells when the memory is back; from the SIGKILL on, so
+// the kernel's own work for the dead is in the time. Without a peer the time is that of the next
+// call, in a process that was never here before.
 
 #include <sys/statvfs.h>
 
@@ -19,13 +21,20 @@ uint64_t used_blocks() {
 }
 
 std::unique_ptr<bench::Holder> new_producer(uint64_t nbytes) {
-  auto producer = std::make_unique<bench::Holder>([nbytes](int) { (void)bench::new_file(bench::name_options("/dev/shm"), nbytes, 1); });
+  auto producer = std::make_unique<bench::Holder>(
+      [nbytes](int) { (void)bench::new_file(bench::name_options("/dev/shm"), nbytes, 1); });
   producer->wait();
   return producer;
 }
 
-void print_rows(const std::string& what, const std::vector<double>& samples, const std::vector<double>& theirs) {
-  bench::print({what, "ms", theirs.empty() ? "" : "the same without a name", {"ours", "at_most", 100}, samples, theirs});
+void print_rows(const std::string& what, const std::vector<double>& samples,
+                const std::vector<double>& theirs) {
+  bench::print({what,
+                "ms",
+                theirs.empty() ? "" : "the same without a name",
+                {"ours", "at_most", 100},
+                samples,
+                theirs});
   bench::print({what + ", the slowest of " + std::to_string(samples.size()),
                 "ms",
                 "",
@@ -38,7 +47,8 @@ void print_rows(const std::string& what, const std::vector<double>& samples, con
 std::unique_ptr<bench::Holder> new_nameless(uint64_t nbytes) {
   auto holder = std::make_unique<bench::Holder>([nbytes](int) {
     const int fd = open("/dev/shm", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-    BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(nbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+    BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(nbytes)) == 0 &&
+                fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
     void* bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     BENCH_CHECK(bytes != MAP_FAILED);
     close(fd);
@@ -68,7 +78,8 @@ void run_with_peer(uint64_t nbytes, size_t rounds) {
     samples.push_back(kill_and_wait(*new_producer(nbytes), before));
     bare.push_back(kill_and_wait(*new_nameless(nbytes), before));
   }
-  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", a peer alive", samples, bare);
+  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", a peer alive",
+             samples, bare);
 }
 
 void run_alone(uint64_t nbytes, size_t rounds) {
@@ -86,7 +97,8 @@ void run_alone(uint64_t nbytes, size_t rounds) {
     samples.push_back(bench::get<double>(caller.socket()));
     BENCH_CHECK(used_blocks() <= before);
   }
-  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", by the next call", samples, {});
+  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", by the next call",
+             samples, {});
 }
 
 }  // namespace
@@ -94,7 +106,9 @@ void run_alone(uint64_t nbytes, size_t rounds) {
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
   if (!fault::has_own_shm("size=2g,mode=1777")) {
-    std::printf("{\"left_out\": \"the time until a killed producer's memory is back: no mount namespace can be made here\"}\n");
+    std::printf(
+        "{\"left_out\": \"the time until a killed producer's memory is back: no mount namespace "
+        "can be made here\"}\n");
     return 0;
   }
   run_with_peer(uint64_t{64} << 10, smoke ? 3 : 100);

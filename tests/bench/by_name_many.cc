@@ -1,7 +1,9 @@
-// Many names: a sweep of 10,000 dead ones, what 100,000 live ones cost who opens another, and 100,000 tensors under one.
+// Many names: a sweep of 10,000 dead ones, what 100,000 live ones cost who opens another, and
+// 100,000 tensors under one.
 //
-// The dead ones are files of a process that was killed; against them, readdir and unlink of as many plain files, which is what no sweep
-// can be faster than. The live ones are held by other processes, since one process has room for some 65,000 mappings.
+// The dead ones are files of a process that was killed; against them, readdir and unlink of as many
+// plain files, which is what no sweep can be faster than. The live ones are held by other
+// processes, since one process has room for some 65,000 mappings.
 
 #include "bench/names.h"
 
@@ -25,7 +27,12 @@ void hold_files(const std::string& directory, size_t count) {
 }
 
 void run_sweep(size_t count, size_t rounds) {
-  bench::Row whole{"sweep of " + std::to_string(count) + " dead names", "ms", "readdir + unlink of as many files", {}, {}, {}};
+  bench::Row whole{"sweep of " + std::to_string(count) + " dead names",
+                   "ms",
+                   "readdir + unlink of as many files",
+                   {},
+                   {},
+                   {}};
   bench::Row each{"sweep, of one dead name among " + std::to_string(count), "us", "", {}, {}, {}};
   for (size_t round = 0; round < rounds; ++round) {
     const bench::Folder folder;
@@ -39,7 +46,8 @@ void run_sweep(size_t count, size_t rounds) {
     BENCH_CHECK(result.dead == count && folder.count() == 0);
     // The same files again, with nothing to find out about them.
     for (size_t i = 0; i < count; ++i) {
-      const int fd = open((folder.path() + "/plain-" + std::to_string(i)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      const int fd = open((folder.path() + "/plain-" + std::to_string(i)).c_str(),
+                          O_RDWR | O_CREAT | O_CLOEXEC, 0600);
       BENCH_CHECK(fd >= 0 && fallocate(fd, 0, 0, kNbytes + 64) == 0);
       close(fd);
     }
@@ -54,7 +62,8 @@ void run_sweep(size_t count, size_t rounds) {
   bench::print_plain(each);
 }
 
-// What a look-up costs in a crowded directory and in one with a handful of names. The same processes hold names in both, and so watch both.
+// What a look-up costs in a crowded directory and in one with a handful of names. The same
+// processes hold names in both, and so watch both.
 void run_look_up(size_t crowd, size_t rounds) {
   const bench::Folder crowded;
   const bench::Folder quiet;
@@ -82,8 +91,10 @@ void run_look_up(size_t crowd, size_t rounds) {
   const auto in_quiet = bench::get<tenon_filename_handle>(lender.socket());
   lender.wait();
   const std::string names = std::to_string(crowd) + " live names";
-  const auto compare = [&](const char* what, const char* unit, double ns_per_unit, size_t times, const auto& here, const auto& there) {
-    bench::Row row{std::string(what) + ", " + names + " beside it", unit, "the same with 3", {}, {}, {}};
+  const auto compare = [&](const char* what, const char* unit, double ns_per_unit, size_t times,
+                           const auto& here, const auto& there) {
+    bench::Row row{
+        std::string(what) + ", " + names + " beside it", unit, "the same with 3", {}, {}, {}};
     bench::interleave(
         &row, rounds, ns_per_unit * static_cast<double>(times),
         [&] {
@@ -94,49 +105,62 @@ void run_look_up(size_t crowd, size_t rounds) {
         });
     bench::print_plain(row);
   };
-  const auto open_and_release = [](const tenon_filename_handle& handle) { tenon_storage_release(bench::open_name(handle)); };
+  const auto open_and_release = [](const tenon_filename_handle& handle) {
+    tenon_storage_release(bench::open_name(handle));
+  };
   compare(
-      "open and release a name that another process holds", "us", 1e3, 10, [&] { open_and_release(in_crowd); },
-      [&] { open_and_release(in_quiet); });
+      "open and release a name that another process holds", "us", 1e3, 10,
+      [&] { open_and_release(in_crowd); }, [&] { open_and_release(in_quiet); });
   const auto make_and_release = [](const std::string& directory) {
     tenon_storage_release(bench::new_file(bench::name_options(directory), kNbytes, 1));
   };
   // The first of them sweeps.
   make_and_release(crowded.path());
   make_and_release(quiet.path());
-  compare("make and release a file", "us", 1e3, 10, [&] { make_and_release(crowded.path()); }, [&] { make_and_release(quiet.path()); });
+  compare(
+      "make and release a file", "us", 1e3, 10, [&] { make_and_release(crowded.path()); },
+      [&] { make_and_release(quiet.path()); });
   tenon_storage* held_here = bench::open_name(in_crowd);
   tenon_storage* held_there = bench::open_name(in_quiet);
-  compare("open a name that this process holds", "ns", 1, 100, [&] { open_and_release(in_crowd); }, [&] { open_and_release(in_quiet); });
+  compare(
+      "open a name that this process holds", "ns", 1, 100, [&] { open_and_release(in_crowd); },
+      [&] { open_and_release(in_quiet); });
   tenon_storage_release(held_here);
   tenon_storage_release(held_there);
 }
 
-// An arena under one name: so many tensors cost one file, one mapping and one socket on either side.
+// An arena under one name: so many tensors cost one file, one mapping and one socket on either
+// side.
 void run_arena(size_t count) {
   const bench::Folder folder;
-  bench::Row sharing{"lend one of " + std::to_string(count) + " tensors under one name", "us", "", {}, {}, {}};
-  bench::Row opening{"open one of " + std::to_string(count) + " tensors under one name", "us", "", {}, {}, {}};
+  bench::Row sharing{
+      "lend one of " + std::to_string(count) + " tensors under one name", "us", "", {}, {}, {}};
+  bench::Row opening{
+      "open one of " + std::to_string(count) + " tensors under one name", "us", "", {}, {}, {}};
   bench::Holder lender([&](int socket) {
     const tenon_filename_options options = bench::name_options(folder.path());
     std::vector<tenon_storage*> storages(count);
-    for (tenon_storage*& storage : storages) BENCH_OK(tenon_storage_new(nullptr, kNbytes, &storage, &err));
+    for (tenon_storage*& storage : storages)
+      BENCH_OK(tenon_storage_new(nullptr, kNbytes, &storage, &err));
     const int64_t begin = bench::now_ns();
     std::vector<tenon_filename_handle> handles;
     handles.reserve(count);
     for (tenon_storage* storage : storages) handles.push_back(bench::share_name(storage, options));
-    bench::put(socket, static_cast<double>(bench::now_ns() - begin) / 1e3 / static_cast<double>(count));
+    bench::put(socket,
+               static_cast<double>(bench::now_ns() - begin) / 1e3 / static_cast<double>(count));
     for (const tenon_filename_handle& handle : handles) bench::put(socket, handle);
   });
   sharing.ours.push_back(bench::get<double>(lender.socket()));
   std::vector<tenon_filename_handle> handles(count);
-  for (tenon_filename_handle& handle : handles) handle = bench::get<tenon_filename_handle>(lender.socket());
+  for (tenon_filename_handle& handle : handles)
+    handle = bench::get<tenon_filename_handle>(lender.socket());
   lender.wait();
   std::vector<tenon_storage*> storages;
   storages.reserve(count);
   const int64_t begin = bench::now_ns();
   for (const tenon_filename_handle& handle : handles) storages.push_back(bench::open_name(handle));
-  opening.ours.push_back(static_cast<double>(bench::now_ns() - begin) / 1e3 / static_cast<double>(count));
+  opening.ours.push_back(static_cast<double>(bench::now_ns() - begin) / 1e3 /
+                         static_cast<double>(count));
   for (tenon_storage* storage : storages) tenon_storage_release(storage);
   bench::print_plain(sharing);
   bench::print_plain(opening);

@@ -1,5 +1,5 @@
-// Code of a module archive, as PyTorch prints it: parsing and checking of 10,000 and 100,000 lines, and whether a tenth of them take a
-// tenth.
+// Code of a module archive, as PyTorch prints it: parsing and checking of 10,000 and 100,000 lines,
+// and whether a tenth of them take a tenth.
 
 #include <memory>
 #include <string>
@@ -88,7 +88,8 @@ double parse_ms(const std::string& text) {
 
 double check_ms(const std::string& text) {
   tenon::script::Declarations declarations;
-  for (const Layers& each : kLayers) BENCH_CHECK(declarations.add(each.qualifier, parse(each.qualifier, each.text)).is_ok());
+  for (const Layers& each : kLayers)
+    BENCH_CHECK(declarations.add(each.qualifier, parse(each.qualifier, each.text)).is_ok());
   const FilePointer file = parse(kNet, text);
   tenon::script::Uses uses;
   const int64_t begin = bench::now_ns();
@@ -100,11 +101,17 @@ double check_ms(const std::string& text) {
 }
 
 // A tenth of the lines ten times is what they would take if each line took the same.
-void measure(const std::string& what, double (*take_ms)(const std::string& text), size_t n_lines, size_t rounds) {
+void measure(const std::string& what, double (*take_ms)(const std::string& text), size_t n_lines,
+             size_t rounds) {
   const std::string whole = code(n_lines);
   const std::string tenth = code(n_lines / 10);
   const std::string against = std::to_string(n_lines / 10) + " lines, 10 times";
-  bench::Row row{what + " of " + std::to_string(n_lines) + " lines of code", "ms", against, {"ours/theirs", "at_most", 1.5}, {}, {}};
+  bench::Row row{what + " of " + std::to_string(n_lines) + " lines of code",
+                 "ms",
+                 against,
+                 {"ours/theirs", "at_most", 1.5},
+                 {},
+                 {}};
   for (size_t round = 0; round <= rounds; ++round) {
     const double ours = take_ms(whole);
     double theirs = 0;

@@ -1,7 +1,9 @@
-// The container of an archive: 512 MiB in 100 records written to a file, against pwrite of the same bytes; opening 1,000 records.
+// The container of an archive: 512 MiB in 100 records written to a file, against pwrite of the same
+// bytes; opening 1,000 records.
 //
-// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next one; nothing is made durable. The
-// writer makes checksums, headers, a directory and the name on top of the bytes. What is opened is checked at the level `structure`.
+// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next
+// one; nothing is made durable. The writer makes checksums, headers, a directory and the name on
+// top of the bytes. What is opened is checked at the level `structure`.
 
 #include "archive/file_mapping.h"
 #include "archive/file_output.h"
@@ -22,7 +24,9 @@ void write_archive(const std::string& path, const Bytes& bytes, size_t records) 
   BENCH_CHECK(writer.is_ok());
   const size_t each = bytes.size() / records;
   for (size_t i = 0; i < records; ++i) {
-    BENCH_CHECK(writer.value().add("data/" + std::to_string(i), std::span(bytes).subspan(i * each, each)).is_ok());
+    BENCH_CHECK(writer.value()
+                    .add("data/" + std::to_string(i), std::span(bytes).subspan(i * each, each))
+                    .is_ok());
   }
   BENCH_CHECK(writer.value().finish().is_ok());
   BENCH_CHECK(output.value().commit(Durability::kNone).is_ok());
@@ -33,7 +37,12 @@ constexpr size_t kRecords = 100;
 void measure_writing(uint64_t nbytes, size_t rounds) {
   const Bytes bytes(nbytes, std::byte{7});
   const std::string path = bench::file_path();
-  bench::Row row{"write an archive of " + bench::size_text(nbytes), "GB/s", "pwrite", {"ours/theirs", "at_least", 0.9}, {}, {}};
+  bench::Row row{"write an archive of " + bench::size_text(nbytes),
+                 "GB/s",
+                 "pwrite",
+                 {"ours/theirs", "at_least", 0.9},
+                 {},
+                 {}};
   for (size_t round = 0; round <= rounds; ++round) {
     bench::settle_files();
     const int64_t begin = bench::now_ns();
@@ -41,7 +50,8 @@ void measure_writing(uint64_t nbytes, size_t rounds) {
     const auto ours_ns = static_cast<double>(bench::now_ns() - begin);
     unlink(path.c_str());
     bench::settle_files();
-    const auto theirs_ns = static_cast<double>(bench::pwrite_ns(bytes.data(), nbytes, kRecords, false));
+    const auto theirs_ns =
+        static_cast<double>(bench::pwrite_ns(bytes.data(), nbytes, kRecords, false));
     if (round == 0) continue;  // warm-up
     row.ours.push_back(static_cast<double>(nbytes) / ours_ns);
     row.theirs.push_back(static_cast<double>(nbytes) / theirs_ns);
@@ -52,7 +62,8 @@ void measure_writing(uint64_t nbytes, size_t rounds) {
 void measure_opening(uint64_t nbytes, size_t records, size_t rounds) {
   const std::string path = bench::file_path();
   write_archive(path, Bytes(nbytes, std::byte{7}), records);
-  const std::string what = "open an archive of " + bench::size_text(nbytes) + ", " + std::to_string(records) + " records";
+  const std::string what = "open an archive of " + bench::size_text(nbytes) + ", " +
+                           std::to_string(records) + " records";
   bench::Row row{what, "ms", "", {"ours", "at_most", 1}, {}, {}};
   for (size_t round = 0; round <= rounds; ++round) {
     const int64_t begin = bench::now_ns();

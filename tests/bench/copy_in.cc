@@ -1,8 +1,11 @@
-// Copy-in of 64 MiB and 1 GiB: fresh storages of each mode against the kernel's own ways, a warm storage against memcpy.
+// Copy-in of 64 MiB and 1 GiB: fresh storages of each mode against the kernel's own ways, a warm
+// storage against memcpy.
 //
-// Fresh SHARED and FROZEN: tenon_storage_new_from (which also seals, and maps) against memfd_create + ftruncate + pwrite in one call.
-// Fresh LENDER_WRITES: the same against memfd_create + ftruncate + fallocate + mmap + memcpy. Warm: tenon_storage_write against memcpy,
-// both into a memfd whose pages exist and are mapped. Freeing is outside the clock. The source is private memory, written before.
+// Fresh SHARED and FROZEN: tenon_storage_new_from (which also seals, and maps) against memfd_create
+// + ftruncate + pwrite in one call. Fresh LENDER_WRITES: the same against memfd_create + ftruncate
+// + fallocate + mmap + memcpy. Warm: tenon_storage_write against memcpy, both into a memfd whose
+// pages exist and are mapped. Freeing is outside the clock. The source is private memory, written
+// before.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -37,8 +40,8 @@ tenon_storage* new_from(tenon_mode mode, const Bytes& source) {
 
 // GB/s of each of two calls, in turn; what frees is called between, outside the clock.
 template <typename Ours, typename FreeOurs, typename Theirs, typename FreeTheirs>
-void measure(bench::Row row, uint64_t nbytes, size_t rounds, const Ours& ours, const FreeOurs& free_ours, const Theirs& theirs,
-             const FreeTheirs& free_theirs) {
+void measure(bench::Row row, uint64_t nbytes, size_t rounds, const Ours& ours,
+             const FreeOurs& free_ours, const Theirs& theirs, const FreeTheirs& free_theirs) {
   for (size_t round = 0; round <= rounds; ++round) {
     int64_t begin = bench::now_ns();
     auto mine = ours();
@@ -56,7 +59,12 @@ void measure(bench::Row row, uint64_t nbytes, size_t rounds, const Ours& ours, c
 }
 
 bench::Row row(const char* what, uint64_t nbytes, const char* against) {
-  return {"copy in " + bench::size_text(nbytes) + ", " + what, "GB/s", against, {"ours/theirs", "at_least", 0.9}, {}, {}};
+  return {"copy in " + bench::size_text(nbytes) + ", " + what,
+          "GB/s",
+          against,
+          {"ours/theirs", "at_least", 0.9},
+          {},
+          {}};
 }
 
 struct Mapped {
@@ -68,13 +76,16 @@ void run(uint64_t nbytes, size_t rounds) {
   const Bytes source(nbytes, 7);
   const auto release = [](tenon_storage* storage) { tenon_storage_release(storage); };
   for (const auto& [mode, name] :
-       {std::pair<tenon_mode, const char*>{TENON_MODE_SHARED, "fresh SHARED"}, {TENON_MODE_FROZEN, "fresh FROZEN"}}) {
+       {std::pair<tenon_mode, const char*>{TENON_MODE_SHARED, "fresh SHARED"},
+        {TENON_MODE_FROZEN, "fresh FROZEN"}}) {
     measure(
-        row(name, nbytes, "memfd + pwrite"), nbytes, rounds, [&, mode = mode] { return new_from(mode, source); }, release,
+        row(name, nbytes, "memfd + pwrite"), nbytes, rounds,
+        [&, mode = mode] { return new_from(mode, source); }, release,
         [&] {
           const int fd = new_memfd(nbytes);
           for (uint64_t done = 0; done < nbytes;) {
-            const ssize_t now = pwrite(fd, source.data() + done, nbytes - done, static_cast<off_t>(done));
+            const ssize_t now =
+                pwrite(fd, source.data() + done, nbytes - done, static_cast<off_t>(done));
             BENCH_CHECK(now > 0);
             done += static_cast<uint64_t>(now);
           }

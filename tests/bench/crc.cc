@@ -1,4 +1,5 @@
-// CRC-32 of archives: 1 GiB and 256 KiB (a chunk of an export, in the cache), against reading the same bytes and against libdeflate's.
+// CRC-32 of archives: 1 GiB and 256 KiB (a chunk of an export, in the cache), against reading the
+// same bytes and against libdeflate's.
 
 #include <libdeflate.h>
 
@@ -31,8 +32,10 @@ void run(uint64_t nbytes, uint64_t total_nbytes, size_t rounds) {
   const auto libdeflate = [&] {
     for (uint64_t i = 0; i < repeats; ++i) kept = libdeflate_crc32(0, words.data(), nbytes);
   };
-  BENCH_CHECK(tenon::archive::crc32(0, words.data(), nbytes) == libdeflate_crc32(0, words.data(), nbytes));
-  const std::string what = "CRC-32 of " + bench::size_text(nbytes) + (repeats > 1 ? ", " + std::to_string(repeats) + " times" : "");
+  BENCH_CHECK(tenon::archive::crc32(0, words.data(), nbytes) ==
+              libdeflate_crc32(0, words.data(), nbytes));
+  const std::string what = "CRC-32 of " + bench::size_text(nbytes) +
+                           (repeats > 1 ? ", " + std::to_string(repeats) + " times" : "");
   const auto measure = [&](const char* against, const bench::Goal& goal, const auto& theirs) {
     bench::Row row{what, "GB/s", against, goal, {}, {}};
     bench::interleave(&row, rounds, 1, crc, theirs);

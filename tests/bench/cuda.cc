@@ -1,7 +1,9 @@
-// Device memory lent on the fake driver: a share, an open and a release against the driver's calls in them, and 20,000 tensors.
+// Device memory lent on the fake driver: a share, an open and a release against the driver's calls
+// in them, and 20,000 tensors.
 //
-// The fake (tests/fake_cuda) plays no hardware, so of these figures only what the two sides differ by says something: what Tenon does
-// beside its calls of the driver. Each bare side makes the very calls that ours makes, which the fake's ledger confirms.
+// The fake (tests/fake_cuda) plays no hardware, so of these figures only what the two sides differ
+// by says something: what Tenon does beside its calls of the driver. Each bare side makes the very
+// calls that ours makes, which the fake's ledger confirms.
 #include "bench/bench.h"
 
 #if __has_include(<cuda.h>)
@@ -27,7 +29,8 @@ using bench::Sockets;
 // As many as may be on the way with an event each.
 constexpr size_t kBatch = 500;
 
-// The fake's functions. Whoever opens it by its path finds it by its name from then on, as Tenon does.
+// The fake's functions. Whoever opens it by its path finds it by its name from then on, as Tenon
+// does.
 struct Fake {
   template <typename Function>
   void find(Function** function, const char* name) {
@@ -85,10 +88,13 @@ struct Fake {
 };
 
 // Runs both, and both make the same calls.
-void time_both(const Fake& fake, size_t times, bench::Row* row, const std::function<void()>& ours, const std::function<void()>& theirs) {
+void time_both(const Fake& fake, size_t times, bench::Row* row, const std::function<void()>& ours,
+               const std::function<void()>& theirs) {
   static constexpr std::array<const char*, 8> kFunctions = {
-      "cuCtxGetCurrent", "cuEventCreate",        "cuEventDestroy",    "cuEventRecord",
-      "cuEventQuery",    "cuIpcOpenEventHandle", "cuStreamWaitEvent", "cuThreadExchangeStreamCaptureMode"};
+      "cuCtxGetCurrent",   "cuEventCreate",
+      "cuEventDestroy",    "cuEventRecord",
+      "cuEventQuery",      "cuIpcOpenEventHandle",
+      "cuStreamWaitEvent", "cuThreadExchangeStreamCaptureMode"};
   const auto count = [&] {
     std::array<uint64_t, kFunctions.size() + 1> counts{};
     for (size_t i = 0; i < kFunctions.size(); ++i) counts[i] = fake.calls(kFunctions[i], getpid());
@@ -105,13 +111,15 @@ void time_both(const Fake& fake, size_t times, bench::Row* row, const std::funct
   const int64_t end = bench::now_ns();
   const auto at_last = count();
   if (row == nullptr) return;
-  for (size_t i = 0; i < at_first.size(); ++i) BENCH_CHECK(between[i] - at_first[i] == at_last[i] - between[i]);
+  for (size_t i = 0; i < at_first.size(); ++i)
+    BENCH_CHECK(between[i] - at_first[i] == at_last[i] - between[i]);
   row->ours.push_back(static_cast<double>(middle - begin) / 1e3 / static_cast<double>(times));
   row->theirs.push_back(static_cast<double>(end - again) / 1e3 / static_cast<double>(times));
 }
 
 bench::Row row_of(const char* what) {
-  return {std::string(what) + ", fake driver", "us", "the same calls of the driver", {"ours-theirs", "at_most", 2}, {}, {}};
+  return {std::string(what) + ", fake driver", "us", "the same calls of the driver",
+          {"ours-theirs", "at_most", 2},       {},   {}};
 }
 
 // Tensors of bytes, side by side in one allocation.
@@ -125,7 +133,9 @@ class Tensors {
       DLManagedTensorVersioned& each = managed_[i];
       each.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
       each.manager_ctx = &given_back_;
-      each.deleter = [](DLManagedTensorVersioned* self) { ++*static_cast<std::atomic<size_t>*>(self->manager_ctx); };
+      each.deleter = [](DLManagedTensorVersioned* self) {
+        ++*static_cast<std::atomic<size_t>*>(self->manager_ctx);
+      };
       each.dl_tensor.data = reinterpret_cast<void*>(static_cast<uintptr_t>(base_ + i * nbytes));
       each.dl_tensor.device = {kDLCUDA, 0};
       each.dl_tensor.ndim = 1;
@@ -138,8 +148,8 @@ class Tensors {
   }
   Tensors(const Tensors&) = delete;
   Tensors& operator=(const Tensors&) = delete;
-  // All are back before the memory is freed. What was lent over a connection comes back in the library's
-  // thread, so this thread waits for it even if there is nothing left to collect.
+  // All are back before the memory is freed. What was lent over a connection comes back in the
+  // library's thread, so this thread waits for it even if there is nothing left to collect.
   ~Tensors() {
     for (tenon_tensor* tensor : tensors_) tenon_tensor_release(tensor);
     while (given_back_ != tensors_.size()) (void)tenon_cuda_collect();
@@ -263,7 +273,8 @@ void send_batches(const Fake& fake, int socket, size_t rounds) {
   bench::Row sharing = row_of("share of known device memory");
   Tensors tensors(fake, kBatch + 1, 512, size_t{1} << 20);
   std::vector<CUevent> events(kBatch);
-  for (CUevent& event : events) BENCH_CU(fake.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+  for (CUevent& event : events)
+    BENCH_CU(fake.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
   Handles handles(kBatch + 1);
   for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
     const bool warm = round >= rounds / 10 + 1;
@@ -300,11 +311,19 @@ tenon_connection* connect(int socket) {
 }
 
 void receive_many(const Fake& fake, int socket, int wire, size_t rounds) {
-  bench::Row opens{"opens of the driver for 20000 x 3 KiB in 64 MiB, fake driver", "opens", "", {"ours", "at_most", 1}, {}, {}};
+  bench::Row opens{"opens of the driver for 20000 x 3 KiB in 64 MiB, fake driver",
+                   "opens",
+                   "",
+                   {"ours", "at_most", 1},
+                   {},
+                   {}};
   tenon_connection* const connection = connect(wire);
   for (size_t round = 0; round < rounds; ++round) {
     uint64_t before = fake.calls("cuIpcOpenMemHandle", getpid());
-    const auto count = [&] { opens.ours.push_back(static_cast<double>(fake.calls("cuIpcOpenMemHandle", getpid()) - before)); };
+    const auto count = [&] {
+      opens.ours.push_back(
+          static_cast<double>(fake.calls("cuIpcOpenMemHandle", getpid()) - before));
+    };
     std::vector<tenon_storage*> storages;
     Handles handles;
     while (storages.size() < kMany) {
@@ -333,8 +352,10 @@ void receive_many(const Fake& fake, int socket, int wire, size_t rounds) {
   bench::print(opens);
 }
 
-// `lend` is over when the receiver has them all. How long that took, and until they were released and all were back.
-std::pair<double, double> time_lending(const Fake& fake, int socket, const std::function<void(const Tensors&)>& lend) {
+// `lend` is over when the receiver has them all. How long that took, and until they were released
+// and all were back.
+std::pair<double, double> time_lending(const Fake& fake, int socket,
+                                       const std::function<void(const Tensors&)>& lend) {
   const int64_t begin = bench::now_ns();
   int64_t middle = 0;
   {
@@ -345,12 +366,23 @@ std::pair<double, double> time_lending(const Fake& fake, int socket, const std::
     bench::put_byte(socket);
     bench::get_byte(socket);
   }
-  return {static_cast<double>(middle - begin) / 1e6, static_cast<double>(bench::now_ns() - middle) / 1e6};
+  return {static_cast<double>(middle - begin) / 1e6,
+          static_cast<double>(bench::now_ns() - middle) / 1e6};
 }
 
 void send_many(const Fake& fake, int socket, int wire, size_t rounds) {
-  bench::Row lent{"20000 x 3 KiB in 64 MiB wrapped, lent in a message and opened, fake driver", "ms", "by as many handles", {}, {}, {}};
-  bench::Row back{"20000 x 3 KiB in 64 MiB released and given back, fake driver", "ms", "by as many counters", {}, {}, {}};
+  bench::Row lent{"20000 x 3 KiB in 64 MiB wrapped, lent in a message and opened, fake driver",
+                  "ms",
+                  "by as many handles",
+                  {},
+                  {},
+                  {}};
+  bench::Row back{"20000 x 3 KiB in 64 MiB released and given back, fake driver",
+                  "ms",
+                  "by as many counters",
+                  {},
+                  {},
+                  {}};
   tenon_connection* const connection = connect(wire);
   for (size_t round = 0; round < rounds; ++round) {
     const auto by_handles = time_lending(fake, socket, [&](const Tensors& tensors) {
@@ -375,7 +407,8 @@ void send_many(const Fake& fake, int socket, int wire, size_t rounds) {
   bench::print(back);
 }
 
-void run(const std::string& path, const std::function<void(const Fake&, int)>& here, const std::function<void(const Fake&, int)>& there) {
+void run(const std::string& path, const std::function<void(const Fake&, int)>& here,
+         const std::function<void(const Fake&, int)>& there) {
   Sockets line;
   // Each starts the driver for itself: one that was started before a fork is not to be had.
   const Child other([&] {
@@ -407,7 +440,10 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   ~World() {
-    nftw(path_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(
+        path_.c_str(),
+        [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16,
+        FTW_DEPTH | FTW_PHYS);
   }
 
  private:
@@ -419,7 +455,8 @@ class World {
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
   const char* const build = std::getenv("TENON_BUILD_DIR");
-  const std::string path = std::string(build != nullptr ? build : ".") + "/tests/fake_cuda/driver-13/libcuda.so.1";
+  const std::string path =
+      std::string(build != nullptr ? build : ".") + "/tests/fake_cuda/driver-13/libcuda.so.1";
   if (access(path.c_str(), R_OK) != 0) {
     std::printf("{\"left_out\": \"no fake driver: %s\"}\n", path.c_str());
     return 0;

@@ -1,4 +1,5 @@
-// Files that a benchmark writes: where they go, whether there is room for them, and pwrite as what they are compared with.
+// Files that a benchmark writes: where they go, whether there is room for them, and pwrite as what
+// they are compared with.
 //
 // They are in TMPDIR, or /tmp, and nothing is left of them.
 #pragma once
@@ -20,9 +21,12 @@ inline std::string file_folder() {
   return chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
 }
 
-inline std::string file_path() { return file_folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt"; }
+inline std::string file_path() {
+  return file_folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt";
+}
 
-// What others wrote is on the disk, so that every round finds the page cache with nothing in it that waits for that.
+// What others wrote is on the disk, so that every round finds the page cache with nothing in it
+// that waits for that.
 inline void settle_files() {
   const int folder = open(file_folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   BENCH_CHECK(folder >= 0 && syncfs(folder) == 0);
@@ -38,18 +42,22 @@ inline uint64_t available_memory() {
   return uint64_t{kib} << 10;
 }
 
-// Why tensors of so many bytes cannot be held here together with so many files of them, all in the page cache. Empty: they can.
+// Why tensors of so many bytes cannot be held here together with so many files of them, all in the
+// page cache. Empty: they can.
 inline std::string lack_of_room(uint64_t nbytes, uint64_t files) {
   constexpr uint64_t kSpare = uint64_t{1} << 30;
   struct statvfs info{};
   BENCH_CHECK(statvfs(file_folder().c_str(), &info) == 0);
   const uint64_t on_disk = uint64_t{info.f_bavail} * info.f_frsize;
-  if (on_disk < files * nbytes + kSpare) return file_folder() + " has room for " + size_text(on_disk);
-  if (available_memory() < (files + 1) * nbytes + kSpare) return size_text(available_memory()) + " of memory are available";
+  if (on_disk < files * nbytes + kSpare)
+    return file_folder() + " has room for " + size_text(on_disk);
+  if (available_memory() < (files + 1) * nbytes + kSpare)
+    return size_text(available_memory()) + " of memory are available";
   return {};
 }
 
-// Nanoseconds to put `nbytes` bytes into a new file, with so many calls. The file is gone afterwards.
+// Nanoseconds to put `nbytes` bytes into a new file, with so many calls. The file is gone
+// afterwards.
 inline int64_t pwrite_ns(const std::byte* bytes, uint64_t nbytes, size_t calls, bool durable) {
   const std::string path = file_path();
   const int64_t begin = now_ns();
@@ -58,7 +66,8 @@ inline int64_t pwrite_ns(const std::byte* bytes, uint64_t nbytes, size_t calls, 
   const uint64_t each = (nbytes + calls - 1) / calls;
   bool good = true;
   for (uint64_t done = 0; good && done < nbytes;) {
-    const ssize_t now = pwrite(fd, bytes + done, std::min(each - done % each, nbytes - done), static_cast<off_t>(done));
+    const ssize_t now = pwrite(fd, bytes + done, std::min(each - done % each, nbytes - done),
+                               static_cast<off_t>(done));
     good = now > 0;
     done += good ? static_cast<uint64_t>(now) : 0;
   }

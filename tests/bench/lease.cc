@@ -1,13 +1,17 @@
-// Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, how soon a dead borrower's blocks return.
+// Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, how
+// soon a dead borrower's blocks return.
 //
-// Round trip: send, borrow, let go, and a byte back, against a 64-byte socket message and its answer; of one block again and again, whose
-// lease has ended before the next one begins, and of a new block each time, which is allocated, and zeroed because it was lent before.
-// Batch: messages of 10,000 tensors, each with a storage of its own in an arena, and a lease on it that is granted, given back, and taken
-// back; against the same with storages that have no lease, because they were opened from a memfd that nobody lent; and against views of one
-// storage (one lease in all): the difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and touched;
-// from SIGKILL until every block is free, and until an allocation of half the arena that was waiting has its block, which is zeroed, for it
-// was lent before. Hang-up: from the moment when the only copy of the token is closed, by somebody who has nothing mapped, until every
-// block is free: what the kernel takes to take down a process is not in it.
+// Round trip: send, borrow, let go, and a byte back, against a 64-byte socket message and its
+// answer; of one block again and again, whose lease has ended before the next one begins, and of a
+// new block each time, which is allocated, and zeroed because it was lent before. Batch: messages
+// of 10,000 tensors, each with a storage of its own in an arena, and a lease on it that is granted,
+// given back, and taken back; against the same with storages that have no lease, because they were
+// opened from a memfd that nobody lent; and against views of one storage (one lease in all): the
+// difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and
+// touched; from SIGKILL until every block is free, and until an allocation of half the arena that
+// was waiting has its block, which is zeroed, for it was lent before. Hang-up: from the moment when
+// the only copy of the token is closed, by somebody who has nothing mapped, until every block is
+// free: what the kernel takes to take down a process is not in it.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -76,7 +80,8 @@ void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
       bench::borrow_tensor(connection);
       bench::put_byte(ack.there);
       Note note{};
-      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) == static_cast<ssize_t>(note.size()));
+      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) ==
+                  static_cast<ssize_t>(note.size()));
       bench::put_byte(ack.there);
     }
     tenon_connection_release(connection);
@@ -84,7 +89,8 @@ void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
   for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
   tenon_connection* connection = bench::connect(ours.here);
   tenon_arena* arena = new_arena(nbytes * 4);
-  bench::Row row{(anew ? "allocate and lend " : "lend ") + bench::size_text(nbytes) + " of a known arena, borrow, give back",
+  bench::Row row{(anew ? "allocate and lend " : "lend ") + bench::size_text(nbytes) +
+                     " of a known arena, borrow, give back",
                  "us",
                  "64-byte socket message and answer",
                  {},
@@ -104,7 +110,8 @@ void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
         bench::get_byte(ack.here);
       },
       [&] {
-        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(note.size()));
+        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) ==
+                    static_cast<ssize_t>(note.size()));
         bench::get_byte(ack.here);
       });
   tenon_storage_release(block);
@@ -120,7 +127,8 @@ constexpr uint64_t kSmall = 64;
 std::vector<tenon_tensor*> tensors_without_leases() {
   constexpr uint64_t kNbytes = kBatch * kSmall;
   const int fd = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(kNbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(kNbytes)) == 0);
+  BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(kNbytes)) == 0 &&
+              fallocate(fd, 0, 0, static_cast<off_t>(kNbytes)) == 0);
   BENCH_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   std::vector<tenon_tensor*> tensors;
   for (size_t i = 0; i < kBatch; ++i) {
@@ -173,12 +181,13 @@ void batch(size_t rounds) {
     BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
     BENCH_CHECK(stats.blocks_lent == 0);
   };
-  bench::Row lease{"a lease, granted, given back and taken back, of a tensor in a message of 10,000",
-                   "ns",
-                   "the same without a lease",
-                   {"ours-theirs", "at_most", 50},
-                   {},
-                   {}};
+  bench::Row lease{
+      "a lease, granted, given back and taken back, of a tensor in a message of 10,000",
+      "ns",
+      "the same without a lease",
+      {"ours-theirs", "at_most", 50},
+      {},
+      {}};
   bench::interleave(&lease, rounds, kBatch, [&] { hand_over(own); }, [&] { hand_over(bare); });
   bench::print(lease);
   bench::Row row{"a storage and its lease, lent, opened and given back, in a message of 10,000",
@@ -189,15 +198,16 @@ void batch(size_t rounds) {
                  {}};
   bench::interleave(&row, rounds, kBatch, [&] { hand_over(own); }, [&] { hand_over(views); });
   bench::print(row);
-  for (const auto* each :
-       {static_cast<const std::vector<tenon_tensor*>*>(&own), static_cast<const std::vector<tenon_tensor*>*>(&views), &bare})
+  for (const auto* each : {static_cast<const std::vector<tenon_tensor*>*>(&own),
+                           static_cast<const std::vector<tenon_tensor*>*>(&views), &bare})
     for (tenon_tensor* tensor : *each) tenon_tensor_release(tensor);
   tenon_storage_release(whole);
   tenon_connection_release(connection);
   tenon_arena_release(arena);
 }
 
-void fill_and_lend(tenon_connection* connection, tenon_arena* arena, size_t count, uint64_t nbytes) {
+void fill_and_lend(tenon_connection* connection, tenon_arena* arena, size_t count,
+                   uint64_t nbytes) {
   std::vector<tenon_tensor*> tensors;
   for (size_t i = 0; i < count; ++i) {
     tenon_storage* storage = new_storage(arena, nbytes);
@@ -222,9 +232,19 @@ void wait_until_free(tenon_arena* arena) {
 void death(size_t rounds) {
   constexpr uint64_t kCapacity = uint64_t{64} << 20;
   constexpr uint64_t kBlock = 6144;  // 10,000 of them nearly fill it
-  bench::Row row{
-      "from SIGKILL of a borrower with 10,000 leases until every block is free again", "ms", "", {"ours", "at_most", 10}, {}, {}};
-  bench::Row filled{"from SIGKILL until an allocation that waited for half of the arena has it, zeroed", "ms", "", {}, {}, {}};
+  bench::Row row{"from SIGKILL of a borrower with 10,000 leases until every block is free again",
+                 "ms",
+                 "",
+                 {"ours", "at_most", 10},
+                 {},
+                 {}};
+  bench::Row filled{
+      "from SIGKILL until an allocation that waited for half of the arena has it, zeroed",
+      "ms",
+      "",
+      {},
+      {},
+      {}};
   for (size_t round = 0; round < rounds; ++round) {
     Sockets ours;
     Sockets ack;
@@ -238,7 +258,8 @@ void death(size_t rounds) {
       tenon_connection* connection = bench::connect(ours.there);
       tenon_message* message = nullptr;
       BENCH_OK(tenon_recv(connection, nullptr, &message, &err));
-      for (size_t i = 0; i < kBatch; ++i) bench::touch(tenon_tensor_data(tenon_message_tensor(message, i)));
+      for (size_t i = 0; i < kBatch; ++i)
+        bench::touch(tenon_tensor_data(tenon_message_tensor(message, i)));
       bench::put_byte(ack.there);
       for (;;) pause();
     }
@@ -265,7 +286,8 @@ void death(size_t rounds) {
   bench::print(filled);
 }
 
-// The token among the fds of a message, taken off the socket as it is: the only pipe. The others are closed.
+// The token among the fds of a message, taken off the socket as it is: the only pipe. The others
+// are closed.
 int take_token(int socket) {
   std::vector<char> bytes(uint64_t{1} << 17);
   std::array<int, 253> fds{};
@@ -297,12 +319,13 @@ int take_token(int socket) {
 }
 
 void hang_up(size_t count, size_t rounds) {
-  bench::Row row{"from the hang-up of " + std::to_string(count) + " leases until none of them stands",
-                 "ms",
-                 "",
-                 {"ours", "at_most", 1 + static_cast<double>(count) * 50e-6},
-                 {},
-                 {}};
+  bench::Row row{
+      "from the hang-up of " + std::to_string(count) + " leases until none of them stands",
+      "ms",
+      "",
+      {"ours", "at_most", 1 + static_cast<double>(count) * 50e-6},
+      {},
+      {}};
   constexpr uint64_t kBlock = 256;
   const uint64_t capacity = (count * kBlock + 4095) / 4096 * 4096;
   for (size_t round = 0; round < rounds; ++round) {

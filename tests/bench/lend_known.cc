@@ -1,7 +1,9 @@
-// Send + open + first byte + ack, segment known: Tenon in C against a bare 64-byte socket message and its answer.
+// Send + open + first byte + ack, segment known: Tenon in C against a bare 64-byte socket message
+// and its answer.
 //
-// The storage lives and is sent again and again, in a message of its own each time; the borrower reads the first byte, lets go and
-// acknowledges with one byte. The bare side sends 64 bytes and gets the same one byte back; it touches no memory.
+// The storage lives and is sent again and again, in a message of its own each time; the borrower
+// reads the first byte, lets go and acknowledges with one byte. The bare side sends 64 bytes and
+// gets the same one byte back; it touches no memory.
 
 #include <array>
 
@@ -24,7 +26,8 @@ void run(uint64_t nbytes, size_t rounds) {
       bench::borrow_tensor(connection);
       bench::put_byte(ack.there);
       Note note{};
-      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) == static_cast<ssize_t>(note.size()));
+      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) ==
+                  static_cast<ssize_t>(note.size()));
       bench::put_byte(ack.there);
     }
     tenon_connection_release(connection);
@@ -46,7 +49,8 @@ void run(uint64_t nbytes, size_t rounds) {
         bench::get_byte(ack.here);
       },
       [&] {
-        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(note.size()));
+        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) ==
+                    static_cast<ssize_t>(note.size()));
         bench::get_byte(ack.here);
       });
   tenon_tensor_release(tensor);
@@ -58,6 +62,7 @@ void run(uint64_t nbytes, size_t rounds) {
 
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
-  for (const uint64_t nbytes : {uint64_t{4} << 10, uint64_t{1} << 20, uint64_t{64} << 20}) run(nbytes, smoke ? 5 : 5000);
+  for (const uint64_t nbytes : {uint64_t{4} << 10, uint64_t{1} << 20, uint64_t{64} << 20})
+    run(nbytes, smoke ? 5 : 5000);
   return 0;
 }

@@ -1,9 +1,10 @@
 // Send + open + first byte + ack, segment new each time: Tenon in C against the bare primitive.
 //
-// Both sides, every round: create a memfd, reserve its pages, map, fill by memset, send with the fd; the borrower maps, reads the first
-// byte, lets go and acknowledges with one byte; the lender lets go. Only Tenon draws a random name, asks for headroom, seals, and checks
-// type, size, access and seals before it maps. Its borrower unmaps when the next message tells that the segment is gone, which is in the
-// clock too.
+// Both sides, every round: create a memfd, reserve its pages, map, fill by memset, send with the
+// fd; the borrower maps, reads the first byte, lets go and acknowledges with one byte; the lender
+// lets go. Only Tenon draws a random name, asks for headroom, seals, and checks type, size, access
+// and seals before it maps. Its borrower unmaps when the next message tells that the segment is
+// gone, which is in the clock too.
 
 #include <fcntl.h>
 #include <sys/mman.h>

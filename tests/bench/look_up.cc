@@ -1,7 +1,7 @@
 // Look-up of a known segment, and of a known storage, from a key in hand.
 //
-// 500 segments are known, and each sample is the mean over one look-up of each, its reference given back. No system call: to get the key
-// from an fd takes an fstat on top.
+// 500 segments are known, and each sample is the mean over one look-up of each, its reference given
+// back. No system call: to get the key from an fd takes an fstat on top.
 
 #include "base/counted.h"
 #include "bench/bench.h"
@@ -24,14 +24,18 @@ void run(size_t rounds) {
     BENCH_CHECK(tenon::share::lend(storage.value(), tenon::share::Access::kAuto, false).is_ok());
     storages.push_back(std::move(storage).value());
   }
-  bench::Row segment{"look-up of a known segment by its key", "ns", "", {"ours", "at_most", 100}, {}, {}};
-  bench::Row range{"look-up of a known storage by its key", "ns", "", {"ours", "at_most", 100}, {}, {}};
+  bench::Row segment{
+      "look-up of a known segment by its key", "ns", "", {"ours", "at_most", 100}, {}, {}};
+  bench::Row range{
+      "look-up of a known storage by its key", "ns", "", {"ours", "at_most", 100}, {}, {}};
   for (size_t round = 0; round <= rounds; ++round) {
     const int64_t begin = bench::now_ns();
-    for (const Ref<Storage>& each : storages) BENCH_CHECK(tenon::share::find_segment(each->segment()->key()));
+    for (const Ref<Storage>& each : storages)
+      BENCH_CHECK(tenon::share::find_segment(each->segment()->key()));
     const int64_t middle = bench::now_ns();
     for (const Ref<Storage>& each : storages)
-      BENCH_CHECK(tenon::share::find_storage(each->segment().get(), each->offset(), each->nbytes()));
+      BENCH_CHECK(
+          tenon::share::find_storage(each->segment().get(), each->offset(), each->nbytes()));
     const int64_t end = bench::now_ns();
     if (round == 0) continue;  // warm-up
     segment.ours.push_back(static_cast<double>(middle - begin) / kSegments);

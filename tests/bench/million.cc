@@ -1,9 +1,12 @@
-// A million live tensors, each in a block of its own under a lease: time for each, fds, mappings, and memory for the books.
+// A million live tensors, each in a block of its own under a lease: time for each, fds, mappings,
+// and memory for the books.
 //
-// In messages of 50,000. The lender lets go of its storages once they are sent, so what is left there is the books of the leases: its Pss
-// less the arena's pages, before and after. Shared pages that are part of the books count whole, for they are there once for both. What
-// malloc has free and keeps (a message's worth of handles and tables, here) is nobody's: it is given back before each look. The borrower
-// holds all: messages, tensors of rank 4, storages, leases. Then it gives all of them back, and the arena is empty again.
+// In messages of 50,000. The lender lets go of its storages once they are sent, so what is left
+// there is the books of the leases: its Pss less the arena's pages, before and after. Shared pages
+// that are part of the books count whole, for they are there once for both. What malloc has free
+// and keeps (a message's worth of handles and tables, here) is nobody's: it is given back before
+// each look. The borrower holds all: messages, tensors of rank 4, storages, leases. Then it gives
+// all of them back, and the arena is empty again.
 
 #include <dirent.h>
 #include <malloc.h>
@@ -29,12 +32,13 @@ size_t count_fds() {
 size_t count_mappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find("memfd:tenon") != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:tenon") != std::string::npos ? 1 : 0;
   return count;
 }
 
-// Of all but the arena's own pages: private memory, and Tenon's shared pages in mappings of a few megabytes at most, among them the lease
-// page.
+// Of all but the arena's own pages: private memory, and Tenon's shared pages in mappings of a few
+// megabytes at most, among them the lease page.
 double books_nbytes() {
   malloc_trim(0);
   std::ifstream smaps("/proc/self/smaps");
@@ -48,11 +52,14 @@ double books_nbytes() {
     if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
       const bool is_tenon = line.find("memfd:tenon") != std::string::npos;
       is_arena = is_tenon && end - begin > kArenaMin;
-      // A program's and a library's own pages are shared with whoever else runs them, and that comes and goes.
+      // A program's and a library's own pages are shared with whoever else runs them, and that
+      // comes and goes.
       counts = is_tenon ? "Rss:" : line.find('/') == std::string::npos ? "Pss:" : "none";
     }
     double kib = 0;
-    if (!is_arena && line.starts_with(counts) && std::sscanf(line.c_str() + std::strlen(counts), "%lf kB", &kib) == 1) sum += kib * 1024;
+    if (!is_arena && line.starts_with(counts) &&
+        std::sscanf(line.c_str() + std::strlen(counts), "%lf kB", &kib) == 1)
+      sum += kib * 1024;
   }
   return sum;
 }
@@ -122,27 +129,34 @@ void run(size_t total, size_t batch) {
   for (size_t sent = 0; sent < total; sent += batch) lend();
   const auto count = static_cast<double>(total);
   const std::string name = std::to_string(total) + " tensors";
-  print_one((name + ": made, lent and opened, each").c_str(), "us", 5, static_cast<double>(bench::now_ns() - begin) / count / 1e3);
+  print_one((name + ": made, lent and opened, each").c_str(), "us", 5,
+            static_cast<double>(bench::now_ns() - begin) / count / 1e3);
   Answer answer{};
   BENCH_CHECK(recv(ack.here, &answer, sizeof answer, 0) == sizeof answer);
   tenon_arena_stats stats{};
   stats.struct_size = sizeof stats;
   BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
   BENCH_CHECK(stats.blocks_lent == total && stats.blocks_live == 0);
-  print_one((name + ": the lender's books, each").c_str(), "B", 64, (books_nbytes() - before) / count);
-  print_one((name + ": the borrower's storages and tensors, each").c_str(), "B", 256, answer.books / count);
+  print_one((name + ": the lender's books, each").c_str(), "B", 64,
+            (books_nbytes() - before) / count);
+  print_one((name + ": the borrower's storages and tensors, each").c_str(), "B", 256,
+            answer.books / count);
   print_one((name + ": fds, lender").c_str(), "fds", 64, static_cast<double>(count_fds()));
   print_one((name + ": fds, borrower").c_str(), "fds", 64, static_cast<double>(answer.fds));
-  print_one((name + ": shared mappings, lender").c_str(), "mappings", 64, static_cast<double>(count_mappings()));
-  print_one((name + ": shared mappings, borrower").c_str(), "mappings", 64, static_cast<double>(answer.mappings));
+  print_one((name + ": shared mappings, lender").c_str(), "mappings", 64,
+            static_cast<double>(count_mappings()));
+  print_one((name + ": shared mappings, borrower").c_str(), "mappings", 64,
+            static_cast<double>(answer.mappings));
   begin = bench::now_ns();
   bench::put_byte(ack.here);
   bench::get_byte(ack.here);
   const int64_t given_back = bench::now_ns();
   BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
   BENCH_CHECK(stats.blocks_lent == 0);
-  print_one((name + ": given back by the borrower, each").c_str(), "us", 1, static_cast<double>(given_back - begin) / count / 1e3);
-  print_one((name + ": taken back by the lender, each").c_str(), "ns", 200, static_cast<double>(bench::now_ns() - given_back) / count);
+  print_one((name + ": given back by the borrower, each").c_str(), "us", 1,
+            static_cast<double>(given_back - begin) / count / 1e3);
+  print_one((name + ": taken back by the lender, each").c_str(), "ns", 200,
+            static_cast<double>(bench::now_ns() - given_back) / count);
   bench::put_byte(ack.here);
   tenon_connection_release(connection);
   tenon_arena_release(arena);

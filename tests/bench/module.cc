@@ -1,8 +1,11 @@
-// A module of 512 MiB and of 4 GiB: export against pwrite of the same bytes, the memory that an export needs, opening of 1,000 tensors.
+// A module of 512 MiB and of 4 GiB: export against pwrite of the same bytes, the memory that an
+// export needs, opening of 1,000 tensors.
 //
-// The module has layers of four tensors, over memory that is there and filled before. It goes to a new file in TMPDIR, or /tmp, and so do
-// the same bytes by one pwrite for each tensor; both files are gone before the next round, which begins with nothing that waits to be
-// written. Who is first changes with every round. What is opened is in the page cache, and is checked at the level `structure`.
+// The module has layers of four tensors, over memory that is there and filled before. It goes to a
+// new file in TMPDIR, or /tmp, and so do the same bytes by one pwrite for each tensor; both files
+// are gone before the next round, which begins with nothing that waits to be written. Who is first
+// changes with every round. What is opened is in the page cache, and is checked at the level
+// `structure`.
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -23,7 +26,8 @@ constexpr bench::Goal at_most(double value) { return {"ours", "at_most", value};
 class Memory {
  public:
   Memory(uint64_t nbytes, int fd) : nbytes_(nbytes) {
-    void* const at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+    void* const at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE,
+                          fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
     BENCH_CHECK(at != MAP_FAILED);
     std::memset(at, 7, nbytes);
     bytes_ = static_cast<std::byte*>(at);
@@ -77,7 +81,8 @@ class Net {
         at += each;
       }
       BENCH_OK(tenon_module_define(layer, kForward, &err));
-      BENCH_OK(tenon_module_add_submodule(module_, ("layer" + std::to_string(i)).c_str(), layer, nullptr, &err));
+      BENCH_OK(tenon_module_add_submodule(module_, ("layer" + std::to_string(i)).c_str(), layer,
+                                          nullptr, &err));
       tenon_module_release(layer);
     }
     BENCH_OK(tenon_module_define(module_, kForward, &err));
@@ -89,7 +94,9 @@ class Net {
 
   const tenon_module* module() const noexcept { return module_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
-  int64_t pwrite_ns(bool durable) const { return bench::pwrite_ns(memory_->bytes(), nbytes_, tensors_, durable); }
+  int64_t pwrite_ns(bool durable) const {
+    return bench::pwrite_ns(memory_->bytes(), nbytes_, tensors_, durable);
+  }
 
  private:
   const Memory* memory_;
@@ -112,7 +119,8 @@ struct Opened {
   tenon_module* module;
 };
 
-// With a heap that has given back what earlier rounds left in it, as a process has that opens its first module.
+// With a heap that has given back what earlier rounds left in it, as a process has that opens its
+// first module.
 Opened open_module(const std::string& path) {
   Opened opened{};
   malloc_trim(0);
@@ -123,7 +131,8 @@ Opened open_module(const std::string& path) {
 }
 
 // Of a module that has the net's tensors.
-void measure_export(bench::Row row, const Net& net, const tenon_module* module, bool durable, size_t rounds) {
+void measure_export(bench::Row row, const Net& net, const tenon_module* module, bool durable,
+                    size_t rounds) {
   const std::string path = bench::file_path();
   row.against = durable ? "pwrite and fsync" : "pwrite";
   for (size_t round = 0; round <= rounds; ++round) {
@@ -173,7 +182,8 @@ void measure_memory(const std::string& what, const Net& net) {
 }
 
 // And exports what was opened, whose tensors are views of its file.
-void measure_opening(const std::string& size, const Memory& memory, size_t tensors, size_t rounds, size_t export_rounds) {
+void measure_opening(const std::string& size, const Memory& memory, size_t tensors, size_t rounds,
+                     size_t export_rounds) {
   const Net net(memory, tensors);
   const std::string path = bench::file_path() + ".open";
   const std::string of_many = size + " in " + std::to_string(tensors) + " tensors";
@@ -191,23 +201,29 @@ void measure_opening(const std::string& size, const Memory& memory, size_t tenso
   report.struct_size = sizeof report;
   BENCH_OK(tenon_module_import_report(opened.module, &report, &err));
   BENCH_CHECK(report.mapped_storages == tensors);
-  measure_export({"export the opened module of " + of_many, "GB/s", {}, {}, {}, {}}, net, opened.module, false, export_rounds);
+  measure_export({"export the opened module of " + of_many, "GB/s", {}, {}, {}, {}}, net,
+                 opened.module, false, export_rounds);
   tenon_module_release(opened.module);
 }
 
 bool has_room(uint64_t nbytes, uint64_t files) {
   const std::string lack = bench::lack_of_room(nbytes, files);
-  if (!lack.empty()) std::printf("{\"left_out\": \"a module of %s: %s\"}\n", bench::size_text(nbytes).c_str(), lack.c_str());
+  if (!lack.empty())
+    std::printf("{\"left_out\": \"a module of %s: %s\"}\n", bench::size_text(nbytes).c_str(),
+                lack.c_str());
   return lack.empty();
 }
 
 void measure_exports(const Net& net, const std::string& size, size_t tensors, size_t rounds) {
-  const std::string what = "export a module of " + size + " in " + std::to_string(tensors) + " tensors";
+  const std::string what =
+      "export a module of " + size + " in " + std::to_string(tensors) + " tensors";
   measure_export({what, "GB/s", {}, kAsQuick, {}, {}}, net, net.module(), false, rounds);
-  measure_export({what + ", durable", "GB/s", {}, kAsQuick, {}, {}}, net, net.module(), true, rounds);
+  measure_export({what + ", durable", "GB/s", {}, kAsQuick, {}, {}}, net, net.module(), true,
+                 rounds);
 }
 
-void run_medium(uint64_t nbytes, size_t tensors, size_t many_tensors, size_t rounds, size_t open_rounds) {
+void run_medium(uint64_t nbytes, size_t tensors, size_t many_tensors, size_t rounds,
+                size_t open_rounds) {
   if (!has_room(nbytes, 2)) return;  // what is opened, and its export
   const std::string size = bench::size_text(nbytes);
   const Memory memory(nbytes, -1);
@@ -225,8 +241,8 @@ void run_large(uint64_t nbytes, size_t tensors, size_t rounds) {
   measure_exports(Net(memory, tensors), bench::size_text(nbytes), tensors, rounds);
 }
 
-// A line "export PATH" or "open PATH" on stdin is done and answered by its nanoseconds. The tensors are in the memory of the fd, and so
-// can be PyTorch's too.
+// A line "export PATH" or "open PATH" on stdin is done and answered by its nanoseconds. The tensors
+// are in the memory of the fd, and so can be PyTorch's too.
 void serve_pairs(int fd, uint64_t nbytes, size_t tensors) {
   const Memory memory(nbytes, fd);
   const Net net(memory, tensors);
@@ -246,7 +262,8 @@ void serve_pairs(int fd, uint64_t nbytes, size_t tensors) {
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--pairs") == 0) {
-    serve_pairs(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
+    serve_pairs(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10),
+                std::strtoull(argv[4], nullptr, 10));
     return 0;
   }
   if (bench::wants_smoke(argc, argv)) {

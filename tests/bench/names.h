@@ -1,4 +1,5 @@
-// What the benchmarks of names share: a directory of their own, names in it, and processes that hold some.
+// What the benchmarks of names share: a directory of their own, names in it, and processes that
+// hold some.
 #pragma once
 
 #include <dirent.h>
@@ -14,15 +15,18 @@
 namespace bench {
 
 // A row that has no goal: it is there to be seen.
-inline void print_plain(const std::string& measure, const char* unit, const std::string& against, const std::vector<double>& ours,
-                        const std::vector<double>& theirs) {
-  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": null", measure.c_str(), unit, against.c_str());
+inline void print_plain(const std::string& measure, const char* unit, const std::string& against,
+                        const std::vector<double>& ours, const std::vector<double>& theirs) {
+  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": null",
+              measure.c_str(), unit, against.c_str());
   print_samples("ours", ours);
   print_samples("theirs", theirs);
   std::printf("}\n");
   std::fflush(stdout);
 }
-inline void print_plain(const Row& row) { print_plain(row.measure, row.unit, row.against, row.ours, row.theirs); }
+inline void print_plain(const Row& row) {
+  print_plain(row.measure, row.unit, row.against, row.ours, row.theirs);
+}
 
 class Folder {
  public:
@@ -77,7 +81,8 @@ inline tenon_storage* new_file(const tenon_filename_options& options, uint64_t n
   return storage;
 }
 
-inline tenon_filename_handle share_name(tenon_storage* storage, const tenon_filename_options& options) {
+inline tenon_filename_handle share_name(tenon_storage* storage,
+                                        const tenon_filename_options& options) {
   tenon_filename_handle handle{};
   handle.struct_size = sizeof handle;
   BENCH_OK(tenon_share_filename(storage, &options, nullptr, &handle, &err));
@@ -100,7 +105,8 @@ inline void raise_fd_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A process that has made something and waits to be killed. It says so by one byte; `run` may send more before.
+// A process that has made something and waits to be killed. It says so by one byte; `run` may send
+// more before.
 class Holder {
  public:
   explicit Holder(const std::function<void(int)>& run) {

@@ -165,7 +165,7 @@ def finish(drawn: str, name: str, run: Run) -> str:
     view = re.search(r'viewBox="0 0 (\S+) (\S+)"', head)
     assert view
     opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'width="{float(view[1]):g}" height="{float(view[2]):g}" '
         f'viewBox="0 0 {float(view[1]):g} {float(view[2]):g}" '
         f'role="img" aria-labelledby="title desc" data-rows="{plot_rows.digest(run)}">'

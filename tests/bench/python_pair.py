@@ -1,4 +1,6 @@
-"""What the benchmarks in Python share: rows, turns, and a consumer in a process of its own that serves both sides."""
+"""What the benchmarks in Python share: rows, turns, and a consumer in a process of its own that
+serves both sides.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,14 @@ def load_tenon() -> Any:
 
 
 def interleave(
-    rounds: int, ours: Callable[[], Callable[[], object]], theirs: Callable[[], Callable[[], object]]
+    rounds: int,
+    ours: Callable[[], Callable[[], object]],
+    theirs: Callable[[], Callable[[], object]],
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each, in turn. Each is called to prepare a round, outside the clock, and what it returns is timed."""
+    """Seconds of each, in turn.
+
+    Each is called to prepare a round, outside the clock, and what it returns is timed.
+    """
     samples: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds + rounds // 10 + 1):
         for side, prepare in enumerate((ours, theirs)):
@@ -42,8 +49,27 @@ def interleave(
     return samples
 
 
-def print_row(measure: str, unit: str, against: str, goal: dict[str, Any] | None, ours: list[float], theirs: list[float]) -> None:
-    print(json.dumps({"measure": measure, "unit": unit, "against": against, "goal": goal, "ours": ours, "theirs": theirs}), flush=True)
+def print_row(
+    measure: str,
+    unit: str,
+    against: str,
+    goal: dict[str, Any] | None,
+    ours: list[float],
+    theirs: list[float],
+) -> None:
+    print(
+        json.dumps(
+            {
+                "measure": measure,
+                "unit": unit,
+                "against": against,
+                "goal": goal,
+                "ours": ours,
+                "theirs": theirs,
+            }
+        ),
+        flush=True,
+    )
 
 
 def receive(get: Callable[[], Any], answers: Any) -> None:
@@ -87,10 +113,11 @@ def torch_name(torch: Any) -> str:
 
 
 def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) -> None:
-    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each one's first byte, acknowledges.
+    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each
+    one's first byte, acknowledges.
 
-    Tenon's message is one of tensors ("ours"), of the parts of a CSR by their names ("named"), or of
-    a CSR as a composite ("composite").
+    Tenon's message is one of tensors ("ours"), of the parts of a CSR by their names ("named"), or
+    of a CSR as a composite ("composite").
     """
     import tenon
 
@@ -130,7 +157,9 @@ class Consumer:
         self._multiprocessing = multiprocessing
         self._queue = context.Queue()
         orders, self._orders = context.Pipe(duplex=False)
-        self._process = context.Process(target=consume, args=(ends[1], acks[1], self._queue, orders), daemon=True)
+        self._process = context.Process(
+            target=consume, args=(ends[1], acks[1], self._queue, orders), daemon=True
+        )
         self._process.start()
         for end in (ends[1], acks[1], orders):
             end.close()

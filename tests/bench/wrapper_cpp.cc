@@ -1,8 +1,10 @@
-// What the C++ wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and viewed, in C++ and in C.
+// What the C++ wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
+// viewed, in C++ and in C.
 //
-// A sample is the mean over many calls of one kind, made in turn through the wrapper and through the C header, errors looked at in both.
-// The 300 tensors come from another process in one message each time, in a segment that is known; timed is from the call that receives it,
-// when it lies in the socket, until the first byte of each tensor was read.
+// A sample is the mean over many calls of one kind, made in turn through the wrapper and through
+// the C header, errors looked at in both. The 300 tensors come from another process in one message
+// each time, in a segment that is known; timed is from the call that receives it, when it lies in
+// the socket, until the first byte of each tensor was read.
 
 #include <poll.h>
 
@@ -16,7 +18,8 @@ constexpr uint64_t kNbytes = 4096;
 
 template <class Ours, class Theirs>
 void compare(const char* measure, size_t rounds, int calls, Ours&& ours, Theirs&& theirs) {
-  bench::Row row{std::string(measure) + ", C++", "ns", "C", {"ours-theirs", "at_most", 100}, {}, {}};
+  bench::Row row{std::string(measure) + ", C++",  "ns", "C",
+                 {"ours-theirs", "at_most", 100}, {},   {}};
   bench::interleave(
       &row, rounds, calls,
       [&] {
@@ -40,7 +43,8 @@ tenon_tensor_spec floats_spec(const int64_t* sizes) {
 void calls(size_t rounds, int each) {
   const int64_t sizes[] = {kNbytes / 4};
   compare(
-      "new and release of a storage of 4 KiB", rounds, each, [] { const tenon::Storage storage = tenon::Storage::make(kNbytes); },
+      "new and release of a storage of 4 KiB", rounds, each,
+      [] { const tenon::Storage storage = tenon::Storage::make(kNbytes); },
       [] {
         tenon_storage* storage = nullptr;
         BENCH_OK(tenon_storage_new(nullptr, kNbytes, &storage, &err));
@@ -50,7 +54,9 @@ void calls(size_t rounds, int each) {
   const tenon::Storage storage = tensor.storage();
   compare(
       "new and release of a tensor", rounds, each,
-      [&] { const tenon::Tensor made = tenon::Tensor::over(storage, sizes, tenon::kDtypeOf<float>); },
+      [&] {
+        const tenon::Tensor made = tenon::Tensor::over(storage, sizes, tenon::kDtypeOf<float>);
+      },
       [&] {
         const tenon_tensor_spec spec = floats_spec(sizes);
         tenon_tensor* made = nullptr;
@@ -66,7 +72,8 @@ void calls(size_t rounds, int each) {
         bench::touch(view.data);
       });
   compare(
-      "one more reference and its release", rounds, each, [&] { const tenon::Tensor more = tensor; },
+      "one more reference and its release", rounds, each,
+      [&] { const tenon::Tensor more = tensor; },
       [&] { tenon_tensor_release(tenon_tensor_retain(tensor.get())); });
   compare(
       "share by fd", rounds, each, [&] { const tenon::FdHandle handle = tenon::share_fd(storage); },
@@ -78,7 +85,8 @@ void calls(size_t rounds, int each) {
       });
   const tenon::FdHandle handle = tenon::share_fd(storage);
   compare(
-      "open by fd of what is known", rounds, each, [&] { const tenon::Storage opened = tenon::open_fd(handle); },
+      "open by fd of what is known", rounds, each,
+      [&] { const tenon::Storage opened = tenon::open_fd(handle); },
       [&] {
         tenon_storage* opened = nullptr;
         BENCH_OK(tenon_open_fd(&handle.c(), nullptr, &opened, &err));
@@ -131,7 +139,8 @@ void many(size_t rounds) {
     turns.keep_there();
     tenon::Connection connection = tenon::Connection::make(messages.there);
     tenon::Message message = tenon::Message::make();
-    for (size_t i = 0; i < kTensors; ++i) message.add(tenon::zeros<float>({kNbytes / 4}), "weight " + std::to_string(i));
+    for (size_t i = 0; i < kTensors; ++i)
+      message.add(tenon::zeros<float>({kNbytes / 4}), "weight " + std::to_string(i));
     for (size_t round = 0; round < 2 * bench::total_rounds(rounds); ++round) {
       bench::get_byte(turns.there);
       connection.send(message);

@@ -15,7 +15,8 @@ void skip_when_sanitized() {
 }
 
 // Threads that do `work` over and over while this one forks children that do `in_child`.
-void fork_beside(const std::vector<std::function<void()>>& work, const std::function<void()>& in_child, int forks = kForks) {
+void fork_beside(const std::vector<std::function<void()>>& work,
+                 const std::function<void()>& in_child, int forks = kForks) {
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
   for (const auto& each : work) {
@@ -60,7 +61,8 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
     });
     CHECK(soon([&] { return folder.leaves().size() == 1; }));
     CHECK(maker.shows(lent.slot, 1));
-    // Children that ended without a word leave no part in the count but what they inherited, and that is nobody's.
+    // Children that ended without a word leave no part in the count but what they inherited, and
+    // that is nobody's.
     CHECK(exists(path_of(lent.handle)));
     maker.release(lent.slot);
     CHECK(folder.becomes_empty());
@@ -77,7 +79,8 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
     const std::string directory = folder.path();
     const auto borrow = [&] { tenon_storage_release(open_name(lent.handle, 0)); };
     const auto lend = [&] {
-      tenon_storage* storage = fault::new_storage(100, 1, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+      tenon_storage* storage =
+          fault::new_storage(100, 1, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
       const tenon_filename_handle handle = share(storage, {.directory = directory});
       tenon_storage* again = open_name(handle, 0);
       CHECK(again == storage);
@@ -94,7 +97,8 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
   });
 }
 
-// The arena gives a segment back whose name is served: two locks in the order in which fork takes them.
+// The arena gives a segment back whose name is served: two locks in the order in which fork takes
+// them.
 TEST(Fork, BesideATrim) {
   IN_CHILD([] {
     skip_when_sanitized();
@@ -112,7 +116,8 @@ TEST(Fork, BesideATrim) {
   });
 }
 
-// The arena keeps the segment, whose name went with its storage; the child lets go of it while fork still holds every lock.
+// The arena keeps the segment, whose name went with its storage; the child lets go of it while fork
+// still holds every lock.
 TEST(Fork, WhatTheArenaKeepsHadAName) {
   IN_CHILD([] {
     const Folder folder;
@@ -151,7 +156,8 @@ TEST(Fork, TheChildKnowsWhatItHolds) {
       tenon_storage_release(again);
       tenon_storage_release(own);
       tenon_storage_release(storage);
-      CHECK(exists(path_of(own_handle)) && exists(path_of(lent.handle)));  // the parent has them still
+      // The parent has them still.
+      CHECK(exists(path_of(own_handle)) && exists(path_of(lent.handle)));
     });
     const int how = fault::join(child);
     CHECK_SAYING(how == 0, fault::how_it_ended(how));

@@ -5,14 +5,17 @@ namespace names {
 namespace {
 
 bool is_one(const tenon_storage* a, const tenon_storage* b) {
-  return a == b && tenon_storage_id(a) == tenon_storage_id(b) && tenon_storage_same_memory(a, b) == 1;
+  return a == b && tenon_storage_id(a) == tenon_storage_id(b) &&
+         tenon_storage_same_memory(a, b) == 1;
 }
 
 bool are_two_of_one_memory(const tenon_storage* a, const tenon_storage* b) {
-  return a != b && tenon_storage_id(a) != tenon_storage_id(b) && tenon_storage_same_memory(a, b) == 1;
+  return a != b && tenon_storage_id(a) != tenon_storage_id(b) &&
+         tenon_storage_same_memory(a, b) == 1;
 }
 
-tenon_storage* open_fd(const tenon_fd_handle& given, int fd, uint32_t flags, tenon_access access = TENON_ACCESS_AUTO) {
+tenon_storage* open_fd(const tenon_fd_handle& given, int fd, uint32_t flags,
+                       tenon_access access = TENON_ACCESS_AUTO) {
   tenon_fd_handle handle = given;
   handle.fd = fd;
   const tenon_open_options options = fault::open_options(flags, access);
@@ -66,8 +69,10 @@ TEST(Identity, AFileByNameAndByFd) {
       const Done by_fd = maker.share_fd(lent.slot, &fd);
       CHECK_SAYING(by_fd.ok() && fd >= 0, by_fd.outcome.text());
       REQUIRE(fd >= 0);
-      tenon_storage* a = name_first ? open_name(lent.handle) : open_fd(by_fd.fd_handle, fd, TENON_OPEN_ALLOW_UNSEALED);
-      tenon_storage* b = name_first ? open_fd(by_fd.fd_handle, fd, TENON_OPEN_ALLOW_UNSEALED) : open_name(lent.handle);
+      tenon_storage* a = name_first ? open_name(lent.handle)
+                                    : open_fd(by_fd.fd_handle, fd, TENON_OPEN_ALLOW_UNSEALED);
+      tenon_storage* b = name_first ? open_fd(by_fd.fd_handle, fd, TENON_OPEN_ALLOW_UNSEALED)
+                                    : open_name(lent.handle);
       close(fd);
       CHECK(is_one(a, b));
       CHECK(shows_pattern(a, 1));
@@ -127,7 +132,8 @@ TEST(Identity, ByMessage) {
         tenon_storage* arena = fault::new_storage(1000, 2);
         put_pattern(file, 1);
         for (tenon_storage* each : {file, arena}) {
-          const tenon_filename_handle handle = share(each, {.directory = each == arena ? folder.path() : std::string()});
+          const tenon_filename_handle handle =
+              share(each, {.directory = each == arena ? folder.path() : std::string()});
           CHECK(put_packet(names[1], &handle, sizeof handle, -1));
         }
         tenon_message* message = fault::new_message({file, arena});
@@ -136,7 +142,8 @@ TEST(Identity, ByMessage) {
         CHECK_EQ(recv(names[1], &over, 1, 0), 0);
         tenon_message_release(message);
         tenon_connection_release(connection);
-        exit(fault::g_failures == 0 ? 0 : 1);  // in order: the arena's segment is lent still, and with it its name
+        // In order: the arena's segment is lent still, and with it its name.
+        exit(fault::g_failures == 0 ? 0 : 1);
       });
       close(ends[1]);
       close(names[1]);
@@ -146,7 +153,8 @@ TEST(Identity, ByMessage) {
       tenon_filename_handle handles[2];
       tenon_storage* by_name[2] = {};
       int none = -1;
-      for (tenon_filename_handle& handle : handles) REQUIRE(take_packet(names[0], &handle, sizeof handle, &none));
+      for (tenon_filename_handle& handle : handles)
+        REQUIRE(take_packet(names[0], &handle, sizeof handle, &none));
       const auto open_both = [&] {
         for (int i = 0; i < 2; ++i) by_name[i] = open_name(handles[i]);
       };
@@ -179,7 +187,8 @@ TEST(Identity, ReadOnlyAndWritableAreTwo) {
     for (const tenon_filename_handle& handle : {file.handle, socket.handle}) {
       tenon_storage* writable = open_name(handle);
       tenon_storage* reader = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
-      tenon_storage* reader_too = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
+      tenon_storage* reader_too =
+          open_name(handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
       CHECK(are_two_of_one_memory(writable, reader));
       CHECK(is_one(reader, reader_too));
       CHECK(!tenon_storage_is_read_only(writable) && tenon_storage_is_read_only(reader));
@@ -204,7 +213,8 @@ TEST(Identity, PrivateOpensAreNeverShared) {
     tenon_storage* shared = open_name(lent.handle);
     std::set<const tenon_storage*> seen{shared};
     std::vector<tenon_storage*> storages;
-    for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
+    for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED},
+                                 uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
       for (int i = 0; i < 2; ++i) {
         storages.push_back(open_name(lent.handle, flags));
         CHECK(seen.insert(storages.back()).second);
@@ -275,7 +285,8 @@ TEST(Identity, ANameThatMeansAnotherFileByNow) {
     const Done made = second.create_shared(naming, 1000, 2);
     tenon_storage* after = open_name(made.handle);
     CHECK(std::strcmp(old.handle.name, made.handle.name) == 0);
-    CHECK(before != after && tenon_storage_id(before) != tenon_storage_id(after) && !tenon_storage_same_memory(before, after));
+    CHECK(before != after && tenon_storage_id(before) != tenon_storage_id(after) &&
+          !tenon_storage_same_memory(before, after));
     CHECK(shows_pattern(before, 1) && shows_pattern(after, 2));
     tenon_storage_release(before);
     CHECK(exists(path_of(made.handle)));

@@ -1,4 +1,5 @@
-// Threads that open and let go of the same and of different names at once: one object while anybody holds it, none when nobody does.
+// Threads that open and let go of the same and of different names at once: one object while anybody
+// holds it, none when nobody does.
 #include <atomic>
 
 #include "filename/agent.h"
@@ -34,12 +35,14 @@ TEST(Threads, OneName) {
     for (const tenon_filename_handle& handle : {file.handle, socket.handle}) {
       in_threads([&](int id) {
         for (int round = 0; round < kRounds; ++round) {
-          const tenon_access access = (round + id) % 5 == 0 ? TENON_ACCESS_READ_ONLY : TENON_ACCESS_AUTO;
+          const tenon_access access =
+              (round + id) % 5 == 0 ? TENON_ACCESS_READ_ONLY : TENON_ACCESS_AUTO;
           tenon_storage* storage = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, access);
           // While it is held there is no other.
           tenon_storage* again = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, access);
           CHECK(storage == again && tenon_storage_id(storage) == tenon_storage_id(again));
-          CHECK(static_cast<const unsigned char*>(tenon_storage_data(storage))[4999] == fault::byte_at(1, 4999));
+          CHECK(static_cast<const unsigned char*>(tenon_storage_data(storage))[4999] ==
+                fault::byte_at(1, 4999));
           tenon_storage_release(storage);
           tenon_storage_release(again);
         }
@@ -56,9 +59,13 @@ TEST(Threads, ManyNames) {
     const Folder folder;
     Agent maker;
     std::vector<tenon_filename_handle> handles;
-    for (uint64_t i = 0; i < 4; ++i) handles.push_back(maker.create_shared({.directory = folder.path()}, 1000, i).handle);
+    for (uint64_t i = 0; i < 4; ++i)
+      handles.push_back(maker.create_shared({.directory = folder.path()}, 1000, i).handle);
     for (uint64_t i = 4; i < 8; ++i) {
-      handles.push_back(maker.share(maker.make(TENON_MODE_LENDER_WRITES, 0, 1000, i).slot, {.directory = folder.path()}).handle);
+      handles.push_back(maker
+                            .share(maker.make(TENON_MODE_LENDER_WRITES, 0, 1000, i).slot,
+                                   {.directory = folder.path()})
+                            .handle);
     }
     in_threads([&](int id) {
       for (int round = 0; round < kRounds; ++round) {
@@ -107,7 +114,8 @@ TEST(Threads, OneSegmentsName) {
         handles[at] = share(storages[at], {.directory = folder.path()});
       });
       CHECK_EQ(folder.leaves().size(), 1);
-      for (const tenon_filename_handle& handle : handles) CHECK(std::strcmp(handle.name, handles[0].name) == 0);
+      for (const tenon_filename_handle& handle : handles)
+        CHECK(std::strcmp(handle.name, handles[0].name) == 0);
       for (tenon_storage* each : storages) tenon_storage_release(each);
       (void)tenon_storage_trim();
       CHECK(folder.becomes_empty());
@@ -121,10 +129,12 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
     const Folder folder;
     in_threads([&](int id) {
       for (int round = 0; round < kRounds / 5; ++round) {
-        tenon_storage* storage = fault::new_storage(100, 1, TENON_MODE_SHARED, id % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
+        tenon_storage* storage =
+            fault::new_storage(100, 1, TENON_MODE_SHARED, id % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
         const bool chosen = (id + round) % 3 == 0;
         const tenon_filename_handle handle =
-            share(storage, {.directory = folder.path(), .name = chosen ? "chosen-" + std::to_string(id) : std::string()});
+            share(storage, {.directory = folder.path(),
+                            .name = chosen ? "chosen-" + std::to_string(id) : std::string()});
         tenon_storage* opened = open_name(handle, 0);
         CHECK(opened == storage);
         tenon_storage_release(opened);
@@ -136,7 +146,8 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
         tenon_storage_release(late);
       }
     });
-    // The names' thread may be the last to let go of what it was asked for, and a trim takes only what nobody holds.
+    // The names' thread may be the last to let go of what it was asked for, and a trim takes only
+    // what nobody holds.
     CHECK(soon([&] {
       (void)tenon_storage_trim();
       return folder.empty() && fault::count_memfd_mappings() == 0;
@@ -157,7 +168,8 @@ TEST(Threads, WeakReferences) {
       in_threads([&](int id) {
         if (id == 0) {
           tenon_storage_release(storage);
-        } else if (tenon_storage* locked = id % 2 == 0 ? tenon_weak_lock(weak) : open_name(lent.handle)) {
+        } else if (tenon_storage* locked =
+                       id % 2 == 0 ? tenon_weak_lock(weak) : open_name(lent.handle)) {
           CHECK(shows_pattern(locked, 1));
           tenon_storage_release(locked);
         }

@@ -1,5 +1,5 @@
-/* The promise of a read-only lend: a borrower, a process of its own that got the fd over a socket, tries everything to write, and nothing
- * works. */
+/* The promise of a read-only lend: a borrower, a process of its own that got the fd over a socket,
+ * tries everything to write, and nothing works. */
 #include "check.h"
 
 #include <sys/sendfile.h>
@@ -18,13 +18,17 @@ static void refused(const char *what, long result) {
   _exit(1);
 }
 
-static void refuse_map(const char *what, void *mapped) { refused(what, mapped == MAP_FAILED ? -1 : 0); }
+static void refuse_map(const char *what, void *mapped) {
+  refused(what, mapped == MAP_FAILED ? -1 : 0);
+}
 
 /* Every way in that an fd gives, whatever access it was opened with. */
 static void attack_fd(int fd, off_t offset, off_t segment_nbytes) {
-  static const int holes[] = {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
-                              FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE};
-  static const int seals[] = {F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE, F_SEAL_FUTURE_WRITE, 0x0020};
+  static const int holes[] = {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
+                              FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_COLLAPSE_RANGE,
+                              FALLOC_FL_INSERT_RANGE};
+  static const int seals[] = {F_SEAL_SEAL,  F_SEAL_SHRINK,       F_SEAL_GROW,
+                              F_SEAL_WRITE, F_SEAL_FUTURE_WRITE, 0x0020};
   struct iovec part;
   size_t i;
   int source = memfd_create("source", MFD_CLOEXEC), pipes[2];
@@ -33,7 +37,8 @@ static void attack_fd(int fd, off_t offset, off_t segment_nbytes) {
   off_t from = 0;
   part.iov_base = &byte;
   part.iov_len = 1;
-  CHECK(source >= 0 && pwrite(source, "XXXX", 4, 0) == 4 && pipe2(pipes, O_CLOEXEC) == 0 && write(pipes[1], "X", 1) == 1);
+  CHECK(source >= 0 && pwrite(source, "XXXX", 4, 0) == 4 && pipe2(pipes, O_CLOEXEC) == 0 &&
+        write(pipes[1], "X", 1) == 1);
   refused("pwrite", pwrite(fd, &byte, 1, offset));
   refused("pwritev", pwritev(fd, &part, 1, offset));
   CHECK(lseek(fd, offset, SEEK_SET) == offset);
@@ -47,10 +52,12 @@ static void attack_fd(int fd, off_t offset, off_t segment_nbytes) {
   refused("cut it short by a page", ftruncate(fd, segment_nbytes - 4096));
   refused("make it longer", ftruncate(fd, segment_nbytes + 4096));
   refused("fallocate past its end", fallocate(fd, 0, segment_nbytes, 4096));
-  for (i = 0; i < COUNT_OF(holes); i++) refused("change it by fallocate", fallocate(fd, holes[i], offset & ~(off_t)4095, 4096));
+  for (i = 0; i < COUNT_OF(holes); i++)
+    refused("change it by fallocate", fallocate(fd, holes[i], offset & ~(off_t)4095, 4096));
   for (i = 0; i < COUNT_OF(seals); i++) refused("add seals", fcntl(fd, F_ADD_SEALS, seals[i]));
   refuse_map("map it writable", mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-  refuse_map("map it writable (validated)", mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE, fd, 0));
+  refuse_map("map it writable (validated)",
+             mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE, fd, 0));
   refuse_map("map it write-only", mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 0));
   close(source);
   close(pipes[0]);
@@ -62,10 +69,12 @@ static void attack_memory(const void *address) {
   uintptr_t page = (uintptr_t)address & ~(uintptr_t)4095;
   struct iovec local, remote;
   char byte = 'X';
-  int self = open("/proc/self/mem", O_RDWR | O_CLOEXEC), zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  int self = open("/proc/self/mem", O_RDWR | O_CLOEXEC),
+      zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   CHECK(self >= 0 && zero >= 0);
   refused("mprotect it writable", mprotect((void *)page, 4096, PROT_READ | PROT_WRITE));
-  refused("mprotect it writable and executable", mprotect((void *)page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC));
+  refused("mprotect it writable and executable",
+          mprotect((void *)page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC));
   refused("write through /proc/self/mem", pwrite(self, &byte, 1, (off_t)(uintptr_t)address));
   local.iov_base = &byte;
   local.iov_len = 1;
@@ -85,7 +94,8 @@ static void borrower(int sock) {
   void *writable = PATTERN, *raw;
   const unsigned char *data;
   char path[64];
-  int fd, reopened, flags[] = {O_RDWR, O_WRONLY, O_RDWR | O_TRUNC, O_WRONLY | O_APPEND}, opened_one = 0;
+  int fd, reopened, flags[] = {O_RDWR, O_WRONLY, O_RDWR | O_TRUNC, O_WRONLY | O_APPEND},
+                    opened_one = 0;
   size_t i;
   tenon_mode mode;
   CHECK(check_recv(sock, &handle, sizeof(handle), &fd, 1) == 1);
@@ -93,17 +103,20 @@ static void borrower(int sock) {
   handle.fd = fd;
   FAILS_KEEPING(TENON_PERMISSION, out, tenon_open_fd(&handle, &want_write, &out, ERR));
   OK(tenon_open_fd(&handle, NULL, &storage, ERR));
-  CHECK(tenon_storage_is_read_only(storage) == 1 && tenon_storage_is_sealed(storage) == 1 && tenon_storage_mode(storage) == mode);
+  CHECK(tenon_storage_is_read_only(storage) == 1 && tenon_storage_is_sealed(storage) == 1 &&
+        tenon_storage_mode(storage) == mode);
   FAILS_KEEPING(TENON_PERMISSION, writable, tenon_storage_data_mut(storage, &writable, ERR));
   FAILS(TENON_PERMISSION, tenon_storage_write(storage, 0, "X", 1, ERR));
-  if (mode == TENON_MODE_FROZEN) OK(tenon_storage_freeze(storage, ERR)); /* nothing to do, nothing to undo */
+  if (mode == TENON_MODE_FROZEN)
+    OK(tenon_storage_freeze(storage, ERR)); /* nothing to do, nothing to undo */
   data = tenon_storage_data(storage);
   CHECK(check_filled(data, kBytes, kSeed));
 
   attack_memory(data);
   attack_memory(data + kBytes - 1);
   attack_fd(fd, (off_t)handle.offset, (off_t)handle.segment_nbytes);
-  raw = mmap(NULL, handle.segment_nbytes, PROT_READ, MAP_SHARED, fd, 0); /* a second, honest mapping, to be turned */
+  raw = mmap(NULL, handle.segment_nbytes, PROT_READ, MAP_SHARED, fd,
+             0); /* a second, honest mapping, to be turned */
   CHECK(raw != MAP_FAILED);
   attack_memory((const char *)raw + handle.offset);
   CHECK(munmap(raw, handle.segment_nbytes) == 0);
@@ -124,7 +137,8 @@ static void borrower(int sock) {
     FAILS_KEEPING(TENON_PERMISSION, out, tenon_open_fd(&handle, &want_write, &out, ERR));
     close(reopened);
   }
-  /* The same uid can reopen: without the seals each attack above would have succeeded. Another uid may not even get so far. */
+  /* The same uid can reopen: without the seals each attack above would have succeeded. Another uid
+   * may not even get so far. */
   if (geteuid() == 0) CHECK(opened_one > 0);
 
   CHECK(check_filled(data, kBytes, kSeed));
@@ -165,7 +179,8 @@ static void lend(tenon_mode mode, uint32_t flags) {
     snprintf(path, sizeof(path), "/proc/self/fd/%d", handle.fd);
     reopened = open(path, O_RDWR | O_CLOEXEC);
     if (reopened >= 0) {
-      attack_fd(reopened, (off_t)handle.offset, (off_t)handle.segment_nbytes); /* frozen: not the lender either */
+      attack_fd(reopened, (off_t)handle.offset,
+                (off_t)handle.segment_nbytes); /* frozen: not the lender either */
       close(reopened);
     }
   }

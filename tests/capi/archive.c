@@ -1,4 +1,5 @@
-/* tenon/archive.h: modules written to files, fds and functions, the same bytes everywhere; and what an export refuses, with nothing left.
+/* tenon/archive.h: modules written to files, fds and functions, the same bytes everywhere; and what
+ * an export refuses, with nothing left.
  */
 #include "archive_folder.h"
 
@@ -33,7 +34,8 @@ static void cannot_change(tenon_module *module) {
   static const char *const paths[] = {"fc1.bias"};
   tenon_module *other = NULL;
   tenon_value *tensor = NULL, *number = NULL;
-  CHECK(tenon_module_new("Other", &other, NULL) == TENON_OK && tenon_value_new_int(1, &number, NULL) == TENON_OK);
+  CHECK(tenon_module_new("Other", &other, NULL) == TENON_OK &&
+        tenon_value_new_int(1, &number, NULL) == TENON_OK);
   tensor = value_at(module, "fc1.bias");
   CHECK(tenon_module_add_parameter(module, "p", tensor, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_add_buffer(module, "p", tensor, NULL) == TENON_PERMISSION);
@@ -42,7 +44,8 @@ static void cannot_change(tenon_module *module) {
   CHECK(tenon_module_add_constant(module, "p", "Tensor", tensor, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_add_submodule(module, "p", other, NULL, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_define(module, "def f(self) -> int:\n  return 1\n", NULL) == TENON_PERMISSION);
-  CHECK(tenon_module_define_types(module, "__torch__", "def f() -> int:\n  return 1\n", NULL) == TENON_PERMISSION);
+  CHECK(tenon_module_define_types(module, "__torch__", "def f() -> int:\n  return 1\n", NULL) ==
+        TENON_PERMISSION);
   CHECK(tenon_module_set_hooks(module, 0, no_names, 1, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_set_traced_inputs(module, "forward", &tensor, 1, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_set_extra_file(module, "x", "y", 1, NULL) == TENON_PERMISSION);
@@ -51,13 +54,15 @@ static void cannot_change(tenon_module *module) {
   CHECK(tenon_module_set_submodule(module, "fc1", other, NULL) == TENON_PERMISSION);
   CHECK(tenon_module_remove(module, "fc1", NULL) == TENON_PERMISSION);
   CHECK(tenon_module_remove(module, "forward", NULL) == TENON_PERMISSION);
-  CHECK(tenon_module_load(module, paths, &tensor, 1, TENON_LOAD_ALLOW_MISSING, NULL, NULL, NULL) == TENON_PERMISSION);
+  CHECK(tenon_module_load(module, paths, &tensor, 1, TENON_LOAD_ALLOW_MISSING, NULL, NULL, NULL) ==
+        TENON_PERMISSION);
   tenon_value_release(tensor);
   tenon_value_release(number);
   tenon_module_release(other);
 }
 
-/* What a writer got, and how it is to fail: at the call with that number (from 1), returning `result`. */
+/* What a writer got, and how it is to fail: at the call with that number (from 1), returning
+ * `result`. */
 struct writer {
   unsigned char *bytes;
   size_t nbytes;
@@ -101,13 +106,16 @@ static void everywhere_the_same(void) {
   OK(tenon_module_set_extra_file(module, "labels.txt", "cat\ndog\n", 8, ERR));
   OK(tenon_export_module(module, path, NULL, &report, ERR));
   CHECK(stat(path, &info) == 0 && (uint64_t)info.st_size == report.nbytes);
-  CHECK(report.struct_size == sizeof(report) && report.version == 10 && report.skipped_files == 0 && report.records == 11);
-  CHECK(memchr(report.oldest_pytorch, '\0', sizeof(report.oldest_pytorch)) != NULL && strncmp(report.oldest_pytorch, "1.", 2) == 0);
+  CHECK(report.struct_size == sizeof(report) && report.version == 10 && report.skipped_files == 0 &&
+        report.records == 11);
+  CHECK(memchr(report.oldest_pytorch, '\0', sizeof(report.oldest_pytorch)) != NULL &&
+        strncmp(report.oldest_pytorch, "1.", 2) == 0);
   CHECK_EQ(count_files(), 1);
 
   other = report_of_nothing();
   OK(tenon_export_module_to(module, write_to, &writer, &options, &other, ERR));
-  CHECK(other.nbytes == report.nbytes && other.records == report.records && writer.nbytes == report.nbytes);
+  CHECK(other.nbytes == report.nbytes && other.records == report.records &&
+        writer.nbytes == report.nbytes);
   CHECK(same_as_file(&writer, path));
 
   /* From the position of the fd on. */
@@ -118,7 +126,8 @@ static void everywhere_the_same(void) {
   close(fd);
   CHECK(same_as_file(&writer, other_path));
 
-  /* Over an old file, with an fsync of both; and the module that is read back gives the same file again. */
+  /* Over an old file, with an fsync of both; and the module that is read back gives the same file
+   * again. */
   options.durability = TENON_DURABILITY_FILE_AND_DIRECTORY;
   OK(tenon_import_module(path, NULL, &again, ERR));
   OK(tenon_export_module(again, other_path, &options, &other, ERR));
@@ -166,10 +175,12 @@ static void writer_fails(void) {
       memset(&writer, 0, sizeof(writer));
       writer.fails_at = at;
       writer.result = cases[i].result;
-      CHECK_EQ(tenon_export_module_to(module, write_to, &writer, NULL, &report, &error), cases[i].code);
+      CHECK_EQ(tenon_export_module_to(module, write_to, &writer, NULL, &report, &error),
+               cases[i].code);
       check_error_shape(__FILE__, __LINE__, cases[i].code, error);
       CHECK(writer.calls == at && report.version == 0x5a5a5a5a);
-      if (cases[i].detail != NULL) CHECK(strcmp(tenon_error_detail(error, "errno"), cases[i].detail) == 0);
+      if (cases[i].detail != NULL)
+        CHECK(strcmp(tenon_error_detail(error, "errno"), cases[i].detail) == 0);
       tenon_error_release(error);
       free(writer.bytes);
     }
@@ -193,7 +204,8 @@ struct hooked {
   int calls;
 };
 
-static tenon_status give_files(void *context, const tenon_module *module, const tenon_file **files, size_t *n) {
+static tenon_status give_files(void *context, const tenon_module *module, const tenon_file **files,
+                               size_t *n) {
   struct hooked *hooked = context;
   CHECK(module == hooked->module);
   cannot_change(hooked->module);
@@ -203,18 +215,20 @@ static tenon_status give_files(void *context, const tenon_module *module, const 
   return hooked->status;
 }
 
-static void extra_file_is(const tenon_file_list *list, size_t index, const char *name, const char *text) {
+static void extra_file_is(const tenon_file_list *list, size_t index, const char *name,
+                          const char *text) {
   tenon_file file;
   OK(tenon_file_list_get(list, index, &file, ERR));
-  if (strcmp(file.name, name) != 0 || file.nbytes != strlen(text) || memcmp(file.data, text, file.nbytes) != 0)
+  if (strcmp(file.name, name) != 0 || file.nbytes != strlen(text) ||
+      memcmp(file.data, text, file.nbytes) != 0)
     check_fail(__FILE__, __LINE__, file.name);
 }
 
 static void extra_files(void) {
   static const tenon_file mine[] = {{"a", "mine", 4}, {"sub/b", "mine", 4}},
                           hooks[] = {{"a", "hook", 4}, {"c", "hook", 4}, {"own", "hook", 4}};
-  static const tenon_file twice[] = {{"a", "1", 1}, {"a", "2", 1}}, bad[] = {{"../a", "1", 1}}, no_name[] = {{NULL, "1", 1}},
-                          no_data[] = {{"a", NULL, 1}};
+  static const tenon_file twice[] = {{"a", "1", 1}, {"a", "2", 1}}, bad[] = {{"../a", "1", 1}},
+                          no_name[] = {{NULL, "1", 1}}, no_data[] = {{"a", NULL, 1}};
   tenon_module *module = new_mlp(), *read = NULL;
   tenon_export_options options = options_of(NULL);
   tenon_export_report report = report_of_nothing();
@@ -292,12 +306,14 @@ static void refused(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(NULL, write_to, &writer, NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, NULL, &writer, NULL, NULL, ERR));
   CHECK(pipe(fds) == 0);
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "errno", "9", tenon_export_module_fd(module, fds[0], NULL, NULL, ERR)); /* not open for writing */
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "errno", "9",
+               tenon_export_module_fd(module, fds[0], NULL, NULL, ERR)); /* not open for writing */
   close(fds[0]);
   close(fds[1]);
 
   report.struct_size = sizeof(report) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, report, tenon_export_module(module, path, NULL, &report, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, report,
+                tenon_export_module(module, path, NULL, &report, ERR));
   options.struct_size = sizeof(options) - 1;
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, path, &options, NULL, ERR));
   memset(&larger, 0, sizeof(larger));
@@ -312,7 +328,8 @@ static void refused(void) {
   options.durability = 3;
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, path, &options, NULL, ERR));
   options.durability = TENON_DURABILITY_FILE;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, write_to, &writer, &options, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_export_module_to(module, write_to, &writer, &options, NULL, ERR));
   options = options_of("a/b");
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, path, &options, NULL, ERR));
   options = options_of("");
@@ -321,19 +338,26 @@ static void refused(void) {
   options.file_version = 11;
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, path, &options, NULL, ERR));
   options.file_version = 3;
-  OK(tenon_export_module(module, path, &options, NULL, ERR)); /* no operator here that means something else there */
+  OK(tenon_export_module(module, path, &options, NULL,
+                         ERR)); /* no operator here that means something else there */
   CHECK(stat(path, &before) == 0);
-  OK(tenon_module_define(module, "def half(self, x: Tensor) -> Tensor:\n  return torch.div(x, 2)\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "operator", "div", tenon_export_module(module, path, &options, NULL, ERR));
-  CHECK(stat(path, &after) == 0 && after.st_ino == before.st_ino && after.st_size == before.st_size); /* the old file stays */
+  OK(tenon_module_define(module, "def half(self, x: Tensor) -> Tensor:\n  return torch.div(x, 2)\n",
+                         ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "operator", "div",
+               tenon_export_module(module, path, &options, NULL, ERR));
+  CHECK(stat(path, &after) == 0 && after.st_ino == before.st_ino &&
+        after.st_size == before.st_size); /* the old file stays */
 
-  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere", tenon_export_module(module, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
+  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere",
+               tenon_export_module(module, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, folder, NULL, NULL, ERR));
 
   /* Code that PyTorch would refuse is refused; unless told, and it is an export that fails here. */
   OK(tenon_module_define(module, "def bad(self) -> int:\n  return nothing\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "nothing", tenon_export_module(module, other_path, NULL, NULL, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "", tenon_export_module_to(module, write_to, &writer, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "nothing",
+               tenon_export_module(module, other_path, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "",
+               tenon_export_module_to(module, write_to, &writer, NULL, NULL, ERR));
   CHECK(writer.calls == 0);
   options = options_of(NULL);
   options.flags = TENON_EXPORT_UNCHECKED;

@@ -1,4 +1,5 @@
-/* tenon/archive.h: bytecode that an export keeps, drops and makes, the operators that it calls, and debug tables. */
+/* tenon/archive.h: bytecode that an export keeps, drops and makes, the operators that it calls, and
+ * debug tables. */
 #include "module_kit.h"
 
 /* The golden archive has bytecode of one function, and 6 debug tables. */
@@ -25,7 +26,8 @@ static int64_t count(void *context, const void *data, size_t nbytes) {
   return (int64_t)nbytes;
 }
 
-static tenon_export_report report_of(const tenon_module *module, const tenon_export_options *options) {
+static tenon_export_report report_of(const tenon_module *module,
+                                     const tenon_export_options *options) {
   tenon_export_report report;
   uint64_t nbytes = 0;
   memset(&report, 0x5a, sizeof(report));
@@ -87,8 +89,10 @@ static void flatbuffers(void) {
   tenon_module_release(read);
   /* One more byte of the root's offset, and the root is beyond the file. */
   bytes.data[2] = 1;
-  FAILS_RAW(TENON_CORRUPT, TENON_CORRUPT, tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
-  CHECK(strncmp(tenon_error_message(check_error), "archive in memory: the flatbuffer is broken", 43) == 0);
+  FAILS_RAW(TENON_CORRUPT, TENON_CORRUPT,
+            tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  CHECK(strncmp(tenon_error_message(check_error), "archive in memory: the flatbuffer is broken",
+                43) == 0);
   tenon_error_release(check_error);
   free(bytes.data);
   report = report_of(module, &options);
@@ -116,7 +120,8 @@ static void flatbuffers(void) {
   tenon_module_release(module);
 }
 
-static void operators_are(const tenon_module *module, const char *methods, const char *const *wanted, size_t n) {
+static void operators_are(const tenon_module *module, const char *methods,
+                          const char *const *wanted, size_t n) {
   tenon_name_list *names = NULL;
   OK(tenon_export_opnames(module, methods, &names, ERR));
   names_are(names, wanted, n);
@@ -179,7 +184,9 @@ static void switches(void) {
   tenon_module *module = new_module("Dims");
   struct bytes plain = {NULL, 0};
   size_t i;
-  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n", ERR));
+  OK(tenon_module_define(
+      module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n",
+      ERR));
   for (i = 0; i < COUNT_OF(cases); i++) {
     struct bytes bytes = {NULL, 0};
     tenon_module *read = NULL;
@@ -194,7 +201,8 @@ static void switches(void) {
       plain = bytes;
       continue;
     }
-    CHECK_EQ(bytes.nbytes != plain.nbytes || memcmp(bytes.data, plain.data, plain.nbytes) != 0, cases[i].is_other);
+    CHECK_EQ(bytes.nbytes != plain.nbytes || memcmp(bytes.data, plain.data, plain.nbytes) != 0,
+             cases[i].is_other);
     free(bytes.data);
   }
   free(plain.data);
@@ -205,7 +213,9 @@ static void forks(void) {
   tenon_module *module = new_module("Forks");
   tenon_export_options options = options_of(TENON_BYTECODE_COMPILE, NULL);
   uint64_t nbytes = 0;
-  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n", ERR));
+  OK(tenon_module_define(
+      module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n",
+      ERR));
   FAILS(TENON_UNSUPPORTED, tenon_export_module_to(module, count, &nbytes, &options, NULL, ERR));
   options.emit_flags = TENON_EMIT_FORKS_AT_ONCE;
   CHECK_EQ(report_of(module, &options).bytecode_functions, 1);
@@ -219,9 +229,12 @@ static void switches_refused(void) {
     uint32_t emit_flags;
     tenon_status code;
   } cases[] = {
-      {TENON_BYTECODE_KEEP, 8, 0, TENON_INVALID_ARGUMENT},     {TENON_BYTECODE_DROP, 0, TENON_EMIT_PLAIN_OPERATORS, TENON_INVALID_ARGUMENT},
-      {TENON_BYTECODE_COMPILE, 3, 0, TENON_INVALID_ARGUMENT},  {TENON_BYTECODE_COMPILE, 9, 0, TENON_INVALID_ARGUMENT},
-      {TENON_BYTECODE_COMPILE, -1, 0, TENON_INVALID_ARGUMENT}, {TENON_BYTECODE_COMPILE, 0, 32, TENON_UNSUPPORTED},
+      {TENON_BYTECODE_KEEP, 8, 0, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_DROP, 0, TENON_EMIT_PLAIN_OPERATORS, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_COMPILE, 3, 0, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_COMPILE, 9, 0, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_COMPILE, -1, 0, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_COMPILE, 0, 32, TENON_UNSUPPORTED},
   };
   tenon_module *module = new_two_methods();
   uint64_t nbytes = 0;
@@ -261,8 +274,10 @@ static void refused(void) {
   }
   for (i = 0; i < COUNT_OF(empty_names); i++) {
     options = options_of(TENON_BYTECODE_COMPILE, empty_names[i]);
-    FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, count, &nbytes, &options, NULL, ERR));
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, names, tenon_export_opnames(module, empty_names[i], &names, ERR));
+    FAILS(TENON_INVALID_ARGUMENT,
+          tenon_export_module_to(module, count, &nbytes, &options, NULL, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, names,
+                  tenon_export_opnames(module, empty_names[i], &names, ERR));
   }
   CHECK_EQ(nbytes, 0);
   FAILS_KEEPING(TENON_NOT_FOUND, names, tenon_export_opnames(module, "no", &names, ERR));

@@ -49,9 +49,12 @@ static void of_old_pytorch(void) {
   OK(tenon_export_module_to(module, collect, &bytes, NULL, &report, ERR));
   CHECK_EQ(report.version, 1);
   /* New code that means another division does not go together with it. */
-  OK(tenon_module_define(module, "def third(self, x: Tensor) -> Tensor:\n  return torch.div(x, 3)\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "operator", "div", tenon_export_module_to(module, collect, &bytes, NULL, NULL, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "module", "Net", tenon_export_module_to(module, collect, &bytes, NULL, NULL, ERR));
+  OK(tenon_module_define(module,
+                         "def third(self, x: Tensor) -> Tensor:\n  return torch.div(x, 3)\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "operator", "div",
+               tenon_export_module_to(module, collect, &bytes, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "module", "Net",
+               tenon_export_module_to(module, collect, &bytes, NULL, NULL, ERR));
   free(bytes.data);
   tenon_module_release(child);
   tenon_module_release(again);
@@ -66,7 +69,8 @@ static void *look(void *context) {
   tenon_name_list *warnings = NULL;
   size_t n;
   CHECK(tenon_module_tensors(module, &list, NULL) == TENON_OK);
-  CHECK_EQ(tenon_member_list_count(list), 3); /* weight, child.gain, again.gain: no class of that time says which are buffers */
+  CHECK_EQ(tenon_member_list_count(list),
+           3); /* weight, child.gain, again.gain: no class of that time says which are buffers */
   tenon_member_list_release(list);
   CHECK(tenon_module_members(module, &list, NULL) == TENON_OK);
   n = tenon_member_list_count(list);
@@ -86,7 +90,8 @@ static void threads(void) {
   tenon_module *module = NULL;
   void *result;
   size_t i;
-  OK(tenon_import_module(fixture("1.4.0"), NULL, &module, ERR)); /* nothing of its code was parsed for anybody yet */
+  OK(tenon_import_module(fixture("1.4.0"), NULL, &module,
+                         ERR)); /* nothing of its code was parsed for anybody yet */
   for (i = 0; i < COUNT_OF(others); i++) CHECK(pthread_create(&others[i], NULL, look, module) == 0);
   for (i = 0; i < COUNT_OF(others); i++) {
     CHECK(pthread_join(others[i], &result) == 0);

@@ -1,4 +1,5 @@
-/* tenon/archive.h: modules read from files, fds and memory; what they keep alive, what is refused, what is reported. */
+/* tenon/archive.h: modules read from files, fds and memory; what they keep alive, what is refused,
+ * what is reported. */
 #include "module_kit.h"
 
 static char path[64];
@@ -52,20 +53,25 @@ static int is_read_only(const tenon_module *module) {
   return read_only;
 }
 
-/* A call that PyTorch 1.13 takes and the newest refuses is an error where code is written, unless the bytecode is for an old PyTorch. */
+/* A call that PyTorch 1.13 takes and the newest refuses is an error where code is written, unless
+ * the bytecode is for an old PyTorch. */
 static void only_the_older_takes(tenon_module *built) {
   struct bytes bytes = {NULL, 0};
   tenon_export_options options;
   tenon_module *read = NULL;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
-  OK(tenon_module_define(built, "def older(self, x: Tensor) -> Tensor:\n  y, _ = torch.symeig(x)\n  return y\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "torch.symeig(x)", tenon_module_check(built, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "", tenon_export_module_to(built, collect, &bytes, NULL, NULL, ERR));
+  OK(tenon_module_define(
+      built, "def older(self, x: Tensor) -> Tensor:\n  y, _ = torch.symeig(x)\n  return y\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "torch.symeig(x)",
+               tenon_module_check(built, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "",
+               tenon_export_module_to(built, collect, &bytes, NULL, NULL, ERR));
   CHECK_EQ(bytes.nbytes, 0);
   options.bytecode = TENON_BYTECODE_COMPILE;
   options.methods = "forward";
-  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
   options.bytecode_version = 7;
   OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
   bytes.nbytes = 0;
@@ -76,7 +82,8 @@ static void only_the_older_takes(tenon_module *built) {
   /* As it would be if PyTorch 1.13 had written it. */
   OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
   OK(tenon_module_check(read, ERR));
-  OK(tenon_module_define(read, "def newer(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n", ERR));
+  OK(tenon_module_define(read, "def newer(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n",
+                         ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_check(read, ERR));
   tenon_module_release(read);
   free(bytes.data);
@@ -98,19 +105,26 @@ static void from_a_file(void) {
   OK(tenon_module_warnings(built, &warnings, ERR));
   names_are(warnings, NULL, 0);
   tenon_name_list_release(warnings);
-  OK(tenon_module_define(built, "def attend(self, x: Tensor) -> Tensor:\n  return torch.scaled_dot_product_attention(x, x, x)\n", ERR));
+  OK(tenon_module_define(built,
+                         "def attend(self, x: Tensor) -> Tensor:\n  return "
+                         "torch.scaled_dot_product_attention(x, x, x)\n",
+                         ERR));
   OK(tenon_module_check(built, ERR)); /* the newest PyTorch takes it */
   OK(tenon_module_warnings(built, &warnings, ERR));
   CHECK_EQ(tenon_name_list_count(warnings), 1);
-  CHECK(strstr(tenon_name_list_get(warnings, 0), "PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in ") !=
-        NULL);
+  CHECK(
+      strstr(
+          tenon_name_list_get(warnings, 0),
+          "PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in ") !=
+      NULL);
   tenon_name_list_release(warnings);
   only_the_older_takes(built);
   tenon_module_release(built);
 
   OK(tenon_import_module(path, NULL, &module, ERR));
   report = report_of(module);
-  CHECK(report.version == 10 && report.records == 10 && report.mapped_storages == 4 && report.filled_storages == 0);
+  CHECK(report.version == 10 && report.records == 10 && report.mapped_storages == 4 &&
+        report.filled_storages == 0);
   CHECK(report.mapped_nbytes == (4 * 8 + 8 + 8 * 3 + 3) * sizeof(float) && report.without_crc == 0);
   CHECK(first_at(module, "fc2.weight") == 100 && is_read_only(module));
   OK(tenon_module_check(module, ERR));
@@ -159,9 +173,11 @@ static void filled(void) {
     options.check = TENON_IMPORT_CHECK_FILL;
     OK(tenon_import_module(path, &options, &module, ERR));
     report = report_of(module);
-    CHECK(report.filled_storages == 4 && report.mapped_storages == 0 && report.filled_nbytes == 67 * sizeof(float));
+    CHECK(report.filled_storages == 4 && report.mapped_storages == 0 &&
+          report.filled_nbytes == 67 * sizeof(float));
     tensor = tensor_at(module, "fc2.bias");
-    CHECK(tenon_storage_mode(tenon_tensor_storage(tensor)) == mode && tenon_storage_is_shared(tenon_tensor_storage(tensor)));
+    CHECK(tenon_storage_mode(tenon_tensor_storage(tensor)) == mode &&
+          tenon_storage_is_shared(tenon_tensor_storage(tensor)));
     CHECK(*(const float *)tenon_tensor_data(tensor) == 100);
     tenon_tensor_release(tensor);
     tenon_module_release(module);
@@ -201,7 +217,8 @@ static void from_memory(void) {
   tenon_tensor *tensor;
   void *data = NULL;
   n_released = 0;
-  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, NULL, &module, ERR));
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, NULL, &module,
+                                ERR));
   CHECK_EQ(report_of(module).mapped_storages, 4);
   tensor = tensor_at(module, "fc1.weight");
   CHECK((const unsigned char *)tenon_tensor_data(tensor) > bytes.data &&
@@ -211,12 +228,14 @@ static void from_memory(void) {
   tenon_tensor_release(tensor);
   CHECK_EQ(n_released, 1);
 
-  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, &options, &module, ERR));
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, &options,
+                                &module, ERR));
   CHECK_EQ(n_released, 2); /* everything was copied */
   CHECK_EQ(report_of(module).filled_storages, 4);
   tenon_module_release(module);
   options.tensors = TENON_IMPORT_MAP_PRIVATE;
-  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, &options, &module, ERR));
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, count_release, &n_released, &options,
+                                &module, ERR));
   tensor = tensor_at(module, "fc1.weight");
   OK(tenon_tensor_data_mut(tensor, &data, ERR));
   *(float *)data = 77;
@@ -230,9 +249,14 @@ static void from_memory(void) {
   /* After a failure they are the caller's as before. */
   module = PATTERN;
   FAILS_KEEPING(TENON_CORRUPT, module,
-                tenon_import_module_memory(bytes.data, bytes.nbytes - 1, count_release, &n_released, NULL, &module, ERR));
-  FAILS_KEEPING(TENON_CORRUPT, module, tenon_import_module_memory(NULL, 0, count_release, &n_released, NULL, &module, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, module, tenon_import_module_memory(NULL, 1, count_release, &n_released, NULL, &module, ERR));
+                tenon_import_module_memory(bytes.data, bytes.nbytes - 1, count_release, &n_released,
+                                           NULL, &module, ERR));
+  FAILS_KEEPING(
+      TENON_CORRUPT, module,
+      tenon_import_module_memory(NULL, 0, count_release, &n_released, NULL, &module, ERR));
+  FAILS_KEEPING(
+      TENON_INVALID_ARGUMENT, module,
+      tenon_import_module_memory(NULL, 1, count_release, &n_released, NULL, &module, ERR));
   CHECK_EQ(n_released, 3);
   free(bytes.data);
 }
@@ -256,7 +280,9 @@ static void damaged(void) {
   /* A bit of the pickle. */
   at = find_bytes(&bytes, "weight");
   *at ^= 1;
-  FAILS_SAYING(TENON_CORRUPT, "record", "data.pkl", tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &module, ERR));
+  FAILS_SAYING(
+      TENON_CORRUPT, "record", "data.pkl",
+      tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &module, ERR));
   *at ^= 1;
   /* A bit of a tensor: seen by who looks. */
   at = memmem(bytes.data, bytes.nbytes, &twenty, sizeof(twenty));
@@ -266,11 +292,17 @@ static void damaged(void) {
   tenon_module_release(module);
   module = PATTERN;
   options.check = TENON_IMPORT_CHECK_ALL;
-  FAILS_SAYING(TENON_CORRUPT, "record", "data/0", tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
-  FAILS_SAYING(TENON_CORRUPT, "offset", "", tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
+  FAILS_SAYING(
+      TENON_CORRUPT, "record", "data/0",
+      tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
+  FAILS_SAYING(
+      TENON_CORRUPT, "offset", "",
+      tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
   options = options_of(TENON_IMPORT_FILL);
   options.check = TENON_IMPORT_CHECK_FILL;
-  FAILS_SAYING(TENON_CORRUPT, "record", "data/0", tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
+  FAILS_SAYING(
+      TENON_CORRUPT, "record", "data/0",
+      tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &options, &module, ERR));
   CHECK(module == PATTERN);
   free(bytes.data);
 }
@@ -291,11 +323,14 @@ static void refused(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module_fd(0, NULL, NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, module, tenon_import_module_fd(-1, NULL, &module, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, NULL, ERR));
-  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere", tenon_import_module("/tmp/tenon-nowhere", NULL, &module, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere",
+               tenon_import_module("/tmp/tenon-nowhere", NULL, &module, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module("/tmp", NULL, &module, ERR));
   CHECK(pipe(ends) == 0);
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "fd", "", tenon_import_module_fd(ends[0], NULL, &module, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "fd", "",
+               tenon_import_module_fd(ends[0], NULL, &module, ERR));
   close(ends[0]);
   close(ends[1]);
 
@@ -320,13 +355,16 @@ static void refused(void) {
   options.max_depth = 1001;
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, &options, &module, ERR));
   options.max_depth = 2;
-  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_depth", tenon_import_module(path, &options, &module, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_depth",
+               tenon_import_module(path, &options, &module, ERR));
   options = options_of(TENON_IMPORT_MAP);
   options.max_records = 3;
-  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_records", tenon_import_module(path, &options, &module, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_records",
+               tenon_import_module(path, &options, &module, ERR));
   options = options_of(TENON_IMPORT_MAP);
   options.max_inflated_nbytes = 3;
-  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit_value", "3", tenon_import_module(path, &options, &module, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit_value", "3",
+               tenon_import_module(path, &options, &module, ERR));
   CHECK(module == PATTERN);
 
   OK(tenon_import_module(path, NULL, &good, ERR));

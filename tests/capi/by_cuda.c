@@ -1,4 +1,5 @@
-/* tenon/by_cuda.h on this machine, whatever it has; tests/cuda has machines with and without a driver. */
+/* tenon/by_cuda.h on this machine, whatever it has; tests/cuda has machines with and without a
+ * driver. */
 #include "check.h"
 
 static void one_answer(void) {
@@ -15,8 +16,8 @@ static void one_answer(void) {
   tenon_error_release(err);
 }
 
-/* Whatever needs a device fails as tenon_cuda_available does, with its reason: no driver, or a build without cuda.h
- * (tests/packages/musl.sh). */
+/* Whatever needs a device fails as tenon_cuda_available does, with its reason: no driver, or a
+ * build without cuda.h (tests/packages/musl.sh). */
 #define FAILS_WITH(reason, call)                                                               \
   do {                                                                                         \
     FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED, call);                                     \

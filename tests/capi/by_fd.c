@@ -19,7 +19,8 @@ static int make_file(uint64_t nbytes) {
   return fd;
 }
 
-static tenon_fd_handle handle_of(int fd, tenon_access access, uint64_t offset, uint64_t nbytes, uint64_t segment_nbytes) {
+static tenon_fd_handle handle_of(int fd, tenon_access access, uint64_t offset, uint64_t nbytes,
+                                 uint64_t segment_nbytes) {
   tenon_fd_handle handle = check_handle();
   handle.fd = fd;
   handle.access = access;
@@ -49,41 +50,51 @@ static void handles(void) {
     unsigned char bytes[5000];
     int seals;
     OK(tenon_share_fd(storage, NULL, &handle, ERR));
-    CHECK(handle.struct_size == sizeof(handle) && handle.fd >= 0 && handle.access == kinds[i].access && handle.nbytes == 5000);
+    CHECK(handle.struct_size == sizeof(handle) && handle.fd >= 0 &&
+          handle.access == kinds[i].access && handle.nbytes == 5000);
     CHECK(handle.offset % 64 == 0 && handle.offset + handle.nbytes <= handle.segment_nbytes);
-    CHECK(fstat(handle.fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size == handle.segment_nbytes);
+    CHECK(fstat(handle.fd, &info) == 0 && S_ISREG(info.st_mode) &&
+          (uint64_t)info.st_size == handle.segment_nbytes);
     CHECK((fcntl(handle.fd, F_GETFD) & FD_CLOEXEC) != 0);
     seals = fcntl(handle.fd, F_GET_SEALS);
     CHECK(seals >= 0 && (seals & F_SEAL_SHRINK) && (seals & F_SEAL_GROW));
-    CHECK((fcntl(handle.fd, F_GETFL) & O_ACCMODE) == (kinds[i].access == TENON_ACCESS_READ_ONLY ? O_RDONLY : O_RDWR));
-    if (kinds[i].mode == TENON_MODE_LENDER_WRITES) CHECK((seals & 0x0010) && (seals & F_SEAL_SEAL)); /* F_SEAL_FUTURE_WRITE */
+    CHECK((fcntl(handle.fd, F_GETFL) & O_ACCMODE) ==
+          (kinds[i].access == TENON_ACCESS_READ_ONLY ? O_RDONLY : O_RDWR));
+    if (kinds[i].mode == TENON_MODE_LENDER_WRITES)
+      CHECK((seals & 0x0010) && (seals & F_SEAL_SEAL)); /* F_SEAL_FUTURE_WRITE */
     if (kinds[i].mode == TENON_MODE_FROZEN) CHECK((seals & F_SEAL_WRITE) && (seals & F_SEAL_SEAL));
-    CHECK(pread(handle.fd, bytes, sizeof(bytes), (off_t)handle.offset) == (ssize_t)sizeof(bytes) && check_filled(bytes, sizeof(bytes), i));
+    CHECK(pread(handle.fd, bytes, sizeof(bytes), (off_t)handle.offset) == (ssize_t)sizeof(bytes) &&
+          check_filled(bytes, sizeof(bytes), i));
     OK(tenon_share_fd(storage, &options, &again, ERR));
     CHECK(again.fd != handle.fd && again.offset == handle.offset);
     tenon_fd_handle_close(&again);
     CHECK(again.fd == -1);
     tenon_fd_handle_close(&again);
     tenon_storage_release(storage);
-    CHECK(pread(handle.fd, bytes, sizeof(bytes), (off_t)handle.offset) == (ssize_t)sizeof(bytes) && check_filled(bytes, sizeof(bytes), i));
+    CHECK(pread(handle.fd, bytes, sizeof(bytes), (off_t)handle.offset) == (ssize_t)sizeof(bytes) &&
+          check_filled(bytes, sizeof(bytes), i));
     tenon_fd_handle_close(&handle);
   }
   tenon_fd_handle_close(NULL);
 }
 
 static void refused_lends(void) {
-  tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY), writable = check_share_options(TENON_ACCESS_WRITABLE);
+  tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY),
+                      writable = check_share_options(TENON_ACCESS_WRITABLE);
   tenon_storage_options frozen = check_storage_options(TENON_MODE_FROZEN, 0);
   tenon_fd_handle out = check_handle();
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 100, 1);
-  FAILS_SAYING(TENON_PERMISSION, "option", "LENDER_WRITES", tenon_share_fd(storage, &read_only, &out, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "FROZEN", tenon_share_fd(storage, &read_only, &out, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "LENDER_WRITES",
+               tenon_share_fd(storage, &read_only, &out, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "FROZEN",
+               tenon_share_fd(storage, &read_only, &out, ERR));
   tenon_storage_release(storage);
   storage = check_storage(TENON_MODE_LENDER_WRITES, 0, 100, 1);
   FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_share_fd(storage, &writable, &out, ERR));
   tenon_storage_release(storage);
   OK(tenon_storage_new(&frozen, 100, &storage, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "tenon_storage_freeze", tenon_share_fd(storage, NULL, &out, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "tenon_storage_freeze",
+               tenon_share_fd(storage, NULL, &out, ERR));
   OK(tenon_storage_freeze(storage, ERR));
   FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_share_fd(storage, &writable, &out, ERR));
   tenon_storage_release(storage);
@@ -94,7 +105,8 @@ static void refused_lends(void) {
 }
 
 static void empty_storages(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   const tenon_open_options read_only = check_open_options(TENON_ACCESS_READ_ONLY, 0);
   size_t i;
   for (i = 0; i < COUNT_OF(modes); i++) {
@@ -103,9 +115,12 @@ static void empty_storages(void) {
     OK(tenon_share_fd(storage, NULL, &handle, ERR));
     CHECK(handle.fd == -1 && handle.nbytes == 0);
     OK(tenon_open_fd(&handle, NULL, &opened, ERR));
-    CHECK(tenon_storage_nbytes(opened) == 0 && tenon_storage_data(opened) == NULL && tenon_storage_is_sealed(opened) == 1);
-    /* Who may write is said by the handle alone: there is no fd to ask. And who lends it on hands on no more. */
-    CHECK(handle.access == (modes[i] == TENON_MODE_SHARED ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY));
+    CHECK(tenon_storage_nbytes(opened) == 0 && tenon_storage_data(opened) == NULL &&
+          tenon_storage_is_sealed(opened) == 1);
+    /* Who may write is said by the handle alone: there is no fd to ask. And who lends it on hands
+     * on no more. */
+    CHECK(handle.access ==
+          (modes[i] == TENON_MODE_SHARED ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY));
     CHECK(tenon_storage_is_read_only(opened) == (modes[i] == TENON_MODE_SHARED ? 0 : 1));
     OK(tenon_share_fd(opened, NULL, &again, ERR));
     CHECK(again.fd == -1 && again.access == handle.access);
@@ -139,14 +154,17 @@ static void bad_share(void) {
   options.struct_size = sizeof(options) - 1;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(storage, &options, &out, ERR));
   options = check_share_options(3);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_share_fd(storage, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_share_fd(storage, &options, &out, ERR));
   options = check_share_options(TENON_ACCESS_AUTO);
   options.flags = 1;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_share_fd(storage, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_share_fd(storage, &options, &out, ERR));
   memset(&larger_options, 0, sizeof(larger_options));
   larger_options.options.struct_size = sizeof(larger_options);
   larger_options.tail[23] = 1;
-  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_share_fd(storage, &larger_options.options, &out, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, out,
+                tenon_share_fd(storage, &larger_options.options, &out, ERR));
   larger_options.tail[23] = 0;
   memset(&larger, 0, sizeof(larger));
   larger.handle.struct_size = sizeof(larger);
@@ -182,16 +200,19 @@ static void bad_structs_on_open(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
   handle.struct_size = sizeof(handle);
   handle.access = 3;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_open_fd(&handle, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_open_fd(&handle, NULL, &out, ERR));
   handle.access = TENON_ACCESS_AUTO;
   options.struct_size = 0;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
   options.struct_size = sizeof(options) - 1;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
   options = check_open_options(3, 0);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_open_fd(&handle, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_open_fd(&handle, &options, &out, ERR));
   options = check_open_options(TENON_ACCESS_AUTO, 1U << 31);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_open_fd(&handle, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_open_fd(&handle, &options, &out, ERR));
   options = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COW | TENON_OPEN_PRIVATE_COPY);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
   memset(&larger_options, 0, sizeof(larger_options));
@@ -214,9 +235,11 @@ static void bad_structs_on_open(void) {
 static void wrong_fds(void) {
   int pipes[2], sockets[2], i, fds[10], n = 0, closed;
   tenon_open_options unsealed = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_ALLOW_UNSEALED);
-  tenon_open_options copy = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY | TENON_OPEN_ALLOW_UNSEALED);
+  tenon_open_options copy =
+      check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY | TENON_OPEN_ALLOW_UNSEALED);
   tenon_storage *out = kNothing;
-  CHECK(pipe2(pipes, O_CLOEXEC) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
+  CHECK(pipe2(pipes, O_CLOEXEC) == 0 &&
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
   fds[n++] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fds[n++] = open("/tmp", O_PATH | O_CLOEXEC);
   fds[n++] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -279,12 +302,15 @@ static void ranges(void) {
     FAILS_EITHER_KEEPING(bad[i].a, bad[i].b, out, tenon_open_fd(&handle, NULL, &out, ERR));
   }
   for (i = 0; i < COUNT_OF(good); i++) {
-    handle = handle_of(fd, TENON_ACCESS_AUTO, good[i].offset, good[i].nbytes, good[i].segment_nbytes);
+    handle =
+        handle_of(fd, TENON_ACCESS_AUTO, good[i].offset, good[i].nbytes, good[i].segment_nbytes);
     byte = (unsigned char)(i + 1);
     CHECK(pwrite(fd, &byte, 1, (off_t)good[i].offset) == 1);
     OK(tenon_open_fd(&handle, NULL, &storage, ERR));
-    CHECK(tenon_storage_nbytes(storage) == good[i].nbytes && *(const unsigned char *)tenon_storage_data(storage) == byte);
-    CHECK(tenon_storage_is_read_only(storage) == 0 && tenon_storage_is_sealed(storage) == 1 && tenon_storage_is_shared(storage) == 1);
+    CHECK(tenon_storage_nbytes(storage) == good[i].nbytes &&
+          *(const unsigned char *)tenon_storage_data(storage) == byte);
+    CHECK(tenon_storage_is_read_only(storage) == 0 && tenon_storage_is_sealed(storage) == 1 &&
+          tenon_storage_is_shared(storage) == 1);
     tenon_storage_release(storage);
   }
   close(fd);
@@ -293,7 +319,8 @@ static void ranges(void) {
 static void access_asked_for(void) {
   int fd = make_memfd(8192, F_SEAL_SHRINK | F_SEAL_GROW), read_only_fd;
   char path[64];
-  tenon_open_options want_write = check_open_options(TENON_ACCESS_WRITABLE, 0), want_read = check_open_options(TENON_ACCESS_READ_ONLY, 0);
+  tenon_open_options want_write = check_open_options(TENON_ACCESS_WRITABLE, 0),
+                     want_read = check_open_options(TENON_ACCESS_READ_ONLY, 0);
   tenon_fd_handle handle = handle_of(fd, TENON_ACCESS_AUTO, 0, 64, 8192);
   tenon_storage *out = kNothing, *storage = NULL;
   void *data = PATTERN;
@@ -333,7 +360,8 @@ static void access_asked_for(void) {
   handle.access = TENON_ACCESS_AUTO;
   FAILS_KEEPING(TENON_PERMISSION, out, tenon_open_fd(&handle, &want_write, &out, ERR));
   OK(tenon_open_fd(&handle, NULL, &storage, ERR));
-  CHECK(tenon_storage_is_read_only(storage) == 1 && tenon_storage_mode(storage) == TENON_MODE_FROZEN);
+  CHECK(tenon_storage_is_read_only(storage) == 1 &&
+        tenon_storage_mode(storage) == TENON_MODE_FROZEN);
   tenon_storage_release(storage);
   close(fd);
 }
@@ -350,8 +378,10 @@ static void unsealed(void) {
     static unsigned char bytes[100000];
     check_fill(bytes, sizeof(bytes), 3);
     CHECK(pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes));
-    FAILS_SAYING(TENON_PERMISSION, "option", "ALLOW_UNSEALED", tenon_open_fd(&handle, NULL, &out, ERR));
-    FAILS_SAYING(TENON_PERMISSION, "option", "ALLOW_UNSEALED", tenon_open_fd(&handle, &cow, &out, ERR));
+    FAILS_SAYING(TENON_PERMISSION, "option", "ALLOW_UNSEALED",
+                 tenon_open_fd(&handle, NULL, &out, ERR));
+    FAILS_SAYING(TENON_PERMISSION, "option", "ALLOW_UNSEALED",
+                 tenon_open_fd(&handle, &cow, &out, ERR));
     CHECK(out == kNothing);
     OK(tenon_open_fd(&handle, &copy, &copied, ERR)); /* a copy has nothing to fear */
     OK(tenon_open_fd(&handle, &allow, &storage, ERR));
@@ -365,7 +395,9 @@ static void unsealed(void) {
     OK(tenon_storage_read(storage, 0, bytes, 4096, ERR));
     FAILS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes, sizeof(bytes), ERR));
     FAILS(TENON_CORRUPT, tenon_storage_read(storage, 50000, bytes, 1, ERR));
-    (void)tenon_storage_write(storage, 50000, bytes, 1, NULL); /* may make the file longer again; all that counts is that it comes back */
+    (void)tenon_storage_write(
+        storage, 50000, bytes, 1,
+        NULL); /* may make the file longer again; all that counts is that it comes back */
     FAILS_KEEPING(TENON_CORRUPT, out, tenon_open_fd(&handle, &allow, &out, ERR));
     FAILS_KEEPING(TENON_CORRUPT, out, tenon_open_fd(&handle, &copy, &out, ERR));
     CHECK(check_filled(tenon_storage_data(copied), sizeof(bytes), 3));
@@ -388,7 +420,8 @@ static void adopting(void) {
   tenon_fd_handle_close(&handle);
   OK(tenon_storage_write(storage, 0, "still mapped", 12, ERR));
   handle.fd = other;
-  OK(tenon_open_fd(&handle, &adopt, &second, ERR)); /* known already: the fd is taken all the same */
+  OK(tenon_open_fd(&handle, &adopt, &second,
+                   ERR)); /* known already: the fd is taken all the same */
   CHECK(second == storage);
   tenon_storage_release(second);
   tenon_storage_release(storage);
@@ -415,12 +448,15 @@ static void adopting(void) {
 }
 
 static void private_opens(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   enum { kBytes = 3 * 4096 };
   size_t i;
   for (i = 0; i < COUNT_OF(modes); i++) {
-    tenon_open_options cow_options = check_open_options(TENON_ACCESS_WRITABLE, TENON_OPEN_PRIVATE_COW);
-    tenon_open_options copy_options = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY);
+    tenon_open_options cow_options =
+        check_open_options(TENON_ACCESS_WRITABLE, TENON_OPEN_PRIVATE_COW);
+    tenon_open_options copy_options =
+        check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY);
     tenon_storage_options options = check_storage_options(modes[i], 0);
     tenon_storage *storage = NULL, *cow = NULL, *cow2 = NULL, *copy = NULL, *copy2 = NULL;
     tenon_fd_handle handle = check_handle(), refused = check_handle();
@@ -435,7 +471,8 @@ static void private_opens(void) {
     OK(tenon_open_fd(&handle, &copy_options, &copy, ERR));
     OK(tenon_open_fd(&handle, &copy_options, &copy2, ERR));
     CHECK(cow != cow2 && copy != copy2 && cow != storage && copy != storage);
-    CHECK(tenon_storage_same_memory(copy, copy2) == 0 && tenon_storage_same_memory(copy, storage) == 0);
+    CHECK(tenon_storage_same_memory(copy, copy2) == 0 &&
+          tenon_storage_same_memory(copy, storage) == 0);
     CHECK(tenon_storage_is_shared(cow) == 0 && tenon_storage_is_shared(copy) == 0);
     CHECK(tenon_storage_is_read_only(cow) == 0 && tenon_storage_is_read_only(copy) == 0);
     CHECK(tenon_storage_is_sealed(cow) == 1 && tenon_storage_is_sealed(copy) == 1);
@@ -451,7 +488,8 @@ static void private_opens(void) {
     CHECK(check_filled(tenon_storage_data(copy2), kBytes, 1));
     CHECK(check_filled(tenon_storage_data(storage), kBytes, 1));
 
-    if (modes[i] != TENON_MODE_FROZEN) { /* the lender's later writes: seen on untouched pages of a cow, never in a copy */
+    if (modes[i] != TENON_MODE_FROZEN) { /* the lender's later writes: seen on untouched pages of a
+                                            cow, never in a copy */
       OK(tenon_storage_write(storage, 2 * 4096, "later", 5, ERR));
       CHECK(memcmp((const char *)tenon_storage_data(cow2) + 2 * 4096, "later", 5) == 0);
       OK(tenon_storage_write(storage, 0, "later", 5, ERR));

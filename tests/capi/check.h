@@ -1,4 +1,5 @@
-/* What the C tests share: checks that say where and why, a count of everything that could leak, children, and fds over sockets. */
+/* What the C tests share: checks that say where and why, a count of everything that could leak,
+ * children, and fds over sockets. */
 #ifndef TENON_TESTS_CAPI_CHECK_H
 #define TENON_TESTS_CAPI_CHECK_H
 
@@ -47,7 +48,8 @@
 /* An address that no allocation has: an output that still holds it was not touched. */
 #define PATTERN ((void *)(uintptr_t)0x5a5a5a5a5a5a5a5aULL)
 
-/* Calls under test pass ERR as their error argument; the macros below look at what came of it. One thread only. */
+/* Calls under test pass ERR as their error argument; the macros below look at what came of it. One
+ * thread only. */
 static tenon_error *check_error;
 static tenon_error **check_error_place = &check_error;
 static tenon_status check_got;
@@ -59,16 +61,19 @@ CHECK_UNUSED static void check_fail(const char *file, int line, const char *text
   _exit(1);
 }
 
-CHECK_UNUSED static void check_fail_status(const char *file, int line, const char *call, tenon_status want, tenon_status got,
+CHECK_UNUSED static void check_fail_status(const char *file, int line, const char *call,
+                                           tenon_status want, tenon_status got,
                                            const tenon_error *error) {
   size_t i;
   const tenon_error *cause = error;
-  fprintf(stderr, "%s:%d: [pid %d] wanted %s, got %s: %s\n", file, line, (int)getpid(), tenon_status_name(want), tenon_status_name(got),
-          call);
+  fprintf(stderr, "%s:%d: [pid %d] wanted %s, got %s: %s\n", file, line, (int)getpid(),
+          tenon_status_name(want), tenon_status_name(got), call);
   for (; cause != NULL; cause = tenon_error_cause(cause)) {
-    fprintf(stderr, "  %s: %s\n", tenon_status_name(tenon_error_code(cause)), tenon_error_message(cause));
+    fprintf(stderr, "  %s: %s\n", tenon_status_name(tenon_error_code(cause)),
+            tenon_error_message(cause));
     for (i = 0; tenon_error_detail_key(cause, i) != NULL; i++) {
-      fprintf(stderr, "    %s = %s\n", tenon_error_detail_key(cause, i), tenon_error_detail(cause, tenon_error_detail_key(cause, i)));
+      fprintf(stderr, "    %s = %s\n", tenon_error_detail_key(cause, i),
+              tenon_error_detail(cause, tenon_error_detail_key(cause, i)));
     }
   }
   fflush(NULL);
@@ -80,39 +85,78 @@ CHECK_UNUSED static void check_fail_status(const char *file, int line, const cha
     if (!(condition)) check_fail(__FILE__, __LINE__, #condition); \
   } while (0)
 
-#define CHECK_EQ(a, b)                                                                                                          \
-  do {                                                                                                                          \
-    long long check_a = (long long)(a), check_b = (long long)(b);                                                               \
-    if (check_a != check_b) {                                                                                                   \
-      fprintf(stderr, "%s:%d: [pid %d] %s is %lld, %s is %lld\n", __FILE__, __LINE__, (int)getpid(), #a, check_a, #b, check_b); \
-      fflush(NULL);                                                                                                             \
-      _exit(1);                                                                                                                 \
-    }                                                                                                                           \
+#define CHECK_EQ(a, b)                                                                \
+  do {                                                                                \
+    long long check_a = (long long)(a), check_b = (long long)(b);                     \
+    if (check_a != check_b) {                                                         \
+      fprintf(stderr, "%s:%d: [pid %d] %s is %lld, %s is %lld\n", __FILE__, __LINE__, \
+              (int)getpid(), #a, check_a, #b, check_b);                               \
+      fflush(NULL);                                                                   \
+      _exit(1);                                                                       \
+    }                                                                                 \
   } while (0)
 
 /* The call succeeds and leaves *err alone. */
-#define OK(call)                                                                                                                     \
-  do {                                                                                                                               \
-    check_error = (tenon_error *)PATTERN;                                                                                            \
-    check_got = (call);                                                                                                              \
-    if (check_got != TENON_OK)                                                                                                       \
-      check_fail_status(__FILE__, __LINE__, #call, TENON_OK, check_got, check_error == (tenon_error *)PATTERN ? NULL : check_error); \
-    if (check_error != (tenon_error *)PATTERN) check_fail(__FILE__, __LINE__, "*err was written on success: " #call);                \
+#define OK(call)                                                                     \
+  do {                                                                               \
+    check_error = (tenon_error *)PATTERN;                                            \
+    check_got = (call);                                                              \
+    if (check_got != TENON_OK)                                                       \
+      check_fail_status(__FILE__, __LINE__, #call, TENON_OK, check_got,              \
+                        check_error == (tenon_error *)PATTERN ? NULL : check_error); \
+    if (check_error != (tenon_error *)PATTERN)                                       \
+      check_fail(__FILE__, __LINE__, "*err was written on success: " #call);         \
   } while (0)
 
 /* An error is whole: its code, one line of text, and only the details that tenon/error.h names. */
-CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_status code, const tenon_error *error) {
-  static const char *const known[] = {
-      "errno",   "limit",   "limit_value", "wanted",   "path",   "fd",           "pid",        "field",           "option",
-      "version", "live",    "lent",        "retired",  "kept",   "left",         "free",       "holders",         "where",
-      "found",   "column",  "type",        "file",     "line",   "excerpt",      "record",     "offset",          "opcode",
-      "name",    "missing", "unexpected",  "operator", "module", "other_module", "cuda_error", "cuda_error_name", "driver_version",
-      "part",    "index",   "class"};
+CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_status code,
+                                           const tenon_error *error) {
+  static const char *const known[] = {"errno",
+                                      "limit",
+                                      "limit_value",
+                                      "wanted",
+                                      "path",
+                                      "fd",
+                                      "pid",
+                                      "field",
+                                      "option",
+                                      "version",
+                                      "live",
+                                      "lent",
+                                      "retired",
+                                      "kept",
+                                      "left",
+                                      "free",
+                                      "holders",
+                                      "where",
+                                      "found",
+                                      "column",
+                                      "type",
+                                      "file",
+                                      "line",
+                                      "excerpt",
+                                      "record",
+                                      "offset",
+                                      "opcode",
+                                      "name",
+                                      "missing",
+                                      "unexpected",
+                                      "operator",
+                                      "module",
+                                      "other_module",
+                                      "cuda_error",
+                                      "cuda_error_name",
+                                      "driver_version",
+                                      "part",
+                                      "index",
+                                      "class"};
   const char *message = tenon_error_message(error);
   const char *key;
   size_t i, k;
-  if (error == NULL || error == (const tenon_error *)PATTERN) check_fail(file, line, "*err was not set by a call that failed");
-  if (tenon_error_code(error) != code) check_fail(file, line, "the error has another code than the call returned");
+  if (error == NULL || error == (const tenon_error *)PATTERN)
+    check_fail(file, line, "*err was not set by a call that failed");
+  if (tenon_error_code(error) != code)
+    check_fail(file, line, "the error has another code than the call returned");
   if (message == NULL || strlen(message) < 8 || strchr(message, '\n') != NULL)
     check_fail(file, line, "the message is not one line of text");
   for (i = 0; (key = tenon_error_detail_key(error, i)) != NULL; i++) {
@@ -122,25 +166,31 @@ CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_sta
       fprintf(stderr, "%s:%d: detail \"%s\" is not in tenon/error.h\n", file, line, key);
       check_fail(file, line, message);
     }
-    if (tenon_error_detail(error, key) == NULL) check_fail(file, line, "a detail that is listed cannot be found");
+    if (tenon_error_detail(error, key) == NULL)
+      check_fail(file, line, "a detail that is listed cannot be found");
   }
 }
 
-CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_status b) { return got == a || got == b; }
+CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_status b) {
+  return got == a || got == b;
+}
 
-/* The call fails with code a or b, twice alike: with an error asked for and without. Leaves the error in check_error. */
-#define FAILS_RAW(a, b, call)                                                                                                    \
-  do {                                                                                                                           \
-    check_error_place = NULL;                                                                                                    \
-    check_got = (call);                                                                                                          \
-    check_error_place = &check_error;                                                                                            \
-    if (!check_is_one_of(check_got, (a), (b))) check_fail_status(__FILE__, __LINE__, #call " [err NULL]", (a), check_got, NULL); \
-    check_error = (tenon_error *)PATTERN;                                                                                        \
-    check_got = (call);                                                                                                          \
-    if (!check_is_one_of(check_got, (a), (b))) {                                                                                 \
-      check_fail_status(__FILE__, __LINE__, #call, (a), check_got, check_error == (tenon_error *)PATTERN ? NULL : check_error);  \
-    }                                                                                                                            \
-    check_error_shape(__FILE__, __LINE__, check_got, check_error);                                                               \
+/* The call fails with code a or b, twice alike: with an error asked for and without. Leaves the
+ * error in check_error. */
+#define FAILS_RAW(a, b, call)                                                           \
+  do {                                                                                  \
+    check_error_place = NULL;                                                           \
+    check_got = (call);                                                                 \
+    check_error_place = &check_error;                                                   \
+    if (!check_is_one_of(check_got, (a), (b)))                                          \
+      check_fail_status(__FILE__, __LINE__, #call " [err NULL]", (a), check_got, NULL); \
+    check_error = (tenon_error *)PATTERN;                                               \
+    check_got = (call);                                                                 \
+    if (!check_is_one_of(check_got, (a), (b))) {                                        \
+      check_fail_status(__FILE__, __LINE__, #call, (a), check_got,                      \
+                        check_error == (tenon_error *)PATTERN ? NULL : check_error);    \
+    }                                                                                   \
+    check_error_shape(__FILE__, __LINE__, check_got, check_error);                      \
   } while (0)
 
 #define FAILS_EITHER(a, b, call)      \
@@ -153,30 +203,32 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
 #define FAILS(code, call) FAILS_EITHER(code, code, call)
 
 /* As FAILS, and detail `key` is there and contains `part`. */
-#define FAILS_SAYING(code, key, part, call)                                                                        \
-  do {                                                                                                             \
-    const char *check_detail;                                                                                      \
-    FAILS_RAW(code, code, call);                                                                                   \
-    check_detail = tenon_error_detail(check_error, key);                                                           \
-    if (check_detail == NULL || strstr(check_detail, part) == NULL) {                                              \
-      fprintf(stderr, "  detail %s = %s\n", key, check_detail == NULL ? "(none)" : check_detail);                  \
-      check_fail_status(__FILE__, __LINE__, #call " with detail " #key " " #part, (code), check_got, check_error); \
-    }                                                                                                              \
-    tenon_error_release(check_error);                                                                              \
-    check_error = NULL;                                                                                            \
+#define FAILS_SAYING(code, key, part, call)                                                       \
+  do {                                                                                            \
+    const char *check_detail;                                                                     \
+    FAILS_RAW(code, code, call);                                                                  \
+    check_detail = tenon_error_detail(check_error, key);                                          \
+    if (check_detail == NULL || strstr(check_detail, part) == NULL) {                             \
+      fprintf(stderr, "  detail %s = %s\n", key, check_detail == NULL ? "(none)" : check_detail); \
+      check_fail_status(__FILE__, __LINE__, #call " with detail " #key " " #part, (code),         \
+                        check_got, check_error);                                                  \
+    }                                                                                             \
+    tenon_error_release(check_error);                                                             \
+    check_error = NULL;                                                                           \
   } while (0)
 
 /* As FAILS, and not a byte of `object` changes. */
 #define FAILS_KEEPING(code, object, call) FAILS_EITHER_KEEPING(code, code, object, call)
-#define FAILS_EITHER_KEEPING(a, b, object, call)                                                                        \
-  do {                                                                                                                  \
-    unsigned char check_before[sizeof(object)];                                                                         \
-    memcpy(check_before, &(object), sizeof(object));                                                                    \
-    FAILS_EITHER(a, b, call);                                                                                           \
-    if (memcmp(check_before, &(object), sizeof(object)) != 0) check_fail(__FILE__, __LINE__, "output touched: " #call); \
+#define FAILS_EITHER_KEEPING(a, b, object, call)                \
+  do {                                                          \
+    unsigned char check_before[sizeof(object)];                 \
+    memcpy(check_before, &(object), sizeof(object));            \
+    FAILS_EITHER(a, b, call);                                   \
+    if (memcmp(check_before, &(object), sizeof(object)) != 0)   \
+      check_fail(__FILE__, __LINE__, "output touched: " #call); \
   } while (0)
 
-/* ---- what could leak ---------------------------------------------------------------------------------------------------- */
+/* ---- what could leak ------------------------------------------------------------------------- */
 
 struct check_held {
   long fds;
@@ -186,14 +238,15 @@ struct check_held {
   char list[2048]; /* of the fds, for the message */
 };
 
-/* Other processes look now and then whether the depot of a name in /dev/shm still has its process, and they ask it for what lies there.
-   Their connections come and go as they like. */
+/* Other processes look now and then whether the depot of a name in /dev/shm still has its process,
+   and they ask it for what lies there. Their connections come and go as they like. */
 CHECK_UNUSED static int check_is_guest(int fd) {
   struct sockaddr_un name;
   socklen_t length = sizeof(name);
   int listens = 0;
   memset(&name, 0, sizeof(name));
-  if (getsockname(fd, (struct sockaddr *)&name, &length) != 0 || name.sun_family != AF_UNIX) return 0;
+  if (getsockname(fd, (struct sockaddr *)&name, &length) != 0 || name.sun_family != AF_UNIX)
+    return 0;
   if (strncmp(name.sun_path, "/dev/shm/", 9) != 0) return 0;
   length = sizeof(listens);
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && !listens;
@@ -214,7 +267,8 @@ CHECK_UNUSED static long check_list_fds(long *guests, char *list, size_t room) {
     const ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target));
     if (entry->d_name[0] == '.' || fd == dirfd(dir) || length < 0) continue;
     *(check_is_guest(fd) ? guests : &n) += 1;
-    if (used < room) used += (size_t)snprintf(list + used, room - used, "  %d %.*s\n", fd, (int)length, target);
+    if (used < room)
+      used += (size_t)snprintf(list + used, room - used, "  %d %.*s\n", fd, (int)length, target);
   }
   closedir(dir);
   return n;
@@ -236,7 +290,8 @@ CHECK_UNUSED static long check_count_mappings(void) {
   return n;
 }
 
-/* What lives as long as a process once it has lent under a lease: the library's thread and its fds. */
+/* What lives as long as a process once it has lent under a lease: the library's thread and its fds.
+ */
 CHECK_UNUSED static void check_warm_up(void) {
   static pid_t warm;
   int ends[2];
@@ -291,13 +346,16 @@ CHECK_UNUSED static struct check_held check_hold(void) {
   return held;
 }
 
-CHECK_UNUSED static int check_is_same_held(struct check_held before, struct check_held after, int with_heap) {
-  return before.fds == after.fds && after.guests <= before.guests && before.mappings == after.mappings &&
-         (!with_heap || after.heap <= before.heap);
+CHECK_UNUSED static int check_is_same_held(struct check_held before, struct check_held after,
+                                           int with_heap) {
+  return before.fds == after.fds && after.guests <= before.guests &&
+         before.mappings == after.mappings && (!with_heap || after.heap <= before.heap);
 }
 
-/* Returns what is held in the end. Others may let go a moment after the case is through, so it is looked at again, for five seconds. */
-CHECK_UNUSED static struct check_held check_same_held(const char *file, int line, const char *name, struct check_held before,
+/* Returns what is held in the end. Others may let go a moment after the case is through, so it is
+ * looked at again, for five seconds. */
+CHECK_UNUSED static struct check_held check_same_held(const char *file, int line, const char *name,
+                                                      struct check_held before,
                                                       struct check_held after, int with_heap) {
   int tries;
   for (tries = 0; tries < 1000 && !check_is_same_held(before, after, with_heap); tries++) {
@@ -305,28 +363,32 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
     after = check_hold();
   }
   if (!check_is_same_held(before, after, with_heap)) {
-    fprintf(stderr, "%s:%d: %s leaks: fds %ld -> %ld, memfd mappings %ld -> %ld, heap %zu -> %zu\n", file, line, name, before.fds,
-            after.fds, before.mappings, after.mappings, before.heap, after.heap);
-    if (before.fds != after.fds || before.guests < after.guests) fprintf(stderr, "fds before:\n%sfds after:\n%s", before.list, after.list);
+    fprintf(stderr, "%s:%d: %s leaks: fds %ld -> %ld, memfd mappings %ld -> %ld, heap %zu -> %zu\n",
+            file, line, name, before.fds, after.fds, before.mappings, after.mappings, before.heap,
+            after.heap);
+    if (before.fds != after.fds || before.guests < after.guests)
+      fprintf(stderr, "fds before:\n%sfds after:\n%s", before.list, after.list);
     fflush(NULL);
     _exit(1);
   }
   return after;
 }
 
-/* Run a case, then again until one run leaves nothing behind, not even heap: the first may fill caches (malloc's own too) that live as long
-   as the process, but what grows each time leaks. fds and mappings are the same after every run. */
-#define RUN(test_case)                                                                                              \
-  do {                                                                                                              \
-    struct check_held check_before = check_hold(), check_after;                                                     \
-    int check_runs = 0;                                                                                             \
-    printf("- %s\n", #test_case);                                                                                   \
-    fflush(stdout);                                                                                                 \
-    for (;; check_before = check_after) {                                                                           \
-      test_case();                                                                                                  \
-      check_after = check_same_held(__FILE__, __LINE__, #test_case, check_before, check_hold(), ++check_runs == 6); \
-      if (check_runs >= 2 && check_after.heap <= check_before.heap) break;                                          \
-    }                                                                                                               \
+/* Run a case, then again until one run leaves nothing behind, not even heap: the first may fill
+   caches (malloc's own too) that live as long as the process, but what grows each time leaks. fds
+   and mappings are the same after every run. */
+#define RUN(test_case)                                                                          \
+  do {                                                                                          \
+    struct check_held check_before = check_hold(), check_after;                                 \
+    int check_runs = 0;                                                                         \
+    printf("- %s\n", #test_case);                                                               \
+    fflush(stdout);                                                                             \
+    for (;; check_before = check_after) {                                                       \
+      test_case();                                                                              \
+      check_after = check_same_held(__FILE__, __LINE__, #test_case, check_before, check_hold(), \
+                                    ++check_runs == 6);                                         \
+      if (check_runs >= 2 && check_after.heap <= check_before.heap) break;                      \
+    }                                                                                           \
   } while (0)
 
 /* For long cases: once, fds and mappings only. */
@@ -339,8 +401,8 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
     (void)check_same_held(__FILE__, __LINE__, #test_case, check_first, check_hold(), 0); \
   } while (0)
 
-/* Every main begins so: a test that hangs is ended, and says where it hangs. It starts itself again without malloc's per-thread
-   caches, whose blocks mallinfo2 counts as used. */
+/* Every main begins so: a test that hangs is ended, and says where it hangs. It starts itself again
+   without malloc's per-thread caches, whose blocks mallinfo2 counts as used. */
 CHECK_UNUSED static void check_begin(unsigned seconds) {
   if (!CHECK_SANITIZED && getenv("GLIBC_TUNABLES") == NULL) {
     CHECK(setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0);
@@ -351,10 +413,10 @@ CHECK_UNUSED static void check_begin(unsigned seconds) {
   watchdog_begin(seconds * (CHECK_SANITIZED ? 3 : 1));
 }
 
-/* ---- other processes ---------------------------------------------------------------------------------------------------- */
+/* ---- other processes ------------------------------------------------------------------------- */
 
-/* A child that runs body(its end of a new socket) and exits 0; *socket is this process' end. Fork before anything is lent: then parent and
-   child have no memory in common but what is sent. */
+/* A child that runs body(its end of a new socket) and exits 0; *socket is this process' end. Fork
+   before anything is lent: then parent and child have no memory in common but what is sent. */
 CHECK_UNUSED static pid_t check_spawn(int type, void (*body)(int), int *other_end) {
   int ends[2];
   pid_t child;
@@ -380,7 +442,8 @@ CHECK_UNUSED static void check_join(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) CHECK(errno == EINTR);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    fprintf(stderr, "child %d ended with %s %d\n", (int)child, WIFSIGNALED(status) ? "signal" : "exit status",
+    fprintf(stderr, "child %d ended with %s %d\n", (int)child,
+            WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     fflush(NULL);
     _exit(1);
@@ -388,7 +451,8 @@ CHECK_UNUSED static void check_join(pid_t child) {
 }
 
 /* Bytes, with up to 250 fds. */
-CHECK_UNUSED static void check_send(int to, const void *data, size_t n, const int *fds, size_t n_fds) {
+CHECK_UNUSED static void check_send(int to, const void *data, size_t n, const int *fds,
+                                    size_t n_fds) {
   union {
     struct cmsghdr align;
     char space[CMSG_SPACE(sizeof(int) * 250)];
@@ -436,7 +500,8 @@ CHECK_UNUSED static size_t check_recv(int from, void *data, size_t n, int *fds, 
     if (got < 0 && errno == EINTR) continue;
     CHECK(got > 0);
     CHECK((packet.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0);
-    for (part_control = CMSG_FIRSTHDR(&packet); part_control != NULL; part_control = CMSG_NXTHDR(&packet, part_control)) {
+    for (part_control = CMSG_FIRSTHDR(&packet); part_control != NULL;
+         part_control = CMSG_NXTHDR(&packet, part_control)) {
       size_t n_here = (part_control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       CHECK(part_control->cmsg_type == SCM_RIGHTS && got_fds + n_here <= max_fds);
       memcpy(fds + got_fds, CMSG_DATA(part_control), n_here * sizeof(int));
@@ -455,7 +520,7 @@ CHECK_UNUSED static void check_await(int from) {
   CHECK(byte == '!');
 }
 
-/* ---- small things ------------------------------------------------------------------------------------------------------- */
+/* ---- small things ---------------------------------------------------------------------------- */
 
 CHECK_UNUSED static int64_t check_now_ns(void) {
   struct timespec now;
@@ -505,7 +570,9 @@ CHECK_UNUSED static tenon_fd_handle check_handle(void) {
   return handle;
 }
 
-CHECK_UNUSED static unsigned char check_byte(uint64_t seed, uint64_t i) { return (unsigned char)((seed * 131 + i * 7 + (i >> 8)) & 0xff); }
+CHECK_UNUSED static unsigned char check_byte(uint64_t seed, uint64_t i) {
+  return (unsigned char)((seed * 131 + i * 7 + (i >> 8)) & 0xff);
+}
 
 CHECK_UNUSED static void check_fill(void *data, uint64_t n, uint64_t seed) {
   uint64_t i;
@@ -521,7 +588,8 @@ CHECK_UNUSED static int check_filled(const void *data, uint64_t n, uint64_t seed
 }
 
 /* A storage of that mode, filled with the seed's bytes; FROZEN ones come frozen. */
-CHECK_UNUSED static tenon_storage *check_storage(tenon_mode mode, uint32_t flags, uint64_t nbytes, uint64_t seed) {
+CHECK_UNUSED static tenon_storage *check_storage(tenon_mode mode, uint32_t flags, uint64_t nbytes,
+                                                 uint64_t seed) {
   tenon_storage_options options = check_storage_options(mode, flags);
   tenon_storage *storage = NULL;
   void *data = malloc(nbytes + 1);
@@ -529,7 +597,8 @@ CHECK_UNUSED static tenon_storage *check_storage(tenon_mode mode, uint32_t flags
   check_fill(data, nbytes, seed);
   OK(tenon_storage_new(&options, nbytes, &storage, ERR));
   OK(tenon_storage_write(storage, 0, data, nbytes, ERR));
-  if (mode == TENON_MODE_FROZEN && (flags & TENON_STORAGE_PRIVATE) == 0) OK(tenon_storage_freeze(storage, ERR));
+  if (mode == TENON_MODE_FROZEN && (flags & TENON_STORAGE_PRIVATE) == 0)
+    OK(tenon_storage_freeze(storage, ERR));
   free(data);
   return storage;
 }

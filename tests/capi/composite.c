@@ -1,4 +1,5 @@
-/* tenon/composite.h: tensors of parts, made, sent to another process and checked there; and what is refused. */
+/* tenon/composite.h: tensors of parts, made, sent to another process and checked there; and what is
+ * refused. */
 #include "composite_kit.h"
 
 static tenon_composite *new_meta(void) {
@@ -13,12 +14,17 @@ static tenon_composite *new_meta(void) {
 }
 
 static void made_and_read(void) {
-  tenon_composite *csr = new_csr(TENON_MODE_SHARED, 1), *again = NULL, *meta = new_meta(), *checked = NULL;
+  tenon_composite *csr = new_csr(TENON_MODE_SHARED, 1), *again = NULL, *meta = new_meta(),
+                  *checked = NULL;
   tenon_composite_spec spec = spec_of(csr);
-  CHECK(spec.layout == TENON_TENSOR_LAYOUT_SPARSE_CSR && spec.ndim == 2 && spec.sizes[0] == 3 && spec.sizes[1] == 4);
-  CHECK(spec.strides == NULL && spec.flags == TENON_TENSOR_REQUIRES_GRAD && memcmp(&spec.dtype, &kFloat, sizeof(kFloat)) == 0);
-  CHECK(tenon_tensor_numel(spec.values) == 3 && tenon_tensor_numel(spec.indices) == 4 && tenon_tensor_numel(spec.plain_indices) == 3);
-  CHECK(spec.offsets == NULL && spec.lengths == NULL && spec.component_sizes == NULL && spec.scales == NULL);
+  CHECK(spec.layout == TENON_TENSOR_LAYOUT_SPARSE_CSR && spec.ndim == 2 && spec.sizes[0] == 3 &&
+        spec.sizes[1] == 4);
+  CHECK(spec.strides == NULL && spec.flags == TENON_TENSOR_REQUIRES_GRAD &&
+        memcmp(&spec.dtype, &kFloat, sizeof(kFloat)) == 0);
+  CHECK(tenon_tensor_numel(spec.values) == 3 && tenon_tensor_numel(spec.indices) == 4 &&
+        tenon_tensor_numel(spec.plain_indices) == 3);
+  CHECK(spec.offsets == NULL && spec.lengths == NULL && spec.component_sizes == NULL &&
+        spec.scales == NULL);
   OK(tenon_composite_new(&spec, &again, ERR)); /* what was read can be given back */
   CHECK(spec_of(again).values == spec.values);
   tenon_composite_release(again);
@@ -28,7 +34,8 @@ static void made_and_read(void) {
   tenon_composite_release(NULL);
 
   spec = spec_of(meta);
-  CHECK(spec.ndim == 2 && spec.strides[0] == 1 << 20 && spec.strides[1] == 1 && spec.values == NULL);
+  CHECK(spec.ndim == 2 && spec.strides[0] == 1 << 20 && spec.strides[1] == 1 &&
+        spec.values == NULL);
   OK(tenon_composite_check(meta, &checked, ERR));
   CHECK(checked == meta);
   tenon_composite_release(checked);
@@ -37,10 +44,12 @@ static void made_and_read(void) {
 }
 
 static void every_layout(void) {
-  static const int64_t two_three[] = {2, 3}, three_two[] = {3, 2}, two[] = {2}, three[] = {3}, four[] = {4}, twelve[] = {12}, one[] = {1};
+  static const int64_t two_three[] = {2, 3}, three_two[] = {3, 2}, two[] = {2}, three[] = {3},
+                       four[] = {4}, twelve[] = {12}, one[] = {1};
   static const float numbers[12] = {0};
   static const double scales[] = {0.5, 0.25, 2};
-  static const int64_t zeros[12] = {0}, starts[] = {0, 6, 0}, shapes[] = {2, 3, 3, 2}, steps[] = {3, 1, 2, 1}, coo[] = {0, 1, 1, 0, 2, 1};
+  static const int64_t zeros[12] = {0}, starts[] = {0, 6, 0}, shapes[] = {2, 3, 3, 2},
+                       steps[] = {3, 1, 2, 1}, coo[] = {0, 1, 1, 0, 2, 1};
   static const tenon_dtype kByte = {TENON_DTYPE_UINT, 8, 1}, kDouble = {TENON_DTYPE_FLOAT, 64, 1};
   tenon_composite_spec specs[5];
   size_t i;
@@ -75,13 +84,18 @@ static void every_layout(void) {
     tenon_composite_spec got;
     OK(tenon_composite_new(&specs[i], &composite, ERR));
     got = spec_of(composite);
-    CHECK(got.layout == specs[i].layout && got.values == specs[i].values && got.indices == specs[i].indices);
-    CHECK(got.offsets == specs[i].offsets && got.lengths == NULL && got.component_sizes == specs[i].component_sizes);
+    CHECK(got.layout == specs[i].layout && got.values == specs[i].values &&
+          got.indices == specs[i].indices);
+    CHECK(got.offsets == specs[i].offsets && got.lengths == NULL &&
+          got.component_sizes == specs[i].component_sizes);
     CHECK(got.component_strides == specs[i].component_strides && got.scales == specs[i].scales);
-    CHECK(got.zero_points == specs[i].zero_points && got.scale == specs[i].scale && got.zero_point == specs[i].zero_point);
-    CHECK(got.axis == specs[i].axis && got.ragged_dim == specs[i].ragged_dim && got.quantizer == specs[i].quantizer);
+    CHECK(got.zero_points == specs[i].zero_points && got.scale == specs[i].scale &&
+          got.zero_point == specs[i].zero_point);
+    CHECK(got.axis == specs[i].axis && got.ragged_dim == specs[i].ragged_dim &&
+          got.quantizer == specs[i].quantizer);
     CHECK(got.coalesced == specs[i].coalesced);
-    (specs[i].layout == TENON_TENSOR_LAYOUT_JAGGED ? &specs[i].axis : &specs[i].ragged_dim)[0] = 1; /* the other layouts' */
+    (specs[i].layout == TENON_TENSOR_LAYOUT_JAGGED ? &specs[i].axis : &specs[i].ragged_dim)[0] =
+        1; /* the other layouts' */
     FAILS(TENON_INVALID_ARGUMENT, tenon_composite_new(&specs[i], &checked, ERR));
     if (i == 1) {
       CHECK(got.ndim == 3 && got.sizes[0] == 3 && got.sizes[1] == -1 && got.sizes[2] == 2);
@@ -116,16 +130,21 @@ static void receiver(int sock) {
   CHECK(strcmp(tenon_message_name(message, 0), "labels") == 0);
   CHECK(tenon_message_composite_parts(message, 0, &n_parts) == 1 && n_parts == 3);
   CHECK(tenon_message_composite_parts(message, 1, &n_parts) == 4 && n_parts == 0);
-  CHECK(tenon_message_composite_parts(message, 2, NULL) == 4 && tenon_message_composite_parts(message, 3, &n_parts) == 8 && n_parts == 0);
-  CHECK(strcmp(tenon_message_composite_name(message, 0), "features") == 0 && tenon_message_composite_name(message, 1) == NULL);
+  CHECK(tenon_message_composite_parts(message, 2, NULL) == 4 &&
+        tenon_message_composite_parts(message, 3, &n_parts) == 8 && n_parts == 0);
+  CHECK(strcmp(tenon_message_composite_name(message, 0), "features") == 0 &&
+        tenon_message_composite_name(message, 1) == NULL);
   csr = tenon_message_find_composite(message, "features");
   CHECK(csr == tenon_message_composite(message, 0));
-  CHECK(tenon_message_find_composite(message, "labels") == NULL && tenon_message_find_composite(message, "other") == NULL);
+  CHECK(tenon_message_find_composite(message, "labels") == NULL &&
+        tenon_message_find_composite(message, "other") == NULL);
   spec = spec_of(csr);
-  CHECK(spec.values == tenon_message_tensor(message, 1) && ((const float *)tenon_tensor_data(spec.values))[2] == 3.0F);
+  CHECK(spec.values == tenon_message_tensor(message, 1) &&
+        ((const float *)tenon_tensor_data(spec.values))[2] == 3.0F);
   CHECK(spec_of(tenon_message_composite(message, 1)).dtype.bits == 32);
   OK(tenon_composite_check(csr, &checked, ERR));
-  CHECK(checked != csr && spec_of(checked).plain_indices != spec.plain_indices); /* a copy that the sender cannot change */
+  CHECK(checked != csr && spec_of(checked).plain_indices !=
+                              spec.plain_indices); /* a copy that the sender cannot change */
   OK(tenon_tensor_data_mut(spec.plain_indices, &data, ERR));
   ((int64_t *)data)[2] = 1 << 20;
   CHECK(((const int64_t *)tenon_tensor_data(spec_of(checked).plain_indices))[2] == 1);
@@ -236,7 +255,8 @@ static void refused(void) {
   OK(tenon_message_new(&message, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add_composites(NULL, &csr, NULL, 1, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add_composites(message, NULL, NULL, 1, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add_composites(message, &csr, NULL, SIZE_MAX, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_message_add_composites(message, &csr, NULL, SIZE_MAX, NULL, ERR));
   {
     tenon_composite *none = NULL;
     static const char *const bad[] = {"\xff"};
@@ -245,8 +265,10 @@ static void refused(void) {
   }
   CHECK(tenon_message_count(message) == 0 && tenon_message_composite_count(message) == 0);
   CHECK(tenon_message_composite_count(NULL) == 0 && tenon_message_composite(NULL, 0) == NULL);
-  CHECK(tenon_message_composite_name(NULL, 0) == NULL && tenon_message_find_composite(NULL, "a") == NULL);
-  CHECK(tenon_message_find_composite(message, NULL) == NULL && tenon_message_composite_parts(NULL, 0, NULL) == 0);
+  CHECK(tenon_message_composite_name(NULL, 0) == NULL &&
+        tenon_message_find_composite(NULL, "a") == NULL);
+  CHECK(tenon_message_find_composite(message, NULL) == NULL &&
+        tenon_message_composite_parts(NULL, 0, NULL) == 0);
   tenon_message_release(message);
   tenon_composite_release(csr);
 }

@@ -24,8 +24,10 @@ struct packet {
   tenon_filename_handle by_name[kParts];
 };
 
-static tenon_composite *csr_over(tenon_storage *values, tenon_storage *pointers, tenon_storage *columns) {
-  static const int64_t sizes[] = {kRows, kColumns}, n_elements[] = {kElements}, n_pointers[] = {kPointers};
+static tenon_composite *csr_over(tenon_storage *values, tenon_storage *pointers,
+                                 tenon_storage *columns) {
+  static const int64_t sizes[] = {kRows, kColumns}, n_elements[] = {kElements},
+                       n_pointers[] = {kPointers};
   tenon_composite_spec spec = empty_spec(TENON_TENSOR_LAYOUT_SPARSE_CSR);
   tenon_composite *composite = NULL;
   spec.ndim = 2;
@@ -41,7 +43,8 @@ static tenon_composite *csr_over(tenon_storage *values, tenon_storage *pointers,
 }
 
 static tenon_storage *storage_from(enum kind kind, const void *data, size_t nbytes) {
-  const tenon_storage_options options = check_storage_options(kind == FROZEN ? TENON_MODE_FROZEN : TENON_MODE_SHARED, 0);
+  const tenon_storage_options options =
+      check_storage_options(kind == FROZEN ? TENON_MODE_FROZEN : TENON_MODE_SHARED, 0);
   tenon_storage *storage = NULL;
   if (kind == NAMED_FILE) {
     OK(tenon_storage_new_filename(NULL, nbytes, &storage, ERR));
@@ -55,7 +58,8 @@ static tenon_storage *storage_from(enum kind kind, const void *data, size_t nbyt
 /* The borrower. */
 
 static void open_parts(const struct packet *packet, tenon_storage **storages) {
-  const tenon_open_options options = check_open_options(TENON_ACCESS_AUTO, packet->lend.kind == NAMED_FILE ? TENON_OPEN_ALLOW_UNSEALED : 0);
+  const tenon_open_options options = check_open_options(
+      TENON_ACCESS_AUTO, packet->lend.kind == NAMED_FILE ? TENON_OPEN_ALLOW_UNSEALED : 0);
   size_t i;
   for (i = 0; i < kParts; i++) {
     if (packet->lend.by_name[i]) {
@@ -110,8 +114,10 @@ static void borrow(int sock) {
     const float seven = 7;
     const int64_t outside = kColumns;
     OK(tenon_storage_write(tenon_tensor_storage(spec.values), 0, &seven, sizeof(seven), ERR));
-    OK(tenon_storage_write(tenon_tensor_storage(spec.indices), sizeof(kNumbers) - sizeof(outside), &outside, sizeof(outside), ERR));
-    FAILS_SAYING(TENON_CORRUPT, "part", "plain_indices", tenon_composite_check(composite, &checked, ERR));
+    OK(tenon_storage_write(tenon_tensor_storage(spec.indices), sizeof(kNumbers) - sizeof(outside),
+                           &outside, sizeof(outside), ERR));
+    FAILS_SAYING(TENON_CORRUPT, "part", "plain_indices",
+                 tenon_composite_check(composite, &checked, ERR));
   }
   tenon_composite_release(composite);
 }
@@ -155,7 +161,9 @@ static void lend_to_another_process(const struct lend *lend) {
   check_join(child);
   /* The borrower wrote into this process's memory. */
   CHECK(data[0] == (lend->kind == FROZEN ? 1.0F : 7.0F));
-  if (lend->kind != FROZEN) FAILS_SAYING(TENON_CORRUPT, "part", "plain_indices", tenon_composite_check(composite, &out, ERR));
+  if (lend->kind != FROZEN)
+    FAILS_SAYING(TENON_CORRUPT, "part", "plain_indices",
+                 tenon_composite_check(composite, &out, ERR));
   tenon_composite_release(composite);
   tenon_storage_release(values);
   tenon_storage_release(numbers);
@@ -180,7 +188,8 @@ static void by_the_name_of_a_file(void) {
 }
 
 static void by_fd_and_by_name(void) {
-  static const struct lend values_by_name = {FROZEN, {1, 0, 0}}, columns_by_name = {SEALED, {0, 0, 1}},
+  static const struct lend values_by_name = {FROZEN, {1, 0, 0}},
+                           columns_by_name = {SEALED, {0, 0, 1}},
                            pointers_by_name = {FROZEN, {0, 1, 0}};
   lend_to_another_process(&values_by_name);
   lend_to_another_process(&columns_by_name);

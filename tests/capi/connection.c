@@ -1,4 +1,5 @@
-/* tenon/connection.h: sockets that are good and bad, sends that stop half-way, peers that go or lie. */
+/* tenon/connection.h: sockets that are good and bad, sends that stop half-way, peers that go or
+ * lie. */
 #include "check.h"
 
 #include <netinet/in.h>
@@ -52,7 +53,8 @@ static uint64_t number_of(const tenon_message *message) {
 static void bad_sockets(void) {
   tenon_connection *out = PATTERN;
   int pipes[2], pair[2], fds[8], i, n = 0, closed;
-  CHECK(pipe2(pipes, O_CLOEXEC) == 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0);
+  CHECK(pipe2(pipes, O_CLOEXEC) == 0 &&
+        socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0);
   fds[n++] = pipes[0];
   fds[n++] = pipes[1];
   fds[n++] = pair[0];
@@ -91,15 +93,19 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   options.struct_size = sizeof(options);
   options.flags = 1U << 31;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_connection_new(extra[0], &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_connection_new(extra[0], &options, &out, ERR));
   options.flags = 0;
   options.open_access = 3;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_connection_new(extra[0], &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_access = 0;
   options.open_flags = TENON_OPEN_ADOPT_FD;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_connection_new(extra[0], &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_flags = 1U << 31;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_connection_new(extra[0], &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_flags = TENON_OPEN_PRIVATE_COPY | TENON_OPEN_PRIVATE_COW;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_flags = 0;
@@ -132,7 +138,8 @@ static void sockets_stay_as_they_were(void) {
       tenon_wait wait = check_wait_ns(1000000);
       tenon_message *message = numbered(5, 100), *got = NULL;
       struct pair pair;
-      CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC | (variant ? SOCK_NONBLOCK : 0), 0, pair.sockets) == 0);
+      CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC | (variant ? SOCK_NONBLOCK : 0), 0,
+                       pair.sockets) == 0);
       flags = fcntl(pair.sockets[0], F_GETFL);
       OK(tenon_connection_new(pair.sockets[0], NULL, &pair.a, ERR));
       OK(tenon_connection_new(pair.sockets[1], NULL, &pair.b, ERR));
@@ -184,10 +191,12 @@ static tenon_peer blank_peer(void) {
 static void check_is_me(const tenon_connection *connection, pid_t pid) {
   tenon_peer peer = blank_peer();
   OK(tenon_connection_peer(connection, &peer, ERR));
-  CHECK(peer.struct_size == sizeof(peer) && peer.pid == pid && peer.uid == geteuid() && peer.gid == getegid() && peer.reserved == 0);
+  CHECK(peer.struct_size == sizeof(peer) && peer.pid == pid && peer.uid == geteuid() &&
+        peer.gid == getegid() && peer.reserved == 0);
 }
 
-/* Of a pair of sockets: who made it, at both ends, whoever has them. Other users are met in tests/namespaces. */
+/* Of a pair of sockets: who made it, at both ends, whoever has them. Other users are met in
+ * tests/namespaces. */
 static void peers(void) {
   static const uint32_t flags[] = {0, TENON_CONNECTION_SAME_USER, TENON_CONNECTION_GROUP,
                                    TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP};
@@ -223,7 +232,8 @@ static void peers(void) {
     memset(&larger, 0x5a, sizeof(larger));
     larger.peer.struct_size = sizeof(larger);
     OK(tenon_connection_peer(pair.a, &larger.peer, ERR));
-    CHECK(larger.peer.struct_size == sizeof(larger) && larger.peer.pid == me && larger.tail[0] == 0x5a && larger.tail[15] == 0x5a);
+    CHECK(larger.peer.struct_size == sizeof(larger) && larger.peer.pid == me &&
+          larger.tail[0] == 0x5a && larger.tail[15] == 0x5a);
     tenon_connection_release(pair.a);
     CHECK(close(pair.sockets[0]) == 0);
     for (i = 0; i < COUNT_OF(flags); i++) {
@@ -233,7 +243,8 @@ static void peers(void) {
       memset(&options, 0, sizeof(options));
       options.struct_size = sizeof(options);
       options.flags = flags[i];
-      if ((flags[i] & TENON_CONNECTION_GROUP) != 0) options.group = 4242424; /* whoever is not in it may still be this user */
+      if ((flags[i] & TENON_CONNECTION_GROUP) != 0)
+        options.group = 4242424; /* whoever is not in it may still be this user */
       CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC, 0, sockets) == 0);
       OK(tenon_connection_new(sockets[0], &options, &connection, ERR));
       tenon_connection_release(connection);
@@ -247,7 +258,8 @@ static void tensors_and_bytes(void) {
   size_t t;
   for (t = 0; t < COUNT_OF(kTypes); t++) {
     struct pair pair = open_pair(kTypes[t]);
-    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 4000, 6), *empty = check_storage(TENON_MODE_SHARED, 0, 0, 0);
+    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 4000, 6),
+                  *empty = check_storage(TENON_MODE_SHARED, 0, 0, 0);
     tenon_tensor *tensors[3];
     static const char *const names[] = {"a", NULL, ""};
     tenon_message *message = NULL, *got = NULL;
@@ -268,8 +280,10 @@ static void tensors_and_bytes(void) {
     OK(tenon_message_set_user_bytes(message, "hello", 5, ERR));
     OK(tenon_send(pair.b, message, NULL, ERR)); /* both directions */
     OK(tenon_recv(pair.a, NULL, &got, ERR));
-    CHECK(tenon_message_count(got) == 3 && strcmp(tenon_message_name(got, 0), "a") == 0 && tenon_message_name(got, 1) == NULL);
-    CHECK(tenon_tensor_storage(tenon_message_tensor(got, 0)) == storage); /* known in this process */
+    CHECK(tenon_message_count(got) == 3 && strcmp(tenon_message_name(got, 0), "a") == 0 &&
+          tenon_message_name(got, 1) == NULL);
+    CHECK(tenon_tensor_storage(tenon_message_tensor(got, 0)) ==
+          storage); /* known in this process */
     CHECK(tenon_tensor_storage(tenon_message_tensor(got, 2)) == storage);
     CHECK(tenon_tensor_numel(tenon_message_tensor(got, 1)) == 0);
     CHECK(memcmp(tenon_message_user_bytes(got, &n), "hello", 5) == 0 && n == 5);
@@ -282,7 +296,8 @@ static void tensors_and_bytes(void) {
   }
 }
 
-/* Timeout 0 with a full socket, over and over: every message arrives once, in order, however the sender goes on. */
+/* Timeout 0 with a full socket, over and over: every message arrives once, in order, however the
+ * sender goes on. */
 static void resumed_sends(void) {
   enum { kCount = 120 };
   static const size_t paddings[] = {0, 3000, TENON_MESSAGE_MAX_USER_NBYTES - 8};
@@ -305,7 +320,8 @@ static void resumed_sends(void) {
             if (status == TENON_WOULD_BLOCK) {
               stops++;
               if (how == 2) {
-                tenon_message_release(message); /* it is the connection's now; the next call brings the next message */
+                tenon_message_release(message); /* it is the connection's now; the next call brings
+                                                   the next message */
                 sent++;
                 break;
               }
@@ -431,8 +447,11 @@ static void garbage(void) {
         if (pattern == 2) check_fill(bytes, sizeof(bytes), 77);
         check_send(sockets[1], bytes, lengths[i], &fd, 1);
         close(sockets[1]);
-        FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_PEER_GONE, out, tenon_recv(connection, NULL, &out, ERR));
-        if (lengths[i] >= 64) FAILS_KEEPING(TENON_CORRUPT, out, tenon_recv(connection, NULL, &out, ERR)); /* of no more use */
+        FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_PEER_GONE, out,
+                             tenon_recv(connection, NULL, &out, ERR));
+        if (lengths[i] >= 64)
+          FAILS_KEEPING(TENON_CORRUPT, out,
+                        tenon_recv(connection, NULL, &out, ERR)); /* of no more use */
         tenon_connection_release(connection);
         close(sockets[0]);
         close(fd);
@@ -441,7 +460,8 @@ static void garbage(void) {
   }
 }
 
-/* An fd crosses once per connection, however many tensors live in its segment, in one message or in many. */
+/* An fd crosses once per connection, however many tensors live in its segment, in one message or in
+ * many. */
 static void receive_many(int sock) {
   tenon_connection *connection = NULL;
   tenon_message *kept = NULL;
@@ -454,7 +474,9 @@ static void receive_many(int sock) {
     size_t k;
     OK(tenon_recv(connection, NULL, &got, ERR));
     CHECK(tenon_message_count(got) == 10);
-    for (k = 0; k < 10; k++) CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, k)), 500, (uint64_t)i * 10 + k));
+    for (k = 0; k < 10; k++)
+      CHECK(
+          check_filled(tenon_tensor_data(tenon_message_tensor(got, k)), 500, (uint64_t)i * 10 + k));
     if (i == 0) {
       kept = got;
       fds = check_count_fds();
@@ -467,7 +489,8 @@ static void receive_many(int sock) {
   check_signal(sock);
   {
     tenon_message *out = kNothing;
-    FAILS_EITHER_KEEPING(TENON_WOULD_BLOCK, TENON_PEER_GONE, out, tenon_recv(connection, &now, &out, ERR));
+    FAILS_EITHER_KEEPING(TENON_WOULD_BLOCK, TENON_PEER_GONE, out,
+                         tenon_recv(connection, &now, &out, ERR));
   }
   tenon_connection_release(connection);
 }
@@ -572,7 +595,8 @@ static void opened_as_the_options_say(void) {
     OK(tenon_recv(receiver, NULL, &got, ERR));
     got_storage = tenon_tensor_storage(tenon_message_tensor(got, 0));
     CHECK((got_storage == storage) == (i == 0));
-    CHECK(tenon_storage_is_read_only(got_storage) == ways[i].read_only && tenon_storage_is_shared(got_storage) == ways[i].shared);
+    CHECK(tenon_storage_is_read_only(got_storage) == ways[i].read_only &&
+          tenon_storage_is_shared(got_storage) == ways[i].shared);
     CHECK(check_filled(tenon_storage_data(got_storage), 100, 1));
     tenon_message_release(got);
     tenon_message_release(message);
@@ -585,7 +609,8 @@ static void opened_as_the_options_say(void) {
   }
 }
 
-/* Sends queue behind each other, a send and a receive run at the same time: four senders and two receivers on each end. */
+/* Sends queue behind each other, a send and a receive run at the same time: four senders and two
+ * receivers on each end. */
 enum { kThreadMessages = 300 };
 
 static void *send_some(void *connection) {
@@ -622,8 +647,10 @@ static void both_ways_at_once(void) {
     struct pair pair = open_pair(kTypes[t]);
     pthread_t threads[12];
     size_t i;
-    for (i = 0; i < 8; i++) CHECK(pthread_create(&threads[i], NULL, send_some, i % 2 ? pair.a : pair.b) == 0);
-    for (i = 8; i < 12; i++) CHECK(pthread_create(&threads[i], NULL, receive_some, i % 2 ? pair.a : pair.b) == 0);
+    for (i = 0; i < 8; i++)
+      CHECK(pthread_create(&threads[i], NULL, send_some, i % 2 ? pair.a : pair.b) == 0);
+    for (i = 8; i < 12; i++)
+      CHECK(pthread_create(&threads[i], NULL, receive_some, i % 2 ? pair.a : pair.b) == 0);
     for (i = 0; i < 12; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     close_pair(&pair);
   }
@@ -639,11 +666,13 @@ static void sent_and_released(void) {
   OK(tenon_send(pair.a, message, NULL, ERR));
   tenon_message_release(message);
   tenon_tensor_release(tensor);
-  tenon_storage_release(storage); /* all of it gone before it is received: the bytes are still there */
+  tenon_storage_release(
+      storage); /* all of it gone before it is received: the bytes are still there */
   OK(tenon_recv(pair.b, NULL, &got, ERR));
   CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), 3000, 8));
   close_pair(&pair);
-  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), 3000, 8)); /* and outlives the connection */
+  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), 3000,
+                     8)); /* and outlives the connection */
   tenon_message_release(got);
 }
 

@@ -1,4 +1,5 @@
-/* tenon/cuda_event.h on this machine, whatever it has: what is wrong whatever the device; tests/cuda has the rest. */
+/* tenon/cuda_event.h on this machine, whatever it has: what is wrong whatever the device;
+ * tests/cuda has the rest. */
 #include "check.h"
 
 static tenon_cuda_event_options options(uint32_t flags, int32_t device) {
@@ -30,16 +31,19 @@ static void bad_options(void) {
   tenon_cuda_event_options given = options(0, 0);
   FAILS(TENON_INVALID_ARGUMENT, tenon_cuda_event_new(&given, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_cuda_event_from_ipc_handle(handle, &given, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_cuda_event_from_ipc_handle(NULL, &given, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_cuda_event_from_ipc_handle(NULL, &given, &out, ERR));
   given.struct_size = 8;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_cuda_event_new(&given, &out, ERR));
   given = options(1U << 31, 0);
   FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_cuda_event_new(&given, &out, ERR));
-  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_cuda_event_from_ipc_handle(handle, &given, &out, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, out,
+                tenon_cuda_event_from_ipc_handle(handle, &given, &out, ERR));
   given = options(0, -1);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_cuda_event_new(&given, &out, ERR));
   given = options(TENON_CUDA_EVENT_INTERPROCESS, 0);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_cuda_event_from_ipc_handle(handle, &given, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_cuda_event_from_ipc_handle(handle, &given, &out, ERR));
 }
 
 static void without_a_driver(void) {

@@ -1,4 +1,5 @@
-/* tenon/cuda_pinned.h on this machine, whatever it has: what is wrong whatever the device; tests/cuda has the rest. */
+/* tenon/cuda_pinned.h on this machine, whatever it has: what is wrong whatever the device;
+ * tests/cuda has the rest. */
 #include "check.h"
 
 static tenon_storage *new_storage(uint32_t flags) {

@@ -58,7 +58,9 @@ static struct bytes deposit_of(tenon_storage *storage) {
   return bytes;
 }
 
-static struct bytes deposit_filled(uint64_t nbytes, uint64_t seed) { return deposit_of(check_storage(TENON_MODE_SHARED, 0, nbytes, seed)); }
+static struct bytes deposit_filled(uint64_t nbytes, uint64_t seed) {
+  return deposit_of(check_storage(TENON_MODE_SHARED, 0, nbytes, seed));
+}
 
 static tenon_message *fetch(const struct bytes *ticket) {
   tenon_wait wait = check_wait_ns(20000000000);
@@ -67,15 +69,17 @@ static tenon_message *fetch(const struct bytes *ticket) {
   return message;
 }
 
-#define FETCH_FAILS(code, ticket)                                                                                  \
-  do {                                                                                                             \
-    tenon_message *check_out = kNothing;                                                                           \
-    FAILS_KEEPING(code, check_out, tenon_message_fetch((ticket)->data, (ticket)->n, NULL, NULL, &check_out, ERR)); \
+#define FETCH_FAILS(code, ticket)                                                                 \
+  do {                                                                                            \
+    tenon_message *check_out = kNothing;                                                          \
+    FAILS_KEEPING(code, check_out,                                                                \
+                  tenon_message_fetch((ticket)->data, (ticket)->n, NULL, NULL, &check_out, ERR)); \
   } while (0)
 
 static int message_is_filled(const tenon_message *message, uint64_t nbytes, uint64_t seed) {
   const tenon_tensor *tensor = tenon_message_tensor(message, 0);
-  return tenon_message_count(message) == 1 && tenon_storage_nbytes(tenon_tensor_storage(tensor)) == nbytes &&
+  return tenon_message_count(message) == 1 &&
+         tenon_storage_nbytes(tenon_tensor_storage(tensor)) == nbytes &&
          check_filled(tenon_tensor_data(tensor), nbytes, seed);
 }
 
@@ -118,11 +122,14 @@ static void fetch_everything(int sock) {
   CHECK(memcmp(tenon_message_user_bytes(message, &n), "hello", 5) == 0 && n == 5);
   for (i = 0; i < 3; i++) {
     tenon_storage *storage = tenon_tensor_storage(tenon_message_tensor(message, i));
-    CHECK(tenon_storage_nbytes(storage) == kSmall + i && check_filled(tenon_storage_data(storage), kSmall + i, i));
+    CHECK(tenon_storage_nbytes(storage) == kSmall + i &&
+          check_filled(tenon_storage_data(storage), kSmall + i, i));
     CHECK(tenon_storage_is_read_only(storage) == (i == 0 ? 0 : 1));
   }
-  CHECK(strcmp(tenon_message_name(message, 0), "shared") == 0 && tenon_message_name(message, 2) == NULL);
-  CHECK(tenon_tensor_storage(tenon_message_tensor(message, 3)) == tenon_tensor_storage(tenon_message_tensor(message, 0)));
+  CHECK(strcmp(tenon_message_name(message, 0), "shared") == 0 &&
+        tenon_message_name(message, 2) == NULL);
+  CHECK(tenon_tensor_storage(tenon_message_tensor(message, 3)) ==
+        tenon_tensor_storage(tenon_message_tensor(message, 0)));
   CHECK(tenon_tensor_numel(tenon_message_tensor(message, 4)) == 0);
   FETCH_FAILS(TENON_NOT_FOUND, &ticket);
   tensor = tenon_tensor_retain(tenon_message_tensor(message, 1));
@@ -136,7 +143,8 @@ static void fetch_everything(int sock) {
 }
 
 static void whole_messages(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   static const char *const names[] = {"shared", "lender writes", NULL, "again", "empty"};
   tenon_storage *storages[4];
   tenon_tensor *tensors[5];
@@ -222,7 +230,8 @@ static void await_closed(int fd) {
 }
 
 static void watched_messages(void) {
-  struct bytes unread = deposit_filled(kSmall, 1), fetched = deposit_filled(kSmall, 2), late = deposit_filled(kSmall, 3);
+  struct bytes unread = deposit_filled(kSmall, 1), fetched = deposit_filled(kSmall, 2),
+               late = deposit_filled(kSmall, 3);
   int markers[3][2], files[2], i;
   struct bytes all[3];
   uint64_t expired = stats().expired;
@@ -244,7 +253,8 @@ static void watched_messages(void) {
   close(markers[0][1]);
   await_messages(2);
   FETCH_FAILS(TENON_NOT_FOUND, &unread);
-  /* The carrier of both has let go, and the grace is for whoever has read one and not fetched yet. */
+  /* The carrier of both has let go, and the grace is for whoever has read one and not fetched yet.
+   */
   close(markers[1][1]);
   close(markers[2][1]);
   tenon_message_release(fetch(&fetched));
@@ -254,7 +264,8 @@ static void watched_messages(void) {
   for (i = 0; i < 3; i++) await_closed(markers[i][0]); /* by the library */
 }
 
-/* Tickets in a pipe: one is fetched, and one is still there when nobody has the read end any more. */
+/* Tickets in a pipe: one is fetched, and one is still there when nobody has the read end any more.
+ */
 static void watched_messages_of_a_pipe(void) {
   struct bytes fetched = deposit_filled(kSmall, 1), unread = deposit_filled(kSmall, 2);
   int carrier[2], watched[2];
@@ -289,12 +300,14 @@ static void too_many_watched_messages(void) {
     OK(tenon_ticket_watch(ticket.data, ticket.n, markers[i][0], 0, ERR));
   }
   CHECK(pipe2(markers[16], O_CLOEXEC) == 0);
-  FAILS(TENON_RESOURCE_EXHAUSTED, tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, ERR));
+  FAILS(TENON_RESOURCE_EXHAUSTED,
+        tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, ERR));
   close(markers[3][1]); /* one that is over makes room */
   status = tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], INT64_MAX, NULL);
   CHECK(status == TENON_OK);
   OK(tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
-  for (i = 0; i < 17; i++) await_closed(markers[i][0]); /* a message that is not there is not watched */
+  for (i = 0; i < 17; i++)
+    await_closed(markers[i][0]); /* a message that is not there is not watched */
   for (i = 0; i < 17; i++) {
     if (i != 3) close(markers[i][1]);
   }
@@ -390,17 +403,21 @@ static void wait_for_a_stopped_lender(int sock) {
   struct bytes ticket = take(sock);
   tenon_message *out = kNothing, *message;
   tenon_wait wait = check_wait_ns(30000000);
-  FAILS_KEEPING(TENON_TIMEOUT, out, tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
+  FAILS_KEEPING(TENON_TIMEOUT, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
   wait = check_wait_ns(0);
-  FAILS_KEEPING(TENON_WOULD_BLOCK, out, tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
+  FAILS_KEEPING(TENON_WOULD_BLOCK, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
   wait = check_wait_ns(-1);
   OK(tenon_cancel_new(&wait.cancel, ERR));
   tenon_cancel_trigger(wait.cancel);
-  FAILS_KEEPING(TENON_CANCELLED, out, tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
+  FAILS_KEEPING(TENON_CANCELLED, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
   tenon_cancel_release(wait.cancel);
   wait = check_wait_ns(0);
   wait.struct_size = 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
   check_signal(sock);
   check_await(sock);
   message = fetch(&ticket); /* the message stayed where it was */
@@ -420,7 +437,8 @@ static void waits_that_end(void) {
   pid_t receiver = check_spawn(SOCK_STREAM, wait_for_a_stopped_lender, &to_receiver);
   pid_t lender = check_spawn(SOCK_STREAM, lend_one_and_wait, &to_lender);
   struct bytes ticket = take(to_lender);
-  CHECK(kill(lender, SIGSTOP) == 0 && waitpid(lender, &status, WUNTRACED) == lender && WIFSTOPPED(status));
+  CHECK(kill(lender, SIGSTOP) == 0 && waitpid(lender, &status, WUNTRACED) == lender &&
+        WIFSTOPPED(status));
   give(to_receiver, ticket.data, ticket.n);
   check_await(to_receiver);
   CHECK(kill(lender, SIGCONT) == 0);
@@ -457,35 +475,48 @@ static void bad_arguments(void) {
   tenon_ticket_release(NULL);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(NULL, 8, &withdrawn, ERR));
   FAILS_KEEPING(TENON_CORRUPT, withdrawn, tenon_ticket_withdraw(NULL, 0, &withdrawn, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(record, SIZE_MAX, &withdrawn, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
+                tenon_ticket_withdraw(record, SIZE_MAX, &withdrawn, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(NULL, 8, 0, 0, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), -1, 0, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), 0, -1, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(NULL, 8, NULL, NULL, &out, ERR));
   FAILS_KEEPING(TENON_CORRUPT, out, tenon_message_fetch(NULL, 0, NULL, NULL, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(record, SIZE_MAX, NULL, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_message_fetch(record, SIZE_MAX, NULL, NULL, &out, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_fetch(record, sizeof(record), NULL, NULL, NULL, ERR));
 
   FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_new(NULL, ERR));
   n = 77;
   CHECK(tenon_deposit_head(NULL, &n) == NULL && n == 0 && tenon_deposit_head(NULL, NULL) == NULL);
   n = 77;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record, tenon_deposit_add(NULL, storage, TENON_ACCESS_AUTO, record, &n, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record, tenon_deposit_add(deposit, NULL, TENON_ACCESS_AUTO, record, &n, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record, tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, NULL, &n, ERR));
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, record, tenon_deposit_add(deposit, storage, 3, record, &n, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
+                tenon_deposit_add(NULL, storage, TENON_ACCESS_AUTO, record, &n, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
+                tenon_deposit_add(deposit, NULL, TENON_ACCESS_AUTO, record, &n, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
+                tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, NULL, &n, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, record,
+                       tenon_deposit_add(deposit, storage, 3, record, &n, ERR));
   CHECK(n == 77);
   CHECK(tenon_deposit_withdraw(NULL) == 0);
   tenon_deposit_release(NULL);
 
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, no_fetched, tenon_fetched_new(NULL, 8, NULL, NULL, &no_fetched, ERR));
-  FAILS_KEEPING(TENON_CORRUPT, no_fetched, tenon_fetched_new(NULL, 0, NULL, NULL, &no_fetched, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, no_fetched,
+                tenon_fetched_new(NULL, 8, NULL, NULL, &no_fetched, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, no_fetched,
+                tenon_fetched_new(NULL, 0, NULL, NULL, &no_fetched, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_fetched_new(record, sizeof(record), NULL, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_fetched_storage(NULL, record, sizeof(record), NULL, &opened, ERR));
-  OK(tenon_fetched_new(tenon_deposit_head(deposit, NULL), (tenon_deposit_head(deposit, &n), n), NULL, NULL, &fetched, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_fetched_storage(fetched, record, sizeof(record), NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_fetched_storage(fetched, NULL, 8, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_fetched_storage(NULL, record, sizeof(record), NULL, &opened, ERR));
+  OK(tenon_fetched_new(tenon_deposit_head(deposit, NULL), (tenon_deposit_head(deposit, &n), n),
+                       NULL, NULL, &fetched, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_fetched_storage(fetched, record, sizeof(record), NULL, NULL, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_fetched_storage(fetched, NULL, 8, NULL, &opened, ERR));
   FAILS_KEEPING(TENON_CORRUPT, opened, tenon_fetched_storage(fetched, NULL, 0, NULL, &opened, ERR));
   tenon_fetched_release(fetched);
   tenon_fetched_release(NULL);
@@ -550,7 +581,8 @@ static void bad_structs(void) {
   memset(&larger_stats, 0x5a, sizeof(larger_stats));
   larger_stats.stats.struct_size = sizeof(larger_stats);
   OK(tenon_deposit_stats_get(&larger_stats.stats, ERR));
-  CHECK(larger_stats.stats.messages == 0 && larger_stats.tail[0] == 0x5a && larger_stats.tail[15] == 0x5a);
+  CHECK(larger_stats.stats.messages == 0 && larger_stats.tail[0] == 0x5a &&
+        larger_stats.tail[15] == 0x5a);
 
   memset(&larger_options, 0, sizeof(larger_options));
   larger_options.options.struct_size = sizeof(larger_options);
@@ -563,19 +595,23 @@ static void bad_openings(void) {
   tenon_deposit *deposit = new_deposit();
   size_t n = 0, i;
   const void *head = tenon_deposit_head(deposit, &n);
-  tenon_open_options options[] = {check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY),
-                                  check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COW),
-                                  check_open_options(3, 0),
-                                  check_open_options(TENON_ACCESS_AUTO, 1U << 31),
-                                  check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY | TENON_OPEN_PRIVATE_COW),
-                                  check_open_options(TENON_ACCESS_AUTO, 0)};
+  tenon_open_options options[] = {
+      check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY),
+      check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COW),
+      check_open_options(3, 0),
+      check_open_options(TENON_ACCESS_AUTO, 1U << 31),
+      check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY | TENON_OPEN_PRIVATE_COW),
+      check_open_options(TENON_ACCESS_AUTO, 0)};
   options[5].struct_size = 3;
   for (i = 0; i < COUNT_OF(options); i++) {
-    const tenon_status a = i < 2 ? TENON_UNSUPPORTED : TENON_INVALID_ARGUMENT, b = i < 4 ? TENON_UNSUPPORTED : TENON_INVALID_ARGUMENT;
+    const tenon_status a = i < 2 ? TENON_UNSUPPORTED : TENON_INVALID_ARGUMENT,
+                       b = i < 4 ? TENON_UNSUPPORTED : TENON_INVALID_ARGUMENT;
     tenon_message *out = kNothing;
     tenon_fetched *fetched = PATTERN;
-    FAILS_EITHER_KEEPING(a, b, out, tenon_message_fetch(ticket.data, ticket.n, &options[i], NULL, &out, ERR));
-    FAILS_EITHER_KEEPING(a, b, fetched, tenon_fetched_new(head, n, &options[i], NULL, &fetched, ERR));
+    FAILS_EITHER_KEEPING(a, b, out,
+                         tenon_message_fetch(ticket.data, ticket.n, &options[i], NULL, &out, ERR));
+    FAILS_EITHER_KEEPING(a, b, fetched,
+                         tenon_fetched_new(head, n, &options[i], NULL, &fetched, ERR));
   }
   CHECK(stats().messages == 2); /* both messages still wait */
   CHECK(tenon_deposit_withdraw(deposit) == 1);
@@ -598,28 +634,34 @@ static void bad_tickets(void) {
     bad.n = ticket.n;
     bad.data[i] ^= 0x10;
     message = kNothing;
-    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, message, tenon_message_fetch(bad.data, bad.n, NULL, NULL, &message, ERR));
+    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, message,
+                         tenon_message_fetch(bad.data, bad.n, NULL, NULL, &message, ERR));
   }
   bad = ticket;
   bad.data[bad.n++] = 0;
   FETCH_FAILS(TENON_CORRUPT, &bad);
   for (i = 0; i < head_n; i++) {
     memcpy(bad.data, head, head_n);
-    FAILS_KEEPING(TENON_CORRUPT, fetched, tenon_fetched_new(bad.data, i, NULL, NULL, &fetched, ERR));
+    FAILS_KEEPING(TENON_CORRUPT, fetched,
+                  tenon_fetched_new(bad.data, i, NULL, NULL, &fetched, ERR));
     FAILS_KEEPING(TENON_CORRUPT, withdrawn, tenon_ticket_withdraw(bad.data, i, &withdrawn, ERR));
     bad.data[i] ^= 0x10;
-    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, fetched, tenon_fetched_new(bad.data, head_n, NULL, NULL, &fetched, ERR));
-    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, withdrawn, tenon_ticket_withdraw(bad.data, head_n, &withdrawn, ERR));
+    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, fetched,
+                         tenon_fetched_new(bad.data, head_n, NULL, NULL, &fetched, ERR));
+    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, withdrawn,
+                         tenon_ticket_withdraw(bad.data, head_n, &withdrawn, ERR));
   }
   /* A whole message's ticket is no head, and a head is no whole message's ticket. */
-  FAILS_KEEPING(TENON_CORRUPT, fetched, tenon_fetched_new(ticket.data, ticket.n, NULL, NULL, &fetched, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, fetched,
+                tenon_fetched_new(ticket.data, ticket.n, NULL, NULL, &fetched, ERR));
   memcpy(bad.data, head, bad.n = head_n);
   FETCH_FAILS(TENON_CORRUPT, &bad);
   /* The ticket is of another version. */
   bad = ticket;
   bad.data[4] = 2;
   FETCH_FAILS(TENON_INCOMPATIBLE, &bad);
-  FAILS_KEEPING(TENON_INCOMPATIBLE, withdrawn, tenon_ticket_withdraw(bad.data, bad.n, &withdrawn, ERR));
+  FAILS_KEEPING(TENON_INCOMPATIBLE, withdrawn,
+                tenon_ticket_withdraw(bad.data, bad.n, &withdrawn, ERR));
   CHECK(stats().messages == 2);
   message = fetch(&ticket);
   CHECK(message_is_filled(message, kSmall, 1));
@@ -635,24 +677,29 @@ static void a_foreign_ticket(void) {
   struct bytes ticket = take(sock);
   char pid[16];
   snprintf(pid, sizeof(pid), "%d", (int)child);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(ticket.data, ticket.n, &withdrawn, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "pid", pid, tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
+                tenon_ticket_withdraw(ticket.data, ticket.n, &withdrawn, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "pid", pid,
+               tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
   check_signal(sock);
   check_join(child);
   close(sock);
 }
 
-#define ADD_FAILS(code, deposit, storage)                                                                                   \
-  do {                                                                                                                      \
-    unsigned char check_record[TENON_DEPOSIT_RECORD_NBYTES] = {0x5a};                                                       \
-    size_t check_n = 77;                                                                                                    \
-    FAILS_KEEPING(code, check_record, tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, check_record, &check_n, ERR)); \
-    CHECK(check_n == 77);                                                                                                   \
+#define ADD_FAILS(code, deposit, storage)                                                     \
+  do {                                                                                        \
+    unsigned char check_record[TENON_DEPOSIT_RECORD_NBYTES] = {0x5a};                         \
+    size_t check_n = 77;                                                                      \
+    FAILS_KEEPING(                                                                            \
+        code, check_record,                                                                   \
+        tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, check_record, &check_n, ERR)); \
+    CHECK(check_n == 77);                                                                     \
   } while (0)
 
 static void refused_memory(void) {
   tenon_storage_options options = check_storage_options(TENON_MODE_FROZEN, 0);
-  tenon_storage *storages[3] = {check_storage(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE, kSmall, 1), NULL, NULL};
+  tenon_storage *storages[3] = {check_storage(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE, kSmall, 1),
+                                NULL, NULL};
   static const tenon_status wanted[] = {TENON_UNSUPPORTED, TENON_PERMISSION, TENON_UNSUPPORTED};
   size_t i;
   OK(tenon_storage_new(&options, kSmall, &storages[1], ERR)); /* the storage is being filled */
@@ -701,10 +748,12 @@ static void give_pieces(int to, tenon_storage *const *storages, size_t n) {
   tenon_deposit_release(deposit); /* the message stays deposited */
 }
 
-#define STORAGE_FAILS(code, fetched, record)                                                                            \
-  do {                                                                                                                  \
-    tenon_storage *check_out = PATTERN;                                                                                 \
-    FAILS_KEEPING(code, check_out, tenon_fetched_storage(fetched, (record)->data, (record)->n, NULL, &check_out, ERR)); \
+#define STORAGE_FAILS(code, fetched, record)                                                 \
+  do {                                                                                       \
+    tenon_storage *check_out = PATTERN;                                                      \
+    FAILS_KEEPING(                                                                           \
+        code, check_out,                                                                     \
+        tenon_fetched_storage(fetched, (record)->data, (record)->n, NULL, &check_out, ERR)); \
   } while (0)
 
 static tenon_storage *open_piece(tenon_fetched *fetched, const struct bytes *record) {
@@ -724,7 +773,8 @@ static void fetch_some_pieces(int sock) {
   other_head = take(sock);
   other_record = take(sock);
   OK(tenon_fetched_new(head.data, head.n, NULL, &wait, &fetched, ERR));
-  FAILS_KEEPING(TENON_NOT_FOUND, second, tenon_fetched_new(head.data, head.n, NULL, &wait, &second, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, second,
+                tenon_fetched_new(head.data, head.n, NULL, &wait, &second, ERR));
   for (i = 0; i < records[1].n; i++) {
     bad = records[1];
     bad.n = i;
@@ -736,7 +786,8 @@ static void fetch_some_pieces(int sock) {
   STORAGE_FAILS(TENON_CORRUPT, fetched, &head);
   STORAGE_FAILS(TENON_CORRUPT, fetched, &other_record); /* that message is another one */
   kept = open_piece(fetched, &records[1]);
-  CHECK(tenon_storage_nbytes(kept) == kSmall + 1 && check_filled(tenon_storage_data(kept), kSmall + 1, 1));
+  CHECK(tenon_storage_nbytes(kept) == kSmall + 1 &&
+        check_filled(tenon_storage_data(kept), kSmall + 1, 1));
   STORAGE_FAILS(TENON_CORRUPT, fetched, &records[1]);
   empty = open_piece(fetched, &records[3]);
   CHECK(tenon_storage_nbytes(empty) == 0);
@@ -794,7 +845,8 @@ static void pieces_of_its_own_lender(void) {
 }
 
 static void withdrawn_pieces(void) {
-  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kSmall, 5), *empty = check_storage(TENON_MODE_SHARED, 0, 0, 0);
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kSmall, 5),
+                *empty = check_storage(TENON_MODE_SHARED, 0, 0, 0);
   tenon_deposit *deposit = new_deposit();
   unsigned char record[TENON_DEPOSIT_RECORD_NBYTES];
   size_t n = 0, head_n = 0;
@@ -805,7 +857,8 @@ static void withdrawn_pieces(void) {
   ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, storage);
   ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, empty);
   tenon_storage_release(empty);
-  FAILS_KEEPING(TENON_NOT_FOUND, fetched, tenon_fetched_new(head, head_n, NULL, NULL, &fetched, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, fetched,
+                tenon_fetched_new(head, head_n, NULL, NULL, &fetched, ERR));
   tenon_deposit_release(deposit);
   tenon_storage_release(storage);
 }
@@ -814,7 +867,8 @@ static void use_a_parents_deposit(int sock) {
   struct bytes head = take(sock);
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kSmall, 5);
   int withdrawn = 77;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(head.data, head.n, &withdrawn, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
+                tenon_ticket_withdraw(head.data, head.n, &withdrawn, ERR));
   CHECK(stats().messages == 0);
   tenon_storage_release(storage);
 }
@@ -858,8 +912,10 @@ static void meet_limits(int sock) {
   first = deposit_of(tenon_storage_retain(one));
   message = message_of(tenon_storage_retain(two));
   FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, ticket, tenon_message_deposit(message, &ticket, ERR));
-  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_unfetched_segments", tenon_message_deposit(message, &ticket, ERR));
-  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit_value", "1", tenon_message_deposit(message, &ticket, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "max_unfetched_segments",
+               tenon_message_deposit(message, &ticket, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit_value", "1",
+               tenon_message_deposit(message, &ticket, ERR));
   deposit = new_deposit();
   ADD_FAILS(TENON_RESOURCE_EXHAUSTED, deposit, two);
   CHECK(tenon_deposit_withdraw(deposit) == 1);
@@ -906,10 +962,12 @@ static void have_no_fds(int sock) {
   few = before;
   few.rlim_cur = (rlim_t)next;
   CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0); /* no fd is left for the socket */
-  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, out, tenon_message_fetch(ticket.data, ticket.n, NULL, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, NULL, &out, ERR));
   few.rlim_cur = (rlim_t)next + 2;
   CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0); /* too few are left for the answer's fds */
-  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, out, tenon_message_fetch(ticket.data, ticket.n, NULL, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, out,
+                tenon_message_fetch(ticket.data, ticket.n, NULL, NULL, &out, ERR));
   CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
   out = fetch(&ticket); /* the message stayed where it was */
   CHECK(message_is_filled(out, kSmall, 6));

@@ -32,8 +32,10 @@ static void check_message(const tenon_message *message) {
   CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(message, 1)), 1000, 1));
   CHECK(check_filled(tenon_tensor_data(tenon_message_find(message, "third")), 5000, 2));
   CHECK(tenon_tensor_numel(tenon_message_find(message, "empty")) == 0);
-  CHECK(tenon_tensor_storage(tenon_message_tensor(message, 0)) == tenon_tensor_storage(tenon_message_tensor(message, 1)));
-  CHECK(strcmp(tenon_message_name(message, 0), "first") == 0 && tenon_message_name(message, 1) == NULL);
+  CHECK(tenon_tensor_storage(tenon_message_tensor(message, 0)) ==
+        tenon_tensor_storage(tenon_message_tensor(message, 1)));
+  CHECK(strcmp(tenon_message_name(message, 0), "first") == 0 &&
+        tenon_message_name(message, 1) == NULL);
   CHECK(memcmp(tenon_message_user_bytes(message, &n), "user bytes", 10) == 0 && n == 10);
 }
 
@@ -46,7 +48,8 @@ static tenon_descriptor_options bytes_only_options(void) {
 }
 
 static void round_trips(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   static const uint32_t opens[] = {0, TENON_OPEN_PRIVATE_COW, TENON_OPEN_PRIVATE_COPY};
   size_t m, o, b;
   for (m = 0; m < COUNT_OF(modes); m++) {
@@ -63,7 +66,8 @@ static void round_trips(void) {
       fds = tenon_descriptor_fds(descriptor, &n_fds);
       CHECK(bytes != NULL && nbytes > 0 && tenon_descriptor_bytes(descriptor, NULL) == bytes);
       /* Two segments, and the token of a lease for what lies in the arena. */
-      CHECK(b == 0 ? (fds != NULL && n_fds == (modes[m] == TENON_MODE_FROZEN ? 2 : 3)) : (fds == NULL && n_fds == 0));
+      CHECK(b == 0 ? (fds != NULL && n_fds == (modes[m] == TENON_MODE_FROZEN ? 2 : 3))
+                   : (fds == NULL && n_fds == 0));
       for (i = 0; i < n_fds; i++) CHECK((fcntl(fds[i], F_GETFD) & FD_CLOEXEC) != 0);
       for (o = 0; o < COUNT_OF(opens); o++) {
         tenon_open_options open_options = check_open_options(TENON_ACCESS_AUTO, opens[o]);
@@ -104,12 +108,14 @@ static void hostile_bytes(void) {
   fds = tenon_descriptor_fds(descriptor, &n_fds);
   held_fds = check_count_fds();
   mappings = check_count_mappings();
-  for (i = 0; i < nbytes; i++) { /* every length, in a block of exactly that length so that ASan sees a step past it */
+  for (i = 0; i < nbytes;
+       i++) { /* every length, in a block of exactly that length so that ASan sees a step past it */
     changed = malloc(i + 1);
     CHECK(changed != NULL);
     changed = realloc(changed, i == 0 ? 1 : i);
     memcpy(changed, bytes, i);
-    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(changed, i, fds, n_fds, NULL, &out, ERR));
+    FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out,
+                         tenon_descriptor_open(changed, i, fds, n_fds, NULL, &out, ERR));
     free(changed);
   }
   changed = malloc(nbytes + 1);
@@ -120,19 +126,24 @@ static void hostile_bytes(void) {
     for (f = 0; f < COUNT_OF(flips); f++) {
       memcpy(changed, bytes, nbytes);
       changed[i] ^= flips[f];
-      FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out, tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
+      FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out,
+                           tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
     }
   }
   memcpy(changed, bytes, nbytes);
   changed[nbytes] = 0;
-  FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(changed, nbytes + 1, fds, n_fds, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, out,
+                tenon_descriptor_open(changed, nbytes + 1, fds, n_fds, NULL, &out, ERR));
   memset(changed, 0, nbytes);
-  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out, tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out,
+                       tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
   memset(changed, 0xff, nbytes);
-  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out, tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out,
+                       tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
   CHECK_EQ(check_count_fds(), held_fds);
   CHECK_EQ(check_count_mappings(), mappings);
-  OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, &out, ERR)); /* and it was good all the time */
+  OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, &out,
+                           ERR)); /* and it was good all the time */
   check_message(out);
   tenon_message_release(out);
   free(changed);
@@ -152,30 +163,40 @@ static void wrong_fds(void) {
   bytes = tenon_descriptor_bytes(descriptor, &nbytes);
   fds = tenon_descriptor_fds(descriptor, &n_fds);
   CHECK(n_fds == 3 && pipe2(pipes, O_CLOEXEC) == 0);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, fds, 1, NULL, &out, ERR));
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
+                       tenon_descriptor_open(bytes, nbytes, fds, 1, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
+                       tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   memcpy(wrong, fds, 3 * sizeof(wrong[0]));
   wrong[3] = fds[0]; /* no token of a lender further up */
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 4, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
+                       tenon_descriptor_open(bytes, nbytes, wrong, 4, NULL, &out, ERR));
   for (i = 0; i < 2; i++) {
     memcpy(wrong, fds, 3 * sizeof(wrong[0]));
     wrong[i] = pipes[0];
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                  tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = -1;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                  tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = 900000;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                  tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(wrong[i] >= 0 && fcntl(wrong[i], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
-    FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_CORRUPT, out,
+                  tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     close(wrong[i]);
   }
   memcpy(wrong, fds, 3 * sizeof(wrong[0]));
   wrong[2] = pipes[0]; /* the end of a pipe that nobody writes to is no token */
-  FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, out,
+                tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
   wrong[2] = fds[0];
-  FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, fds, 2, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, out,
+                tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
+                       tenon_descriptor_open(bytes, nbytes, fds, 2, NULL, &out, ERR));
   close(pipes[0]);
   close(pipes[1]);
   tenon_descriptor_release(descriptor);
@@ -199,8 +220,10 @@ static void adopting(void) {
   mine[1] = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
   mine[2] = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
   out = kNothing; /* on failure they stay the caller's */
-  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes - 1, mine, 3, &adopt, &out, ERR));
-  CHECK(fcntl(mine[0], F_GETFD) >= 0 && fcntl(mine[1], F_GETFD) >= 0 && fcntl(mine[2], F_GETFD) >= 0);
+  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out,
+                       tenon_descriptor_open(bytes, nbytes - 1, mine, 3, &adopt, &out, ERR));
+  CHECK(fcntl(mine[0], F_GETFD) >= 0 && fcntl(mine[1], F_GETFD) >= 0 &&
+        fcntl(mine[2], F_GETFD) >= 0);
   OK(tenon_descriptor_open(bytes, nbytes, mine, 3, &adopt, &out, ERR));
   check_message(out);
   tenon_message_release(out);
@@ -248,13 +271,16 @@ static void bytes_only_and_its_end(void) {
   out = kNothing;
   check_signal(sock);
   check_await(sock); /* the lender let go */
-  FAILS_KEEPING(TENON_PEER_GONE, out, tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_PEER_GONE, out,
+                tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   check_signal(sock);
   check_await(sock); /* and uses the numbers for others */
-  FAILS_KEEPING(TENON_PEER_GONE, out, tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_PEER_GONE, out,
+                tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   check_signal(sock);
   check_join(child); /* and is gone */
-  FAILS_KEEPING(TENON_PEER_GONE, out, tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_PEER_GONE, out,
+                tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   close(sock);
 }
 
@@ -278,10 +304,12 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_new(message, &options, &out, ERR));
   options = bytes_only_options();
   options.flags = 1U << 31;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_descriptor_new(message, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_descriptor_new(message, &options, &out, ERR));
   options = bytes_only_options();
   options.reserved = 1;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_descriptor_new(message, &options, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_descriptor_new(message, &options, &out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.options.struct_size = sizeof(larger);
   larger.tail[15] = 1;
@@ -294,24 +322,33 @@ static void bad_input(void) {
   tenon_descriptor_release(NULL);
   bytes = tenon_descriptor_bytes(descriptor, &nbytes);
   fds = tenon_descriptor_fds(descriptor, &n_fds);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(NULL, nbytes, fds, n_fds, NULL, &opened, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(bytes, nbytes, NULL, n_fds, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_descriptor_open(NULL, nbytes, fds, n_fds, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_descriptor_open(bytes, nbytes, NULL, n_fds, NULL, &opened, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(NULL, 1, NULL, 0, NULL, &opened, ERR));
-  FAILS_KEEPING(TENON_CORRUPT, opened, tenon_descriptor_open(bytes, 0, fds, n_fds, NULL, &opened, ERR)); /* too short, as any other */
-  FAILS_SAYING(TENON_CORRUPT, "field", "magic", tenon_descriptor_open(NULL, 0, NULL, 0, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_descriptor_open(NULL, 1, NULL, 0, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, opened,
+                tenon_descriptor_open(bytes, 0, fds, n_fds, NULL, &opened,
+                                      ERR)); /* too short, as any other */
+  FAILS_SAYING(TENON_CORRUPT, "field", "magic",
+               tenon_descriptor_open(NULL, 0, NULL, 0, NULL, &opened, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened,
                        tenon_descriptor_open(bytes, nbytes, fds, SIZE_MAX, NULL, &opened, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened,
                        tenon_descriptor_open(bytes, SIZE_MAX, fds, n_fds, NULL, &opened, ERR));
   open_options.struct_size = 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
+                tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
   open_options = check_open_options(9, 0);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, opened,
-                       tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
+  FAILS_EITHER_KEEPING(
+      TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, opened,
+      tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
   open_options = check_open_options(0, 1U << 31);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, opened,
-                       tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
+  FAILS_EITHER_KEEPING(
+      TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, opened,
+      tenon_descriptor_open(bytes, nbytes, fds, n_fds, &open_options, &opened, ERR));
   tenon_descriptor_release(descriptor);
   tenon_message_release(message);
 }

@@ -77,14 +77,16 @@ static void in(void) {
   pthread_t thread;
   deleted = 0;
   OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR));
-  CHECK(tenon_tensor_data(tensor) == values && tenon_tensor_numel(tensor) == 24 && tenon_tensor_is_contiguous(tensor) == 1);
+  CHECK(tenon_tensor_data(tensor) == values && tenon_tensor_numel(tensor) == 24 &&
+        tenon_tensor_is_contiguous(tensor) == 1);
   CHECK(spec_of(tensor).dtype.code == TENON_DTYPE_FLOAT && spec_of(tensor).sizes[1] == 6);
   OK(tenon_tensor_data_mut(tensor, &data, ERR));
   CHECK(data == values);
   storage = tenon_storage_retain(tenon_tensor_storage(tensor));
   CHECK(tenon_storage_is_shared(storage) == 0 && tenon_storage_is_read_only(storage) == 0);
   OK(tenon_message_new(&message, ERR));
-  FAILS(TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, NULL, ERR)); /* private: it cannot be lent */
+  FAILS(TENON_UNSUPPORTED,
+        tenon_message_add(message, &tensor, NULL, 1, NULL, ERR)); /* private: it cannot be lent */
   CHECK(tenon_message_count(message) == 0);
   tenon_message_release(message);
   tenon_tensor_release(tensor);
@@ -93,11 +95,13 @@ static void in(void) {
   CHECK(deleted == 1);
 
   OK(tenon_tensor_from_dlpack_legacy(&old, &second, ERR));
-  CHECK(tenon_tensor_data(second) == values && tenon_storage_is_read_only(tenon_tensor_storage(second)) == 0);
+  CHECK(tenon_tensor_data(second) == values &&
+        tenon_storage_is_read_only(tenon_tensor_storage(second)) == 0);
   tenon_tensor_release(second);
   CHECK(deleted == 2);
 
-  OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR)); /* on the thread that made the last release */
+  OK(tenon_tensor_from_dlpack(&managed, &tensor,
+                              ERR)); /* on the thread that made the last release */
   CHECK(pthread_create(&thread, NULL, release_elsewhere, tensor) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(deleted == 3 && !pthread_equal(deleted_on, pthread_self()));
@@ -110,7 +114,8 @@ static void in(void) {
   tenon_tensor_release(tensor);
 }
 
-/* What PyTorch makes of a CPU tensor in pinned memory: the host's, for which no driver is needed. */
+/* What PyTorch makes of a CPU tensor in pinned memory: the host's, for which no driver is needed.
+ */
 static void pinned_in(void) {
   DLManagedTensorVersioned managed = versioned(), *out = NULL;
   DLManagedTensor old = legacy();
@@ -160,7 +165,8 @@ static void layouts_in(void) {
   managed.dl_tensor.strides = reversed;
   OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR));
   CHECK(tenon_tensor_data(tensor) == values + 23 && spec_of(tensor).strides[0] == -6);
-  CHECK(tenon_storage_data(tenon_tensor_storage(tensor)) == values && tenon_storage_nbytes(tenon_tensor_storage(tensor)) == sizeof(values));
+  CHECK(tenon_storage_data(tenon_tensor_storage(tensor)) == values &&
+        tenon_storage_nbytes(tenon_tensor_storage(tensor)) == sizeof(values));
   tenon_tensor_release(tensor);
 
   managed = versioned();
@@ -232,7 +238,8 @@ static void bad_in(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_from_dlpack_legacy(NULL, &out, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_from_dlpack_legacy(&old, NULL, ERR));
 
-  memset(&managed, 0xee, sizeof(managed)); /* another major version: nothing else of it may be read */
+  memset(&managed, 0xee,
+         sizeof(managed)); /* another major version: nothing else of it may be read */
   managed.version.major = DLPACK_MAJOR_VERSION + 1;
   FAILS_KEEPING(TENON_INCOMPATIBLE, out, tenon_tensor_from_dlpack(&managed, &out, ERR));
   managed.version.major = 0;
@@ -310,17 +317,21 @@ static void out_both_forms(void) {
   OK(tenon_tensor_to_dlpack(tensor, &managed, ERR));
   OK(tenon_tensor_to_dlpack_legacy(tensor, &old, ERR));
   CHECK(managed->version.major == 1 && managed->flags == 0);
-  CHECK(managed->dl_tensor.device.device_type == kDLCPU && managed->dl_tensor.device.device_id == 0);
-  CHECK(managed->dl_tensor.ndim == 2 && managed->dl_tensor.dtype.code == kDLBfloat && managed->dl_tensor.dtype.bits == 16);
-  CHECK((const char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset == (const char *)tenon_tensor_data(tensor));
-  CHECK(managed->dl_tensor.shape[0] == 3 && managed->dl_tensor.shape[1] == 4 && managed->dl_tensor.strides[0] == -8 &&
-        managed->dl_tensor.strides[1] == 1);
-  CHECK((const char *)old->dl_tensor.data + old->dl_tensor.byte_offset == (const char *)tenon_tensor_data(tensor));
+  CHECK(managed->dl_tensor.device.device_type == kDLCPU &&
+        managed->dl_tensor.device.device_id == 0);
+  CHECK(managed->dl_tensor.ndim == 2 && managed->dl_tensor.dtype.code == kDLBfloat &&
+        managed->dl_tensor.dtype.bits == 16);
+  CHECK((const char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset ==
+        (const char *)tenon_tensor_data(tensor));
+  CHECK(managed->dl_tensor.shape[0] == 3 && managed->dl_tensor.shape[1] == 4 &&
+        managed->dl_tensor.strides[0] == -8 && managed->dl_tensor.strides[1] == 1);
+  CHECK((const char *)old->dl_tensor.data + old->dl_tensor.byte_offset ==
+        (const char *)tenon_tensor_data(tensor));
   CHECK(old->dl_tensor.shape[1] == 4 && old->dl_tensor.strides[0] == -8);
   tenon_tensor_release(tensor);
   tenon_storage_release(storage);
-  CHECK(
-      check_filled((const char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset - 40, 400, 1)); /* alive through its consumers */
+  CHECK(check_filled((const char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset - 40,
+                     400, 1)); /* alive through its consumers */
   managed->deleter(managed);
   CHECK(check_filled((const char *)old->dl_tensor.data + old->dl_tensor.byte_offset - 40, 400, 1));
   old->deleter(old);
@@ -360,7 +371,8 @@ static void deleted_on_any_thread(void) {
 static void bad_out(void) {
   static const int64_t sizes[] = {8};
   static const uint32_t flags[] = {TENON_TENSOR_CONJ, TENON_TENSOR_NEG};
-  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1), *frozen = check_storage(TENON_MODE_FROZEN, 0, 64, 1);
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1),
+                *frozen = check_storage(TENON_MODE_FROZEN, 0, 64, 1);
   tenon_tensor *tensor = check_bytes_tensor(storage);
   DLManagedTensorVersioned *managed = PATTERN;
   DLManagedTensor *old = PATTERN;

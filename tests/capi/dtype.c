@@ -12,11 +12,15 @@ static tenon_dtype make(uint8_t code, uint8_t bits, uint16_t lanes) {
 static void names(void) {
   char name[TENON_DTYPE_MAX_NAME_NBYTES], small[5] = "....";
   tenon_dtype dtype = make(1, 2, 3);
-  CHECK(tenon_dtype_name(make(TENON_DTYPE_FLOAT, 32, 1), name, sizeof(name)) == 7 && strcmp(name, "float32") == 0);
-  CHECK(tenon_dtype_name(make(TENON_DTYPE_UINT, 8, 4), name, sizeof(name)) == 7 && strcmp(name, "uint8x4") == 0);
-  CHECK(tenon_dtype_name(make(3, 64, 1), name, sizeof(name)) == 10 && strcmp(name, "dtype_3_64") == 0);
+  CHECK(tenon_dtype_name(make(TENON_DTYPE_FLOAT, 32, 1), name, sizeof(name)) == 7 &&
+        strcmp(name, "float32") == 0);
+  CHECK(tenon_dtype_name(make(TENON_DTYPE_UINT, 8, 4), name, sizeof(name)) == 7 &&
+        strcmp(name, "uint8x4") == 0);
+  CHECK(tenon_dtype_name(make(3, 64, 1), name, sizeof(name)) == 10 &&
+        strcmp(name, "dtype_3_64") == 0);
   CHECK(tenon_dtype_name(make(255, 255, 65535), name, sizeof(name)) < sizeof(name));
-  CHECK(tenon_dtype_name(make(TENON_DTYPE_BFLOAT, 16, 1), small, sizeof(small)) == 8 && strcmp(small, "bflo") == 0);
+  CHECK(tenon_dtype_name(make(TENON_DTYPE_BFLOAT, 16, 1), small, sizeof(small)) == 8 &&
+        strcmp(small, "bflo") == 0);
   CHECK(tenon_dtype_name(make(TENON_DTYPE_BFLOAT, 16, 1), NULL, 0) == 8);
   OK(tenon_dtype_parse("complex64", &dtype, ERR));
   CHECK(dtype.code == TENON_DTYPE_COMPLEX && dtype.bits == 64 && dtype.lanes == 1);
@@ -37,12 +41,18 @@ static void nbytes(void) {
   CHECK(bytes == 2);
   OK(tenon_dtype_nbytes(make(TENON_DTYPE_BOOL, 8, 1), NULL, 0, &bytes, ERR));
   CHECK(bytes == 1);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 3, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 63, 1), sizes, 2, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 65, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, -1, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), NULL, 1, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 2, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 3, &bytes, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 63, 1), sizes, 2, &bytes, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 65, &bytes, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, -1, &bytes, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), NULL, 1, &bytes, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 2, NULL, ERR));
   CHECK(bytes == 1);
 }
 

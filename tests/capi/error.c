@@ -24,8 +24,10 @@ static void names(void) {
                {TENON_INTERNAL, "INTERNAL"}};
   static const tenon_status unknown[] = {-1, 15, 1000, INT32_MAX, INT32_MIN};
   size_t i;
-  for (i = 0; i < COUNT_OF(known); i++) CHECK(strcmp(tenon_status_name(known[i].status), known[i].name) == 0);
-  for (i = 0; i < COUNT_OF(unknown); i++) CHECK(strcmp(tenon_status_name(unknown[i]), "UNKNOWN") == 0);
+  for (i = 0; i < COUNT_OF(known); i++)
+    CHECK(strcmp(tenon_status_name(known[i].status), known[i].name) == 0);
+  for (i = 0; i < COUNT_OF(unknown); i++)
+    CHECK(strcmp(tenon_status_name(unknown[i]), "UNKNOWN") == 0);
 }
 
 static void null_is_allowed(void) {
@@ -57,7 +59,8 @@ static void details(void) {
   CHECK(tenon_error_detail(error, NULL) == NULL);
   CHECK(tenon_error_detail(error, "") == NULL);
   CHECK(tenon_error_detail(error, "no such key") == NULL);
-  CHECK(tenon_error_detail(error, "fd") != NULL && strcmp(tenon_error_detail(error, "fd"), "900000") == 0);
+  CHECK(tenon_error_detail(error, "fd") != NULL &&
+        strcmp(tenon_error_detail(error, "fd"), "900000") == 0);
   CHECK(strstr(tenon_error_message(error), "900000") != NULL);
   while (tenon_error_detail_key(error, n) != NULL) n++;
   CHECK(n >= 1 && n < 20);

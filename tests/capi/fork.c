@@ -20,7 +20,8 @@ static void all_filled(tenon_storage *const *storages, size_t n) {
 }
 
 static void child_uses_and_releases(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   size_t m, i;
   for (m = 0; m < COUNT_OF(modes); m++) {
     tenon_storage *storages[kCount];
@@ -38,8 +39,10 @@ static void child_uses_and_releases(void) {
       for (i = 0; i < kCount; i++) tenon_storage_release(storages[i]);
       CHECK(tenon_weak_expired(weak) == 1);
       for (i = 0; i < COUNT_OF(mine); i++)
-        mine[i] = check_storage(modes[m], 0, kBytes, 1000 + i); /* never over what was released here but lives there */
-      for (i = 0; i < COUNT_OF(mine); i++) CHECK(check_filled(tenon_storage_data(mine[i]), kBytes, 1000 + i));
+        mine[i] = check_storage(modes[m], 0, kBytes,
+                                1000 + i); /* never over what was released here but lives there */
+      for (i = 0; i < COUNT_OF(mine); i++)
+        CHECK(check_filled(tenon_storage_data(mine[i]), kBytes, 1000 + i));
       for (i = 0; i < COUNT_OF(mine); i++) tenon_storage_release(mine[i]);
       tenon_weak_release(weak);
       (void)tenon_storage_trim();
@@ -60,7 +63,8 @@ static void both_allocate_at_once(void) {
   pid_t child;
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
   for (i = 0; i < kCount; i++) kept[i] = check_storage(TENON_MODE_SHARED, 0, kBytes, i);
-  for (i = 0; i < kCount; i += 2) tenon_storage_release(kept[i]); /* free blocks between living ones: tempting for both */
+  for (i = 0; i < kCount; i += 2)
+    tenon_storage_release(kept[i]); /* free blocks between living ones: tempting for both */
   child = fork_flushed();
   for (round = 0; round < 20; round++) {
     uint64_t seed = child == 0 ? 5000 : 9000;
@@ -119,7 +123,8 @@ static void child_lends_on(void) {
   CHECK(check_recv(ends[0], &handle, sizeof(handle), &fd, 1) == 1);
   handle.fd = fd;
   OK(tenon_open_fd(&handle, NULL, &opened, ERR));
-  CHECK(opened != storage && tenon_storage_same_memory(opened, storage) == 0 && check_filled(tenon_storage_data(opened), kBytes, 77));
+  CHECK(opened != storage && tenon_storage_same_memory(opened, storage) == 0 &&
+        check_filled(tenon_storage_data(opened), kBytes, 77));
   tenon_storage_release(opened);
   close(fd);
   CHECK(check_recv(ends[0], &handle, sizeof(handle), &fd, 1) == 1);
@@ -156,7 +161,8 @@ static void connections_stay_with_their_maker(void) {
     _exit(0);
   }
   check_join(child);
-  OK(tenon_send(connection, message, NULL, ERR)); /* what the child did and closed changed nothing here */
+  OK(tenon_send(connection, message, NULL,
+                ERR)); /* what the child did and closed changed nothing here */
   OK(tenon_recv(other, &wait, &out, ERR));
   tenon_message_release(out);
   tenon_message_release(message);
@@ -166,7 +172,8 @@ static void connections_stay_with_their_maker(void) {
   close(ends[1]);
 }
 
-/* fork at any moment, whatever other threads do in the library: no lock is left taken, no table half changed. */
+/* fork at any moment, whatever other threads do in the library: no lock is left taken, no table
+ * half changed. */
 static int stop;
 static void *busy(void *argument) {
   uint64_t seed = (uint64_t)(uintptr_t)argument, i;
@@ -197,7 +204,8 @@ static void at_any_moment(void) {
   int round, rounds = CHECK_SANITIZED ? 20 : 100;
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kBytes, 3);
   __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
-  for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_create(&threads[i], NULL, busy, (void *)(uintptr_t)(i + 1)) == 0);
+  for (i = 0; i < COUNT_OF(threads); i++)
+    CHECK(pthread_create(&threads[i], NULL, busy, (void *)(uintptr_t)(i + 1)) == 0);
   for (round = 0; round < rounds; round++) {
     pid_t child = fork_flushed();
     if (child == 0) {
@@ -231,10 +239,13 @@ int main(void) {
   RUN(child_lends_on);
   RUN(connections_stay_with_their_maker);
 #ifdef __SANITIZE_ADDRESS__
-  printf("- at_any_moment: left out, gcc 12's ASan does not free its own allocator's locks in a child of fork\n");
+  printf(
+      "- at_any_moment: left out, gcc 12's ASan does not free its own allocator's locks in a child "
+      "of fork\n");
   (void)at_any_moment;
 #elif defined(CHECK_MALLOC_KEEPS_LOCKS)
-  printf("- at_any_moment: left out, this libc's malloc does not free its locks in a child of fork\n");
+  printf(
+      "- at_any_moment: left out, this libc's malloc does not free its locks in a child of fork\n");
   (void)at_any_moment;
 #else
   RUN_ONCE(at_any_moment);

@@ -4,7 +4,8 @@
 #include <pthread.h>
 
 static void lend_two(int sock) {
-  tenon_storage *first = check_storage(TENON_MODE_SHARED, 0, 5000, 1), *second = check_storage(TENON_MODE_SHARED, 0, 5000, 2);
+  tenon_storage *first = check_storage(TENON_MODE_SHARED, 0, 5000, 1),
+                *second = check_storage(TENON_MODE_SHARED, 0, 5000, 2);
   tenon_fd_handle handles[2];
   int fds[2];
   handles[0] = check_handle();
@@ -21,8 +22,10 @@ static void same_and_other(void) {
   int sock, fds[2], copy;
   pid_t child = check_spawn(SOCK_STREAM, lend_two, &sock);
   tenon_fd_handle handles[2], part;
-  tenon_storage *first = NULL, *again = NULL, *second = NULL, *read_only = NULL, *narrow = NULL, *late = NULL;
-  tenon_open_options want_read = check_open_options(TENON_ACCESS_READ_ONLY, 0), want_write = check_open_options(TENON_ACCESS_WRITABLE, 0);
+  tenon_storage *first = NULL, *again = NULL, *second = NULL, *read_only = NULL, *narrow = NULL,
+                *late = NULL;
+  tenon_open_options want_read = check_open_options(TENON_ACCESS_READ_ONLY, 0),
+                     want_write = check_open_options(TENON_ACCESS_WRITABLE, 0);
   uint64_t id;
   long mappings;
   CHECK(check_recv(sock, handles, sizeof(handles), fds, 2) == 2);
@@ -52,7 +55,8 @@ static void same_and_other(void) {
   part = handles[0];
   part.nbytes = 100;
   OK(tenon_open_fd(&part, NULL, &narrow, ERR));
-  CHECK(narrow != first && tenon_storage_nbytes(narrow) == 100 && tenon_storage_data(narrow) == tenon_storage_data(first));
+  CHECK(narrow != first && tenon_storage_nbytes(narrow) == 100 &&
+        tenon_storage_data(narrow) == tenon_storage_data(first));
   CHECK(check_count_mappings() == mappings);
 
   OK(tenon_open_fd(&handles[0], &want_read, &read_only, ERR)); /* same range, other access */
@@ -91,12 +95,15 @@ static void the_lenders_own(void) {
   CHECK(opened == storage && tenon_storage_use_count(storage) == 2);
   tenon_storage_release(opened);
   OK(tenon_open_fd(&handle, &want_read, &opened, ERR));
-  CHECK(opened != storage && tenon_storage_same_memory(opened, storage) == 1 && tenon_storage_is_read_only(opened) == 1);
+  CHECK(opened != storage && tenon_storage_same_memory(opened, storage) == 1 &&
+        tenon_storage_is_read_only(opened) == 1);
   tenon_storage_release(opened);
   tenon_fd_handle_close(&handle);
-  OK(tenon_share_fd(quiet, NULL, &handle, ERR)); /* the lender writes, the handle reads: two accesses, two storages */
+  OK(tenon_share_fd(quiet, NULL, &handle,
+                    ERR)); /* the lender writes, the handle reads: two accesses, two storages */
   OK(tenon_open_fd(&handle, NULL, &opened, ERR));
-  CHECK(opened != quiet && tenon_storage_same_memory(opened, quiet) == 1 && tenon_storage_is_read_only(opened) == 1);
+  CHECK(opened != quiet && tenon_storage_same_memory(opened, quiet) == 1 &&
+        tenon_storage_is_read_only(opened) == 1);
   OK(tenon_storage_write(quiet, 0, "seen", 4, ERR));
   CHECK(memcmp(tenon_storage_data(opened), "seen", 4) == 0);
   tenon_storage_release(opened);
@@ -106,7 +113,8 @@ static void the_lenders_own(void) {
 }
 
 static void shared_in_one_message(void) {
-  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 1024, 1), *other = check_storage(TENON_MODE_SHARED, 0, 1024, 2);
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 1024, 1),
+                *other = check_storage(TENON_MODE_SHARED, 0, 1024, 2);
   tenon_tensor *tensors[3], *got[3];
   tenon_message *message = NULL, *arrived = NULL;
   tenon_descriptor *descriptor = NULL;
@@ -124,11 +132,14 @@ static void shared_in_one_message(void) {
   fds = tenon_descriptor_fds(descriptor, &n_fds);
   OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, &arrived, ERR));
   for (i = 0; i < 3; i++) got[i] = tenon_message_tensor(arrived, i);
-  CHECK(tenon_tensor_storage(got[0]) == storage && tenon_tensor_storage(got[1]) == storage && tenon_tensor_storage(got[2]) == other);
+  CHECK(tenon_tensor_storage(got[0]) == storage && tenon_tensor_storage(got[1]) == storage &&
+        tenon_tensor_storage(got[2]) == other);
   tenon_message_release(arrived);
-  OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, &copy, &arrived, ERR)); /* a copy is new, but within one message still one */
+  OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, &copy, &arrived,
+                           ERR)); /* a copy is new, but within one message still one */
   for (i = 0; i < 3; i++) got[i] = tenon_message_tensor(arrived, i);
-  CHECK(tenon_tensor_storage(got[0]) != storage && tenon_tensor_storage(got[0]) == tenon_tensor_storage(got[1]));
+  CHECK(tenon_tensor_storage(got[0]) != storage &&
+        tenon_tensor_storage(got[0]) == tenon_tensor_storage(got[1]));
   CHECK(tenon_tensor_storage(got[0]) != tenon_tensor_storage(got[2]));
   tenon_message_release(arrived);
   tenon_descriptor_release(descriptor);
@@ -138,7 +149,8 @@ static void shared_in_one_message(void) {
   tenon_storage_release(other);
 }
 
-/* Open, look and release from many threads: whoever opens gets a living storage, and while it is held everybody gets that one. */
+/* Open, look and release from many threads: whoever opens gets a living storage, and while it is
+ * held everybody gets that one. */
 static tenon_fd_handle stress_handle;
 static tenon_storage *stress_held;
 
@@ -149,7 +161,8 @@ static void *open_and_release(void *argument) {
     tenon_storage *storage = NULL;
     CHECK(tenon_open_fd(&stress_handle, NULL, &storage, NULL) == TENON_OK);
     if (stress_held != NULL) CHECK(storage == stress_held);
-    CHECK(tenon_storage_nbytes(storage) == 4096 && check_filled(tenon_storage_data(storage), 64, 8));
+    CHECK(tenon_storage_nbytes(storage) == 4096 &&
+          check_filled(tenon_storage_data(storage), 64, 8));
     tenon_storage_release(storage);
   }
   return NULL;
@@ -164,8 +177,10 @@ static void many_openers(void) {
     stress_handle = check_handle();
     OK(tenon_share_fd(storage, NULL, &stress_handle, ERR));
     stress_held = round == 0 ? storage : NULL;
-    if (round == 1) tenon_storage_release(storage); /* nobody holds it: opens race with last releases */
-    for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_create(&threads[i], NULL, open_and_release, NULL) == 0);
+    if (round == 1)
+      tenon_storage_release(storage); /* nobody holds it: opens race with last releases */
+    for (i = 0; i < COUNT_OF(threads); i++)
+      CHECK(pthread_create(&threads[i], NULL, open_and_release, NULL) == 0);
     for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_join(threads[i], NULL) == 0);
     if (round == 0) tenon_storage_release(storage);
     tenon_fd_handle_close(&stress_handle);

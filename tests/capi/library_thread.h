@@ -1,4 +1,5 @@
-/* When the library's thread has nothing in hand, for tests that count what their process holds. C and C++. */
+/* When the library's thread has nothing in hand, for tests that count what their process holds. C
+ * and C++. */
 #ifndef TENON_TESTS_CAPI_LIBRARY_THREAD_H
 #define TENON_TESTS_CAPI_LIBRARY_THREAD_H
 
@@ -20,14 +21,16 @@ static inline int library_thread_sleeps(void) {
     snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
     stat = fopen(path, "re");
     if (stat == NULL) continue;
-    if (fgets(line, sizeof(line), stat) != NULL && strstr(line, " (tenon) ") != NULL) sleeps = strstr(line, " (tenon) S") != NULL;
+    if (fgets(line, sizeof(line), stat) != NULL && strstr(line, " (tenon) ") != NULL)
+      sleeps = strstr(line, " (tenon) S") != NULL;
     fclose(stat);
   }
   closedir(dir);
   return sleeps;
 }
 
-/* What it has in hand while others end it lives until it lets go, too. Waits for that, ten seconds at most. */
+/* What it has in hand while others end it lives until it lets go, too. Waits for that, ten seconds
+ * at most. */
 static inline void library_thread_settle(void) {
   int tries;
   for (tries = 0; tries < 10000 && !library_thread_sleeps(); tries++) usleep(1000);

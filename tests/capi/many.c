@@ -63,7 +63,8 @@ static void send_10000(int type) {
   OK(tenon_send(connection, message, NULL, ERR));
   check_await(sock);
   for (i = 0; i < kTensors; i++)
-    CHECK(check_filled(tenon_tensor_data(tensors[i]), kTensorBytes, i + 1)); /* written in place by the borrower */
+    CHECK(check_filled(tenon_tensor_data(tensors[i]), kTensorBytes,
+                       i + 1)); /* written in place by the borrower */
   tenon_message_release(message);
   tenon_connection_release(connection);
   for (i = 0; i < kTensors; i++) tenon_tensor_release(tensors[i]);
@@ -87,10 +88,13 @@ static void receive_isolated(int sock) {
   OK(tenon_connection_new(sock, NULL, &connection, ERR));
   OK(tenon_recv(connection, NULL, &got, ERR));
   CHECK(tenon_message_count(got) == segments);
-  for (i = 0; i < segments; i++) CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, i)), 200, i));
+  for (i = 0; i < segments; i++)
+    CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, i)), 200, i));
   tenon_message_release(got);
-  OK(tenon_recv(connection, NULL, &got, ERR)); /* once more: known by now, or fetched anew, as the library likes */
-  for (i = 0; i < segments; i++) CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, i)), 200, i));
+  OK(tenon_recv(connection, NULL, &got,
+                ERR)); /* once more: known by now, or fetched anew, as the library likes */
+  for (i = 0; i < segments; i++)
+    CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, i)), 200, i));
   tenon_message_release(got);
   tenon_connection_release(connection);
   check_signal(sock);

@@ -10,7 +10,8 @@ static void filling(void) {
   tenon_message *message = NULL;
   size_t i, n = 99;
   OK(tenon_message_new(&message, ERR));
-  CHECK(tenon_message_count(message) == 0 && tenon_message_tensor(message, 0) == NULL && tenon_message_name(message, 0) == NULL);
+  CHECK(tenon_message_count(message) == 0 && tenon_message_tensor(message, 0) == NULL &&
+        tenon_message_name(message, 0) == NULL);
   CHECK(tenon_message_user_bytes(message, &n) == NULL && n == 0);
   CHECK(tenon_message_find(message, "weight") == NULL);
   for (i = 0; i < 3; i++) tensors[i] = check_bytes_tensor(storage);
@@ -20,22 +21,26 @@ static void filling(void) {
   OK(tenon_message_add(message, NULL, NULL, 0, NULL, ERR));
   CHECK(tenon_message_count(message) == 5);
   for (i = 0; i < 3; i++) CHECK(tenon_message_tensor(message, i) == tensors[i]);
-  CHECK(tenon_message_tensor(message, 3) == tensors[1] && tenon_message_tensor(message, 5) == NULL &&
+  CHECK(tenon_message_tensor(message, 3) == tensors[1] &&
+        tenon_message_tensor(message, 5) == NULL &&
         tenon_message_tensor(message, SIZE_MAX) == NULL);
-  CHECK(strcmp(tenon_message_name(message, 0), "weight") == 0 && tenon_message_name(message, 1) == NULL);
-  CHECK(strcmp(tenon_message_name(message, 2), names[2]) == 0 && tenon_message_name(message, 4) == NULL &&
-        tenon_message_name(message, 5) == NULL);
+  CHECK(strcmp(tenon_message_name(message, 0), "weight") == 0 &&
+        tenon_message_name(message, 1) == NULL);
+  CHECK(strcmp(tenon_message_name(message, 2), names[2]) == 0 &&
+        tenon_message_name(message, 4) == NULL && tenon_message_name(message, 5) == NULL);
   CHECK(tenon_message_find(message, "weight") == tensors[0]); /* the first of that name */
   CHECK(tenon_message_find(message, names[2]) == tensors[2]);
   CHECK(tenon_message_find(message, "") == NULL && tenon_message_find(message, NULL) == NULL &&
         tenon_message_find(message, "weigh") == NULL);
   for (i = 0; i < 3; i++) tenon_tensor_release(tensors[i]);
   tenon_storage_release(storage);
-  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(message, 0)), 256, 1)); /* the message holds what it holds */
+  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(message, 0)), 256,
+                     1)); /* the message holds what it holds */
 
   check_fill(bytes, sizeof(bytes), 9);
   OK(tenon_message_set_user_bytes(message, bytes, sizeof(bytes), ERR));
-  CHECK(memcmp(tenon_message_user_bytes(message, &n), bytes, sizeof(bytes)) == 0 && n == sizeof(bytes));
+  CHECK(memcmp(tenon_message_user_bytes(message, &n), bytes, sizeof(bytes)) == 0 &&
+        n == sizeof(bytes));
   OK(tenon_message_set_user_bytes(message, "short", 5, ERR));
   CHECK(memcmp(tenon_message_user_bytes(message, &n), "short", 5) == 0 && n == 5);
   CHECK(tenon_message_user_bytes(message, NULL) != NULL);
@@ -78,12 +83,18 @@ static void views(void) {
   out[0].struct_size = sizeof(out[0]);
   OK(tenon_message_get_views(message, out, 2, ERR));
   CHECK(out[0].struct_size == sizeof(out[0]) && out[1].struct_size == sizeof(out[0]));
-  CHECK(out[0].tensor == tensors[0] && strcmp(out[0].name, "read") == 0 && out[0].data == tenon_tensor_data(tensors[0]));
-  CHECK(out[0].data_mut == NULL && out[0].ndim == 2 && out[0].sizes[1] == 3 && out[0].strides[1] == 2 && out[0].offset == 5);
-  CHECK(out[0].numel == 6 && out[0].nbytes == 12 && out[0].dtype.code == TENON_DTYPE_INT && out[0].dtype.bits == 16);
-  CHECK(out[0].dtype.lanes == 1 && out[0].flags == TENON_TENSOR_IS_PARAMETER && out[0].is_contiguous == 0);
-  CHECK(out[1].tensor == tensors[1] && out[1].name == NULL && out[1].data_mut == tenon_storage_data(storages[1]));
-  CHECK(out[1].data == out[1].data_mut && out[1].numel == 256 && out[1].is_contiguous == 1 && out[1].flags == 0);
+  CHECK(out[0].tensor == tensors[0] && strcmp(out[0].name, "read") == 0 &&
+        out[0].data == tenon_tensor_data(tensors[0]));
+  CHECK(out[0].data_mut == NULL && out[0].ndim == 2 && out[0].sizes[1] == 3 &&
+        out[0].strides[1] == 2 && out[0].offset == 5);
+  CHECK(out[0].numel == 6 && out[0].nbytes == 12 && out[0].dtype.code == TENON_DTYPE_INT &&
+        out[0].dtype.bits == 16);
+  CHECK(out[0].dtype.lanes == 1 && out[0].flags == TENON_TENSOR_IS_PARAMETER &&
+        out[0].is_contiguous == 0);
+  CHECK(out[1].tensor == tensors[1] && out[1].name == NULL &&
+        out[1].data_mut == tenon_storage_data(storages[1]));
+  CHECK(out[1].data == out[1].data_mut && out[1].numel == 256 && out[1].is_contiguous == 1 &&
+        out[1].flags == 0);
   memset(&untouched, 0x5a, sizeof(untouched));
   CHECK(memcmp(&out[2], &untouched, sizeof(untouched)) == 0);
 
@@ -96,7 +107,8 @@ static void views(void) {
   larger[0].view.struct_size = sizeof(larger[0]);
   OK(tenon_message_get_views(message, &larger[0].view, 2, ERR));
   CHECK(larger[1].view.struct_size == sizeof(larger[0]) && larger[1].view.tensor == tensors[1]);
-  for (i = 0; i < sizeof(larger[0].newer); i++) CHECK(larger[0].newer[i] == 0x5a && larger[1].newer[i] == 0x5a);
+  for (i = 0; i < sizeof(larger[0].newer); i++)
+    CHECK(larger[0].newer[i] == 0x5a && larger[1].newer[i] == 0x5a);
 
   OK(tenon_message_get_views(message, NULL, 0, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, out, 3, ERR));
@@ -117,8 +129,14 @@ static void views(void) {
 static void names_and_bytes_refused(void) {
   static char longest[TENON_MESSAGE_MAX_NAME_NBYTES + 2];
   static unsigned char bytes[TENON_MESSAGE_MAX_USER_NBYTES + 1];
-  static const char *const bad[] = {
-      "\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff", "ok\xe2\x82", "\xf8\x88\x80\x80\x80"};
+  static const char *const bad[] = {"\x80",
+                                    "\xc3",
+                                    "\xc0\x80",
+                                    "\xed\xa0\x80",
+                                    "\xf4\x90\x80\x80",
+                                    "\xff",
+                                    "ok\xe2\x82",
+                                    "\xf8\x88\x80\x80\x80"};
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 256, 1);
   tenon_tensor *tensors[2];
   const char *names[2];
@@ -130,7 +148,8 @@ static void names_and_bytes_refused(void) {
   for (i = 0; i < COUNT_OF(bad); i++) {
     names[1] = bad[i];
     FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, tensors, names, 2, NULL, ERR));
-    CHECK(tenon_message_count(message) == 0 && tenon_storage_use_count(storage) == 2); /* none of them */
+    CHECK(tenon_message_count(message) == 0 &&
+          tenon_storage_use_count(storage) == 2); /* none of them */
   }
   memset(longest, 'n', sizeof(longest) - 1);
   names[1] = longest;
@@ -149,7 +168,8 @@ static void names_and_bytes_refused(void) {
 }
 
 static void lends_refused(void) {
-  tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY), writable = check_share_options(TENON_ACCESS_WRITABLE);
+  tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY),
+                      writable = check_share_options(TENON_ACCESS_WRITABLE);
   tenon_storage_options frozen_options = check_storage_options(TENON_MODE_FROZEN, 0);
   tenon_storage *storages[5];
   tenon_tensor *tensors[5], *both[2];
@@ -162,11 +182,15 @@ static void lends_refused(void) {
   OK(tenon_storage_new(&frozen_options, 64, &storages[4], ERR)); /* not frozen yet */
   for (i = 0; i < 5; i++) tensors[i] = check_bytes_tensor(storages[i]);
   OK(tenon_message_new(&message, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "LENDER_WRITES", tenon_message_add(message, &tensors[0], NULL, 1, &read_only, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_message_add(message, &tensors[1], NULL, 1, &writable, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_message_add(message, &tensors[2], NULL, 1, &writable, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "LENDER_WRITES",
+               tenon_message_add(message, &tensors[0], NULL, 1, &read_only, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED",
+               tenon_message_add(message, &tensors[1], NULL, 1, &writable, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED",
+               tenon_message_add(message, &tensors[2], NULL, 1, &writable, ERR));
   FAILS(TENON_UNSUPPORTED, tenon_message_add(message, &tensors[3], NULL, 1, NULL, ERR));
-  FAILS_SAYING(TENON_PERMISSION, "option", "tenon_storage_freeze", tenon_message_add(message, &tensors[4], NULL, 1, NULL, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "tenon_storage_freeze",
+               tenon_message_add(message, &tensors[4], NULL, 1, NULL, ERR));
   both[0] = tensors[0];
   both[1] = tensors[3];
   FAILS(TENON_UNSUPPORTED, tenon_message_add(message, both, NULL, 2, NULL, ERR));
@@ -202,14 +226,17 @@ static void bad_input(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(NULL, &tensor, NULL, 1, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, NULL, NULL, 1, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, with_null, NULL, 3, NULL, ERR));
-  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, tenon_message_add(message, with_null, NULL, SIZE_MAX, NULL, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED,
+               tenon_message_add(message, with_null, NULL, SIZE_MAX, NULL, ERR));
   FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED,
                tenon_message_add(message, with_null, NULL, SIZE_MAX / sizeof(void *), NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(NULL, "x", 1, ERR));
-  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED,
+               tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   options = check_share_options(0);
   options.flags = 1;
-  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED,
+               tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   options = check_share_options(0);
   options.struct_size = 0;
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
@@ -222,8 +249,10 @@ static void bad_input(void) {
   larger.tail[0] = 0;
   CHECK(tenon_message_count(message) == 0);
   OK(tenon_message_add(message, &tensor, NULL, 1, &larger.options, ERR));
-  CHECK(tenon_message_count(NULL) == 0 && tenon_message_tensor(NULL, 0) == NULL && tenon_message_name(NULL, 0) == NULL);
-  CHECK(tenon_message_find(NULL, "x") == NULL && tenon_message_user_bytes(NULL, &n) == NULL && n == 0);
+  CHECK(tenon_message_count(NULL) == 0 && tenon_message_tensor(NULL, 0) == NULL &&
+        tenon_message_name(NULL, 0) == NULL);
+  CHECK(tenon_message_find(NULL, "x") == NULL && tenon_message_user_bytes(NULL, &n) == NULL &&
+        n == 0);
   tenon_message_release(NULL);
   tenon_message_release(message);
   tenon_tensor_release(tensor);

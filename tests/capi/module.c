@@ -1,7 +1,8 @@
 /* tenon/module.h: modules built, looked at, changed and refused. */
 #include "module_kit.h"
 
-static const char *const kForward = "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.scale)\n";
+static const char *const kForward =
+    "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.scale)\n";
 
 static void building(void) {
   tenon_module *module = new_module("my.Net");
@@ -29,25 +30,38 @@ static void building(void) {
   OK(tenon_module_check(module, ERR));
 
   /* What is there already, of any kind. */
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale", tenon_module_add_parameter(module, "scale", scale, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale", tenon_module_add_buffer(module, "scale", scale, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "n", tenon_module_add_attribute(module, "n", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "size", tenon_module_add_constant(module, "size", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "0", tenon_module_add_submodule(module, "0", child, NULL, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "forward", tenon_module_add_attribute(module, "forward", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1", tenon_module_define(module, "def scale(self) -> int:\n  return 1\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
+               tenon_module_add_parameter(module, "scale", scale, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
+               tenon_module_add_buffer(module, "scale", scale, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "n",
+               tenon_module_add_attribute(module, "n", "int", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "size",
+               tenon_module_add_constant(module, "size", "int", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "0",
+               tenon_module_add_submodule(module, "0", child, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "forward",
+               tenon_module_add_attribute(module, "forward", "int", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1",
+               tenon_module_define(module, "def scale(self) -> int:\n  return 1\n", ERR));
 
   /* Names and types that are none, and values that do not fit. */
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "a.b", scale, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "", scale, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "\xc3", scale, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_constant(module, "0", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "found", "int", tenon_module_add_parameter(module, "p", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "wanted", "float", tenon_module_add_attribute(module, "f", "float", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "f", tenon_module_add_attribute(module, "f", "float", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "column", "6", tenon_module_add_attribute(module, "f", "List[", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_attribute(module, "f", "__torch__.Nothing", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, "self_again", module, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "found", "int",
+               tenon_module_add_parameter(module, "p", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "wanted", "float",
+               tenon_module_add_attribute(module, "f", "float", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "f",
+               tenon_module_add_attribute(module, "f", "float", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "column", "6",
+               tenon_module_add_attribute(module, "f", "List[", number, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_add_attribute(module, "f", "__torch__.Nothing", number, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_add_submodule(module, "self_again", module, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(child, "parent", module, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, "c", child, "int", ERR));
   FAILS(TENON_NOT_FOUND, tenon_module_add_submodule(module, "c", child, "__torch__.Nothing", ERR));
@@ -133,7 +147,8 @@ static void nulls(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_constants(module, NULL, ERR));
   memset(&member, 0, sizeof(member));
   member.struct_size = sizeof(member);
-  CHECK(tenon_member_list_count(NULL) == 0 && tenon_file_list_count(NULL) == 0 && tenon_name_list_count(NULL) == 0);
+  CHECK(tenon_member_list_count(NULL) == 0 && tenon_file_list_count(NULL) == 0 &&
+        tenon_name_list_count(NULL) == 0);
   CHECK(tenon_name_list_get(NULL, 0) == NULL);
   FAILS(TENON_INVALID_ARGUMENT, tenon_member_list_get(NULL, 0, &member, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(NULL, 0, &file, ERR));
@@ -150,16 +165,20 @@ static void looking(void) {
     const char *name;
     const char *type;
   } wanted[] = {
-      {TENON_MEMBER_ATTRIBUTE, "training", "bool"},   {TENON_MEMBER_PARAMETER, "scale", "Tensor"},
-      {TENON_MEMBER_ATTRIBUTE, "sizes", "List[int]"}, {TENON_MEMBER_SUBMODULE, "part", "__torch__.layers.Linear"},
-      {TENON_MEMBER_CONSTANT, "depth", "int"},        {TENON_MEMBER_METHOD, "forward", ""},
+      {TENON_MEMBER_ATTRIBUTE, "training", "bool"},
+      {TENON_MEMBER_PARAMETER, "scale", "Tensor"},
+      {TENON_MEMBER_ATTRIBUTE, "sizes", "List[int]"},
+      {TENON_MEMBER_SUBMODULE, "part", "__torch__.layers.Linear"},
+      {TENON_MEMBER_CONSTANT, "depth", "int"},
+      {TENON_MEMBER_METHOD, "forward", ""},
   };
   struct {
     tenon_member member;
     unsigned char newer[16];
   } larger;
   tenon_module *module = new_module("Net"), *part = new_linear(2, 2, 5);
-  tenon_value *scale = new_vector(3, 1), *number = new_int(7), *sizes = NULL, *object = NULL, *same = NULL;
+  tenon_value *scale = new_vector(3, 1), *number = new_int(7), *sizes = NULL, *object = NULL,
+              *same = NULL;
   tenon_member_list *list = NULL, *nothing = PATTERN;
   tenon_member member;
   size_t i;
@@ -177,19 +196,23 @@ static void looking(void) {
     CHECK_EQ(member.kind, wanted[i].kind);
     CHECK(strcmp(member.name, wanted[i].name) == 0 && strcmp(member.type, wanted[i].type) == 0);
     CHECK((member.module != NULL) == (member.kind == TENON_MEMBER_SUBMODULE));
-    CHECK((member.value == NULL) == (member.kind == TENON_MEMBER_SUBMODULE || member.kind == TENON_MEMBER_METHOD));
-    CHECK((member.source[0] != '\0') == (member.kind == TENON_MEMBER_CONSTANT || member.kind == TENON_MEMBER_METHOD));
+    CHECK((member.value == NULL) ==
+          (member.kind == TENON_MEMBER_SUBMODULE || member.kind == TENON_MEMBER_METHOD));
+    CHECK((member.source[0] != '\0') ==
+          (member.kind == TENON_MEMBER_CONSTANT || member.kind == TENON_MEMBER_METHOD));
   }
   CHECK(member_at(list, 1).value == scale && strcmp(member_at(list, 4).source, "7") == 0);
   CHECK(strstr(member_at(list, 5).source, "torch.mul") != NULL);
   memset(&larger, 0x5a, sizeof(larger));
   larger.member.struct_size = sizeof(larger);
   OK(tenon_member_list_get(list, 0, &larger.member, ERR));
-  CHECK(larger.member.struct_size == sizeof(larger) && larger.newer[0] == 0x5a && larger.newer[15] == 0x5a);
+  CHECK(larger.member.struct_size == sizeof(larger) && larger.newer[0] == 0x5a &&
+        larger.newer[15] == 0x5a);
   member.struct_size = sizeof(member) - 1;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, member, tenon_member_list_get(list, 0, &member, ERR));
   member.struct_size = sizeof(member);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, member, tenon_member_list_get(list, COUNT_OF(wanted), &member, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, member,
+                tenon_member_list_get(list, COUNT_OF(wanted), &member, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_member_list_get(list, 0, NULL, ERR));
 
   /* The submodule is the one that was added, and so is its object. */
@@ -211,8 +234,10 @@ static void looking(void) {
 
   OK(tenon_module_tensors(module, &list, ERR));
   CHECK_EQ(tenon_member_list_count(list), 3);
-  CHECK(strcmp(member_at(list, 0).name, "scale") == 0 && strcmp(member_at(list, 1).name, "part.weight") == 0);
-  CHECK(strcmp(member_at(list, 2).name, "part.bias") == 0 && strcmp(member_at(list, 2).type, "Tensor") == 0);
+  CHECK(strcmp(member_at(list, 0).name, "scale") == 0 &&
+        strcmp(member_at(list, 1).name, "part.weight") == 0);
+  CHECK(strcmp(member_at(list, 2).name, "part.bias") == 0 &&
+        strcmp(member_at(list, 2).type, "Tensor") == 0);
   CHECK(member_at(list, 2).kind == TENON_MEMBER_PARAMETER);
   tenon_member_list_release(list);
   tenon_value_release(scale);
@@ -241,7 +266,8 @@ static void files(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(module, "", "x", 1, ERR));
   CHECK_EQ(tenon_file_list_count(list), 2);
   OK(tenon_file_list_get(list, 0, &file, ERR));
-  CHECK(strcmp(file.name, "labels.txt") == 0 && file.nbytes == 3 && memcmp(file.data, "d\0g", 4) == 0);
+  CHECK(strcmp(file.name, "labels.txt") == 0 && file.nbytes == 3 &&
+        memcmp(file.data, "d\0g", 4) == 0);
   OK(tenon_file_list_get(list, 1, &file, ERR));
   CHECK(strcmp(file.name, "empty") == 0 && file.nbytes == 0);
   FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(list, 2, &file, ERR));
@@ -254,9 +280,11 @@ static void files(void) {
   CHECK_EQ(tenon_file_list_count(list), 2);
   OK(tenon_file_list_get(list, 0, &file, ERR));
   CHECK(strcmp(file.name, "__torch__.py") == 0 && file.nbytes == strlen(file.data));
-  CHECK(strstr(file.data, "class MLP(Module)") != NULL && strstr(file.data, "CONSTANTS.c0") != NULL);
+  CHECK(strstr(file.data, "class MLP(Module)") != NULL &&
+        strstr(file.data, "CONSTANTS.c0") != NULL);
   OK(tenon_file_list_get(list, 1, &file, ERR));
-  CHECK(strcmp(file.name, "__torch__/layers.py") == 0 && strstr(file.data, "class Linear(Module)") != NULL);
+  CHECK(strcmp(file.name, "__torch__/layers.py") == 0 &&
+        strstr(file.data, "class Linear(Module)") != NULL);
   tenon_file_list_release(list);
   OK(tenon_module_constants(module, &constants, ERR));
   CHECK(tenon_value_kind(constants) == TENON_VALUE_TUPLE && tenon_value_count(constants) == 1);
@@ -280,7 +308,8 @@ static void releases(void) {
   tenon_module_release(module);
   tenon_module_release(module);
   /* A list, a value, a submodule: each keeps what it needs. */
-  CHECK(strcmp(member_at(list, 1).name, "fc1") == 0 && first_at(member_at(list, 1).module, "bias") == 0);
+  CHECK(strcmp(member_at(list, 1).name, "fc1") == 0 &&
+        first_at(member_at(list, 1).module, "bias") == 0);
   CHECK(first_of(weight) == 0 && first_at(fc2, "weight") == 100);
   OK(tenon_module_check(fc2, ERR));
   tenon_member_list_release(list);

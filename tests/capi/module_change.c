@@ -1,4 +1,5 @@
-/* tenon/module.h: code that is defined and checked, members that are replaced and removed, whole sets of tensors that are loaded. */
+/* tenon/module.h: code that is defined and checked, members that are replaced and removed, whole
+ * sets of tensors that are loaded. */
 #include "module_kit.h"
 
 static void methods(void) {
@@ -7,30 +8,44 @@ static void methods(void) {
   tenon_member_list *list = NULL;
   const char *const hook = "before", *const wrong = "scale";
   OK(tenon_module_add_parameter(module, "scale", scale, ERR));
-  OK(tenon_module_define(module,
-                         "def twice(self, x: Tensor) -> Tensor:\n  return torch.mul(x, 2)\n"
-                         "def forward(self, x: Tensor) -> Tensor:\n  return self.twice(torch.mul(x, self.scale))\n"
-                         "def before(self, input: Tuple[Tensor]) -> Tuple[Tensor]:\n  return input\n",
-                         ERR));
+  OK(tenon_module_define(
+      module,
+      "def twice(self, x: Tensor) -> Tensor:\n  return torch.mul(x, 2)\n"
+      "def forward(self, x: Tensor) -> Tensor:\n  return self.twice(torch.mul(x, self.scale))\n"
+      "def before(self, input: Tuple[Tensor]) -> Tuple[Tensor]:\n  return input\n",
+      ERR));
   OK(tenon_module_check(module, ERR));
-  OK(tenon_module_define(module, "def twice(self, x: Tensor) -> Tensor:\n  return torch.add(x, x)\n", ERR));
+  OK(tenon_module_define(module,
+                         "def twice(self, x: Tensor) -> Tensor:\n  return torch.add(x, x)\n", ERR));
   OK(tenon_module_find(module, "twice", &list, ERR));
-  CHECK(member_at(list, 0).kind == TENON_MEMBER_METHOD && strstr(member_at(list, 0).source, "torch.add") != NULL);
+  CHECK(member_at(list, 0).kind == TENON_MEMBER_METHOD &&
+        strstr(member_at(list, 0).source, "torch.add") != NULL);
   tenon_member_list_release(list);
 
   /* What cannot be parsed: the place, and all or nothing. */
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "4",
-               tenon_module_define(module, "def good(self) -> int:\n  return 1\ndef bad(self) -> int:\n  return 1 +\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "return 1 +", tenon_module_define(module, "def bad(self):\n  return 1 +\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "file", "Net", tenon_module_define(module, "def bad(self):\n  return 1 +\n", ERR));
-  FAILS_SAYING(TENON_UNSUPPORTED, "column", "", tenon_module_define(module, "def bad(self):\n  yield 1\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1", tenon_module_define(module, "class C:\n  x : int\n", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define(module, "def no_self() -> int:\n  return 1\n", ERR));
+  FAILS_SAYING(
+      TENON_INVALID_ARGUMENT, "line", "4",
+      tenon_module_define(
+          module, "def good(self) -> int:\n  return 1\ndef bad(self) -> int:\n  return 1 +\n",
+          ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "return 1 +",
+               tenon_module_define(module, "def bad(self):\n  return 1 +\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "file", "Net",
+               tenon_module_define(module, "def bad(self):\n  return 1 +\n", ERR));
+  FAILS_SAYING(TENON_UNSUPPORTED, "column", "",
+               tenon_module_define(module, "def bad(self):\n  yield 1\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1",
+               tenon_module_define(module, "class C:\n  x : int\n", ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_define(module, "def no_self() -> int:\n  return 1\n", ERR));
   FAILS(TENON_NOT_FOUND, tenon_module_find(module, "good", &list, ERR));
 
   /* What can be, and is wrong all the same. */
-  OK(tenon_module_define(module, "def bad(self, x: Tensor) -> Tensor:\n  y = torch.no_such_operator(x)\n  return y\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "no_such_operator", tenon_module_check(module, ERR));
+  OK(tenon_module_define(
+      module, "def bad(self, x: Tensor) -> Tensor:\n  y = torch.no_such_operator(x)\n  return y\n",
+      ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "no_such_operator",
+               tenon_module_check(module, ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "file", "__torch__", tenon_module_check(module, ERR));
   OK(tenon_module_remove(module, "bad", ERR));
   OK(tenon_module_check(module, ERR));
@@ -49,9 +64,11 @@ static void methods(void) {
 static void wrong_operand(void) {
   tenon_module *module = new_module("Net");
   tenon_error *error = NULL;
-  OK(tenon_module_define(module, "def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n", ERR));
+  OK(tenon_module_define(
+      module, "def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n", ERR));
   CHECK_EQ(tenon_module_check(module, &error), TENON_INVALID_ARGUMENT);
-  CHECK(strstr(tenon_error_message(error), "code/__torch__.py:7:22: torch.add takes a Tensor as self") != NULL);
+  CHECK(strstr(tenon_error_message(error),
+               "code/__torch__.py:7:22: torch.add takes a Tensor as self") != NULL);
   CHECK(strcmp(tenon_error_detail(error, "file"), "code/__torch__.py") == 0);
   CHECK(strcmp(tenon_error_detail(error, "line"), "7") == 0);
   CHECK(strcmp(tenon_error_detail(error, "column"), "22") == 0);
@@ -67,7 +84,8 @@ static void types(void) {
       "class Pair(NamedTuple):\n  left : int\n  right : str\n"
       "class Color(Enum):\n  RED = 1\n  GREEN = 2\n"
       "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n";
-  tenon_module *module = new_module("Net"), *layer = new_linear(2, 2, 0), *other = new_module("Other");
+  tenon_module *module = new_module("Net"), *layer = new_linear(2, 2, 0),
+               *other = new_module("Other");
   tenon_value *items[2], *pair = NULL, *half = NULL, *red = NULL, *blue = NULL;
   items[0] = new_int(1);
   items[1] = new_str("one");
@@ -77,16 +95,23 @@ static void types(void) {
   OK(tenon_value_new_enum("__torch__.my.Color", items[0], &red, ERR));
   OK(tenon_value_new_enum("__torch__.my.Color", items[1], &blue, ERR));
   OK(tenon_module_add_attribute(module, "pair", "__torch__.my.Pair", pair, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "half", tenon_module_add_attribute(module, "half", "__torch__.my.Pair", half, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "half",
+               tenon_module_add_attribute(module, "half", "__torch__.my.Pair", half, ERR));
   OK(tenon_module_add_attribute(module, "color", "__torch__.my.Color", red, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_attribute(module, "blue", "__torch__.my.Color", blue, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_add_attribute(module, "blue", "__torch__.my.Color", blue, ERR));
   OK(tenon_module_add_submodule(module, "layer", layer, "__torch__.my.Layer", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, "other", other, "__torch__.my.Layer", ERR)); /* no forward */
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_add_submodule(module, "other", other, "__torch__.my.Layer",
+                                   ERR)); /* no forward */
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(module, "layer", other, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define_types(module, "__torch__.my", kTypes, ERR)); /* twice */
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_define_types(module, "__torch__.my", kTypes, ERR)); /* twice */
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_define_types(module, "not a name", kTypes, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1", tenon_module_define_types(module, "__torch__.my", "class (", ERR));
-  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return self.layer.forward(x)\n", ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1",
+               tenon_module_define_types(module, "__torch__.my", "class (", ERR));
+  OK(tenon_module_define(
+      module, "def forward(self, x: Tensor) -> Tensor:\n  return self.layer.forward(x)\n", ERR));
   OK(tenon_module_check(module, ERR));
   tenon_value_release(items[0]);
   tenon_value_release(items[1]);
@@ -101,23 +126,28 @@ static void types(void) {
 
 static void setting(void) {
   const int64_t other_sizes[3] = {1, 2, 3};
-  tenon_module *module = new_module("Net"), *left = new_module("Left"), *right = new_module("Right"), *layer = new_linear(2, 3, 9);
-  tenon_value *shared = new_vector(4, 1), *other = new_floats(3, other_sizes, 50), *number = new_int(3), *got = NULL, *same = NULL;
+  tenon_module *module = new_module("Net"), *left = new_module("Left"),
+               *right = new_module("Right"), *layer = new_linear(2, 3, 9);
+  tenon_value *shared = new_vector(4, 1), *other = new_floats(3, other_sizes, 50),
+              *number = new_int(3), *got = NULL, *same = NULL;
   OK(tenon_module_add_parameter(left, "weight", shared, ERR));
   OK(tenon_module_add_parameter(right, "weight", shared, ERR));
   OK(tenon_module_add_submodule(module, "left", left, NULL, ERR));
   OK(tenon_module_add_submodule(module, "right", right, NULL, ERR));
   OK(tenon_module_add_attribute(module, "n", "Optional[int]", number, ERR));
   OK(tenon_module_add_constant(module, "c", "int", number, ERR));
-  /* Every owner of a shared tensor sees the new one, whatever its shape, and the module that was taken apart too. */
+  /* Every owner of a shared tensor sees the new one, whatever its shape, and the module that was
+   * taken apart too. */
   OK(tenon_module_set(module, "left.weight", other, ERR));
   got = value_at(module, "right.weight");
   same = value_at(left, "weight");
   CHECK(got == other && same == other);
   tenon_value_release(got);
   tenon_value_release(same);
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "wanted", "Tensor", tenon_module_set(module, "left.weight", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "left.weight", tenon_module_set(module, "left.weight", NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "wanted", "Tensor",
+               tenon_module_set(module, "left.weight", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "left.weight",
+               tenon_module_set(module, "left.weight", NULL, ERR));
   CHECK(first_at(module, "left.weight") == 50);
   OK(tenon_module_set(module, "n", NULL, ERR));
   got = value_at(module, "n");
@@ -151,7 +181,8 @@ static void setting(void) {
 static void states(void) {
   static const char *const paths[] = {"kept.state"}, *const tensors[] = {"kept.state[0]"};
   tenon_module *module = new_module("Net"), *kept = new_module("Kept");
-  tenon_value *weight = new_vector(2, 1), *other = new_vector(3, 7), *number = new_int(3), *items[2] = {weight, number};
+  tenon_value *weight = new_vector(2, 1), *other = new_vector(3, 7), *number = new_int(3),
+              *items[2] = {weight, number};
   tenon_value *state = NULL, *found = NULL;
   tenon_name_list *names = NULL;
   tenon_member_list *list = NULL;
@@ -159,13 +190,17 @@ static void states(void) {
   OK(tenon_module_add_attribute(kept, "k", NULL, number, ERR));
   OK(tenon_module_add_submodule(module, "kept", kept, NULL, ERR));
   OK(tenon_value_new_tuple(NULL, items, 2, &state, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "class", "__torch__.Kept", tenon_module_set_state(module, "kept", state, ERR));
-  OK(tenon_module_define(kept,
-                         "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, self.k)\n"
-                         "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, self.k = s\n  self.training = False\n",
-                         ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "class", "__torch__.Kept",
+               tenon_module_set_state(module, "kept", state, ERR));
+  OK(tenon_module_define(
+      kept,
+      "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, self.k)\n"
+      "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, self.k = s\n  "
+      "self.training = False\n",
+      ERR));
   FAILS_SAYING(TENON_UNSUPPORTED, "class", "__torch__.Kept", tenon_module_check(module, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "state", tenon_module_set_state(module, "kept", number, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "state",
+               tenon_module_set_state(module, "kept", number, ERR));
   OK(tenon_module_set_state(module, "kept", state, ERR));
   OK(tenon_module_check(module, ERR));
   OK(tenon_module_states(module, &names, ERR));
@@ -193,7 +228,8 @@ static void states(void) {
 }
 
 static void loading(void) {
-  static const char *const paths[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.bias"};
+  static const char *const paths[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias",
+                                      "fc3.bias"};
   static const char *const twice[] = {"fc1.bias", "fc1.bias"};
   static const int64_t shapes[3][2] = {{8, 4}, {3, 8}, {5, 5}};
   const uint32_t all = TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED;
@@ -209,10 +245,16 @@ static void loading(void) {
   OK(tenon_module_load(module, paths, tensors, 4, 0, NULL, NULL, ERR));
   CHECK(first_at(module, "fc1.weight") == 10 && first_at(module, "fc2.bias") == 40);
 
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "missing", "1", tenon_module_load(module, paths + 1, tensors + 1, 3, 0, &missing, &unexpected, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "unexpected", "1", tenon_module_load(module, paths, tensors, 5, 0, &missing, &unexpected, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, tensors, 5, TENON_LOAD_ALLOW_MISSING, &missing, &unexpected, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, tensors, 3, TENON_LOAD_ALLOW_UNEXPECTED, &missing, &unexpected, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "missing", "1",
+               tenon_module_load(module, paths + 1, tensors + 1, 3, 0, &missing, &unexpected, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "unexpected", "1",
+               tenon_module_load(module, paths, tensors, 5, 0, &missing, &unexpected, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_load(module, paths, tensors, 5, TENON_LOAD_ALLOW_MISSING, &missing,
+                          &unexpected, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_load(module, paths, tensors, 3, TENON_LOAD_ALLOW_UNEXPECTED, &missing,
+                          &unexpected, ERR));
   CHECK(missing == PATTERN && unexpected == PATTERN);
   OK(tenon_module_load(module, paths + 3, tensors + 3, 2, all, &missing, &unexpected, ERR));
   names_are(missing, paths, 3);
@@ -227,8 +269,10 @@ static void loading(void) {
   tenon_value_release(tensors[0]);
   tensors[0] = new_floats(2, shapes[0], 60);
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, tensors, 1, 0, NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, tensors, 1, TENON_LOAD_CHECK_ONLY, NULL, NULL, ERR));
-  OK(tenon_module_load(module, paths, tensors, 5, TENON_LOAD_CHECK_ONLY | all, &missing, &unexpected, ERR));
+  FAILS(TENON_INVALID_ARGUMENT,
+        tenon_module_load(module, paths, tensors, 1, TENON_LOAD_CHECK_ONLY, NULL, NULL, ERR));
+  OK(tenon_module_load(module, paths, tensors, 5, TENON_LOAD_CHECK_ONLY | all, &missing,
+                       &unexpected, ERR));
   names_are(missing, paths, 0);
   names_are(unexpected, paths + 4, 1);
   tenon_name_list_release(missing);
@@ -238,11 +282,14 @@ static void loading(void) {
   wrong[1] = number;
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, wrong, 2, all, NULL, NULL, ERR));
   wrong[1] = NULL; /* None, which a Tensor is not */
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "fc1.bias", tenon_module_load(module, paths, wrong, 2, all, NULL, NULL, ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "fc1.bias",
-               tenon_module_load(module, paths, wrong, 2, all | TENON_LOAD_CHECK_ONLY, NULL, NULL, ERR));
+               tenon_module_load(module, paths, wrong, 2, all, NULL, NULL, ERR));
+  FAILS_SAYING(
+      TENON_INVALID_ARGUMENT, "where", "fc1.bias",
+      tenon_module_load(module, paths, wrong, 2, all | TENON_LOAD_CHECK_ONLY, NULL, NULL, ERR));
   same[0] = same[1] = tensors[1];
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "fc1.bias", tenon_module_load(module, twice, same, 2, all, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "fc1.bias",
+               tenon_module_load(module, twice, same, 2, all, NULL, NULL, ERR));
   FAILS(TENON_UNSUPPORTED, tenon_module_load(module, paths, tensors, 4, 8, NULL, NULL, ERR));
   CHECK(first_at(module, "fc1.weight") == 10);
   OK(tenon_module_load(module, paths, tensors, 4, 0, NULL, NULL, ERR));

@@ -1,4 +1,5 @@
-/* Values and modules that the tests of module.h and archive.h begin with. What a new_... gives is the caller's to release. */
+/* Values and modules that the tests of module.h and archive.h begin with. What a new_... gives is
+ * the caller's to release. */
 #ifndef TENON_TESTS_CAPI_MODULE_KIT_H
 #define TENON_TESTS_CAPI_MODULE_KIT_H
 
@@ -44,7 +45,9 @@ CHECK_UNUSED static tenon_value *new_floats(int32_t ndim, const int64_t *sizes, 
   return value;
 }
 
-CHECK_UNUSED static tenon_value *new_vector(int64_t n, float first) { return new_floats(1, &n, first); }
+CHECK_UNUSED static tenon_value *new_vector(int64_t n, float first) {
+  return new_floats(1, &n, first);
+}
 
 /* Over bytes that nobody is told the address of before the tensor is asked for it. */
 CHECK_UNUSED static float first_of(const tenon_value *value) {
@@ -68,7 +71,10 @@ CHECK_UNUSED static tenon_module *new_linear(int64_t in, int64_t out, float firs
   tenon_value *weight = new_floats(2, sizes, first), *bias = new_vector(out, first);
   OK(tenon_module_add_parameter(module, "weight", weight, ERR));
   OK(tenon_module_add_parameter(module, "bias", bias, ERR));
-  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.linear(x, self.weight, self.bias)\n", ERR));
+  OK(tenon_module_define(
+      module,
+      "def forward(self, x: Tensor) -> Tensor:\n  return torch.linear(x, self.weight, self.bias)\n",
+      ERR));
   tenon_value_release(weight);
   tenon_value_release(bias);
   return module;
@@ -76,7 +82,8 @@ CHECK_UNUSED static tenon_module *new_linear(int64_t in, int64_t out, float firs
 
 /* fc1: 4 -> 8, fc2: 8 -> 3. */
 CHECK_UNUSED static tenon_module *new_mlp(void) {
-  tenon_module *module = new_module("MLP"), *fc1 = new_linear(4, 8, 0), *fc2 = new_linear(8, 3, 100);
+  tenon_module *module = new_module("MLP"), *fc1 = new_linear(4, 8, 0),
+               *fc2 = new_linear(8, 3, 100);
   OK(tenon_module_add_submodule(module, "fc1", fc1, NULL, ERR));
   OK(tenon_module_add_submodule(module, "fc2", fc2, NULL, ERR));
   OK(tenon_module_define(module,
@@ -139,11 +146,13 @@ CHECK_UNUSED static int64_t collect(void *context, const void *data, size_t nbyt
   return (int64_t)nbytes;
 }
 
-CHECK_UNUSED static void names_are(const tenon_name_list *list, const char *const *names, size_t n) {
+CHECK_UNUSED static void names_are(const tenon_name_list *list, const char *const *names,
+                                   size_t n) {
   size_t i;
   CHECK_EQ(tenon_name_list_count(list), n);
   for (i = 0; i < n; i++) {
-    if (strcmp(tenon_name_list_get(list, i), names[i]) != 0) check_fail(__FILE__, __LINE__, tenon_name_list_get(list, i));
+    if (strcmp(tenon_name_list_get(list, i), names[i]) != 0)
+      check_fail(__FILE__, __LINE__, tenon_name_list_get(list, i));
   }
   CHECK(tenon_name_list_get(list, n) == NULL);
 }

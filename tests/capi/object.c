@@ -39,7 +39,9 @@ static tenon_object_node text_of(int32_t kind, const char *text, size_t nbytes) 
   return node;
 }
 
-static tenon_object_node str(const char *text) { return text_of(TENON_OBJECT_STR, text, strlen(text)); }
+static tenon_object_node str(const char *text) {
+  return text_of(TENON_OBJECT_STR, text, strlen(text));
+}
 
 static tenon_object_node tensor_node(tenon_tensor *tensor) {
   tenon_object_node node = node_of(TENON_OBJECT_TENSOR);
@@ -74,7 +76,8 @@ static tenon_object_node value_of(const tenon_object *object, const char *key) {
 }
 
 static int is_text(tenon_object_node node, int32_t kind, const char *text, size_t nbytes) {
-  return node.kind == kind && node.nbytes == nbytes && (nbytes == 0 || memcmp(node.data, text, nbytes) == 0);
+  return node.kind == kind && node.nbytes == nbytes &&
+         (nbytes == 0 || memcmp(node.data, text, nbytes) == 0);
 }
 
 static void made_and_read(void) {
@@ -129,14 +132,18 @@ static void made_and_read(void) {
   for (i = 0; i < COUNT_OF(got); i++) {
     static const size_t containers[] = {0, 25, 4, 10, 7, 10, 11, 13, 12, 13, 20, 21, 22, 23};
     size_t next = i + 1, k;
-    for (k = 0; k < COUNT_OF(containers); k += 2) next = containers[k] == i ? containers[k + 1] : next;
-    CHECK(got[i].struct_size == sizeof(got[i]) && got[i].kind == nodes[i].kind && got[i].next == next);
+    for (k = 0; k < COUNT_OF(containers); k += 2)
+      next = containers[k] == i ? containers[k + 1] : next;
+    CHECK(got[i].struct_size == sizeof(got[i]) && got[i].kind == nodes[i].kind &&
+          got[i].next == next);
     CHECK_EQ(got[i].count, i == 2 ? 0 : nodes[i].count);
     CHECK(got[i].real == nodes[i].real && got[i].imaginary == nodes[i].imaginary);
-    CHECK(got[i].nbytes == nodes[i].nbytes && (i == 14) == (got[i].tensor != NULL) && (i == 16) == (got[i].composite != NULL));
+    CHECK(got[i].nbytes == nodes[i].nbytes && (i == 14) == (got[i].tensor != NULL) &&
+          (i == 16) == (got[i].composite != NULL));
   }
   CHECK(got[2].integer == INT64_MIN && got[8].integer == 1 && got[21].integer == 0);
-  CHECK(is_text(got[1], TENON_OBJECT_STR, "number", 6) && is_text(got[9], TENON_OBJECT_BYTES, "\xff\0", 2));
+  CHECK(is_text(got[1], TENON_OBJECT_STR, "number", 6) &&
+        is_text(got[9], TENON_OBJECT_BYTES, "\xff\0", 2));
   CHECK(is_text(got[19], TENON_OBJECT_STR, "a\0\xc3\xa4", 4));
   /* The object has a reference to each. */
   CHECK(got[14].tensor == tensor && got[16].composite == csr);
@@ -153,7 +160,8 @@ static void made_and_read(void) {
   FAILS_KEEPING(TENON_NOT_FOUND, at, tenon_object_find(object, 0, "Xumber", &at, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, at, tenon_object_find(object, 20, "last", &at, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, at, tenon_object_find(object, 25, "last", &at, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "index", "11", tenon_object_find(object, 11, "last", &at, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "index", "11",
+               tenon_object_find(object, 11, "last", &at, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_object_find(object, 0, "\xff", &at, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_object_find(object, 0, NULL, &at, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_object_find(object, 0, "last", NULL, ERR));
@@ -187,8 +195,11 @@ static void struct_sizes(void) {
   memset(larger, 0x5a, sizeof(larger));
   larger[0].node.struct_size = sizeof(larger[0]);
   OK(tenon_object_get_nodes(object, 0, &larger[0].node, 3, ERR));
-  CHECK(larger[1].node.integer == 5 && is_text(larger[2].node, TENON_OBJECT_STR, "text", 4) && larger[2].node.next == 3);
-  for (i = 0; i < 3; i++) CHECK(larger[i].node.struct_size == sizeof(larger[0]) && larger[i].tail[0] == 0x5a && larger[i].tail[23] == 0x5a);
+  CHECK(larger[1].node.integer == 5 && is_text(larger[2].node, TENON_OBJECT_STR, "text", 4) &&
+        larger[2].node.next == 3);
+  for (i = 0; i < 3; i++)
+    CHECK(larger[i].node.struct_size == sizeof(larger[0]) && larger[i].tail[0] == 0x5a &&
+          larger[i].tail[23] == 0x5a);
   tenon_object_release(object);
 
   memset(larger[0].tail, 0, sizeof(larger[0].tail));
@@ -216,7 +227,8 @@ static void refuse(const tenon_object_node *nodes, size_t n, const char *index) 
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_object_new(nodes, n, &out, ERR));
   FAILS_RAW(TENON_INVALID_ARGUMENT, TENON_INVALID_ARGUMENT, tenon_object_new(nodes, n, &out, ERR));
   CHECK(tenon_error_detail(check_error, "index") != NULL);
-  if (strcmp(tenon_error_detail(check_error, "index"), index) != 0) check_fail(__FILE__, __LINE__, tenon_error_message(check_error));
+  if (strcmp(tenon_error_detail(check_error, "index"), index) != 0)
+    check_fail(__FILE__, __LINE__, tenon_error_message(check_error));
   tenon_error_release(check_error);
 }
 
@@ -288,8 +300,10 @@ static void wrong_reads(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, got, tenon_object_get_nodes(object, 2, got, SIZE_MAX, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, got, tenon_object_get_nodes(NULL, 0, got, 3, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_object_get_nodes(object, 0, NULL, 3, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, message, tenon_message_new_from_object(NULL, NULL, &message, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, message, tenon_message_new_from_object(object, &wrong_access, &message, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, message,
+                tenon_message_new_from_object(NULL, NULL, &message, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, message,
+                tenon_message_new_from_object(object, &wrong_access, &message, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_message_new_from_object(object, NULL, NULL, ERR));
   OK(tenon_message_new_from_object(object, NULL, &message, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_object_new_from_message(NULL, &out, ERR));
@@ -392,7 +406,8 @@ static void depth(void) {
   tenon_object *object, *got = NULL;
   tenon_message *message = NULL;
   size_t i;
-  for (i = 0; i <= TENON_OBJECT_MAX_DEPTH; i++) nodes[i] = container(i % 2 == 0 ? TENON_OBJECT_LIST : TENON_OBJECT_TUPLE, 1);
+  for (i = 0; i <= TENON_OBJECT_MAX_DEPTH; i++)
+    nodes[i] = container(i % 2 == 0 ? TENON_OBJECT_LIST : TENON_OBJECT_TUPLE, 1);
   nodes[TENON_OBJECT_MAX_DEPTH + 1] = integer(1);
   refuse(nodes, COUNT_OF(nodes), "200");
   object = new_object(nodes + 1, COUNT_OF(nodes) - 1);
@@ -437,9 +452,11 @@ static void receiver(int sock) {
   first = value_of(object, "first");
   second = value_of(object, "second");
   csr = value_of(object, "csr");
-  CHECK(first.kind == TENON_OBJECT_TENSOR && second.kind == TENON_OBJECT_TENSOR && csr.kind == TENON_OBJECT_COMPOSITE);
+  CHECK(first.kind == TENON_OBJECT_TENSOR && second.kind == TENON_OBJECT_TENSOR &&
+        csr.kind == TENON_OBJECT_COMPOSITE);
   CHECK(tenon_tensor_storage(first.tensor) == tenon_tensor_storage(second.tensor));
-  CHECK(tenon_tensor_numel(first.tensor) == 16 && tenon_tensor_numel(second.tensor) == 12 && offset_of(second.tensor) == 4);
+  CHECK(tenon_tensor_numel(first.tensor) == 16 && tenon_tensor_numel(second.tensor) == 12 &&
+        offset_of(second.tensor) == 4);
   OK(tenon_tensor_data_mut(second.tensor, &data, ERR));
   ((float *)data)[0] = 42;
   CHECK(((const float *)tenon_tensor_data(first.tensor))[4] == 42.0F);
@@ -502,12 +519,17 @@ static void sent_to_another_process_and_back(void) {
   CHECK_EQ(tenon_object_count(object), 8);
   got[0].struct_size = sizeof(got[0]);
   OK(tenon_object_get_nodes(object, 0, got, 8, ERR));
-  CHECK(got[0].kind == TENON_OBJECT_LIST && got[0].count == 5 && got[1].integer == (INT64_C(1) << 40) + 1);
-  CHECK(is_text(got[2], TENON_OBJECT_STR, "\xc3\xa4", 2) && is_text(got[7], TENON_OBJECT_BYTES, "\0\xff", 2));
+  CHECK(got[0].kind == TENON_OBJECT_LIST && got[0].count == 5 &&
+        got[1].integer == (INT64_C(1) << 40) + 1);
+  CHECK(is_text(got[2], TENON_OBJECT_STR, "\xc3\xa4", 2) &&
+        is_text(got[7], TENON_OBJECT_BYTES, "\0\xff", 2));
   CHECK(got[5].kind == TENON_OBJECT_TUPLE && got[6].real == 0.5 && got[6].imaginary == -1);
-  CHECK(tenon_tensor_storage(got[4].tensor) == storage && ((const float *)tenon_tensor_data(got[4].tensor))[0] == 42.0F);
-  CHECK(tenon_tensor_storage(spec_of(got[3].composite).values) == tenon_tensor_storage(spec_of(csr).values));
-  CHECK(spec_of(got[3].composite).layout == TENON_TENSOR_LAYOUT_SPARSE_CSR && spec_of(got[3].composite).sizes[1] == 4);
+  CHECK(tenon_tensor_storage(got[4].tensor) == storage &&
+        ((const float *)tenon_tensor_data(got[4].tensor))[0] == 42.0F);
+  CHECK(tenon_tensor_storage(spec_of(got[3].composite).values) ==
+        tenon_tensor_storage(spec_of(csr).values));
+  CHECK(spec_of(got[3].composite).layout == TENON_TENSOR_LAYOUT_SPARSE_CSR &&
+        spec_of(got[3].composite).sizes[1] == 4);
   tenon_object_release(object);
   nodes[0] = node_of(TENON_OBJECT_NONE);
   object = new_object(nodes, 1);
@@ -571,7 +593,8 @@ static void long_objects_travel(void) {
   OK(tenon_message_new_from_object(object, NULL, &message, ERR));
   CHECK_EQ(tenon_message_count(message), 2);
   CHECK(tenon_message_user_bytes(message, &nbytes) != NULL && nbytes == 16);
-  CHECK(tenon_storage_nbytes(tenon_tensor_storage(tenon_message_tensor(message, 1))) > TENON_MESSAGE_MAX_USER_NBYTES);
+  CHECK(tenon_storage_nbytes(tenon_tensor_storage(tenon_message_tensor(message, 1))) >
+        TENON_MESSAGE_MAX_USER_NBYTES);
   OK(tenon_connection_new(sock, NULL, &connection, ERR));
   OK(tenon_send(connection, message, NULL, ERR));
   check_join(child);
@@ -589,7 +612,8 @@ static void private_memory_stays(void) {
   tenon_object_node node = tensor_node(tensor);
   tenon_object *object = new_object(&node, 1);
   tenon_message *message = PATTERN;
-  FAILS_KEEPING(TENON_UNSUPPORTED, message, tenon_message_new_from_object(object, NULL, &message, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, message,
+                tenon_message_new_from_object(object, NULL, &message, ERR));
   tenon_object_release(object);
   tenon_tensor_release(tensor);
   tenon_storage_release(storage);
@@ -604,7 +628,8 @@ static void access_is_that_of_a_lend(void) {
   tenon_object_node node = tensor_node(tensor);
   tenon_object *object = new_object(&node, 1);
   tenon_message *message = PATTERN;
-  FAILS_KEEPING(TENON_PERMISSION, message, tenon_message_new_from_object(object, &read_only, &message, ERR));
+  FAILS_KEEPING(TENON_PERMISSION, message,
+                tenon_message_new_from_object(object, &read_only, &message, ERR));
   tenon_object_release(object);
   tenon_tensor_release(tensor);
   tenon_storage_release(storage);

@@ -3,7 +3,8 @@
 
 /* A message as any sender can write it: the head of an object, a pickle, and the first `n_tensors`
    of three tensors of uint8. Each tensor is all of its storage: 64, 0 and 4096 bytes. */
-static tenon_message *message_of(uint32_t version, uint32_t n_storages, const void *pickle, size_t nbytes, size_t n_tensors) {
+static tenon_message *message_of(uint32_t version, uint32_t n_storages, const void *pickle,
+                                 size_t nbytes, size_t n_tensors) {
   static const uint64_t sizes[] = {64, 0, 4096};
   static unsigned char user[TENON_MESSAGE_MAX_USER_NBYTES];
   tenon_message *message = NULL;
@@ -33,9 +34,12 @@ static tenon_message *message_of(uint32_t version, uint32_t n_storages, const vo
 #define TENON_PICKLE "\x8c\x0ctenon.pickle"
 /* tenon.pickle._tensor(number, the element type uint8, (size,), (1,), offset 0, flags 0). The
    opcode K and one byte are a number. */
-#define TENSOR(number, size) FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K" number "J\x01\x08\x01\x00K" size "\x85K\x01\x85K\x00K\x00tR"
+#define TENSOR(number, size)                \
+  FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") \
+  "(K" number "J\x01\x08\x01\x00K" size "\x85K\x01\x85K\x00K\x00tR"
 /* tenon.pickle._composite(layout, parts by name, (3, 4), None, flags 0, None, {}). */
-#define COMPOSITE(layout, parts) FUNCTION(TENON_PICKLE, "\x8c\x0a_composite") "(" layout parts "K\x03K\x04\x86NK\x00N}tR"
+#define COMPOSITE(layout, parts) \
+  FUNCTION(TENON_PICKLE, "\x8c\x0a_composite") "(" layout parts "K\x03K\x04\x86NK\x00N}tR"
 #define CSR "\x8c\x0asparse_csr"
 #define VALUES "\x8c\x06values"
 #define INDICES "\x8c\x07indices"
@@ -43,43 +47,56 @@ static tenon_message *message_of(uint32_t version, uint32_t n_storages, const vo
 
 /* The pickle is refused in a message that has all three storages. The detail `key` contains `part`,
    and the message of the error contains `text`. */
-static void refuse_pickle(tenon_status code, const char *pickle, size_t nbytes, const char *key, const char *part, const char *text) {
+static void refuse_pickle(tenon_status code, const char *pickle, size_t nbytes, const char *key,
+                          const char *part, const char *text) {
   tenon_message *message = message_of(1, 3, pickle, nbytes, 3);
   tenon_object *out = PATTERN;
   FAILS_KEEPING(code, out, tenon_object_new_from_message(message, &out, ERR));
   FAILS_SAYING(code, key, part, tenon_object_new_from_message(message, &out, ERR));
   FAILS_RAW(code, code, tenon_object_new_from_message(message, &out, ERR));
-  if (strstr(tenon_error_message(check_error), text) == NULL) check_fail(__FILE__, __LINE__, tenon_error_message(check_error));
+  if (strstr(tenon_error_message(check_error), text) == NULL)
+    check_fail(__FILE__, __LINE__, tenon_error_message(check_error));
   tenon_error_release(check_error);
   tenon_message_release(message);
 }
 
 static void hostile_calls(void) {
   /* os.system("true"), by a function and its arguments */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R."), "offset", "25",
-                "posix.system");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "cos\nsystem\n\x8c\x04true\x85R."), "offset", "", "os.system");
-  /* the function itself */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "."), "offset", "", "posix.system");
-  /* an instance of a class, made by NEWOBJ */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION("\x8c\x0asubprocess", "\x8c\x05Popen") ")\x81."), "offset", "",
-                "subprocess.Popen");
-  /* inside plain data, and as an argument of a function that is known */
   refuse_pickle(TENON_UNSUPPORTED,
-                PICKLE(PROTO "](K\x01" FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R"
-                                                                                   "e."),
+                PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R."),
+                "offset", "25", "posix.system");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "cos\nsystem\n\x8c\x04true\x85R."), "offset", "",
+                "os.system");
+  /* the function itself */
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "."),
                 "offset", "", "posix.system");
+  /* an instance of a class, made by NEWOBJ */
+  refuse_pickle(TENON_UNSUPPORTED,
+                PICKLE(PROTO FUNCTION("\x8c\x0asubprocess", "\x8c\x05Popen") ")\x81."), "offset",
+                "", "subprocess.Popen");
+  /* inside plain data, and as an argument of a function that is known */
+  refuse_pickle(
+      TENON_UNSUPPORTED,
+      PICKLE(PROTO "](K\x01" FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R"
+                                                                         "e."),
+      "offset", "", "posix.system");
   refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION("\x8c\010builtins", "\x8c\007complex") FUNCTION("\x8c\x05posix", "\x8c\x06system") "K\x00\x86R."),
+                PICKLE(PROTO FUNCTION("\x8c\010builtins", "\x8c\007complex")
+                           FUNCTION("\x8c\x05posix", "\x8c\x06system") "K\x00\x86R."),
                 "offset", "", "complex");
   /* No plain data needs these functions: _imported("posix", "system"), loads(). */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x09_imported") "\x8c\x05posix\x8c\x06system\x86R."), "offset",
-                "", "_imported");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x05loads") ")R."), "offset", "", "loads");
+  refuse_pickle(
+      TENON_UNSUPPORTED,
+      PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x09_imported") "\x8c\x05posix\x8c\x06system\x86R."),
+      "offset", "", "_imported");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x05loads") ")R."),
+                "offset", "", "loads");
   /* BUILD gives a tensor a state */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO TENSOR("\x00", "\x40") "}b."), "offset", "", "_tensor");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO TENSOR("\x00", "\x40") "}b."), "offset", "",
+                "_tensor");
   /* an integer of 9 bytes, 2^64 */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."), "offset", "2", "64 bits");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."),
+                "offset", "2", "64 bits");
 }
 
 static void hostile_tensors(void) {
@@ -90,14 +107,17 @@ static void hostile_tensors(void) {
   OK(tenon_object_new_from_message(message, &object, ERR));
   node = node_at(object, 0);
   CHECK(node.kind == TENON_OBJECT_TENSOR && tenon_tensor_numel(node.tensor) == 64);
-  CHECK(tenon_tensor_storage(node.tensor) == tenon_tensor_storage(tenon_message_tensor(message, 2)));
+  CHECK(tenon_tensor_storage(node.tensor) ==
+        tenon_tensor_storage(tenon_message_tensor(message, 2)));
   CHECK(check_filled(tenon_tensor_data(node.tensor), 64, 2));
   tenon_object_release(object);
   tenon_message_release(message);
 
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x03", "\x40") "."), "offset", "27", "storage 3 is named, and 3 came");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x08_storage") "J\xff\xff\xff\xff\x85R."), "offset", "",
-                "storage -1");
+  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x03", "\x40") "."), "offset", "27",
+                "storage 3 is named, and 3 came");
+  refuse_pickle(TENON_CORRUPT,
+                PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x08_storage") "J\xff\xff\xff\xff\x85R."),
+                "offset", "", "storage -1");
   /* One element more than storage 0 has. */
   refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x00", "\x41") "."), "offset", "", "");
   /* Storage 1 has no element. */
@@ -106,24 +126,38 @@ static void hostile_tensors(void) {
   refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("N", "\x01") "."), "offset", "", "");
   /* 8 elements with strides of 10: the last one is 7 behind the end */
   refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x08\x85K\x0a\x85K\x00K\x00tR."), "offset",
-                "", "");
+                PICKLE(PROTO FUNCTION(
+                    TENON_PICKLE,
+                    "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x08\x85K\x0a\x85K\x00K\x00tR."),
+                "offset", "", "");
   /* an offset that is beyond the end; one below 0 */
   refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x40K\x00tR."), "offset",
-                "", "");
+                PICKLE(PROTO FUNCTION(
+                    TENON_PICKLE,
+                    "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x40K\x00tR."),
+                "offset", "", "");
   refuse_pickle(
       TENON_CORRUPT,
-      PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85J\xff\xff\xff\xffK\x00tR."),
+      PICKLE(PROTO FUNCTION(
+          TENON_PICKLE,
+          "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85J\xff\xff\xff\xffK\x00tR."),
       "offset", "", "offset");
   /* two sizes and one stride; an argument too few; no element type at all */
+  refuse_pickle(
+      TENON_CORRUPT,
+      PICKLE(PROTO FUNCTION(
+          TENON_PICKLE,
+          "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01K\x01\x86K\x01\x85K\x00K\x00tR."),
+      "offset", "", "strides");
+  refuse_pickle(
+      TENON_CORRUPT,
+      PICKLE(PROTO FUNCTION(TENON_PICKLE,
+                            "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x00tR."),
+      "offset", "", "5 arguments");
   refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01K\x01\x86K\x01\x85K\x00K\x00tR."),
-                "offset", "", "strides");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x00tR."),
-                "offset", "", "5 arguments");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(K\x00NK\x01\x85K\x01\x85K\x00K\x00tR."), "offset",
-                "", "element type");
+                PICKLE(PROTO FUNCTION(TENON_PICKLE,
+                                      "\x8c\x07_tensor") "(K\x00NK\x01\x85K\x01\x85K\x00K\x00tR."),
+                "offset", "", "element type");
 }
 
 static void hostile_composites(void) {
@@ -131,33 +165,50 @@ static void hostile_composites(void) {
   tenon_object *object = NULL;
   tenon_object_node node;
   /* a COO tensor of the sizes (3, 4): values of uint8 without elements, and no indices */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE("\x8c\x0asparse_coo", "}" VALUES TENSOR("\x01", "\x00") "s") "."), "part", "indices",
-                "without indices");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}") "."), "part", "values", "without values");
-  /* all parts are there, and the indices are of uint8 */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" INDICES TENSOR("\x00", "\x04") "s" PLAIN_INDICES TENSOR(
-                                                "\x00", "\x03") "s") "."),
-                "part", "indices", "");
-  /* a part of another layout, a part twice, and a part that is no tensor */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}\x8c\x07offsets" TENSOR("\x00", "\x03") "s") "."), "offset", "", "no part");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" VALUES TENSOR("\x00", "\x03") "s") "."),
-                "offset", "", "twice");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}" VALUES "K\x00s" INDICES "K\x00s" PLAIN_INDICES "K\x00s") "."), "offset", "",
-                "expected a tensor");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO COMPOSITE("\x8c\x0asparse_xyz", "}") "."), "offset", "", "sparse_xyz");
-  /* a jagged tensor without its number ragged_dim */
   refuse_pickle(
       TENON_CORRUPT,
-      PICKLE(PROTO COMPOSITE("\x8c\x06jagged", "}" VALUES TENSOR("\x00", "\x03") "s\x8c\x07offsets" TENSOR("\x00", "\x04") "s") "."),
-      "offset", "", "ragged dimension 0");
+      PICKLE(PROTO COMPOSITE("\x8c\x0asparse_coo", "}" VALUES TENSOR("\x01", "\x00") "s") "."),
+      "part", "indices", "without indices");
+  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}") "."), "part", "values",
+                "without values");
+  /* all parts are there, and the indices are of uint8 */
+  refuse_pickle(TENON_CORRUPT,
+                PICKLE(PROTO COMPOSITE(
+                    CSR, "}" VALUES TENSOR("\x00", "\x03") "s" INDICES TENSOR(
+                             "\x00", "\x04") "s" PLAIN_INDICES TENSOR("\x00", "\x03") "s") "."),
+                "part", "indices", "");
+  /* a part of another layout, a part twice, and a part that is no tensor */
+  refuse_pickle(TENON_CORRUPT,
+                PICKLE(PROTO COMPOSITE(CSR, "}\x8c\x07offsets" TENSOR("\x00", "\x03") "s") "."),
+                "offset", "", "no part");
+  refuse_pickle(TENON_CORRUPT,
+                PICKLE(PROTO COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" VALUES TENSOR(
+                                                "\x00", "\x03") "s") "."),
+                "offset", "", "twice");
+  refuse_pickle(
+      TENON_CORRUPT,
+      PICKLE(PROTO COMPOSITE(CSR, "}" VALUES "K\x00s" INDICES "K\x00s" PLAIN_INDICES "K\x00s") "."),
+      "offset", "", "expected a tensor");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO COMPOSITE("\x8c\x0asparse_xyz", "}") "."), "offset",
+                "", "sparse_xyz");
+  /* a jagged tensor without its number ragged_dim */
+  refuse_pickle(TENON_CORRUPT,
+                PICKLE(PROTO COMPOSITE("\x8c\x06jagged",
+                                       "}" VALUES TENSOR("\x00", "\x03") "s\x8c\x07offsets" TENSOR(
+                                           "\x00", "\x04") "s") "."),
+                "offset", "", "ragged dimension 0");
   /* a composite of no parts that is right: meta, of 3 times 4 float32 */
-  message = message_of(
-      1, 0, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x0a_composite") "(\x8c\x04meta}K\x03K\x04\x86K\x04K\x01\x86K\x00\x8c\007float32}tR."),
-      0);
+  message =
+      message_of(1, 0,
+                 PICKLE(PROTO FUNCTION(
+                     TENON_PICKLE,
+                     "\x8c\x0a_composite") "(\x8c\x04meta}"
+                                           "K\x03K\x04\x86K\x04K\x01\x86K\x00\x8c\007float32}tR."),
+                 0);
   OK(tenon_object_new_from_message(message, &object, ERR));
   node = node_at(object, 0);
-  CHECK(node.kind == TENON_OBJECT_COMPOSITE && spec_of(node.composite).layout == TENON_TENSOR_LAYOUT_META);
+  CHECK(node.kind == TENON_OBJECT_COMPOSITE &&
+        spec_of(node.composite).layout == TENON_TENSOR_LAYOUT_META);
   CHECK(spec_of(node.composite).dtype.bits == 32 && spec_of(node.composite).strides[0] == 4);
   tenon_object_release(object);
   tenon_message_release(message);
@@ -176,7 +227,8 @@ static void hostile_sizes(void) {
   size_t i, at;
   /* a list that has itself as its item, and a tuple in the list that it is in */
   refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "]\x94h\000a."), "offset", "2", "contains itself");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "]\x94h\x00\205a."), "offset", "2", "contains itself");
+  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "]\x94h\x00\205a."), "offset", "2",
+                "contains itself");
 
   /* Thirty lists, of which each has the one before twice: 2^30 values. The list 0 is empty. */
   at = put(pickle, 0, PICKLE(PROTO "]\2240"));
@@ -188,7 +240,8 @@ static void hostile_sizes(void) {
   at = put(pickle, at, ".", 1);
   CHECK(getrusage(RUSAGE_SELF, &before) == 0);
   begin_ns = check_now_ns();
-  refuse_pickle(TENON_RESOURCE_EXHAUSTED, (const char *)pickle, at, "limit", "nodes", "again and again");
+  refuse_pickle(TENON_RESOURCE_EXHAUSTED, (const char *)pickle, at, "limit", "nodes",
+                "again and again");
   CHECK(check_now_ns() - begin_ns < INT64_C(10) * 1000000000);
   CHECK(getrusage(RUSAGE_SELF, &after) == 0);
   CHECK(after.ru_maxrss - before.ru_maxrss < 64 * 1024);
@@ -246,13 +299,15 @@ static void hostile_heads(void) {
     snprintf(text, sizeof(text), "%u", versions[i]);
     message = message_of(versions[i], 1, kPickle, sizeof(kPickle) - 1, 1);
     FAILS_KEEPING(TENON_INCOMPATIBLE, out, tenon_object_new_from_message(message, &out, ERR));
-    FAILS_SAYING(TENON_INCOMPATIBLE, "version", text, tenon_object_new_from_message(message, &out, ERR));
+    FAILS_SAYING(TENON_INCOMPATIBLE, "version", text,
+                 tenon_object_new_from_message(message, &out, ERR));
     tenon_message_release(message);
   }
 
   /* The number of storages is wrong. In version 2 one more tensor has the pickle. */
   for (i = 0; i < 6; i++) {
-    static const uint32_t versions[] = {1, 1, 1, 2, 2, 2}, counts[] = {0, 2, UINT32_MAX, 1, UINT32_MAX, 2};
+    static const uint32_t versions[] = {1, 1, 1, 2, 2, 2},
+                          counts[] = {0, 2, UINT32_MAX, 1, UINT32_MAX, 2};
     message = message_of(versions[i], counts[i], kPickle, sizeof(kPickle) - 1, 1);
     FAILS_KEEPING(TENON_CORRUPT, out, tenon_object_new_from_message(message, &out, ERR));
     tenon_message_release(message);

@@ -36,7 +36,9 @@ static tenon_package_entry text_entry(const char *name, const char *text) {
 static tenon_module *new_net(const char *class_name, tenon_value *weight) {
   tenon_module *module = new_module(class_name);
   OK(tenon_module_add_parameter(module, "weight", weight, ERR));
-  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n", ERR));
+  OK(tenon_module_define(
+      module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n",
+      ERR));
   return module;
 }
 
@@ -75,7 +77,8 @@ static int has_record(const tenon_package *package, const char *name) {
   size_t i;
   int found = 0;
   OK(tenon_package_records(package, &list, ERR));
-  for (i = 0; i < tenon_name_list_count(list); i++) found += strcmp(tenon_name_list_get(list, i), name) == 0;
+  for (i = 0; i < tenon_name_list_count(list); i++)
+    found += strcmp(tenon_name_list_get(list, i), name) == 0;
   tenon_name_list_release(list);
   return found;
 }
@@ -87,7 +90,8 @@ static void record_is(const tenon_package *package, const char *name, const char
   CHECK_EQ(tenon_file_list_count(list), 1);
   OK(tenon_file_list_get(list, 0, &file, ERR));
   CHECK(strcmp(file.name, name) == 0);
-  if (file.nbytes != strlen(text) || memcmp(file.data, text, file.nbytes) != 0) check_fail(__FILE__, __LINE__, (const char *)file.data);
+  if (file.nbytes != strlen(text) || memcmp(file.data, text, file.nbytes) != 0)
+    check_fail(__FILE__, __LINE__, (const char *)file.data);
   tenon_file_list_release(list);
 }
 
@@ -118,7 +122,8 @@ static void written_and_read(void) {
   static const char *const names[] = {"models/a.pkl", "models/b.pkl"};
   static const char *const externs[] = {"numpy", "a.b"};
   tenon_value *weight = new_vector(8, 1);
-  tenon_module *a = new_net("nets.a.A", weight), *b = new_net("nets.b.B", weight), *first = NULL, *second = NULL, *by_id = NULL;
+  tenon_module *a = new_net("nets.a.A", weight), *b = new_net("nets.b.B", weight), *first = NULL,
+               *second = NULL, *by_id = NULL;
   tenon_package_options options = package_options();
   tenon_export_report report = report_of_nothing();
   tenon_package_entry entries[3];
@@ -234,7 +239,8 @@ static void base_by_its_own_path(void) {
   options.externs = externs;
   options.n_externs = 1;
   OK(tenon_export_package(entries, 2, path, &options, &report, ERR));
-  CHECK(stat(path, &after) == 0 && after.st_ino != before.st_ino && (uint64_t)after.st_size == report.nbytes);
+  CHECK(stat(path, &after) == 0 && after.st_ino != before.st_ino &&
+        (uint64_t)after.st_size == report.nbytes);
 
   /* The old file is read still: it has its old records. */
   record_is(package, "notes/readme.txt", "two nets\n");
@@ -259,7 +265,8 @@ static void base_by_its_own_path(void) {
   /* A failure leaves the file as it is. */
   entries[1].name = "notes/readme.txt";
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(entries, 2, path, &options, NULL, ERR));
-  CHECK(stat(path, &before) == 0 && after.st_ino == before.st_ino && after.st_size == before.st_size);
+  CHECK(stat(path, &before) == 0 && after.st_ino == before.st_ino &&
+        after.st_size == before.st_size);
   tenon_package_release(package);
   tenon_value_release(weight);
   remove_folder();
@@ -277,15 +284,19 @@ static void a_replaced_module_goes(void) {
   make_folder("pair.pt");
   write_pair(path);
   base = open_package(path);
-  CHECK(has_record(base, ".data/ts_code/0/data.pkl") && has_record(base, ".data/ts_code/1/data.pkl"));
+  CHECK(has_record(base, ".data/ts_code/0/data.pkl") &&
+        has_record(base, ".data/ts_code/1/data.pkl"));
   CHECK(has_record(base, ".data/ts_code/code/__torch__/nets/a.py"));
   options.base = base;
   OK(tenon_export_package(&entry, 1, other_path, &options, NULL, ERR));
   package = open_package(other_path);
   modules_are(package, both, COUNT_OF(both));
-  CHECK(!has_record(package, ".data/ts_code/0/data.pkl") && !has_record(package, ".data/ts_code/0/constants.pkl"));
-  CHECK(has_record(package, ".data/ts_code/1/data.pkl") && has_record(package, ".data/ts_code/2/data.pkl"));
-  CHECK(!has_record(package, ".data/ts_code/code/__torch__/nets/a.py") && has_record(package, ".data/ts_code/code/__torch__/nets/c.py"));
+  CHECK(!has_record(package, ".data/ts_code/0/data.pkl") &&
+        !has_record(package, ".data/ts_code/0/constants.pkl"));
+  CHECK(has_record(package, ".data/ts_code/1/data.pkl") &&
+        has_record(package, ".data/ts_code/2/data.pkl"));
+  CHECK(!has_record(package, ".data/ts_code/code/__torch__/nets/a.py") &&
+        has_record(package, ".data/ts_code/code/__torch__/nets/c.py"));
   CHECK_EQ(has_record(package, "models/a.pkl"), 1);
   found = package_module(package, "models/a.pkl");
   CHECK(first_at(found, "weight") == 50);
@@ -315,7 +326,8 @@ static void a_replaced_module_goes(void) {
   entry = module_entry("models/b.pkl", first);
   OK(tenon_export_package(&entry, 1, other_path, &options, NULL, ERR));
   package = open_package(other_path);
-  CHECK(has_record(package, ".data/ts_code/0/data.pkl") && !has_record(package, ".data/ts_code/1/data.pkl"));
+  CHECK(has_record(package, ".data/ts_code/0/data.pkl") &&
+        !has_record(package, ".data/ts_code/1/data.pkl"));
   CHECK(has_record(package, "models/a.pkl") && has_record(package, "models/b.pkl"));
   tenon_package_release(package);
   tenon_module_release(first);
@@ -363,18 +375,22 @@ static void looking_refused(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(NULL, NULL, &untouched, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_package_open(path, NULL, NULL, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, untouched, tenon_package_open(other_path, NULL, &untouched, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(folder, NULL, &untouched, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched,
+                tenon_package_open(folder, NULL, &untouched, ERR));
   options.struct_size = sizeof(options) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(path, &options, &untouched, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched,
+                tenon_package_open(path, &options, &untouched, ERR));
   options.struct_size = sizeof(options);
   options.tensors = 99;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(path, &options, &untouched, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched,
+                tenon_package_open(path, &options, &untouched, ERR));
   options.tensors = TENON_IMPORT_MAP;
   options.flags = 1U << 31;
   FAILS_KEEPING(TENON_UNSUPPORTED, untouched, tenon_package_open(path, &options, &untouched, ERR));
   options.flags = 0;
   options.max_records = 3;
-  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, untouched, tenon_package_open(path, &options, &untouched, ERR));
+  FAILS_KEEPING(TENON_RESOURCE_EXHAUSTED, untouched,
+                tenon_package_open(path, &options, &untouched, ERR));
   options.max_records = 0;
   options.flags = TENON_IMPORT_DEBUG_TABLES; /* has no effect */
   OK(tenon_package_open(path, &options, &package, ERR));
@@ -386,7 +402,8 @@ static void looking_refused(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, module, tenon_package_module(NULL, "0", &module, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, module, tenon_package_module(package, NULL, &module, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_package_module(package, "0", NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, module, tenon_package_module(package, "\xff", &module, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, module,
+                tenon_package_module(package, "\xff", &module, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_package_read(NULL, "byteorder", &files, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_package_read(package, NULL, &files, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_package_read(package, "byteorder", NULL, ERR));
@@ -394,19 +411,23 @@ static void looking_refused(void) {
 
   /* The message of a module that is not there names those that are. A record has no second name. */
   FAILS_KEEPING(TENON_NOT_FOUND, module, tenon_package_module(package, "", &module, ERR));
-  FAILS_KEEPING(TENON_NOT_FOUND, module, tenon_package_module(package, "notes/readme.txt", &module, ERR));
-  FAILS_RAW(TENON_NOT_FOUND, TENON_NOT_FOUND, tenon_package_module(package, "models/c.pkl", &module, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, module,
+                tenon_package_module(package, "notes/readme.txt", &module, ERR));
+  FAILS_RAW(TENON_NOT_FOUND, TENON_NOT_FOUND,
+            tenon_package_module(package, "models/c.pkl", &module, ERR));
   CHECK(strstr(tenon_error_message(check_error), "models/a.pkl, models/b.pkl") != NULL);
   tenon_error_release(check_error);
   FAILS_KEEPING(TENON_NOT_FOUND, files, tenon_package_read(package, "", &files, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, files, tenon_package_read(package, "pair/byteorder", &files, ERR));
-  FAILS_SAYING(TENON_NOT_FOUND, "name", "models/c.pkl", tenon_package_read(package, "models/c.pkl", &files, ERR));
+  FAILS_SAYING(TENON_NOT_FOUND, "name", "models/c.pkl",
+               tenon_package_read(package, "models/c.pkl", &files, ERR));
   CHECK(files == (tenon_file_list *)PATTERN);
   tenon_package_release(package);
 
   /* A module archive is a zip archive too, and no package. The converse is refused as well. */
   OK(tenon_export_module(mlp, other_path, NULL, NULL, ERR));
-  FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED, tenon_package_open(other_path, NULL, &untouched, ERR));
+  FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED,
+            tenon_package_open(other_path, NULL, &untouched, ERR));
   CHECK(strstr(tenon_error_message(check_error), "tenon_import_module") != NULL);
   CHECK(untouched == (tenon_package *)PATTERN);
   tenon_error_release(check_error);
@@ -416,7 +437,8 @@ static void looking_refused(void) {
     CHECK(fd >= 0 && write(fd, "no archive\n", 11) == 11);
     close(fd);
   }
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_CORRUPT, untouched, tenon_package_open(other_path, NULL, &untouched, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_CORRUPT, untouched,
+                       tenon_package_open(other_path, NULL, &untouched, ERR));
   tenon_module_release(mlp);
   remove_folder();
 }
@@ -429,9 +451,11 @@ static void entry_refused(tenon_status code, tenon_package_entry entry) {
 }
 
 static void entries_refused(void) {
-  static const char *const bad_names[] = {
-      ".data/x", ".data", ".data/ts_code/0/data.pkl", "byteorder", "version", "../x", "a/../x", "/a/b", "", "a//b", "a/", "./a", "a\\b",
-      "a\nb",    "\xff"};
+  static const char *const bad_names[] = {".data/x",   ".data",   ".data/ts_code/0/data.pkl",
+                                          "byteorder", "version", "../x",
+                                          "a/../x",    "/a/b",    "",
+                                          "a//b",      "a/",      "./a",
+                                          "a\\b",      "a\nb",    "\xff"};
   tenon_module *module = new_mlp();
   tenon_package_entry entry, entries[2];
   char long_name[5000];
@@ -448,7 +472,8 @@ static void entries_refused(void) {
   entry_refused(TENON_INVALID_ARGUMENT, module_entry(NULL, module));
   entry_refused(TENON_INVALID_ARGUMENT, module_entry("a", module)); /* has no Python package */
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "../x",
-               (entry = module_entry("../x", module), tenon_export_package(&entry, 1, path, NULL, NULL, ERR)));
+               (entry = module_entry("../x", module),
+                tenon_export_package(&entry, 1, path, NULL, NULL, ERR)));
 
   entry = module_entry("a/b", module);
   entry.reserved = 1;
@@ -470,7 +495,8 @@ static void entries_refused(void) {
 
   entries[0] = module_entry("a/b", module);
   entries[1] = module_entry("a/b", module);
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "a/b", tenon_export_package(entries, 2, path, NULL, NULL, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "a/b",
+               tenon_export_package(entries, 2, path, NULL, NULL, ERR));
   entries[1] = text_entry("a/b", "x");
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(entries, 2, path, NULL, NULL, ERR));
   entries[0] = text_entry("a/b", "x");
@@ -482,7 +508,8 @@ static void entries_refused(void) {
 }
 
 static void options_refused(void) {
-  static const char *const bad_externs[] = {"a b", "", "a..b", ".a", "a.", "a/b", "a\nb", "1a", "\xff"};
+  static const char *const bad_externs[] = {"a b", "",     "a..b", ".a",  "a.",
+                                            "a/b", "a\nb", "1a",   "\xff"};
   static const char *const bad_archive_names[] = {"", "a/b", ".", "..", "a\nb", "\xff"};
   const char *name = NULL;
   tenon_module *module = new_mlp();
@@ -497,11 +524,13 @@ static void options_refused(void) {
   size_t i;
   make_folder("pair.pt");
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, NULL, NULL, NULL, ERR));
-  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere", tenon_export_package(&entry, 1, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
+  FAILS_SAYING(TENON_NOT_FOUND, "path", "nowhere",
+               tenon_export_package(&entry, 1, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, folder, NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, "", NULL, NULL, ERR));
   report.struct_size = sizeof(report) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, report, tenon_export_package(&entry, 1, path, NULL, &report, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, report,
+                tenon_export_package(&entry, 1, path, NULL, &report, ERR));
   options.struct_size = sizeof(options) - 1;
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_package(&entry, 1, path, &options, NULL, ERR));
 
@@ -543,8 +572,10 @@ static void options_refused(void) {
   /* Code that PyTorch would refuse is refused, and the old file stays. */
   CHECK(stat(path, &before) == 0);
   OK(tenon_module_define(module, "def bad(self) -> int:\n  return nothing\n", ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "nothing", tenon_export_package(&entry, 1, path, NULL, NULL, ERR));
-  CHECK(stat(path, &after) == 0 && after.st_ino == before.st_ino && after.st_size == before.st_size);
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "nothing",
+               tenon_export_package(&entry, 1, path, NULL, NULL, ERR));
+  CHECK(stat(path, &after) == 0 && after.st_ino == before.st_ino &&
+        after.st_size == before.st_size);
   options = package_options();
   options.flags = TENON_EXPORT_UNCHECKED;
   OK(tenon_export_package(&entry, 1, path, &options, NULL, ERR));

@@ -1,10 +1,13 @@
-/* A block that was lent is never used again by its lender, and yet a loop of lend, release, allocate has bounded memory. */
+/* A block that was lent is never used again by its lender, and yet a loop of lend, release,
+ * allocate has bounded memory. */
 #include "check.h"
 
-/* The bound on memory is for a build without sanitizers. They look at each round, and make it slow. */
+/* The bound on memory is for a build without sanitizers. They look at each round, and make it slow.
+ */
 enum { kRounds = CHECK_SANITIZED ? 2000 : 10000, kBytes = 64 * 1024, kRecent = 16, kOldest = 4 };
 
-static const uint64_t kBound = 256ULL << 20; /* of 625 MiB that go over the wire: the segments in use and those that the receiver holds */
+static const uint64_t kBound = 256ULL << 20; /* of 625 MiB that go over the wire: the segments in
+                                                use and those that the receiver holds */
 
 static uint64_t shared_memory_of(pid_t pid) {
   char path[64], line[256];
@@ -32,18 +35,22 @@ static void receiver(int sock) {
     CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), kBytes, i));
     place = i < kOldest ? &oldest[i] : &recent[i % kRecent];
     if (*place != NULL) {
-      uint64_t number = i - kRecent; /* kept for a while: the lender released it long ago and allocated after it */
+      uint64_t number =
+          i -
+          kRecent; /* kept for a while: the lender released it long ago and allocated after it */
       CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(*place, 0)), kBytes, number));
       tenon_message_release(*place);
     }
     *place = got;
     if (i % 1000 == 999) {
-      for (k = 0; k < kOldest; k++) CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(oldest[k], 0)), kBytes, k));
+      for (k = 0; k < kOldest; k++)
+        CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(oldest[k], 0)), kBytes, k));
     }
   }
   check_signal(sock);
   check_await(sock);
-  for (k = 0; k < kOldest; k++) CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(oldest[k], 0)), kBytes, k));
+  for (k = 0; k < kOldest; k++)
+    CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(oldest[k], 0)), kBytes, k));
   for (k = 0; k < kOldest; k++) tenon_message_release(oldest[k]);
   for (k = 0; k < kRecent; k++) tenon_message_release(recent[k]);
   tenon_connection_release(connection);
@@ -88,8 +95,8 @@ static void lend_release_allocate(void) {
     }
   }
   check_await(sock);
-  printf("  reserved at most %llu MiB, shared memory of both at most %llu MiB\n", (unsigned long long)(most >> 20),
-         (unsigned long long)(most_shared >> 20));
+  printf("  reserved at most %llu MiB, shared memory of both at most %llu MiB\n",
+         (unsigned long long)(most >> 20), (unsigned long long)(most_shared >> 20));
   CHECK(most_shared > 0);
   tenon_connection_release(connection);
   check_signal(sock);
@@ -110,12 +117,14 @@ static void lent_by_handle(void) {
     OK(tenon_share_fd(storage, NULL, &handles[i], ERR));
     CHECK(fstat(handles[i].fd, &info) == 0);
     segments[i] = info.st_ino;
-    for (k = 0; k < i; k++) CHECK(segments[k] != segments[i] || handles[k].offset != handles[i].offset);
+    for (k = 0; k < i; k++)
+      CHECK(segments[k] != segments[i] || handles[k].offset != handles[i].offset);
     tenon_storage_release(storage);
   }
   for (i = 0; i < kKept; i++) {
     unsigned char bytes[1000];
-    CHECK(pread(handles[i].fd, bytes, sizeof(bytes), (off_t)handles[i].offset) == (ssize_t)sizeof(bytes));
+    CHECK(pread(handles[i].fd, bytes, sizeof(bytes), (off_t)handles[i].offset) ==
+          (ssize_t)sizeof(bytes));
     CHECK(check_filled(bytes, sizeof(bytes), i));
     tenon_fd_handle_close(&handles[i]);
   }

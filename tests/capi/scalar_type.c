@@ -7,7 +7,8 @@ static void every_type(void) {
   for (type = 0; type <= TENON_SCALAR_TYPE_BCOMPLEX32; type++) {
     tenon_dtype dtype;
     memset(&dtype, 0, sizeof(dtype));
-    CHECK(tenon_scalar_type_name(type) != NULL && tenon_scalar_type_storage_name(type) != NULL && tenon_scalar_type_since(type) != NULL);
+    CHECK(tenon_scalar_type_name(type) != NULL && tenon_scalar_type_storage_name(type) != NULL &&
+          tenon_scalar_type_since(type) != NULL);
     CHECK(tenon_scalar_type_nbytes(type) >= 1 && tenon_scalar_type_nbytes(type) <= 16);
     out = -1;
     OK(tenon_scalar_type_parse(tenon_scalar_type_name(type), &out, ERR));
@@ -50,7 +51,8 @@ static void no_types(void) {
   size_t i;
   memset(&dtype, 0, sizeof(dtype));
   for (i = 0; i < COUNT_OF(numbers); i++) {
-    CHECK(tenon_scalar_type_name(numbers[i]) == NULL && tenon_scalar_type_storage_name(numbers[i]) == NULL);
+    CHECK(tenon_scalar_type_name(numbers[i]) == NULL &&
+          tenon_scalar_type_storage_name(numbers[i]) == NULL);
     CHECK(tenon_scalar_type_since(numbers[i]) == NULL && tenon_scalar_type_nbytes(numbers[i]) == 0);
     FAILS(TENON_INVALID_ARGUMENT, tenon_scalar_type_to_dtype(numbers[i], &dtype, ERR));
   }

@@ -22,7 +22,8 @@ static void figures(void) {
   CHECK_EQ(after.bytes_copied - before.bytes_copied, kBytes);
   CHECK_EQ(after.storages - before.storages, 1);
   CHECK(after.segments >= 1 && after.segment_fds >= 1);
-  CHECK(after.bytes_live - before.bytes_live >= kBytes && after.bytes_live - before.bytes_live <= kBytes / 4 * 5);
+  CHECK(after.bytes_live - before.bytes_live >= kBytes &&
+        after.bytes_live - before.bytes_live <= kBytes / 4 * 5);
   CHECK(after.bytes_reserved >= after.bytes_live);
   OK(tenon_storage_read(storage, 0, bytes, 1000, ERR));
   OK(tenon_storage_write(storage, 0, bytes, 24, ERR));
@@ -93,9 +94,11 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_stats_get(&out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.stats.struct_size = sizeof(larger);
-  larger.tail[0] = larger.tail[31] = 1; /* a newer caller's struct: what this library does not know stays as it is */
+  larger.tail[0] = larger.tail[31] =
+      1; /* a newer caller's struct: what this library does not know stays as it is */
   OK(tenon_stats_get(&larger.stats, ERR));
-  CHECK(larger.stats.struct_size == sizeof(larger) && larger.tail[0] == 1 && larger.tail[1] == 0 && larger.tail[31] == 1);
+  CHECK(larger.stats.struct_size == sizeof(larger) && larger.tail[0] == 1 && larger.tail[1] == 0 &&
+        larger.tail[31] == 1);
 }
 
 int main(void) {

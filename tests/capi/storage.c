@@ -20,7 +20,8 @@ static void every_kind(void) {
   size_t k, n;
   for (k = 0; k < COUNT_OF(kinds); k++) {
     for (n = 0; n < COUNT_OF(sizes); n++) {
-      tenon_storage_options options = check_storage_options(kinds[k].mode, kinds[k].flags | TENON_STORAGE_ZEROED);
+      tenon_storage_options options =
+          check_storage_options(kinds[k].mode, kinds[k].flags | TENON_STORAGE_ZEROED);
       tenon_storage *storage = NULL;
       const unsigned char *data;
       void *writable = PATTERN;
@@ -58,7 +59,8 @@ static void every_kind(void) {
 }
 
 static void copies(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   enum { kBytes = 300001 };
   static unsigned char bytes[kBytes], back[kBytes];
   size_t i;
@@ -97,7 +99,8 @@ static void freezing(void) {
   OK(tenon_storage_freeze(storage, ERR));
   FAILS(TENON_PERMISSION, tenon_storage_write(storage, 0, "later", 5, ERR));
   CHECK(memcmp(tenon_storage_data(storage), "first", 5) == 0);
-  OK(tenon_storage_write(neighbour, 0, "still open", 10, ERR)); /* freezing one does not freeze another */
+  OK(tenon_storage_write(neighbour, 0, "still open", 10,
+                         ERR)); /* freezing one does not freeze another */
   OK(tenon_storage_freeze(neighbour, ERR));
   CHECK(memcmp(tenon_storage_data(neighbour), "still open", 10) == 0);
   tenon_storage_release(neighbour);
@@ -150,14 +153,17 @@ static void reuse_and_zeroing(void) {
       for (k = 0; k < nbytes; k++) CHECK(((unsigned char *)data)[k] == 0);
       check_fill(data, nbytes, i);
     }
-    for (i = 0; i < COUNT_OF(storages); i++) CHECK(check_filled(tenon_storage_data(storages[i]), 100 + 997 * i, i));
-    for (i = 0; i < COUNT_OF(storages); i++) tenon_storage_release(storages[(i * 7) % COUNT_OF(storages)]);
+    for (i = 0; i < COUNT_OF(storages); i++)
+      CHECK(check_filled(tenon_storage_data(storages[i]), 100 + 997 * i, i));
+    for (i = 0; i < COUNT_OF(storages); i++)
+      tenon_storage_release(storages[(i * 7) % COUNT_OF(storages)]);
   }
 }
 
 /* That a block which was lent is not cleared is a test of tests/arena/access_test.cc. */
 static void will_fill(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   static const uint32_t flags[] = {0, TENON_STORAGE_ISOLATED, TENON_STORAGE_PRIVATE};
   static unsigned char bytes[5000];
   tenon_storage *storage = NULL, *out = kNothing;
@@ -178,11 +184,14 @@ static void will_fill(void) {
       tenon_storage_release(storage);
     }
   }
-  options = check_storage_options(TENON_MODE_SHARED, TENON_STORAGE_WILL_FILL | TENON_STORAGE_ZEROED);
+  options =
+      check_storage_options(TENON_MODE_SHARED, TENON_STORAGE_WILL_FILL | TENON_STORAGE_ZEROED);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_new_from(&options, bytes, 64, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_storage_new_from(&options, bytes, 64, &out, ERR));
   options = check_storage_options(0, TENON_STORAGE_WILL_FILL);
-  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_storage_wrap(bytes, sizeof(bytes), NULL, NULL, &options, &out, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, out,
+                tenon_storage_wrap(bytes, sizeof(bytes), NULL, NULL, &options, &out, ERR));
 }
 
 static void trimming(void) {
@@ -217,7 +226,8 @@ static void wrapping(void) {
   released = 0;
   OK(tenon_storage_wrap(bytes, sizeof(bytes), count_release, &storage, NULL, &storage, ERR));
   CHECK(tenon_storage_data(storage) == bytes && tenon_storage_nbytes(storage) == 100);
-  CHECK(tenon_storage_is_shared(storage) == 0 && tenon_storage_is_read_only(storage) == 0 && tenon_storage_is_sealed(storage) == 1);
+  CHECK(tenon_storage_is_shared(storage) == 0 && tenon_storage_is_read_only(storage) == 0 &&
+        tenon_storage_is_sealed(storage) == 1);
   OK(tenon_storage_data_mut(storage, &writable, ERR));
   CHECK(writable == bytes);
   OK(tenon_storage_write(storage, 99, "x", 1, ERR));
@@ -244,11 +254,14 @@ static void wrapping(void) {
   OK(tenon_storage_wrap(bytes, 1, NULL, NULL, NULL, &storage, ERR));
   tenon_storage_release(storage);
 
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_wrap(NULL, 1, count_release, NULL, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_storage_wrap(NULL, 1, count_release, NULL, NULL, &out, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_storage_wrap(bytes, 1, count_release, NULL, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_wrap(bytes, UINT64_MAX, count_release, NULL, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_storage_wrap(bytes, UINT64_MAX, count_release, NULL, NULL, &out, ERR));
   options.struct_size = 3;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_wrap(bytes, 1, count_release, NULL, &options, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_storage_wrap(bytes, 1, count_release, NULL, &options, &out, ERR));
   options = check_storage_options(0, 1U << 30);
   FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
                        tenon_storage_wrap(bytes, 1, count_release, NULL, &options, &out, ERR));
@@ -320,7 +333,8 @@ static void bad_new(void) {
   } larger;
   tenon_storage_options options;
   tenon_storage *out = kNothing, *storage = NULL;
-  static const uint64_t huge[] = {1ULL << 40, 1ULL << 62, (1ULL << 63) - 1, 1ULL << 63, UINT64_MAX - 63, UINT64_MAX};
+  static const uint64_t huge[] = {1ULL << 40, 1ULL << 62,      (1ULL << 63) - 1,
+                                  1ULL << 63, UINT64_MAX - 63, UINT64_MAX};
   static const uint32_t kinds[] = {0, TENON_STORAGE_ISOLATED, TENON_STORAGE_PRIVATE};
   size_t i, k;
 
@@ -329,13 +343,17 @@ static void bad_new(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_new_from(NULL, NULL, 1, &out, ERR));
 
   options = check_storage_options(3, 0);
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_storage_new(&options, 64, &out, ERR));
   options = check_storage_options(UINT32_MAX, 0);
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_storage_new(&options, 64, &out, ERR));
   options = check_storage_options(0, 1U << 31);
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_storage_new(&options, 64, &out, ERR));
   options = check_storage_options(0, TENON_STORAGE_READ_ONLY);
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_storage_new(&options, 64, &out, ERR));
 
   options = check_storage_options(0, 0);
   options.struct_size = 0;
@@ -357,7 +375,8 @@ static void bad_new(void) {
   for (i = 0; i < COUNT_OF(huge); i++) {
     for (k = 0; k < COUNT_OF(kinds); k++) {
       options = check_storage_options(TENON_MODE_SHARED, kinds[k]);
-      FAILS_RAW(TENON_RESOURCE_EXHAUSTED, TENON_RESOURCE_EXHAUSTED, tenon_storage_new(&options, huge[i], &out, ERR));
+      FAILS_RAW(TENON_RESOURCE_EXHAUSTED, TENON_RESOURCE_EXHAUSTED,
+                tenon_storage_new(&options, huge[i], &out, ERR));
       CHECK(tenon_error_detail(check_error, "limit") != NULL);
       tenon_error_release(check_error);
       CHECK(out == kNothing);
@@ -411,13 +430,21 @@ static void bad_access(void) {
   unsigned char bytes[128];
   static const struct {
     uint64_t offset, nbytes;
-  } ranges[] = {
-      {0, 101}, {100, 1}, {101, 0}, {1, 100}, {UINT64_MAX, 1}, {1, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}, {1ULL << 63, 1ULL << 63}};
+  } ranges[] = {{0, 101},
+                {100, 1},
+                {101, 0},
+                {1, 100},
+                {UINT64_MAX, 1},
+                {1, UINT64_MAX},
+                {UINT64_MAX, UINT64_MAX},
+                {1ULL << 63, 1ULL << 63}};
   size_t i;
   memset(bytes, 0x5a, sizeof(bytes));
   for (i = 0; i < COUNT_OF(ranges); i++) {
-    FAILS(TENON_INVALID_ARGUMENT, tenon_storage_write(storage, ranges[i].offset, bytes, ranges[i].nbytes, ERR));
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, bytes, tenon_storage_read(storage, ranges[i].offset, bytes, ranges[i].nbytes, ERR));
+    FAILS(TENON_INVALID_ARGUMENT,
+          tenon_storage_write(storage, ranges[i].offset, bytes, ranges[i].nbytes, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, bytes,
+                  tenon_storage_read(storage, ranges[i].offset, bytes, ranges[i].nbytes, ERR));
   }
   CHECK(check_filled(tenon_storage_data(storage), 100, 9));
   OK(tenon_storage_write(storage, 100, NULL, 0, ERR));

@@ -3,8 +3,8 @@
 
 static tenon_tensor *const kNothing = PATTERN;
 
-static tenon_tensor_spec spec_of(uint8_t code, uint8_t bits, uint16_t lanes, int32_t ndim, const int64_t *sizes, const int64_t *strides,
-                                 uint64_t offset) {
+static tenon_tensor_spec spec_of(uint8_t code, uint8_t bits, uint16_t lanes, int32_t ndim,
+                                 const int64_t *sizes, const int64_t *strides, uint64_t offset) {
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof(spec));
   spec.struct_size = sizeof(spec);
@@ -51,17 +51,21 @@ static void dtypes(void) {
   size_t i;
   for (i = 0; i < COUNT_OF(types); i++) {
     uint64_t bits = (uint64_t)types[i].bits * types[i].lanes, nbytes = (15 * bits + 7) / 8;
-    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, nbytes, 1), *small = check_storage(TENON_MODE_SHARED, 0, nbytes - 1, 1);
-    tenon_tensor_spec spec = spec_of(types[i].code, types[i].bits, types[i].lanes, 2, sizes, NULL, 0), got = spec;
+    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, nbytes, 1),
+                  *small = check_storage(TENON_MODE_SHARED, 0, nbytes - 1, 1);
+    tenon_tensor_spec spec =
+                          spec_of(types[i].code, types[i].bits, types[i].lanes, 2, sizes, NULL, 0),
+                      got = spec;
     tenon_tensor *tensor = NULL, *out = kNothing;
     memset(&got, 0, sizeof(got));
     got.struct_size = sizeof(got);
     OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
     OK(tenon_tensor_get_spec(tensor, &got, ERR));
     CHECK(memcmp(&got.dtype, &types[i], sizeof(types[i])) == 0);
-    CHECK(got.ndim == 2 && got.sizes[0] == 3 && got.sizes[1] == 5 && got.strides[0] == 5 && got.strides[1] == 1 && got.offset == 0 &&
-          got.flags == 0);
-    CHECK(tenon_tensor_numel(tensor) == 15 && tenon_tensor_nbytes(tensor) == nbytes && tenon_tensor_is_contiguous(tensor) == 1);
+    CHECK(got.ndim == 2 && got.sizes[0] == 3 && got.sizes[1] == 5 && got.strides[0] == 5 &&
+          got.strides[1] == 1 && got.offset == 0 && got.flags == 0);
+    CHECK(tenon_tensor_numel(tensor) == 15 && tenon_tensor_nbytes(tensor) == nbytes &&
+          tenon_tensor_is_contiguous(tensor) == 1);
     FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_new(small, &spec, &out, ERR));
     tenon_tensor_release(tensor);
     tenon_storage_release(storage);
@@ -84,16 +88,19 @@ static void bad_dtypes(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 1 << 20, 1);
   size_t i;
   for (i = 0; i < COUNT_OF(types); i++) {
-    tenon_tensor_spec spec = spec_of(types[i].code, types[i].bits, types[i].lanes, 1, sizes, NULL, 0);
+    tenon_tensor_spec spec =
+        spec_of(types[i].code, types[i].bits, types[i].lanes, 1, sizes, NULL, 0);
     tenon_tensor *out = kNothing;
-    FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_tensor_new(storage, &spec, &out, ERR));
+    FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                         tenon_tensor_new(storage, &spec, &out, ERR));
   }
   tenon_storage_release(storage);
 }
 
 static void views(void) {
   static const int64_t sizes[] = {4, 6}, transposed[] = {6, 4}, transposed_strides[] = {1, 6};
-  static const int64_t reversed_strides[] = {-6, -1}, wide[] = {1000}, zero_stride[] = {0}, part[] = {2, 3}, part_strides[] = {12, 2};
+  static const int64_t reversed_strides[] = {-6, -1}, wide[] = {1000}, zero_stride[] = {0},
+                       part[] = {2, 3}, part_strides[] = {12, 2};
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 24 * 4, 1);
   tenon_tensor *tensor = NULL;
   tenon_tensor_spec spec;
@@ -102,7 +109,8 @@ static void views(void) {
 
   spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, 2, transposed, transposed_strides, 0);
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
-  CHECK(tenon_tensor_is_contiguous(tensor) == 0 && tenon_tensor_numel(tensor) == 24 && tenon_tensor_nbytes(tensor) == 96);
+  CHECK(tenon_tensor_is_contiguous(tensor) == 0 && tenon_tensor_numel(tensor) == 24 &&
+        tenon_tensor_nbytes(tensor) == 96);
   CHECK(tenon_tensor_data(tensor) == base && tenon_tensor_storage(tensor) == storage);
   tenon_tensor_release(tensor);
 
@@ -118,7 +126,8 @@ static void views(void) {
   CHECK(tenon_tensor_numel(tensor) == 1000);
   tenon_tensor_release(tensor);
 
-  spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, 2, part, part_strides, 7); /* its last element is number 23 */
+  spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, 2, part, part_strides,
+                 7); /* its last element is number 23 */
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   tenon_tensor_release(tensor);
   spec.offset = 8;
@@ -127,12 +136,14 @@ static void views(void) {
 
   spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, 0, NULL, NULL, 23); /* a scalar */
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
-  CHECK(tenon_tensor_numel(tensor) == 1 && tenon_tensor_nbytes(tensor) == 4 && tenon_tensor_is_contiguous(tensor) == 1);
+  CHECK(tenon_tensor_numel(tensor) == 1 && tenon_tensor_nbytes(tensor) == 4 &&
+        tenon_tensor_is_contiguous(tensor) == 1);
   CHECK(tenon_storage_use_count(storage) == 2);
   CHECK(tenon_tensor_retain(tensor) == tensor);
   tenon_tensor_release(tensor);
   tenon_storage_release(storage);
-  CHECK(check_filled(tenon_storage_data(tenon_tensor_storage(tensor)), 96, 1)); /* a view keeps its storage alive */
+  CHECK(check_filled(tenon_storage_data(tenon_tensor_storage(tensor)), 96,
+                     1)); /* a view keeps its storage alive */
   tenon_tensor_release(tensor);
 }
 
@@ -144,10 +155,11 @@ static void without_elements(void) {
   static const int64_t one[] = {1};
   OK(tenon_storage_new(NULL, 0, &empty, ERR));
   OK(tenon_tensor_new(empty, &spec, &tensor, ERR));
-  CHECK(tenon_tensor_numel(tensor) == 0 && tenon_tensor_nbytes(tensor) == 0 && tenon_tensor_data(tensor) == NULL &&
-        tenon_tensor_is_contiguous(tensor) == 1);
+  CHECK(tenon_tensor_numel(tensor) == 0 && tenon_tensor_nbytes(tensor) == 0 &&
+        tenon_tensor_data(tensor) == NULL && tenon_tensor_is_contiguous(tensor) == 1);
   tenon_tensor_release(tensor);
-  spec = spec_of(TENON_DTYPE_FLOAT, 64, 1, 3, mixed, strides, 0); /* the 0 makes it empty, whatever else overflows */
+  spec = spec_of(TENON_DTYPE_FLOAT, 64, 1, 3, mixed, strides,
+                 0); /* the 0 makes it empty, whatever else overflows */
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   CHECK(tenon_tensor_numel(tensor) == 0);
   tenon_tensor_release(tensor);
@@ -194,8 +206,8 @@ static void overflows(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1); /* 16 floats */
   size_t i;
   for (i = 0; i < COUNT_OF(bad); i++) {
-    tenon_tensor_spec spec =
-        spec_of(TENON_DTYPE_FLOAT, 32, 1, bad[i].ndim, bad[i].sizes, bad[i].with_strides ? bad[i].strides : NULL, bad[i].offset);
+    tenon_tensor_spec spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, bad[i].ndim, bad[i].sizes,
+                                     bad[i].with_strides ? bad[i].strides : NULL, bad[i].offset);
     tenon_tensor *out = kNothing;
     FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_new(storage, &spec, &out, ERR));
   }
@@ -237,10 +249,12 @@ static void bad_specs(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_new(storage, &spec, &out, ERR));
   spec = good;
   spec.flags = 1U << 31;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_tensor_new(storage, &spec, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_tensor_new(storage, &spec, &out, ERR));
   spec = good;
   spec.reserved = 1;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_tensor_new(storage, &spec, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_tensor_new(storage, &spec, &out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.spec = good;
   larger.spec.struct_size = sizeof(larger);
@@ -268,7 +282,8 @@ static void bad_specs(void) {
   strides[0] = 2; /* packed elements under 8 bits: contiguous only, at a whole byte */
   sizes[0] = 4;
   spec = spec_of(TENON_DTYPE_FLOAT4_E2M1FN, 4, 1, 1, sizes, strides, 0);
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_tensor_new(storage, &spec, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
+                       tenon_tensor_new(storage, &spec, &out, ERR));
   strides[0] = 1;
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   CHECK(tenon_tensor_nbytes(tensor) == 2);
@@ -281,7 +296,8 @@ static void flags_travel(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1);
   tenon_tensor_spec spec = spec_of(TENON_DTYPE_COMPLEX, 64, 1, 1, sizes, NULL, 0), got;
   tenon_tensor *tensor = NULL;
-  spec.flags = TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
+  spec.flags =
+      TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   memset(&got, 0, sizeof(got));
   got.struct_size = sizeof(got);

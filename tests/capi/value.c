@@ -136,7 +136,8 @@ static void tuples(void) {
   tenon_value_release(tuple);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tuple("no name", items, 2, &out, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tuple(NULL, NULL, 1, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tuple(NULL, items, SIZE_MAX, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_tuple(NULL, items, SIZE_MAX, &out, ERR));
   items[2] = NULL;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tuple(NULL, items, 3, &out, ERR));
   tenon_value_release(items[0]);
@@ -160,16 +161,20 @@ static void lists(void) {
   OK(tenon_value_new_list(NULL, items, 2, &list, ERR));
   has_type(list, "List[Any]");
   tenon_value_release(list);
-  CHECK(tenon_value_new_list("List[int]", items, 2, &out, &error) == TENON_INVALID_ARGUMENT && out == kNothing);
-  CHECK(strcmp(tenon_error_detail(error, "where"), "list[1]") == 0 && strcmp(tenon_error_detail(error, "wanted"), "int") == 0 &&
+  CHECK(tenon_value_new_list("List[int]", items, 2, &out, &error) == TENON_INVALID_ARGUMENT &&
+        out == kNothing);
+  CHECK(strcmp(tenon_error_detail(error, "where"), "list[1]") == 0 &&
+        strcmp(tenon_error_detail(error, "wanted"), "int") == 0 &&
         strcmp(tenon_error_detail(error, "found"), "str") == 0);
   tenon_error_release(error);
   error = NULL;
-  CHECK(tenon_value_new_list("List[itn]", items, 1, &out, &error) == TENON_INVALID_ARGUMENT && out == kNothing);
+  CHECK(tenon_value_new_list("List[itn]", items, 1, &out, &error) == TENON_INVALID_ARGUMENT &&
+        out == kNothing);
   CHECK(strcmp(tenon_error_detail(error, "column"), "6") == 0);
   tenon_error_release(error);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_list("int", items, 1, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_list("Dict[str, int]", items, 1, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_list("Dict[str, int]", items, 1, &out, ERR));
   tenon_value_release(items[0]);
   tenon_value_release(items[1]);
 }
@@ -199,13 +204,17 @@ static void dicts(void) {
   OK(tenon_value_new_dict(NULL, NULL, NULL, 0, &dict, ERR));
   has_type(dict, "Dict[Any, Any]");
   tenon_value_release(dict);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_dict("Dict[int, int]", keys, values, 2, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_dict("Dict[str, str]", keys, values, 2, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_dict(NULL, NULL, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_dict("Dict[int, int]", keys, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_dict("Dict[str, str]", keys, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_dict(NULL, NULL, values, 2, &out, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_dict(NULL, keys, NULL, 2, &out, ERR));
   tenon_value_release(keys[1]);
   keys[1] = new_str("b");
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_dict(NULL, keys, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_dict(NULL, keys, values, 2, &out, ERR));
   tenon_value_release(keys[0]);
   tenon_value_release(keys[1]);
   tenon_value_release(values[0]);
@@ -224,7 +233,8 @@ static void objects(void) {
   CHECK(strcmp(tenon_value_class_name(object), "__torch__.C") == 0);
   CHECK_EQ(tenon_value_count(object), 2);
   CHECK(tenon_value_is_opaque(object) == 0);
-  CHECK(strcmp(tenon_value_attribute_name(object, 1), "y") == 0 && tenon_value_attribute_name(object, 2) == NULL);
+  CHECK(strcmp(tenon_value_attribute_name(object, 1), "y") == 0 &&
+        tenon_value_attribute_name(object, 2) == NULL);
   OK(tenon_value_find(object, "y", &item, ERR));
   CHECK(item == values[1]);
   tenon_value_release(item);
@@ -233,9 +243,12 @@ static void objects(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_value_check(object, "__torch__.D", ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_value_check(object, "C", ERR));
   tenon_value_release(object);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_object("__torch__.C", twice, values, 2, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_object("__torch__.C", empty, values, 2, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_object(NULL, names, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_object("__torch__.C", twice, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_object("__torch__.C", empty, values, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_object(NULL, names, values, 2, &out, ERR));
   OK(tenon_value_new_opaque("__torch__.torch.classes.a.B", values[0], &object, ERR));
   CHECK(tenon_value_is_opaque(object) == 1 && tenon_value_attribute_name(object, 0) == NULL);
   CHECK_EQ(tenon_value_count(object), 1);
@@ -251,7 +264,8 @@ static void objects(void) {
   OK(tenon_value_item(object, 0, &item, ERR));
   CHECK(item == values[1]);
   tenon_value_release(item);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_enum("__torch__.Colour", object, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_enum("__torch__.Colour", object, &out, ERR));
   tenon_value_release(object);
   tenon_value_release(values[0]);
   tenon_value_release(values[1]);
@@ -303,11 +317,15 @@ static void tensors(void) {
   CHECK(tenon_tensor_storage(got) == storage && tenon_tensor_numel(got) == 64);
   tenon_tensor_release(got);
   OK(tenon_value_get_tensor_spec(value, &spec, ERR));
-  CHECK(spec.scalar_type == TENON_SCALAR_TYPE_BYTE && spec.layout == TENON_TENSOR_LAYOUT_STRIDED && spec.ndim == 1 && spec.flags == 0);
+  CHECK(spec.scalar_type == TENON_SCALAR_TYPE_BYTE && spec.layout == TENON_TENSOR_LAYOUT_STRIDED &&
+        spec.ndim == 1 && spec.flags == 0);
   CHECK(spec.sizes[0] == 64 && spec.strides[0] == 1 && spec.offset == 0);
-  CHECK(spec.storage == storage && spec.storage_offset == 0 && spec.storage_numel == 64 && strcmp(spec.device, "cpu") == 0);
-  CHECK(spec.quantizer == TENON_QUANTIZER_NONE && spec.coalesced == TENON_COALESCED_UNKNOWN && spec.indices == NULL);
-  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_value_tensor_part(value, TENON_TENSOR_PART_SCALES, &out, ERR));
+  CHECK(spec.storage == storage && spec.storage_offset == 0 && spec.storage_numel == 64 &&
+        strcmp(spec.device, "cpu") == 0);
+  CHECK(spec.quantizer == TENON_QUANTIZER_NONE && spec.coalesced == TENON_COALESCED_UNKNOWN &&
+        spec.indices == NULL);
+  FAILS_KEEPING(TENON_NOT_FOUND, out,
+                tenon_value_tensor_part(value, TENON_TENSOR_PART_SCALES, &out, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_tensor_part(value, 0, &out, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tensor(NULL, &out, ERR));
   spec.struct_size = 8;
@@ -320,7 +338,8 @@ static void tensors(void) {
   tenon_storage_release(storage);
 }
 
-static tenon_value_tensor_spec spec_of(tenon_scalar_type type, int32_t ndim, const int64_t *sizes, tenon_storage *storage) {
+static tenon_value_tensor_spec spec_of(tenon_scalar_type type, int32_t ndim, const int64_t *sizes,
+                                       tenon_storage *storage) {
   tenon_value_tensor_spec spec;
   memset(&spec, 0, sizeof(spec));
   spec.struct_size = sizeof(spec);
@@ -343,14 +362,16 @@ static void quantized(void) {
   tenon_value_tensor_spec spec = spec_of(TENON_SCALAR_TYPE_QINT8, 2, sizes, storage), got, other;
   tenon_value *value, *scales, *zeros, *part = NULL, *out = kNothing;
   tenon_tensor *nothing = PATTERN;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tensor_from_spec(&spec, &out, ERR)); /* no quantizer */
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_value_new_tensor_from_spec(&spec, &out, ERR)); /* no quantizer */
   spec.quantizer = TENON_QUANTIZER_PER_TENSOR_AFFINE;
   spec.scale = 0.5;
   spec.zero_point = -3;
   value = from_spec(&spec);
   got = spec_of(0, 0, NULL, NULL);
   OK(tenon_value_get_tensor_spec(value, &got, ERR));
-  CHECK(got.scalar_type == TENON_SCALAR_TYPE_QINT8 && got.quantizer == TENON_QUANTIZER_PER_TENSOR_AFFINE && got.scale == 0.5 &&
+  CHECK(got.scalar_type == TENON_SCALAR_TYPE_QINT8 &&
+        got.quantizer == TENON_QUANTIZER_PER_TENSOR_AFFINE && got.scale == 0.5 &&
         got.zero_point == -3 && got.strides[0] == 3 && got.storage_numel == 24);
   FAILS_KEEPING(TENON_UNSUPPORTED, nothing, tenon_value_get_tensor(value, &nothing, ERR));
   tenon_value_release(value);
@@ -395,13 +416,16 @@ static void sparse(void) {
   value = from_spec(&spec);
   got = spec_of(0, 0, NULL, NULL);
   OK(tenon_value_get_tensor_spec(value, &got, ERR));
-  CHECK(got.scalar_type == TENON_SCALAR_TYPE_FLOAT && got.layout == TENON_TENSOR_LAYOUT_SPARSE_COO && got.ndim == 1 && got.sizes[0] == 4);
-  CHECK(got.strides == NULL && got.storage == NULL && got.coalesced == TENON_COALESCED_YES && got.flags == TENON_TENSOR_REQUIRES_GRAD);
+  CHECK(got.scalar_type == TENON_SCALAR_TYPE_FLOAT &&
+        got.layout == TENON_TENSOR_LAYOUT_SPARSE_COO && got.ndim == 1 && got.sizes[0] == 4);
+  CHECK(got.strides == NULL && got.storage == NULL && got.coalesced == TENON_COALESCED_YES &&
+        got.flags == TENON_TENSOR_REQUIRES_GRAD);
   OK(tenon_value_tensor_part(value, TENON_TENSOR_PART_INDICES, &part, ERR));
   OK(tenon_value_get_tensor_spec(part, &got, ERR));
   CHECK(got.scalar_type == TENON_SCALAR_TYPE_LONG);
   tenon_value_release(part);
-  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_value_tensor_part(value, TENON_TENSOR_PART_PLAIN_INDICES, &out, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, out,
+                tenon_value_tensor_part(value, TENON_TENSOR_PART_PLAIN_INDICES, &out, ERR));
   tenon_value_release(value);
   spec.coalesced = 3;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_value_new_tensor_from_spec(&spec, &out, ERR));

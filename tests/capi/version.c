@@ -3,9 +3,11 @@
 
 static void versions(void) {
   char text[64];
-  snprintf(text, sizeof(text), "%d.%d.%d", TENON_VERSION_MAJOR, TENON_VERSION_MINOR, TENON_VERSION_PATCH);
+  snprintf(text, sizeof(text), "%d.%d.%d", TENON_VERSION_MAJOR, TENON_VERSION_MINOR,
+           TENON_VERSION_PATCH);
   CHECK(strcmp(tenon_version_string(), text) == 0);
-  CHECK_EQ(tenon_version_number(), TENON_VERSION_MAJOR * 1000000 + TENON_VERSION_MINOR * 1000 + TENON_VERSION_PATCH);
+  CHECK_EQ(tenon_version_number(),
+           TENON_VERSION_MAJOR * 1000000 + TENON_VERSION_MINOR * 1000 + TENON_VERSION_PATCH);
   CHECK_EQ(tenon_abi_version(), TENON_ABI_VERSION);
 }
 

@@ -1,4 +1,5 @@
-/* tenon/wait.h, seen through tenon_recv: time-outs, signals and cancels end a wait, and nothing else does. */
+/* tenon/wait.h, seen through tenon_recv: time-outs, signals and cancels end a wait, and nothing
+ * else does. */
 #include "check.h"
 
 #include <pthread.h>
@@ -54,10 +55,12 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_recv(receiver, &larger.wait, &out, ERR));
   wait = check_wait_ns(0);
   wait.flags = 1U << 31;
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_recv(receiver, &wait, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_recv(receiver, &wait, &out, ERR));
   wait = check_wait_ns(0);
   wait.reserved = 1;
-  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out, tenon_recv(receiver, &wait, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_UNSUPPORTED, TENON_INVALID_ARGUMENT, out,
+                       tenon_recv(receiver, &wait, &out, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_cancel_new(NULL, ERR));
   CHECK(cancel == PATTERN);
   tenon_cancel_trigger(NULL);
@@ -79,7 +82,9 @@ static void cancelled_by_a_thread(void) {
   open_ends();
   OK(tenon_cancel_new(&wait.cancel, ERR));
   CHECK(pthread_create(&thread, NULL, trigger_soon, wait.cancel) == 0);
-  FAILS_KEEPING(TENON_CANCELLED, out, tenon_recv(receiver, &wait, &out, ERR)); /* the second call finds it triggered already */
+  FAILS_KEEPING(
+      TENON_CANCELLED, out,
+      tenon_recv(receiver, &wait, &out, ERR)); /* the second call finds it triggered already */
   CHECK(pthread_join(thread, NULL) == 0);
   wait.timeout_ns = 1000000;
   FAILS_KEEPING(TENON_CANCELLED, out, tenon_recv(receiver, &wait, &out, ERR));
@@ -114,7 +119,8 @@ static void one_cancel_many_waits(void) {
   size_t i;
   tenon_cancel *cancel = NULL;
   OK(tenon_cancel_new(&cancel, ERR));
-  for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_create(&threads[i], NULL, recv_until_cancelled, cancel) == 0);
+  for (i = 0; i < COUNT_OF(threads); i++)
+    CHECK(pthread_create(&threads[i], NULL, recv_until_cancelled, cancel) == 0);
   usleep(20000);
   tenon_cancel_trigger(cancel);
   for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_join(threads[i], NULL) == 0);

@@ -39,14 +39,16 @@ static inline void watchdog_end_children(const char *thread) {
   }
 }
 
-/* Nothing here is certain to be safe in a handler, and the process ends anyway: a second alarm ends a look that hangs, too. */
+/* Nothing here is certain to be safe in a handler, and the process ends anyway: a second alarm ends
+ * a look that hangs, too. */
 static inline void watchdog_bark(int signal_number) {
   char text[300];
   DIR *dir;
   struct dirent *entry;
   signal(signal_number, SIG_DFL);
   alarm(10);
-  snprintf(text, sizeof(text), "pid %d hangs; its threads (name, system call, wait):\n", (int)getpid());
+  snprintf(text, sizeof(text), "pid %d hangs; its threads (name, system call, wait):\n",
+           (int)getpid());
   if (write(2, text, strlen(text)) < 0) _exit(1);
   dir = opendir("/proc/self/task");
   while (dir != NULL && (entry = readdir(dir)) != NULL) {

@@ -23,13 +23,15 @@ static void life(void) {
   CHECK(tenon_weak_lock(weak) == NULL && tenon_weak_lock(second) == NULL);
   CHECK(tenon_weak_id(weak) == id);
   tenon_weak_release(second);
-  storage = check_storage(TENON_MODE_SHARED, 0, 100, 2); /* most likely in the same block: the weak reference is not fooled */
+  storage = check_storage(TENON_MODE_SHARED, 0, 100,
+                          2); /* most likely in the same block: the weak reference is not fooled */
   CHECK(tenon_weak_lock(weak) == NULL && tenon_weak_id(weak) != tenon_storage_id(storage));
   tenon_storage_release(storage);
   tenon_weak_release(weak);
 }
 
-/* A copy is a reference of its own: it outlives the first, knows the storage before and after its end, and is released by itself. */
+/* A copy is a reference of its own: it outlives the first, knows the storage before and after its
+ * end, and is released by itself. */
 static void one_more(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 100, 1), *locked;
   tenon_weak *weak = NULL, *copy, *late;
@@ -46,7 +48,8 @@ static void one_more(void) {
   CHECK(tenon_weak_expired(copy) == 1);
   late = tenon_weak_retain(copy); /* of an expired one */
   tenon_weak_release(copy);
-  CHECK(tenon_weak_expired(late) == 1 && tenon_weak_lock(late) == NULL && tenon_weak_id(late) == id);
+  CHECK(tenon_weak_expired(late) == 1 && tenon_weak_lock(late) == NULL &&
+        tenon_weak_id(late) == id);
   tenon_weak_release(late);
 }
 
@@ -102,7 +105,7 @@ static void bad_input(void) {
   tenon_storage_release(storage);
 }
 
-/* ---- the race ------------------------------------------------------------------------------------------------------------- */
+/* ---- the race -------------------------------------------------------------------------------- */
 
 enum { kThreads = 8, kSlots = 512 };
 
@@ -110,8 +113,8 @@ struct slot {
   tenon_storage *strong;
   tenon_weak *weak;
   uint64_t seed;
-  int alive;   /* wrapped ones: 1 until the deleter ran; a lock that succeeded must see 1. Plain on purpose: the counts order it, or TSan
-                  tells. */
+  int alive;   /* wrapped ones: 1 until the deleter ran; a lock that succeeded must see 1. Plain on
+                  purpose: the counts order it, or TSan   tells. */
   int deleted; /* how often the deleter ran */
   unsigned char bytes[64];
 };
@@ -138,7 +141,8 @@ static void make_slots(uint64_t batch) {
     slot->deleted = 0;
     if (i % 2 == 0) {
       check_fill(slot->bytes, sizeof(slot->bytes), slot->seed);
-      CHECK(tenon_storage_wrap(slot->bytes, sizeof(slot->bytes), slot_deleter, slot, NULL, &slot->strong, NULL) == TENON_OK);
+      CHECK(tenon_storage_wrap(slot->bytes, sizeof(slot->bytes), slot_deleter, slot, NULL,
+                               &slot->strong, NULL) == TENON_OK);
     } else {
       CHECK(tenon_storage_new(NULL, sizeof(slot->bytes), &slot->strong, NULL) == TENON_OK);
       CHECK(tenon_storage_data_mut(slot->strong, &data, NULL) == TENON_OK);
@@ -196,18 +200,21 @@ static void lock_against_last_release(void) {
   size_t i;
   batches = rounds / (kThreads * kSlots) + 1;
   CHECK(pthread_barrier_init(&barrier, NULL, kThreads) == 0);
-  for (i = 0; i < kThreads; i++) CHECK(pthread_create(&threads[i], NULL, race, (void *)(uintptr_t)i) == 0);
+  for (i = 0; i < kThreads; i++)
+    CHECK(pthread_create(&threads[i], NULL, race, (void *)(uintptr_t)i) == 0);
   for (i = 0; i < kThreads; i++) {
     CHECK(pthread_join(threads[i], NULL) == 0);
     won += locks_won[i];
     lost += locks_lost[i];
   }
   CHECK(pthread_barrier_destroy(&barrier) == 0);
-  printf("  %ld rounds, locks won %llu, lost %llu\n", batches * kThreads * kSlots, (unsigned long long)won, (unsigned long long)lost);
+  printf("  %ld rounds, locks won %llu, lost %llu\n", batches * kThreads * kSlots,
+         (unsigned long long)won, (unsigned long long)lost);
   CHECK(won > 0 && lost > 0); /* else there was no race */
 }
 
-/* Weak references made, copied, locked and released by all threads at once on one storage that stays. */
+/* Weak references made, copied, locked and released by all threads at once on one storage that
+ * stays. */
 static tenon_storage *common;
 static void *churn(void *argument) {
   int i;

@@ -21,7 +21,8 @@ static int is_known(const char *file) {
   tenon_weights *weights = NULL;
   tenon_error *error = NULL;
   const tenon_status status = tenon_open_weights(golden(file), NULL, &weights, &error);
-  const int known = status != TENON_UNSUPPORTED || strstr(tenon_error_message(error), "this build of Tenon") == NULL;
+  const int known = status != TENON_UNSUPPORTED ||
+                    strstr(tenon_error_message(error), "this build of Tenon") == NULL;
   if (!known) printf("%s\n", tenon_error_message(error));
   tenon_error_release(error);
   tenon_weights_release(weights);
@@ -52,7 +53,8 @@ static void names_of_weights_are(const tenon_weights *weights, const char *const
   tenon_name_list_release(list);
 }
 
-static void replace_floats(tenon_weights *weights, const char *name, int32_t ndim, const int64_t *sizes, float first) {
+static void replace_floats(tenon_weights *weights, const char *name, int32_t ndim,
+                           const int64_t *sizes, float first) {
   tenon_value *value = new_floats(ndim, sizes, first);
   OK(tenon_weights_replace(weights, name, value, ERR));
   tenon_value_release(value);
@@ -121,7 +123,8 @@ static void into_an_arena(void) {
 }
 
 static void of_executorch(void) {
-  static const char *const names[] = {"linear.weight", "tied.weight", "transposed", "table", "backend_blob", "half"};
+  static const char *const names[] = {"linear.weight", "tied.weight",  "transposed",
+                                      "table",         "backend_blob", "half"};
   static const int64_t sizes[] = {2, 3};
   tenon_weights *weights;
   tenon_value *value;
@@ -142,7 +145,8 @@ static void refused(void) {
   tenon_weights_rewrite_options options;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, none, tenon_open_weights(NULL, NULL, &none, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, none, tenon_open_weights("/nowhere/net.pt2", NULL, &none, ERR));
-  FAILS_KEEPING(TENON_UNSUPPORTED, none, tenon_open_weights(golden("../module/2.2.0/net.pt"), NULL, &none, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, none,
+                tenon_open_weights(golden("../module/2.2.0/net.pt"), NULL, &none, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_open_weights(golden("torch-2.6.0.pt2"), NULL, NULL, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, found, tenon_weights_tensor(weights, "wait", &found, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, found, tenon_weights_tensor(weights, NULL, &found, ERR));

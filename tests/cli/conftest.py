@@ -1,4 +1,6 @@
-"""What the tests of the command line share: running it, processes that hold names, and directories of one's own."""
+"""What the tests of the command line share: running it, processes that hold names, and directories
+of one's own.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ TENON = os.environ["TENON_CLI_PROGRAM"]
 HOLDER = os.environ["TENON_CLI_HOLDER"]
 SOURCE = Path(__file__).resolve().parent.parent.parent
 
-# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and would
-# lose it with the process.
+# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and
+# would lose it with the process.
 STDERR = [2]
 
 
@@ -40,9 +42,22 @@ def run(*arguments: object, prefix: list[str] | None = None, **options: Any) -> 
     options.setdefault("stdin", subprocess.DEVNULL)
     if "input" in options:
         del options["stdin"]
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C.UTF-8", **options.pop("env", {})}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        "LC_ALL": "C.UTF-8",
+        **options.pop("env", {}),
+    }
     command = [*(prefix or []), TENON, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, env=environment, **options)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env=environment,
+        **options,
+    )
 
 
 def read_json(*arguments: object, rc: int = 0, **options: Any) -> Any:
@@ -59,7 +74,10 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30) ->
 
 
 def wait_until_stopped(pid: int) -> None:
-    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it does not stop")
+    wait_until(
+        lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T",
+        "it does not stop",
+    )
 
 
 def read_line(process: subprocess.Popen[bytes]) -> str:
@@ -77,10 +95,14 @@ def read_line(process: subprocess.Popen[bytes]) -> str:
 class Holder:
     """A process that holds one name."""
 
-    def __init__(self, *arguments: object, argv0: str = HOLDER, prefix: tuple[str, ...] = (), **options: Any) -> None:
+    def __init__(
+        self, *arguments: object, argv0: str = HOLDER, prefix: tuple[str, ...] = (), **options: Any
+    ) -> None:
         command = [*prefix, argv0 if not prefix else HOLDER, *map(str, arguments)]
         executable = None if prefix else HOLDER
-        self.process = subprocess.Popen(command, executable=executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        self.process = subprocess.Popen(
+            command, executable=executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
+        )
         self.pid = self.process.pid
         self.name = read_line(self.process)
 
@@ -127,8 +149,12 @@ def hold(directory: str) -> Iterator[Callable[..., Holder]]:
     """hold("file", 4096): a process that holds something in the directory."""
     holders: list[Holder] = []
 
-    def start(kind: str, nbytes: int, name: str | None = None, where: str | None = None, **options: Any) -> Holder:
-        holder = Holder(kind, where or directory, nbytes, *([] if name is None else [name]), **options)
+    def start(
+        kind: str, nbytes: int, name: str | None = None, where: str | None = None, **options: Any
+    ) -> Holder:
+        holder = Holder(
+            kind, where or directory, nbytes, *([] if name is None else [name]), **options
+        )
         holders.append(holder)
         return holder
 
@@ -138,13 +164,24 @@ def hold(directory: str) -> Iterator[Callable[..., Holder]]:
 
 
 class PrivateShm:
-    """A mount namespace with a /dev/shm of its own, kept by a process. enter is put before a command that is to run in it."""
+    """A mount namespace with a /dev/shm of its own, kept by a process. enter is put before a
+    command that is to run in it.
+    """
 
     def __init__(self, mounts: str) -> None:
         self.own_user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
         script = f"{mounts} && echo ready && exec cat"
         self.process = subprocess.Popen(
-            ["unshare", *self.own_user, "--mount", "--propagation", "private", "bash", "-c", script],
+            [
+                "unshare",
+                *self.own_user,
+                "--mount",
+                "--propagation",
+                "private",
+                "bash",
+                "-c",
+                script,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,5 +1,6 @@
-/* Holds something that has a name until it is told to end: holder file|sent|socket DIRECTORY NBYTES [NAME], or holder open NAME NBYTES.
- * Prints the name once it holds it; ends in order when standard input does. `sent` counts a message in flight before. */
+/* Holds something that has a name until it is told to end: holder file|sent|socket DIRECTORY NBYTES
+ * [NAME], or holder open NAME NBYTES. Prints the name once it holds it; ends in order when standard
+ * input does. `sent` counts a message in flight before. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +25,14 @@ static int open_name(const char* name, uint64_t nbytes, tenon_storage** out) {
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
   options.flags = TENON_OPEN_ALLOW_UNSEALED;
-  if (tenon_open_filename(&handle, &options, NULL, out, &error) != TENON_OK) return failed("tenon_open_filename", error);
+  if (tenon_open_filename(&handle, &options, NULL, out, &error) != TENON_OK)
+    return failed("tenon_open_filename", error);
   printf("%s\n", name);
   return 0;
 }
 
-static int lend(const char* kind, const char* directory, uint64_t nbytes, const char* name, tenon_storage** out) {
+static int lend(const char* kind, const char* directory, uint64_t nbytes, const char* name,
+                tenon_storage** out) {
   tenon_filename_options options;
   tenon_filename_handle handle;
   tenon_error* error = NULL;
@@ -38,16 +41,19 @@ static int lend(const char* kind, const char* directory, uint64_t nbytes, const 
   options.directory = directory;
   options.name = name;
   if (strcmp(kind, "socket") == 0) {
-    if (tenon_storage_new(NULL, nbytes, out, &error) != TENON_OK) return failed("tenon_storage_new", error);
+    if (tenon_storage_new(NULL, nbytes, out, &error) != TENON_OK)
+      return failed("tenon_storage_new", error);
   } else {
-    if (tenon_storage_new_filename(&options, nbytes, out, &error) != TENON_OK) return failed("tenon_storage_new_filename", error);
+    if (tenon_storage_new_filename(&options, nbytes, out, &error) != TENON_OK)
+      return failed("tenon_storage_new_filename", error);
     options.directory = NULL;
     options.name = NULL;
   }
   if (strcmp(kind, "sent") == 0) options.flags = TENON_FILENAME_IN_FLIGHT;
   memset(&handle, 0, sizeof handle);
   handle.struct_size = sizeof handle;
-  if (tenon_share_filename(*out, &options, NULL, &handle, &error) != TENON_OK) return failed("tenon_share_filename", error);
+  if (tenon_share_filename(*out, &options, NULL, &handle, &error) != TENON_OK)
+    return failed("tenon_share_filename", error);
   printf("%s\n", handle.name);
   return 0;
 }

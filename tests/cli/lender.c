@@ -1,8 +1,10 @@
-/* Lends from an arena (CAPACITY home: from the default home) to other processes: lender CAPACITY NBYTES COUNT...: to each of as many
- * borrowers COUNT storages of NBYTES, in one message. Prints the borrowers' pids once they have them. Then, for each byte of standard
- * input, answered by a line: m lends as much again to the first, and neither keeps it, r lets go of its own storages, d describes one in a
- * descriptor that nobody opens, f forks a child that does nothing (its pid is the answer). Ends in order when standard input does, and the
- * borrowers with it: lender borrow FD. */
+/* Lends from an arena (CAPACITY home: from the default home) to other processes: lender CAPACITY
+ * NBYTES COUNT...: to each of as many borrowers COUNT storages of NBYTES, in one message. Prints
+ * the borrowers' pids once they have them. Then, for each byte of standard input, answered by a
+ * line: m lends as much again to the first, and neither keeps it, r lets go of its own storages, d
+ * describes one in a descriptor that nobody opens, f forks a child that does nothing (its pid is
+ * the answer). Ends in order when standard input does, and the borrowers with it: lender borrow FD.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,7 +89,8 @@ static int borrow(int fd) {
     tenon_message *message = NULL, *answer = NULL;
     if (tenon_recv(connection, NULL, &message, NULL) != TENON_OK) return 0;
     need(tenon_message_new(&answer, &error), "tenon_message_new", &error);
-    need(tenon_message_set_user_bytes(answer, "x", 1, &error), "tenon_message_set_user_bytes", &error);
+    need(tenon_message_set_user_bytes(answer, "x", 1, &error), "tenon_message_set_user_bytes",
+         &error);
     if (tenon_send(connection, answer, NULL, NULL) != TENON_OK) return 0;
     tenon_message_release(answer);
     if (kept++) tenon_message_release(message);
@@ -162,7 +165,8 @@ int main(int argc, char** argv) {
   options.struct_size = sizeof options;
   options.mode = TENON_MODE_LENDER_WRITES;
   options.capacity_nbytes = strtoull(argv[1], NULL, 10);
-  if (strcmp(argv[1], "home") != 0) need(tenon_arena_new(&options, &arena, &error), "tenon_arena_new", &error);
+  if (strcmp(argv[1], "home") != 0)
+    need(tenon_arena_new(&options, &arena, &error), "tenon_arena_new", &error);
   nbytes = strtoull(argv[2], NULL, 10);
   for (i = 0; i < n; i++) lend(connections[i], nbytes, strtoull(argv[3 + i], NULL, 10));
   for (i = 0; i < n; i++) printf("%s%d", i == 0 ? "" : " ", (int)pids[i]);

@@ -1,7 +1,8 @@
 /* A slow disk, for a program that loads this library in front of the C library (LD_PRELOAD). The
  * monotonic clock stands still, and each write to a file moves it on by TENON_SLOW_DISK_MS, so a
  * test of something slow takes no time. With TENON_SLOW_DISK_HALT=N the Nth write waits for a
- * signal, or for the file TENON_SLOW_DISK_GO. With TENON_SLOW_DISK_NAMED no file can be made without a name. */
+ * signal, or for the file TENON_SLOW_DISK_GO. With TENON_SLOW_DISK_NAMED no file can be made
+ * without a name. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +31,8 @@ static long setting(const char* name) {
   return text == NULL ? 0 : strtol(text, NULL, 10);
 }
 
-/* Waits until a signal is pending that this thread has blocked. One that is not blocked ends the process. */
+/* Waits until a signal is pending that this thread has blocked. One that is not blocked ends the
+ * process. */
 static void halt(void) {
   const char* go = getenv("TENON_SLOW_DISK_GO");
   sigset_t waiting;

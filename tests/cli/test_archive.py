@@ -1,4 +1,6 @@
-"""tenon inspect and tenon verify of module archives: those that old versions of PyTorch wrote, and broken ones."""
+"""tenon inspect and tenon verify of module archives: those that old versions of PyTorch wrote, and
+broken ones.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +33,46 @@ def test_what_old_versions_wrote(path: Path) -> None:
     report = read_json("inspect", path)
     with zipfile.ZipFile(path) as file:
         infos = file.infolist()
-        assert [record["nbytes"] for record in report["records"]] == [info.file_size for info in infos]
-        assert [record["nbytes_in_file"] for record in report["records"]] == [info.compress_size for info in infos]
-        code = {info.filename.split("/", 1)[1]: file.read(info).decode() for info in infos if info.filename.endswith(".py")}
+        assert [record["nbytes"] for record in report["records"]] == [
+            info.file_size for info in infos
+        ]
+        assert [record["nbytes_in_file"] for record in report["records"]] == [
+            info.compress_size for info in infos
+        ]
+        code = {
+            info.filename.split("/", 1)[1]: file.read(info).decode()
+            for info in infos
+            if info.filename.endswith(".py")
+        }
     assert {each["name"]: each["text"] for each in report["code"]} == code
     assert report["error"] is None
     assert report["modules"][0]["path"] == ""
     assert len(report["modules"]) > 1
     used = [tensor["storage"] for tensor in report["tensors"] if tensor["storage"] is not None]
     assert sorted(set(used)) == list(range(len(report["storages"])))
-    assert [storage["tensors"] for storage in report["storages"]] == [used.count(i) for i in range(len(report["storages"]))]
-    assert any(method["path"] == "forward" and method["head"].startswith("def forward(") for method in report["methods"])
+    assert [storage["tensors"] for storage in report["storages"]] == [
+        used.count(i) for i in range(len(report["storages"]))
+    ]
+    assert any(
+        method["path"] == "forward" and method["head"].startswith("def forward(")
+        for method in report["methods"]
+    )
 
     text = run("inspect", path)
     assert (text.returncode, text.stderr) == (0, "")
     for tensor in report["tensors"]:
-        assert any(line.split()[:2] == [tensor["path"], tensor["kind"]] for line in text.stdout.splitlines()), tensor
+        assert any(
+            line.split()[:2] == [tensor["path"], tensor["kind"]]
+            for line in text.stdout.splitlines()
+        ), tensor
     for record in report["records"]:
         assert record["name"] in text.stdout
     assert "def forward(" not in text.stdout.split("\ncode\n")[1]
     assert "def forward(" in run("inspect", "--code", path).stdout.split("\ncode\n")[1]
 
-    assert run("verify", path).stdout.startswith(f"{path}: good: {len(report['records'])} records, {len(report['tensors'])} tensors")
+    assert run("verify", path).stdout.startswith(
+        f"{path}: good: {len(report['records'])} records, {len(report['tensors'])} tensors"
+    )
     assert read_json("verify", path)["ok"] is True
 
 
@@ -110,9 +130,17 @@ def test_a_truncated_file(tmp_path: Path) -> None:
 
 
 KINDS = {
-    "lfs.pt": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "Git LFS pointer", "git lfs pull"),
+    "lfs.pt": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+        "Git LFS pointer",
+        "git lfs pull",
+    ),
     "page.pt": (b"<!DOCTYPE html><html></html>", "web page", "download the file"),
-    "model.ff": (b"\xff\xff\0\0PTMF" + bytes(100), "flatbuffer is broken", "download the file again"),
+    "model.ff": (
+        b"\xff\xff\0\0PTMF" + bytes(100),
+        "flatbuffer is broken",
+        "download the file again",
+    ),
     "m.pt.gz": (b"\x1f\x8b\x08" + bytes(100), "gzip", "gunzip"),
     "w.safetensors": (b"\x02\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "load these tensors"),
     "old.pt": (b"\x80\x02}q\0.", "pickle", "torch.jit.save"),
@@ -122,11 +150,18 @@ KINDS = {
 
 
 # For inspect, no bytes are a descriptor that lacks its magic.
-NAMED = [(command, name) for command in ("inspect", "verify") for name in KINDS if (command, name) != ("inspect", "empty.pt")]
+NAMED = [
+    (command, name)
+    for command in ("inspect", "verify")
+    for name in KINDS
+    if (command, name) != ("inspect", "empty.pt")
+]
 
 
 @pytest.mark.parametrize(("command", "name"), NAMED)
-def test_what_is_no_archive_is_named_with_what_to_do(tmp_path: Path, command: str, name: str) -> None:
+def test_what_is_no_archive_is_named_with_what_to_do(
+    tmp_path: Path, command: str, name: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(KINDS[name][0])
     done = run(command, path)
@@ -157,7 +192,10 @@ def test_several_files_at_once(tmp_path: Path) -> None:
     bad.write_bytes(GOOD[-1].read_bytes()[:-30])
     done = run("verify", GOOD[0], bad, GOOD[-1])
     assert done.returncode == 1
-    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [[str(GOOD[0]), "good"], [str(GOOD[-1]), "good"]]
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
+        [str(GOOD[0]), "good"],
+        [str(GOOD[-1]), "good"],
+    ]
     assert done.stderr.count("\n") == 1 and str(bad) in done.stderr
     assert [each["ok"] for each in read_json("verify", GOOD[0], bad, rc=1)] == [True, False]
 
@@ -168,10 +206,19 @@ def test_damage_is_said_once_with_the_file_and_the_record(tmp_path: Path) -> Non
     with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
         for entry in old.namelist():
             data = old.read(entry)
-            new.writestr(entry, data.replace(b"  def forward", b"  class : int\n  def forward") if entry.endswith(".py") else data)
+            new.writestr(
+                entry,
+                (
+                    data.replace(b"  def forward", b"  class : int\n  def forward")
+                    if entry.endswith(".py")
+                    else data
+                ),
+            )
     done = run("verify", path)
     assert done.returncode == 1 and done.stderr.startswith(f"tenon: {path}: ")
-    assert done.stderr.count(str(path)) == 1 and done.stderr.count("code/__torch__") == 1, done.stderr
+    assert done.stderr.count(str(path)) == 1 and done.stderr.count("code/__torch__") == 1, (
+        done.stderr
+    )
     missing = tmp_path / "noversion.pt"
     with zipfile.ZipFile(good) as old, zipfile.ZipFile(missing, "w") as new:
         for entry in old.namelist():
@@ -188,12 +235,20 @@ def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
         for entry in old.namelist():
             data = old.read(entry)
             if entry.endswith(".py"):
-                data = re.sub(rb"(def forward\(.*?-> .*?:\n)", rb"\1    _w = ops.prim.ConstantMKLDNNTensor()\n", data, flags=re.S)
+                data = re.sub(
+                    rb"(def forward\(.*?-> .*?:\n)",
+                    rb"\1    _w = ops.prim.ConstantMKLDNNTensor()\n",
+                    data,
+                    flags=re.S,
+                )
             new.writestr(entry, data)
     for command in ("verify", "inspect"):
         done = run(command, path)
         assert done.returncode == 1
-        assert "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in done.stderr and str(path) in done.stderr
+        assert (
+            "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in done.stderr
+            and str(path) in done.stderr
+        )
         assert "or newer" not in done.stdout
     # An export changes no code, so it writes the archive all the same.
     done = run("export", path, tmp_path / "again.pt")
@@ -209,11 +264,20 @@ def test_verify_tells_what_only_some_versions_take(tmp_path: Path) -> None:
         for entry in old.namelist():
             data = old.read(entry)
             if entry.endswith(".py"):
-                data = re.sub(rb"(def forward\(.*?-> .*?:\n)", rb"\1    _s = torch.symeig(torch.zeros([2, 2]))\n", data, flags=re.S)
+                data = re.sub(
+                    rb"(def forward\(.*?-> .*?:\n)",
+                    rb"\1    _s = torch.symeig(torch.zeros([2, 2]))\n",
+                    data,
+                    flags=re.S,
+                )
             new.writestr(entry, data)
     done = run("verify", path)
     assert done.returncode == 0 and ": good: " in done.stdout
     (warning,) = read_json("verify", path)["warnings"]
-    assert re.match(r"PyTorch 2\.\d+ refuses torch\.symeig, and PyTorch 1\.13 has it, in code/__torch__.*:\d+:\d+", warning)
+    assert re.match(
+        r"PyTorch 2\.\d+ refuses torch\.symeig, and PyTorch 1\.13 has it, in"
+        r" code/__torch__.*:\d+:\d+",
+        warning,
+    )
     assert "warning: " + warning in " ".join(done.stdout.split()), done
     assert read_json("inspect", path)["warnings"] == []

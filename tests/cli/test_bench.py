@@ -32,13 +32,25 @@ def test_text() -> None:
     done = run("bench", "--quick")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["LEND", "AND", "OPEN", "SIZE", "TENON", "BARE", "RATIO", "BARE", "IS"]
+    assert lines[0].split() == [
+        "LEND",
+        "AND",
+        "OPEN",
+        "SIZE",
+        "TENON",
+        "BARE",
+        "RATIO",
+        "BARE",
+        "IS",
+    ]
     assert len(lines) == 1 + 2 * len(ROWS) + 1 + 1
     assert all(" µs " in line for line in lines[1:-1])
 
 
 def test_an_interrupt_leaves_nothing() -> None:
-    process = subprocess.Popen([TENON, "bench"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [TENON, "bench"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     mine = f"bench-{process.pid}-"
     deadline = time.monotonic() + 60
     # Into the rounds with a name.

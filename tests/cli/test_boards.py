@@ -1,5 +1,5 @@
-"""tenon ls and tenon top on arenas and leases: real lenders and borrowers. Other tests of this machine may lend at the same time, so only
-what is ours is looked at."""
+"""tenon ls and tenon top on arenas and leases: real lenders and borrowers. Other tests of this
+machine may lend at the same time, so only what is ours is looked at."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ CAPACITY = 64 * MIB
 class Lender:
     """A process with an arena of CAPACITY that lends to as many others as there are counts."""
 
-    def __init__(self, nbytes: int, *counts: int, capacity: object = CAPACITY, **options: Any) -> None:
+    def __init__(
+        self, nbytes: int, *counts: int, capacity: object = CAPACITY, **options: Any
+    ) -> None:
         command = [LENDER, str(capacity), str(nbytes), *map(str, counts)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
+        )
         self.pid = self.process.pid
         self.borrowers = [int(word) for word in read_line(self.process).split()]
 
@@ -67,28 +71,52 @@ def lend() -> Iterator[Callable[..., Lender]]:
 
 
 def arenas_of(pid: int, **options: Any) -> list[dict[str, Any]]:
-    return [arena for arena in read_json("ls", "--arenas", **options)["arenas"] if arena["pid"] == pid]
+    return [
+        arena for arena in read_json("ls", "--arenas", **options)["arenas"] if arena["pid"] == pid
+    ]
 
 
 def leases_of(pid: int, **options: Any) -> dict[int | None, dict[str, Any]]:
-    return {each["borrower_pid"]: each for each in read_json("ls", "--leases", **options)["leases"] if each["lender_pid"] == pid}
+    return {
+        each["borrower_pid"]: each
+        for each in read_json("ls", "--leases", **options)["leases"]
+        if each["lender_pid"] == pid
+    }
 
 
 def wait_for_borrowers(lender: Lender) -> None:
     """Who it is a borrower says when it has the first message, and the lender's thread hears it."""
-    wait_until(lambda: set(leases_of(lender.pid)) == set(lender.borrowers), "the borrowers are not known")
+    wait_until(
+        lambda: set(leases_of(lender.pid)) == set(lender.borrowers), "the borrowers are not known"
+    )
 
 
 def test_a_lender_and_two_borrowers(lend: Callable[..., Lender]) -> None:
     lender = lend(MIB, 3, 5)
     wait_for_borrowers(lender)
     (arena,) = arenas_of(lender.pid)
-    assert (arena["mode"], arena["capacity_nbytes"], arena["uid"]) == ("lender_writes", CAPACITY, os.getuid())
+    assert (arena["mode"], arena["capacity_nbytes"], arena["uid"]) == (
+        "lender_writes",
+        CAPACITY,
+        os.getuid(),
+    )
     assert arena["command"].endswith(f"{CAPACITY} {MIB} 3 5")
-    assert (arena["live_nbytes"], arena["lent_nbytes"], arena["peak_nbytes"]) == (8 * MIB, 8 * MIB, 8 * MIB)
-    assert (arena["blocks_live"], arena["blocks_lent"], arena["blocks_made"], arena["made_nbytes"]) == (8, 8, 8, 8 * MIB)
+    assert (arena["live_nbytes"], arena["lent_nbytes"], arena["peak_nbytes"]) == (
+        8 * MIB,
+        8 * MIB,
+        8 * MIB,
+    )
+    assert (
+        arena["blocks_live"],
+        arena["blocks_lent"],
+        arena["blocks_made"],
+        arena["made_nbytes"],
+    ) == (8, 8, 8, 8 * MIB)
     assert (arena["retired_nbytes"], arena["blocks_retired"]) == (0, 0)
-    assert arena["reserved_nbytes"] >= 8 * MIB and arena["free_nbytes"] == arena["reserved_nbytes"] - 8 * MIB
+    assert (
+        arena["reserved_nbytes"] >= 8 * MIB
+        and arena["free_nbytes"] == arena["reserved_nbytes"] - 8 * MIB
+    )
     assert 0 <= arena["age_seconds"] < 120 and arena["inode"] != 0
 
     leases = leases_of(lender.pid)
@@ -97,13 +125,20 @@ def test_a_lender_and_two_borrowers(lend: Callable[..., Lender]) -> None:
         assert (lease["leases"], lease["nbytes"]) == (count, count * MIB)
         assert (lease["granted"], lease["granted_nbytes"]) == (count, count * MIB)
         assert (lease["borrower_uid"], lease["carrier"]) == (os.getuid(), "connection")
-        assert " borrow " in lease["borrower_command"] and lease["lender_command"] == arena["command"]
+        assert (
+            " borrow " in lease["borrower_command"] and lease["lender_command"] == arena["command"]
+        )
         assert 0 <= lease["age_seconds"] < 120
 
     # The storages go, what is lent stays.
     lender.ask("r")
     (arena,) = arenas_of(lender.pid)
-    assert (arena["live_nbytes"], arena["blocks_live"], arena["lent_nbytes"], arena["blocks_lent"]) == (0, 0, 8 * MIB, 8)
+    assert (
+        arena["live_nbytes"],
+        arena["blocks_live"],
+        arena["lent_nbytes"],
+        arena["blocks_lent"],
+    ) == (0, 0, 8 * MIB, 8)
     assert arena["free_nbytes"] == arena["reserved_nbytes"] - 8 * MIB
 
 
@@ -111,7 +146,12 @@ def test_default_homes(lend: Callable[..., Lender]) -> None:
     lender = lend(MIB, 3, capacity="home")
     wait_for_borrowers(lender)
     (home,) = arenas_of(lender.pid)
-    assert (home["arena"], home["inode"], home["mode"], home["capacity_nbytes"]) == (None, None, "shared", 64 * MIB)
+    assert (home["arena"], home["inode"], home["mode"], home["capacity_nbytes"]) == (
+        None,
+        None,
+        "shared",
+        64 * MIB,
+    )
     assert (home["live_nbytes"], home["lent_nbytes"], home["blocks_made"]) == (3 * MIB, 3 * MIB, 3)
     lender.ask("r")
     (home,) = arenas_of(lender.pid)
@@ -134,7 +174,9 @@ def test_the_dead_disappear(lend: Callable[..., Lender]) -> None:
     lender = lend(MIB, 3, 5)
     wait_for_borrowers(lender)
     os.kill(lender.borrowers[1], signal.SIGKILL)
-    wait_until(lambda: set(leases_of(lender.pid)) == {lender.borrowers[0]}, "the dead borrower stays")
+    wait_until(
+        lambda: set(leases_of(lender.pid)) == {lender.borrowers[0]}, "the dead borrower stays"
+    )
     assert arenas_of(lender.pid)[0]["lent_nbytes"] == 3 * MIB
     lender.kill()
     assert (arenas_of(lender.pid), leases_of(lender.pid)) == ([], {})
@@ -153,7 +195,12 @@ def test_a_descriptor_that_nobody_opened(lend: Callable[..., Lender]) -> None:
     assert leases_of(lender.pid) == {}
     lender.ask("d")
     ((borrower, lease),) = leases_of(lender.pid).items()
-    assert (borrower, lease["carrier"], lease["borrower_uid"], lease["borrower_command"]) == (None, "descriptor", None, None)
+    assert (borrower, lease["carrier"], lease["borrower_uid"], lease["borrower_command"]) == (
+        None,
+        "descriptor",
+        None,
+        None,
+    )
     assert (lease["leases"], lease["nbytes"]) == (1, MIB)
     assert "a descriptor" in run("ls", "--leases").stdout
 
@@ -162,12 +209,37 @@ def test_text(lend: Callable[..., Lender]) -> None:
     lender = lend(MIB, 3)
     wait_for_borrowers(lender)
     lines = run("ls", "--arenas").stdout.splitlines()
-    titles = ["PID", "ARENA", "MODE", "CAPACITY", "RESERVED", "LIVE", "LENT", "FREE", "RETIRED", "PEAK", "AGE", "COMMAND"]
+    titles = [
+        "PID",
+        "ARENA",
+        "MODE",
+        "CAPACITY",
+        "RESERVED",
+        "LIVE",
+        "LENT",
+        "FREE",
+        "RETIRED",
+        "PEAK",
+        "AGE",
+        "COMMAND",
+    ]
     assert lines[0].split() == titles
     (row,) = [line for line in lines if re.match(rf" *{lender.pid} ", line)]
-    assert re.search(r" lender_writes +64 MiB +[0-9.]+ MiB +3 MiB +3 MiB +[0-9.]+ (?:KiB|MiB|B) +0 B +3 MiB +[0-9]+ s ", row)
+    assert re.search(
+        r" lender_writes +64 MiB +[0-9.]+ MiB +3 MiB +3 MiB +[0-9.]+ (?:KiB|MiB|B) +0 B +3 MiB"
+        r" +[0-9]+ s ",
+        row,
+    )
     lines = run("ls", "--leases").stdout.splitlines()
-    assert re.split(r"  +", lines[0].strip()) == ["LENDER", "BORROWER", "LEASES", "BYTES", "GRANTED", "AGE", "BORROWER'S COMMAND"]
+    assert re.split(r"  +", lines[0].strip()) == [
+        "LENDER",
+        "BORROWER",
+        "LEASES",
+        "BYTES",
+        "GRANTED",
+        "AGE",
+        "BORROWER'S COMMAND",
+    ]
     (row,) = [line for line in lines if re.match(rf" *{lender.pid} ", line)]
     assert re.search(rf" {lender.borrowers[0]} +3 +3 MiB +3 +[0-9]+ s +\S", row)
 
@@ -192,7 +264,9 @@ def samples_of(text: str) -> dict[str, dict[str, float]]:
                 assert found[2] not in declared and found[3] in {"gauge", "counter"}
                 declared[found[2]] = found[3]
             continue
-        found = re.fullmatch(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)', line)
+        found = re.fullmatch(
+            r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)', line
+        )
         assert found, line
         assert found[1] == list(declared)[-1], "samples of a metric stand together"
         assert (declared[found[1]] == "counter") == found[1].endswith("_total")
@@ -210,7 +284,11 @@ def test_prometheus(lend: Callable[..., Lender]) -> None:
     samples = samples_of(done.stdout)
 
     def ours(metric: str, *words: str) -> list[float]:
-        found = {labels: value for labels, value in samples[metric].items() if f'pid="{lender.pid}"' in labels.split(",")}
+        found = {
+            labels: value
+            for labels, value in samples[metric].items()
+            if f'pid="{lender.pid}"' in labels.split(",")
+        }
         return [value for labels, value in found.items() if set(words) <= set(labels.split(","))]
 
     assert ours("tenon_arena_bytes", 'kind="live"', 'mode="lender_writes"') == [8 * MIB]
@@ -228,15 +306,39 @@ BOARD_NBYTES = 2048 * 128
 
 
 def board_bytes(body: bytes, **fields: int) -> bytes:
-    head = {"version": 1, "row": 128, "incompat": 0, "pid": os.getpid(), "rows": 2047, "used": len(body) // 128, **fields}
-    numbers = (head["version"], head["row"], head["incompat"], 0, head["pid"], head["rows"], 0, 0, head["used"])
+    head = {
+        "version": 1,
+        "row": 128,
+        "incompat": 0,
+        "pid": os.getpid(),
+        "rows": 2047,
+        "used": len(body) // 128,
+        **fields,
+    }
+    numbers = (
+        head["version"],
+        head["row"],
+        head["incompat"],
+        0,
+        head["pid"],
+        head["rows"],
+        0,
+        0,
+        head["used"],
+    )
     return (b"TENONBRD" + struct.pack("<IIQQIIQqQ", *numbers)).ljust(128, b"\0") + body
 
 
 class FakeBoard:
     """An fd of this process that says that it is a board."""
 
-    def __init__(self, content: bytes, nbytes: int = BOARD_NBYTES, seal: bool = True, name: str = "tenon-board-fake") -> None:
+    def __init__(
+        self,
+        content: bytes,
+        nbytes: int = BOARD_NBYTES,
+        seal: bool = True,
+        name: str = "tenon-board-fake",
+    ) -> None:
         self.fd = os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         os.truncate(self.fd, nbytes)
         os.pwrite(self.fd, content[:nbytes], 0)
@@ -274,7 +376,9 @@ def test_a_hostile_board_is_refused_in_one_line(kind: str) -> None:
         (line,) = [line for line in done.stderr.splitlines() if line.startswith(start)]
         assert line.isprintable() and len(line) < 200
         report = read_json("ls", "--arenas")
-        (line,) = [line for line in report["refused"] if line.startswith(start.removeprefix("tenon: "))]
+        (line,) = [
+            line for line in report["refused"] if line.startswith(start.removeprefix("tenon: "))
+        ]
         assert [arena for arena in report["arenas"] if arena["pid"] == os.getpid()] == []
 
 
@@ -282,15 +386,23 @@ def test_many_fds_with_the_name_of_a_board_are_not_all_read() -> None:
     with ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(FakeBoard(b"x" * 128))
-        refused = [line for line in read_json("ls", "--arenas")["refused"] if f"process {os.getpid()}" in line]
+        refused = [
+            line
+            for line in read_json("ls", "--arenas")["refused"]
+            if f"process {os.getpid()}" in line
+        ]
         assert len(refused) == 33
         assert "more than 32 fds" in refused[-1]
 
 
 def test_figures_that_cannot_be(lend: Callable[..., Lender]) -> None:
     most = (1 << 64) - 1
-    rows = struct.pack("<16Q", 1 << 16 | 1, *[most] * 15) + struct.pack("<16Q", 2 << 16 | 3, *[most] * 15)
-    rows += struct.pack("<16Q", 3 << 16 | 77, *[most] * 15) + struct.pack("<16Q", 4 << 16 | 9 << 8 | 1, *[most] * 15)
+    rows = struct.pack("<16Q", 1 << 16 | 1, *[most] * 15) + struct.pack(
+        "<16Q", 2 << 16 | 3, *[most] * 15
+    )
+    rows += struct.pack("<16Q", 3 << 16 | 77, *[most] * 15) + struct.pack(
+        "<16Q", 4 << 16 | 9 << 8 | 1, *[most] * 15
+    )
     with FakeBoard(board_bytes(rows)):
         (arena,) = arenas_of(os.getpid())
         assert (arena["lent_nbytes"], arena["free_nbytes"]) == (most, 0)
@@ -309,14 +421,21 @@ def file_of(pid: int, fd: str) -> str:
 
 def test_a_copy_of_somebody_elses_board(lend: Callable[..., Lender]) -> None:
     lender = lend(MIB, 1)
-    name = next(fd for fd in os.listdir(f"/proc/{lender.pid}/fd") if "tenon-board-" in file_of(lender.pid, fd))
+    name = next(
+        fd
+        for fd in os.listdir(f"/proc/{lender.pid}/fd")
+        if "tenon-board-" in file_of(lender.pid, fd)
+    )
     with open(f"/proc/{lender.pid}/fd/{name}", "rb") as copy:
         assert copy.read(8) == b"TENONBRD"
         report = read_json("ls", "--arenas")
         assert [arena for arena in report["arenas"] if arena["pid"] == os.getpid()] == []
         assert not [line for line in report["refused"] if f"process {os.getpid()}:" in line]
     # It is the lender's to write, also for whoever opens it through /proc.
-    with pytest.raises(PermissionError), open(f"/proc/{lender.pid}/fd/{name}", "r+b", buffering=0) as writable:
+    with (
+        pytest.raises(PermissionError),
+        open(f"/proc/{lender.pid}/fd/{name}", "r+b", buffering=0) as writable,
+    ):
         writable.write(b"x")
 
 
@@ -336,7 +455,9 @@ def test_another_user(lend: Callable[..., Lender]) -> None:
 def test_top_once_has_rates(lend: Callable[..., Lender]) -> None:
     lender = lend(4096, 2)
     wait_for_borrowers(lender)
-    process = subprocess.Popen([TENON, "top", "--once", "--interval", "1", "--json"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [TENON, "top", "--once", "--interval", "1", "--json"], stdout=subprocess.PIPE, text=True
+    )
     rounds = 0
     while process.poll() is None and rounds < 1000:
         lender.ask("m")
@@ -363,11 +484,29 @@ def test_top_without_a_terminal(lend: Callable[..., Lender]) -> None:
     done = run("top", "--once", "--interval", "0.1")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    titles = ["PID", "ARENAS", "RESERVED", "LIVE", "LENT", "LEASES", "MADE/S", "GRANTS/S", "BYTES/S", "AGE", "COMMAND"]
+    titles = [
+        "PID",
+        "ARENAS",
+        "RESERVED",
+        "LIVE",
+        "LENT",
+        "LEASES",
+        "MADE/S",
+        "GRANTS/S",
+        "BYTES/S",
+        "AGE",
+        "COMMAND",
+    ]
     assert titles in [line.split() for line in done.stdout.splitlines()]
-    assert [line for line in done.stdout.splitlines() if re.match(rf" *{lender.pid} .* 2 MiB +2 MiB +2 +0 +0 +0 B ", line)]
+    assert [
+        line
+        for line in done.stdout.splitlines()
+        if re.match(rf" *{lender.pid} .* 2 MiB +2 MiB +2 +0 +0 +0 B ", line)
+    ]
     # Again and again, until somebody ends it.
-    process = subprocess.Popen([TENON, "top", "--interval", "0.1", "--json"], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [TENON, "top", "--interval", "0.1", "--json"], stdout=subprocess.PIPE
+    )
     for _ in range(3):
         assert lender.pid in {each["pid"] for each in json.loads(read_line(process))["processes"]}
     process.send_signal(signal.SIGINT)
@@ -384,7 +523,9 @@ def test_top_on_a_terminal(lend: Callable[..., Lender], end: str) -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     # Of a session of its own, whose terminal this is: Ctrl-C is a key there.
     command = ["setsid", "--ctty", TENON, "top", "--interval", "0.2"]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, env={"TERM": "xterm", "PATH": os.environ["PATH"]})
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, env={"TERM": "xterm", "PATH": os.environ["PATH"]}
+    )
     text = b""
 
     def read_until(what: bytes) -> None:

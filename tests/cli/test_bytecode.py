@@ -31,8 +31,13 @@ def test_bytecode_is_shown(path: Path) -> None:
     assert [name.rsplit(".", 1)[1] for name in bytecode["functions"]] == ["forward"]
     assert bytecode["instructions"] > 10
     assert bytecode["operators"] == sorted(bytecode["operators"])
-    assert ("aten::linear" if path.stem.startswith("mlp") else "aten::mul.Tensor") in bytecode["operators"]
-    counts = f"1 function, {bytecode['instructions']} instructions, {len(bytecode['operators'])} operators"
+    assert ("aten::linear" if path.stem.startswith("mlp") else "aten::mul.Tensor") in bytecode[
+        "operators"
+    ]
+    counts = (
+        f"1 function, {bytecode['instructions']} instructions, {len(bytecode['operators'])}"
+        " operators"
+    )
     assert f"bytecode of version 8: {counts}\n" in run("inspect", path).stdout
     assert ": good: " in run("verify", path).stdout
 
@@ -52,5 +57,8 @@ def test_bad_bytecode_is_found_by_verify(tmp_path: Path) -> None:
     done = run("verify", bad)
     assert done.returncode == 1
     message = " ".join(done.stderr.split())
-    assert "function __torch__.Shifted.forward, instruction 1 (FORK 2 0): the lite interpreter does not run this opcode" in message
+    assert (
+        "function __torch__.Shifted.forward, instruction 1 (FORK 2 0): the lite interpreter does"
+        " not run this opcode" in message
+    )
     assert read_json("verify", bad, rc=1)["error"]["code"] == "UNSUPPORTED"

@@ -1,4 +1,6 @@
-"""tenon inspect and tenon verify of files that torch.save wrote: state dicts, checkpoints, tensors, and broken ones."""
+"""tenon inspect and tenon verify of files that torch.save wrote: state dicts, checkpoints, tensors,
+and broken ones.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ TENSOR = GOLDEN / VERSIONS[0] / "tensor.pt"
 
 
 def rewrite(path: Path, out: Path, **changed: bytes | None) -> Path:
-    """The archive with other contents of some records, whose dots are two underscores; None: without the record."""
+    """The archive with other contents of some records, whose dots are two underscores; None:
+    without the record.
+    """
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
         for info in old.infolist():
             folder, _, name = info.filename.partition("/")
@@ -55,7 +59,12 @@ def retype(out: Path, old: bytes, new: bytes) -> Path:
 def test_a_state_dict(version: str) -> None:
     path = GOLDEN / version / "state_dict.pt"
     report = read_json("inspect", path)
-    assert (report["kind"], report["error"], report["others"], report["other_count"]) == ("checkpoint", None, [], 0)
+    assert (report["kind"], report["error"], report["others"], report["other_count"]) == (
+        "checkpoint",
+        None,
+        [],
+        0,
+    )
     assert {tensor["path"]: tensor["sizes"] for tensor in report["tensors"]} == STATE
     assert {tensor["kind"] for tensor in report["tensors"]} == {"tensor"}
     assert [tensor["dtype"] for tensor in report["tensors"]] == ["Float"] * 6 + ["Long"]
@@ -64,7 +73,8 @@ def test_a_state_dict(version: str) -> None:
     assert (text.returncode, text.stderr) == (0, "")
     assert "a file of torch.save: 7 tensors, 0 other values\n" in text.stdout
     assert any(
-        line.split() == ["0.weight", "tensor", "Float", "[4,", "3]", "48", "[3,", "1]", "0", "0"] for line in text.stdout.splitlines()
+        line.split() == ["0.weight", "tensor", "Float", "[4,", "3]", "48", "[3,", "1]", "0", "0"]
+        for line in text.stdout.splitlines()
     )
     assert "7 storages, 136 B, 0 of them shared by several tensors\n" in text.stdout
     assert run("verify", path).stdout.startswith(f"{path}: good: ")
@@ -79,9 +89,21 @@ def test_a_checkpoint(version: str) -> None:
     assert tensors["optimizer.state.0.exp_avg"]["sizes"] == [4, 3]
     shared = [tensors[f"shared.{i}"] for i in range(3)]
     assert len({tensor["storage"] for tensor in shared}) == 1
-    assert report["storages"][shared[0]["storage"]] == {"dtype": "Float", "numel": 6, "nbytes": 24, "tensors": 3}
-    assert [(each["strides"], each["offset"]) for each in shared] == [([3, 1], 0), ([1, 3], 0), ([1], 3)]
-    details = {name: (tensors[name]["kind"], tensors[name]["dtype"], tensors[name]["details"]) for name in tensors}
+    assert report["storages"][shared[0]["storage"]] == {
+        "dtype": "Float",
+        "numel": 6,
+        "nbytes": 24,
+        "tensors": 3,
+    }
+    assert [(each["strides"], each["offset"]) for each in shared] == [
+        ([3, 1], 0),
+        ([1, 3], 0),
+        ([1], 3),
+    ]
+    details = {
+        name: (tensors[name]["kind"], tensors[name]["dtype"], tensors[name]["details"])
+        for name in tensors
+    }
     assert details["parameter"] == ("parameter", "Float", "requires_grad")
     assert details["quantised"] == ("tensor", "QUInt8", "per_tensor_affine")
     assert details["coo"] == ("tensor", "Float", "sparse_coo")
@@ -107,10 +129,21 @@ def test_what_the_numbers_count() -> None:
     path = GOLDEN / VERSIONS[0] / "values.pt"
     report = read_json("inspect", path)
     channels, expanded, view = report["tensors"]
-    assert (channels["path"], channels["dtype"], channels["details"], channels["nbytes"]) == ("channels", "QInt8", "per_channel_affine", 6)
+    assert (channels["path"], channels["dtype"], channels["details"], channels["nbytes"]) == (
+        "channels",
+        "QInt8",
+        "per_channel_affine",
+        6,
+    )
     assert (expanded["sizes"], expanded["strides"], expanded["nbytes"]) == ([1000, 2], [0, 0], 8000)
-    assert (view["sizes"], view["strides"], view["offset"], view["nbytes"]) == ([2, 2], [3, 1], 1, 16)
-    # The elements, their scales and zero points, one number, and all six numbers that the view is of.
+    assert (view["sizes"], view["strides"], view["offset"], view["nbytes"]) == (
+        [2, 2],
+        [3, 1],
+        1,
+        16,
+    )
+    # The elements, their scales and zero points, one number, and all six numbers that the view is
+    # of.
     assert [storage["nbytes"] for storage in report["storages"]] == [6, 16, 16, 4, 24]
     assert (report["others"], report["other_count"]) == ([f"many.{i}" for i in range(64)], 70)
     text = run("inspect", path).stdout
@@ -122,7 +155,11 @@ def test_what_the_numbers_count() -> None:
 
 def test_devices_and_names_are_shown_without_control_characters(tmp_path: Path) -> None:
     for saved_on, shown in ((b"cuda:3", "cuda:3"), (b"xx\x1b", "xx\\x1b")):
-        path = retype(tmp_path / "device.pt", b"\x03\x00\x00\x00cpu", bytes([len(saved_on), 0, 0, 0]) + saved_on)
+        path = retype(
+            tmp_path / "device.pt",
+            b"\x03\x00\x00\x00cpu",
+            bytes([len(saved_on), 0, 0, 0]) + saved_on,
+        )
         assert run("inspect", path).stdout.splitlines()[5].split()[-1] == shown
     path = rewrite(TENSOR, tmp_path / "name.pt", data__pkl=pickle.dumps({"\x1b[31m\n": 1}, 2))
     assert "\nother values\n    \\x1b[31m\\x0a\n" in run("inspect", path).stdout
@@ -145,7 +182,10 @@ def test_a_file_that_is_larger_than_memory(tmp_path: Path) -> None:
     nbytes = 1 << 40
     with zipfile.ZipFile(TENSOR) as file:
         data = file.read("tensor/data.pkl")
-    for old, new in ((b"K\x06t", wide(nbytes // 4) + b"t"), (b"K\x02K\x03\x86", wide(nbytes // 12) + b"K\x03\x86")):
+    for old, new in (
+        (b"K\x06t", wide(nbytes // 4) + b"t"),
+        (b"K\x02K\x03\x86", wide(nbytes // 12) + b"K\x03\x86"),
+    ):
         assert old in data
         data = data.replace(old, new)
     path = tmp_path / "large.pt"
@@ -159,7 +199,9 @@ def test_a_file_that_is_larger_than_memory(tmp_path: Path) -> None:
     # One second of processor time is too little to read even a hundredth of the file.
     report = read_json("inspect", path, prefix=["prlimit", "--cpu=1"])
     assert report["tensors"][0]["sizes"] == [nbytes // 12, 3]
-    assert report["storages"] == [{"dtype": "Float", "numel": nbytes // 4, "nbytes": nbytes, "tensors": 1}]
+    assert report["storages"] == [
+        {"dtype": "Float", "numel": nbytes // 4, "nbytes": nbytes, "tensors": 1}
+    ]
 
 
 def test_what_holds_no_tensors_by_name() -> None:
@@ -177,31 +219,50 @@ def test_what_holds_no_tensors_by_name() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "words"),
     [
-        (b"K\x02K\x03\x86", b"K\x03K\x03\x86", "CORRUPT", "sizes [3, 3], strides [3, 1] and offset 0 leave a storage of 6 elements"),
+        (
+            b"K\x02K\x03\x86",
+            b"K\x03K\x03\x86",
+            "CORRUPT",
+            "sizes [3, 3], strides [3, 1] and offset 0 leave a storage of 6 elements",
+        ),
         (b"QK\x00", b"QK\x01", "CORRUPT", "offset 1 leave a storage of 6 elements"),
         (b"K\x06t", wide(-1) + b"t", "CORRUPT", "the number of elements of a storage is -1"),
         (b"K\x06t", wide(2**63 - 1) + b"t", "CORRUPT", "data/0 has 24 bytes"),
         (b"cpuq\x04K\x06t", b"cpu0K\x06t", "CORRUPT", "a storage is a tuple of 4"),
-        (b"\x01\x00\x00\x000q", b"\x05\x00\x00\x00../..q", "CORRUPT", "there is no record data/../.."),
+        (
+            b"\x01\x00\x00\x000q",
+            b"\x05\x00\x00\x00../..q",
+            "CORRUPT",
+            "there is no record data/../..",
+        ),
         (b"FloatStorage", b"OtherStorage", "UNSUPPORTED", "OtherStorage"),
         (b"_rebuild_tensor_v2", b"_rebuild_tensor_v9", "UNSUPPORTED", "_rebuild_tensor_v9"),
         (b"Rq\x0b.", b"Rq\x0b", "CORRUPT", "data.pkl"),
     ],
 )
-def test_a_hostile_pickle_is_refused_with_its_record_and_offset(tmp_path: Path, old: bytes, new: bytes, code: str, words: str) -> None:
+def test_a_hostile_pickle_is_refused_with_its_record_and_offset(
+    tmp_path: Path, old: bytes, new: bytes, code: str, words: str
+) -> None:
     path = retype(tmp_path / "hostile.pt", old, new)
     error = read_json("inspect", path, rc=1)["error"]
     assert (error["code"], error["details"]["record"]) == (code, "data.pkl"), error
     for command in ("inspect", "verify"):
         done = run(command, path)
         assert done.returncode == 1
-        assert done.stderr.startswith(f"tenon: {path}: data.pkl, byte {error['details']['offset']}: "), done.stderr
+        assert done.stderr.startswith(
+            f"tenon: {path}: data.pkl, byte {error['details']['offset']}: "
+        ), done.stderr
         assert words in done.stderr, done.stderr
 
 
 def test_a_file_from_before_pytorch_1_6(tmp_path: Path) -> None:
     path = tmp_path / "old.pt"
-    path.write_bytes(b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {})))
+    path.write_bytes(
+        b"".join(
+            pickle.dumps(each, 2)
+            for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {})
+        )
+    )
     done = run("inspect", path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "torch.save" in done.stderr and "1.6" in done.stderr, done.stderr
@@ -210,10 +271,25 @@ def test_a_file_from_before_pytorch_1_6(tmp_path: Path) -> None:
 def test_broken_files(tmp_path: Path) -> None:
     path = GOLDEN / VERSIONS[0] / "state_dict.pt"
     cases: list[tuple[Path, str, str, str]] = [
-        (rewrite(path, tmp_path / "lost.pt", data__3=None), "CORRUPT", "data.pkl", "there is no record data/3"),
-        (rewrite(path, tmp_path / "short.pt", data__0=bytes(47)), "CORRUPT", "data.pkl", "data/0 has 47 bytes"),
+        (
+            rewrite(path, tmp_path / "lost.pt", data__3=None),
+            "CORRUPT",
+            "data.pkl",
+            "there is no record data/3",
+        ),
+        (
+            rewrite(path, tmp_path / "short.pt", data__0=bytes(47)),
+            "CORRUPT",
+            "data.pkl",
+            "data/0 has 47 bytes",
+        ),
         (rewrite(path, tmp_path / "empty.pt", data__pkl=b""), "CORRUPT", "data.pkl", "data.pkl"),
-        (rewrite(path, tmp_path / "calls.pt", data__pkl=pickle.dumps(print, 2)), "UNSUPPORTED", "data.pkl", "print"),
+        (
+            rewrite(path, tmp_path / "calls.pt", data__pkl=pickle.dumps(print, 2)),
+            "UNSUPPORTED",
+            "data.pkl",
+            "print",
+        ),
     ]
     for broken, code, record, words in cases:
         error: Any = read_json("inspect", broken, rc=1)["error"]
@@ -227,7 +303,9 @@ def test_broken_files(tmp_path: Path) -> None:
     assert "cut short" in run("inspect", cut).stderr
     flipped = tmp_path / "flipped.pt"
     data = bytearray(path.read_bytes())
-    record = next(each for each in read_json("inspect", path)["records"] if each["name"] == "data/0")
+    record = next(
+        each for each in read_json("inspect", path)["records"] if each["name"] == "data/0"
+    )
     data[record["offset"]] ^= 1
     flipped.write_bytes(data)
     assert run("inspect", flipped).returncode == 0

@@ -19,7 +19,12 @@ ESCAPE = "\x1b["
 
 
 def options_of(help_text: str) -> set[str]:
-    return set(re.findall(r"--[a-z][a-z-]*", "\n".join(line for line in help_text.splitlines() if re.match(r" +-", line))))
+    return set(
+        re.findall(
+            r"--[a-z][a-z-]*",
+            "\n".join(line for line in help_text.splitlines() if re.match(r" +-", line)),
+        )
+    )
 
 
 def test_help_names_every_command_and_has_an_example() -> None:
@@ -35,7 +40,9 @@ def test_help_names_every_command_and_has_an_example() -> None:
 
 
 def test_version() -> None:
-    expected = re.search(r"project\(tenon VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text())
+    expected = re.search(
+        r"project\(tenon VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text()
+    )
     assert expected is not None
     assert run("--version").stdout == f"tenon {expected[1]}\n"
 
@@ -93,7 +100,14 @@ def test_an_error_repeats_no_control_characters() -> None:
 def test_output_that_cannot_be_written_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
         for arguments in (["--help"], ["ls", "/dev"], ["doctor"]):
-            done = subprocess.run([TENON, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=100)
+            done = subprocess.run(
+                [TENON, *arguments],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=100,
+            )
             assert done.returncode != 0
             assert done.stderr == "tenon: writing the output: No space left on device\n"
 
@@ -101,7 +115,12 @@ def test_output_that_cannot_be_written_is_an_error() -> None:
 def on_terminal(*arguments: str, **environment: str) -> str:
     """What tenon prints to a terminal."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([TENON, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, env={"TERM": "xterm", **environment})
+    process = subprocess.Popen(
+        [TENON, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        env={"TERM": "xterm", **environment},
+    )
     os.close(theirs)
     text = b""
     while True:
@@ -144,7 +163,9 @@ def test_man_page_names_every_command_and_option_and_no_other() -> None:
 def test_man_page_is_well_formed() -> None:
     if shutil.which("groff") is None:
         pytest.skip("no groff here")
-    done = subprocess.run(["groff", "-man", "-ww", "-z", MAN], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-z", MAN], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -158,7 +179,9 @@ COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 COMP_LINE={line!r}
 complete -p tenon >/dev/null && _tenon tenon && printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "--norc", "-euc", script], capture_output=True, text=True, check=True, cwd=cwd)
+    done = subprocess.run(
+        ["bash", "--norc", "-euc", script], capture_output=True, text=True, check=True, cwd=cwd
+    )
     return sorted(done.stdout.split())
 
 
@@ -168,7 +191,9 @@ def test_bash_completion_offers_what_help_names() -> None:
     assert complete("tenon d") == ["doctor"]
     assert set(complete("tenon --")) == options_of(run("--help").stdout)
     for command in COMMANDS:
-        assert set(complete(f"tenon {command} --")) == options_of(run(command, "--help").stdout), command
+        assert set(complete(f"tenon {command} --")) == options_of(run(command, "--help").stdout), (
+            command
+        )
     assert complete("tenon gc --m") == ["--min-age"]
     assert complete("tenon ls --color ") == ["always", "auto", "never"]
     assert complete("tenon --color a") == ["always", "auto"]
@@ -189,9 +214,15 @@ def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:
 def test_bash_completes_in_a_real_shell(tmp_path: Path) -> None:
     """A line is typed into an interactive bash, with a tab in it."""
     ours, theirs = pty.openpty()
-    (tmp_path / "rc").write_text(f"source {COMPLETIONS / 'tenon.bash'}\nPS1='ready> '\ntenon() {{ echo \"got=$*=\"; }}\n")
+    (tmp_path / "rc").write_text(
+        f"source {COMPLETIONS / 'tenon.bash'}\nPS1='ready> '\ntenon() {{ echo \"got=$*=\"; }}\n"
+    )
     shell = subprocess.Popen(
-        ["bash", "--noprofile", "--rcfile", tmp_path / "rc", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        ["bash", "--noprofile", "--rcfile", tmp_path / "rc", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
     )
     os.close(theirs)
     text = b""
@@ -205,7 +236,9 @@ def test_bash_completes_in_a_real_shell(tmp_path: Path) -> None:
             break
     os.close(ours)
     assert shell.wait(60) == 0
-    assert "got=doctor --json --color=always=" in re.sub(r"\s+", " ", text.decode()).replace(" =", "=")
+    assert "got=doctor --json --color=always=" in re.sub(r"\s+", " ", text.decode()).replace(
+        " =", "="
+    )
 
 
 @pytest.mark.parametrize("file", ["_tenon", "tenon.fish"])
@@ -237,16 +270,27 @@ def test_fish_completion_offers_what_help_names(tmp_path: Path) -> None:
     def offers(line: str) -> set[str]:
         script = f"source {COMPLETIONS / 'tenon.fish'}; complete -C {line!r}"
         environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
         return {text.split("\t")[0] for text in done.stdout.splitlines()}
 
     assert set(COMMANDS) <= offers("tenon ")
     for command in COMMANDS:
-        assert {text for text in offers(f"tenon {command} --") if text != "--version"} == options_of(run(command, "--help").stdout)
+        assert {
+            text for text in offers(f"tenon {command} --") if text != "--version"
+        } == options_of(run(command, "--help").stdout)
 
 
 def test_an_unknown_command_lists_those_that_exist() -> None:
     for arguments in (("frobnicate",), ("--color", "never", "frobnicate", "--json")):
         done = run(*arguments)
         assert done.returncode == 2
-        assert done.stderr.splitlines()[0] == f"tenon: there is no command 'frobnicate': the commands are {', '.join(COMMANDS)}"
+        assert (
+            done.stderr.splitlines()[0]
+            == f"tenon: there is no command 'frobnicate': the commands are {', '.join(COMMANDS)}"
+        )

@@ -48,7 +48,9 @@ def test_text_has_what_json_has(directory: str) -> None:
         for key in ("value", "limits"):
             said = re.sub(r"\s+", " ", check[key])
             if check["id"] in MOVING:
-                assert re.sub(r"[0-9][0-9,.]*", "#", said) in re.sub(r"[0-9][0-9,.]*", "#", flat), check
+                assert re.sub(r"[0-9][0-9,.]*", "#", said) in re.sub(r"[0-9][0-9,.]*", "#", flat), (
+                    check
+                )
             else:
                 assert said in flat, check
         assert not check["change"] or f"change: {check['change']}\n" in text
@@ -68,7 +70,9 @@ def test_open_files() -> None:
     check = checks["open_files"]
     assert (check["level"], check["facts"]["soft"], check["facts"]["hard"]) == ("warn", 256, 256)
     assert check["facts"]["left"] == 256 - check["facts"]["used"]
-    assert f"about {check['facts']['left']} tensors" in check["limits"] and "64 MiB" in check["limits"]
+    assert (
+        f"about {check['facts']['left']} tensors" in check["limits"] and "64 MiB" in check["limits"]
+    )
     assert check["change"] == "sudo prlimit --pid $$ --nofile=65536:65536"
     assert done.returncode >= 1
     # Where the hard limit allows it, the shell does it itself.
@@ -77,7 +81,9 @@ def test_open_files() -> None:
         assert checks["open_files"]["change"] == "ulimit -n 65536"
     assert look(preexec_fn=limited(resource.RLIMIT_NOFILE, 12))[0]["open_files"]["level"] == "fail"
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 4096:
-        assert look(preexec_fn=limited(resource.RLIMIT_NOFILE, 4096))[0]["open_files"]["level"] == "ok"
+        assert (
+            look(preexec_fn=limited(resource.RLIMIT_NOFILE, 4096))[0]["open_files"]["level"] == "ok"
+        )
 
 
 def test_fds_in_use_are_counted() -> None:
@@ -95,7 +101,12 @@ def test_file_size_and_address_space() -> None:
     assert checks["seals"]["level"] == "ok"
     # Too little for the smallest memory file: nothing is killed, everything is said.
     checks, done = look(preexec_fn=limited(resource.RLIMIT_FSIZE, 0))
-    assert checks["file_size"]["level"] == checks["memfd"]["level"] == checks["seals"]["level"] == "fail"
+    assert (
+        checks["file_size"]["level"]
+        == checks["memfd"]["level"]
+        == checks["seals"]["level"]
+        == "fail"
+    )
     assert done.returncode == 2
     checks, _ = look(preexec_fn=limited(resource.RLIMIT_AS, 256 << 20))
     assert checks["address_space"]["level"] == "warn"
@@ -103,7 +114,9 @@ def test_file_size_and_address_space() -> None:
 
 
 def test_memory_cgroup() -> None:
-    """What is said is what an allocation would meet: a limit that is tighter than the machine's memory."""
+    """What is said is what an allocation would meet: a limit that is tighter than the machine's
+    memory.
+    """
     checks, _ = look()
     available = checks["memory"]["facts"]["available_nbytes"]
     assert 0 < available <= checks["memory"]["facts"]["total_nbytes"]
@@ -146,7 +159,9 @@ def test_seals_and_kernel() -> None:
     assert checks["memfd"]["facts"]["works"] is True
     assert checks["safe_copies"]["facts"]["works"] is True
     for space, name in [("pid", "pid"), ("mnt", "mnt"), ("ipc", "ipc"), ("user", "user")]:
-        assert checks["namespaces"]["facts"][space]["inode"] == os.stat(f"/proc/self/ns/{name}").st_ino
+        assert (
+            checks["namespaces"]["facts"][space]["inode"] == os.stat(f"/proc/self/ns/{name}").st_ino
+        )
     somaxconn = Path("/proc/sys/net/core/somaxconn")
     if somaxconn.exists():
         assert checks["backlog"]["facts"]["somaxconn"] == int(somaxconn.read_text())
@@ -188,21 +203,38 @@ def test_a_directory_of_another_user(directory: str) -> None:
         pytest.skip("needs root, to be somebody else")
     os.chmod(directory, 0o755)
     checks, done = look(directory, user=NOBODY, group=NOBODY, extra_groups=[])
-    assert (checks["directory"]["level"], checks["named_files"]["level"], done.returncode) == ("fail", "fail", 2)
+    assert (checks["directory"]["level"], checks["named_files"]["level"], done.returncode) == (
+        "fail",
+        "fail",
+        2,
+    )
     assert f"user {NOBODY}" in checks["directory"]["limits"]
 
 
 def test_small_full_and_read_only_shared_memory(private_shm: Callable[..., PrivateShm]) -> None:
     small = private_shm("mount -t tmpfs -o mode=1777,size=1m tmpfs /dev/shm")
     checks, done = look(prefix=small.enter)
-    assert (checks["directory"]["level"], checks["directory"]["facts"]["total_nbytes"]) == ("warn", 1 << 20)
-    assert "size=1024k" in checks["directory"]["value"] and "remount" in checks["directory"]["change"]
+    assert (checks["directory"]["level"], checks["directory"]["facts"]["total_nbytes"]) == (
+        "warn",
+        1 << 20,
+    )
+    assert (
+        "size=1024k" in checks["directory"]["value"] and "remount" in checks["directory"]["change"]
+    )
     assert done.returncode >= 1
-    full = private_shm("mount -t tmpfs -o mode=1777,size=1m tmpfs /dev/shm && head -c 1048576 /dev/zero > /dev/shm/fill")
+    full = private_shm(
+        "mount -t tmpfs -o mode=1777,size=1m tmpfs /dev/shm && head -c 1048576 /dev/zero >"
+        " /dev/shm/fill"
+    )
     checks, _ = look(prefix=full.enter)
-    assert (checks["directory"]["level"], checks["directory"]["facts"]["free_nbytes"]) == ("warn", 0)
+    assert (checks["directory"]["level"], checks["directory"]["facts"]["free_nbytes"]) == (
+        "warn",
+        0,
+    )
     # Full is not unable.
-    assert checks["named_files"]["facts"]["reserve"] is None and checks["named_files"]["level"] == "ok"
+    assert (
+        checks["named_files"]["facts"]["reserve"] is None and checks["named_files"]["level"] == "ok"
+    )
     closed = private_shm("mount -t tmpfs -o ro tmpfs /dev/shm")
     checks, done = look(prefix=closed.enter)
     assert (checks["directory"]["level"], done.returncode) == ("fail", 2)
@@ -248,7 +280,10 @@ def test_remove_ipc(private_shm: Callable[..., PrivateShm], tmp_path: Path) -> N
     for parent in tmp_path.parents:
         if not os.access(parent, os.X_OK):
             pytest.skip("the temporary folder is closed to others")
-    space = private_shm(f"mkdir -p /etc/systemd && mount --bind {tmp_path}/etc/systemd /etc/systemd && mount --bind {tmp_path}/run /run")
+    space = private_shm(
+        f"mkdir -p /etc/systemd && mount --bind {tmp_path}/etc/systemd /etc/systemd && mount --bind"
+        f" {tmp_path}/run /run"
+    )
 
     def ask(user: int) -> dict[str, Any]:
         switch = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
@@ -256,7 +291,10 @@ def test_remove_ipc(private_shm: Callable[..., PrivateShm], tmp_path: Path) -> N
 
     assert (ask(1234)["level"], ask(1234)["facts"]["remove_ipc_file"]) == ("note", None)
     conf.write_text("[Login]\nRemoveIPC=yes\n")
-    assert (ask(1234)["level"], ask(1234)["change"]) == ("warn", "sudo loginctl enable-linger $USER")
+    assert (ask(1234)["level"], ask(1234)["change"]) == (
+        "warn",
+        "sudo loginctl enable-linger $USER",
+    )
     assert ask(999)["level"] == "ok"
     (conf.parent / "logind.conf.d" / "50-keep.conf").write_text("[Login]\nRemoveIPC=no\n")
     assert (ask(1234)["level"], ask(1234)["facts"]["remove_ipc"]) == ("ok", False)
@@ -294,7 +332,13 @@ def test_the_manager(tmp_path: Path) -> None:
         path = f"{folder}/manager/manager.sock"
         checks, _ = look(env=environment)
         assert checks["manager"]["facts"] == {"socket": path, "running": False, "pid": None}
-        started = subprocess.run([program, "--socket", path, "--own-folder"], capture_output=True, text=True, check=True, timeout=60)
+        started = subprocess.run(
+            [program, "--socket", path, "--own-folder"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
         assert started.stdout.strip() == path
         checks, _ = look(env=environment)
         assert checks["manager"]["facts"]["running"] is True
@@ -304,7 +348,9 @@ def test_the_manager(tmp_path: Path) -> None:
 
 
 def test_cuda(tmp_path: Path) -> None:
-    """What this machine has; and where tests/fake_cuda was built, a driver with a device and one without."""
+    """What this machine has; and where tests/fake_cuda was built, a driver with a device and one
+    without.
+    """
     check = look()[0]["cuda"]
     assert check["level"] == ("ok" if check["facts"]["available"] else "note")
     driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
@@ -313,7 +359,11 @@ def test_cuda(tmp_path: Path) -> None:
         pytest.skip("tests/fake_cuda was not built")
     environment = {"LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path)}
     check = look(env=environment)[0]["cuda"]
-    assert (check["level"], check["value"], check["facts"]) == ("ok", "can be used", {"available": True})
+    assert (check["level"], check["value"], check["facts"]) == (
+        "ok",
+        "can be used",
+        {"available": True},
+    )
     check = look(env={**environment, "CUDA_VISIBLE_DEVICES": ""})[0]["cuda"]
     assert check["level"] == "note" and "CUDA_ERROR_NO_DEVICE" in check["value"]
     assert check["facts"]["available"] is False and check["facts"]["cuda_error"] == "100"

@@ -36,9 +36,16 @@ def with_code(out: Path, old: bytes, new: bytes) -> Path:
 
 @pytest.mark.parametrize(
     ("options", "functions"),
-    [([], 1), (["--no-bytecode"], 0), (["--bytecode"], 1), (["--bytecode", "--methods", "forward"], 1)],
+    [
+        ([], 1),
+        (["--no-bytecode"], 0),
+        (["--bytecode"], 1),
+        (["--bytecode", "--methods", "forward"], 1),
+    ],
 )
-def test_bytecode_is_kept_dropped_or_made(tmp_path: Path, options: list[str], functions: int) -> None:
+def test_bytecode_is_kept_dropped_or_made(
+    tmp_path: Path, options: list[str], functions: int
+) -> None:
     out = tmp_path / "out.ptl"
     report = read_json("export", LITE, out, *options)
     assert report == {
@@ -82,8 +89,12 @@ def test_the_flatbuffer_form(tmp_path: Path) -> None:
     assert found["kind"] == "flatbuffer" and found["nbytes"] == out.stat().st_size
     for key in ("version", "bytecode", "modules", "tensors", "members", "methods", "code"):
         assert found[key] == archive[key], key
-    assert [record["name"] for record in found["records"]] == [f"storage_data/{i}" for i in range(len(found["storages"]))]
-    assert run("inspect", out).stdout.startswith(f"{out}: flatbuffer, {len(found['storages'])} storages, ")
+    assert [record["name"] for record in found["records"]] == [
+        f"storage_data/{i}" for i in range(len(found["storages"]))
+    ]
+    assert run("inspect", out).stdout.startswith(
+        f"{out}: flatbuffer, {len(found['storages'])} storages, "
+    )
     assert f"good: {len(found['storages'])} storages, " in run("verify", out).stdout
     again = tmp_path / "again.ff"
     assert run("export", out, again, "--flatbuffer").returncode == 0
@@ -91,7 +102,12 @@ def test_the_flatbuffer_form(tmp_path: Path) -> None:
     back = tmp_path / "back.ptl"
     assert run("export", out, back).returncode == 0
     assert read_json("inspect", back)["bytecode"] == archive["bytecode"]
-    assert read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--methods", "forward")["bytecode_functions"] == 1
+    assert (
+        read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--methods", "forward")[
+            "bytecode_functions"
+        ]
+        == 1
+    )
     assert run("export", LITE, out, "--flatbuffer", "--no-bytecode").returncode == 2
     report = read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--lower", "7", rc=1)
     assert "leave out bytecode_version" in report["error"]["message"]
@@ -101,7 +117,11 @@ def test_the_version_of_the_bytecode(tmp_path: Path) -> None:
     out = tmp_path / "out.ptl"
     assert run("export", LITE, out, "--bytecode", "--lower", "8").returncode == 0
     assert read_json("inspect", out)["bytecode"]["version"] == 8
-    for options in (["--lower", "8"], ["--bytecode", "--lower", "3"], ["--bytecode", "--lower", "9"]):
+    for options in (
+        ["--lower", "8"],
+        ["--bytecode", "--lower", "3"],
+        ["--bytecode", "--lower", "9"],
+    ):
         assert run("export", LITE, out, *options).returncode == 2
 
 
@@ -109,7 +129,9 @@ def test_an_archive_without_bytecode_gets_none_unless_told(tmp_path: Path) -> No
     without = tmp_path / "without.ptl"
     assert read_json("export", LITE, without, "--no-bytecode")["bytecode_functions"] == 0
     assert read_json("export", without, tmp_path / "out.ptl")["bytecode_functions"] == 0
-    assert read_json("export", without, tmp_path / "out.ptl", "--bytecode")["bytecode_functions"] == 1
+    assert (
+        read_json("export", without, tmp_path / "out.ptl", "--bytecode")["bytecode_functions"] == 1
+    )
 
 
 def test_the_old_file_may_be_the_new_one(tmp_path: Path) -> None:
@@ -126,19 +148,31 @@ def test_debug_tables_are_written_when_told(tmp_path: Path) -> None:
     out = tmp_path / "out.ptl"
     report = read_json("export", LITE, out, "--debug-tables")
     assert report["debug_tables"] == debug_tables(out) == debug_tables(LITE) > 2
-    assert f"\n{report['debug_tables']} debug tables\n" in run("export", LITE, out, "--debug-tables").stdout
+    assert (
+        f"\n{report['debug_tables']} debug tables\n"
+        in run("export", LITE, out, "--debug-tables").stdout
+    )
     # Some are about the old bytecode, and all are written or none.
     report = read_json("export", LITE, out, "--debug-tables", "--no-bytecode")
     assert report["debug_tables"] == debug_tables(out) == 0
-    assert len(report["warnings"]) == 1 and report["warnings"][0].startswith("the debug tables are not written: ")
-    assert "warning: the debug tables are not written: " in run("export", LITE, out, "--debug-tables", "--no-bytecode").stdout
+    assert len(report["warnings"]) == 1 and report["warnings"][0].startswith(
+        "the debug tables are not written: "
+    )
+    assert (
+        "warning: the debug tables are not written: "
+        in run("export", LITE, out, "--debug-tables", "--no-bytecode").stdout
+    )
 
 
 def test_debug_tables_are_made_for_new_bytecode(tmp_path: Path) -> None:
     out = tmp_path / "out.ptl"
     report = read_json("export", LITE, out, "--debug-tables", "--bytecode")
     assert report["debug_tables"] == debug_tables(out) > 2 and report["warnings"] == []
-    assert {"mobile_debug_handles.pkl", "callstack_debug_map.pkl", "code/__torch__.py.debug_pkl"} < set(records(out))
+    assert {
+        "mobile_debug_handles.pkl",
+        "callstack_debug_map.pkl",
+        "code/__torch__.py.debug_pkl",
+    } < set(records(out))
 
 
 def test_from_standard_input(tmp_path: Path) -> None:
@@ -166,7 +200,10 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
     odd = with_code(tmp_path / "odd.ptl", b"torch.relu", b"torch.no_such_operator")
     error = failed(out, odd, out, "--bytecode")
     place = f"{error['details']['file']}:{error['details']['line']}:{error['details']['column']}: "
-    assert error["message"].startswith(f"{odd}: {place}") and "no_such_operator" in error["details"]["excerpt"]
+    assert (
+        error["message"].startswith(f"{odd}: {place}")
+        and "no_such_operator" in error["details"]["excerpt"]
+    )
     error = failed(out, LITE, out, "--bytecode", "--methods", "forward,predict")
     assert error["code"] == "NOT_FOUND" and "predict" in error["message"]
     assert failed(out, tmp_path / "none.pt", out)["code"] == "NOT_FOUND"
@@ -176,7 +213,9 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_damage_is_not_written_again_under_a_new_checksum(tmp_path: Path) -> None:
-    record = next(each for each in read_json("inspect", LITE)["records"] if each["name"] == "data/0")
+    record = next(
+        each for each in read_json("inspect", LITE)["records"] if each["name"] == "data/0"
+    )
     data = bytearray(LITE.read_bytes())
     data[record["offset"]] ^= 0x40
     bad = tmp_path / "bad.ptl"
@@ -196,7 +235,10 @@ def test_bad_old_bytecode_is_told_where_it_matters(tmp_path: Path) -> None:
     with zipfile.ZipFile(LITE) as archive, zipfile.ZipFile(bad, "w") as changed:
         for name in archive.namelist():
             content = archive.read(name)
-            changed.writestr(name, content.replace(b"MOVE", b"FORK") if name.endswith("/bytecode.pkl") else content)
+            changed.writestr(
+                name,
+                content.replace(b"MOVE", b"FORK") if name.endswith("/bytecode.pkl") else content,
+            )
     report = read_json("export", bad, tmp_path / "out.ptl")
     assert report["bytecode_functions"] == 0
     assert [warning.split(": ")[0] for warning in report["warnings"]] == ["bytecode is not kept"]
@@ -211,15 +253,25 @@ def test_operators() -> None:
         assert (done.returncode, done.stderr) == (0, "")
         # Names alone: PyTorch wrote these archives' bytecode, and the list is made from the code.
         assert done.stdout.splitlines() == read_json("inspect", path)["bytecode"]["operators"]
-        assert read_json("inspect", "--ops", path) == {"path": str(path), "operators": done.stdout.splitlines(), "error": None}
+        assert read_json("inspect", "--ops", path) == {
+            "path": str(path),
+            "operators": done.stdout.splitlines(),
+            "error": None,
+        }
         assert run("inspect", "--ops", "--methods", "forward", path).stdout == done.stdout
         none = run("inspect", "--ops", "--methods", "none", path)
-        assert (none.returncode, none.stdout) == (1, "") and "has no method none" in " ".join(none.stderr.split())
+        assert (none.returncode, none.stdout) == (1, "") and "has no method none" in " ".join(
+            none.stderr.split()
+        )
 
 
 def test_forks_run_at_once(tmp_path: Path) -> None:
     called = b"(first).forward(x, ))"
-    forks = with_code(tmp_path / "forks.ptl", b"torch.relu(" + called, b"torch.wait(fork(torch.relu, " + called + b")")
+    forks = with_code(
+        tmp_path / "forks.ptl",
+        b"torch.relu(" + called,
+        b"torch.wait(fork(torch.relu, " + called + b")",
+    )
     error = failed(tmp_path / "out.ptl", forks, tmp_path / "out.ptl", "--bytecode")
     assert error["code"] == "UNSUPPORTED" and "forks_at_once" in error["message"]
     report = read_json("export", forks, tmp_path / "out.ptl", "--bytecode", "--forks-at-once")
@@ -233,8 +285,12 @@ def test_operators_of_what_has_none(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     report = read_json("inspect", "--ops", odd, rc=1)
     assert report["operators"] is None
-    assert report["error"]["message"].startswith(f"{odd}: code/__torch__.py:{report['error']['details']['line']}:")
+    assert report["error"]["message"].startswith(
+        f"{odd}: code/__torch__.py:{report['error']['details']['line']}:"
+    )
     assert " ".join(done.stderr.split()).startswith("tenon: " + report["error"]["message"])
     for path in (tmp_path, tmp_path / "none", SOURCE / "README.md"):
         done = run("inspect", "--ops", path)
-        assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(f"tenon: {path}")
+        assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(
+            f"tenon: {path}"
+        )

@@ -58,7 +58,10 @@ def test_dry_run_and_removal(directory: str, hold: Callable[..., Holder]) -> Non
     for name in report["names"]:
         (row,) = [line for line in text.splitlines() if line.startswith(name["name"])]
         assert "  remove  " in row and row.endswith(name["why"])
-    assert "would remove 3 names, 24 KiB; 2 held or in flight" in text and "(dry run: --yes removes)" in text
+    assert (
+        "would remove 3 names, 24 KiB; 2 held or in flight" in text
+        and "(dry run: --yes removes)" in text
+    )
     assert {name["why"] for name in report["names"]} == {
         "nobody has it open or mapped (the kernel gave a lock and a write lease)",
         "nobody listens on it (connecting is refused)",
@@ -67,7 +70,9 @@ def test_dry_run_and_removal(directory: str, hold: Callable[..., Holder]) -> Non
     done = run("gc", directory, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert "removed 3 names, 24 KiB; 2 held or in flight" in done.stdout
-    names = [name for name in os.listdir(directory) if not name.startswith(".tenon-bell-")]  # a living lender's
+    names = [
+        name for name in os.listdir(directory) if not name.startswith(".tenon-bell-")
+    ]  # a living lender's
     assert sorted(names) == sorted(os.path.basename(holder.name) for holder in alive)
     report = read_json("gc", directory, "--yes")
     assert (report["names"], report["kept"], report["dry_run"]) == ([], 2, False)
@@ -90,7 +95,9 @@ def test_a_message_in_flight_stays(directory: str, hold: Callable[..., Holder]) 
     assert os.path.exists(sender.name)
 
 
-def test_whoever_has_it_open_or_mapped_keeps_it(directory: str, hold: Callable[..., Holder]) -> None:
+def test_whoever_has_it_open_or_mapped_keeps_it(
+    directory: str, hold: Callable[..., Holder]
+) -> None:
     (name,) = leave_dead(hold, "file")
     with open(name, "rb"):
         assert read_json("gc", directory, "--yes")["names"] == []
@@ -107,7 +114,11 @@ def test_what_is_not_ours_stays(directory: str, tmp_path: Any) -> None:
     os.mkfifo(f"{directory}/torch_1_2_5")
     os.mkdir(f"{directory}/torch_1_2_6")
     os.mkdir(f"{directory}/tenon-folder")
-    for leaf, content in [("tenon-" + "0" * 32, bytes(100)), ("torch_1_2_7", b"short"), ("other", b"")]:
+    for leaf, content in [
+        ("tenon-" + "0" * 32, bytes(100)),
+        ("torch_1_2_7", b"short"),
+        ("other", b""),
+    ]:
         with open(f"{directory}/{leaf}", "wb") as file:
             file.write(content)
     # A socket that nobody listens on, but without the mark of Tenon's.
@@ -121,7 +132,9 @@ def test_what_is_not_ours_stays(directory: str, tmp_path: Any) -> None:
 
 
 def test_what_cannot_be_removed(directory: str, hold: Callable[..., Holder]) -> None:
-    somebody: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+    somebody: dict[str, Any] = (
+        {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+    )
     holders = [hold("file", 4096, **somebody) for _ in range(2)]
     for holder in holders:
         holder.stop()
@@ -132,7 +145,11 @@ def test_what_cannot_be_removed(directory: str, hold: Callable[..., Holder]) -> 
         done = run("gc", directory, "--yes", **somebody)
         assert done.returncode == 1
         assert done.stderr == f"tenon: 2 names in {directory} could not be removed\n"
-        assert "  failed  " in done.stdout and "Permission denied" in done.stdout and "removed 0 names, 0 B" in done.stdout
+        assert (
+            "  failed  " in done.stdout
+            and "Permission denied" in done.stdout
+            and "removed 0 names, 0 B" in done.stdout
+        )
         done = run("gc", directory, "--yes", "--json", **somebody)
         assert done.returncode == 1 and '"not_removed": 2' in done.stdout
         # Nothing was to be removed, so nothing went wrong.
@@ -152,7 +169,9 @@ def test_another_users_names_stay(directory: str, hold: Callable[..., Holder]) -
     assert (report["names"], report["unsure"]) == ([], 1)
     assert os.path.exists(theirs.name)
     # For its own user it is dead.
-    assert names_of(read_json("gc", directory, "--yes", user=NOBODY, group=NOBODY, extra_groups=[])) == {theirs.name}
+    assert names_of(
+        read_json("gc", directory, "--yes", user=NOBODY, group=NOBODY, extra_groups=[])
+    ) == {theirs.name}
 
 
 def ended_pid() -> int:
@@ -173,12 +192,17 @@ def test_dead_files_of_pytorch_are_a_matter_of_wish_and_age(directory: str) -> N
     assert (report["names"], report["torch_left"], report["kept"]) == ([], 0, 3)
     report = read_json("gc", directory, "--yes", "--min-age", "0")
     assert (report["names"], report["torch_left"], report["kept"]) == ([], 2, 1)
-    assert "2 dead files of PyTorch left alone (--torch)" in run("gc", directory, "--min-age", "0").stdout
+    assert (
+        "2 dead files of PyTorch left alone (--torch)"
+        in run("gc", directory, "--min-age", "0").stdout
+    )
     report = read_json("gc", directory, "--yes", "--torch", "--min-age", "3600")
     assert report["names"] == []
     report = read_json("gc", directory, "--yes", "--torch", "--min-age", "0")
     assert names_of(report) == {old, young}
-    assert all(f"its maker, pid {name['maker_pid']}, is gone" in name["why"] for name in report["names"])
+    assert all(
+        f"its maker, pid {name['maker_pid']}, is gone" in name["why"] for name in report["names"]
+    )
     assert os.listdir(directory) == [os.path.basename(ours)]
 
 
@@ -198,7 +222,9 @@ sys.stdin.read()
 
 @pytest.fixture(params=["TENON_TORCH_DEBIAN", "TENON_TORCH_NEWEST"])
 def torch_python(request: pytest.FixtureRequest) -> Iterator[str]:
-    python = os.environ.get(request.param) or ("/usr/bin/python3" if request.param == "TENON_TORCH_DEBIAN" else None)
+    python = os.environ.get(request.param) or (
+        "/usr/bin/python3" if request.param == "TENON_TORCH_DEBIAN" else None
+    )
     if python is None:
         pytest.skip(f"{request.param} is not set: no such PyTorch here")
     try:
@@ -210,11 +236,19 @@ def torch_python(request: pytest.FixtureRequest) -> Iterator[str]:
     yield python
 
 
-def test_a_holder_of_pytorch_survives(torch_python: str, private_shm: Callable[..., PrivateShm]) -> None:
-    """PyTorch looks in /dev/shm only, and all of --torch there is dangerous for other tests: so in a /dev/shm of our own."""
+def test_a_holder_of_pytorch_survives(
+    torch_python: str, private_shm: Callable[..., PrivateShm]
+) -> None:
+    """PyTorch looks in /dev/shm only, and all of --torch there is dangerous for other tests: so in
+    a /dev/shm of our own.
+    """
     space = private_shm()
     maker = Holder("file", "/dev/shm", 4096, prefix=tuple(space.enter))
-    peer = subprocess.Popen([*space.enter, torch_python, "-B", "-c", TORCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    peer = subprocess.Popen(
+        [*space.enter, torch_python, "-B", "-c", TORCH],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         theirs = read_line(peer)
         assert theirs.startswith("/torch_")
@@ -229,12 +263,16 @@ def test_a_holder_of_pytorch_survives(torch_python: str, private_shm: Callable[.
             report = read_json(*everything, prefix=space.enter)
             assert (report["names"], report["kept"]) == ([], 2)
         states = {name["name"]: name for name in read_json("ls", prefix=space.enter)["names"]}
-        assert {name: states[name]["state"] for name in states} == {maker.name: "live", theirs: "live"}
+        assert {name: states[name]["state"] for name in states} == {
+            maker.name: "live",
+            theirs: "live",
+        }
         assert states[theirs]["kind"] == "torch" and states[theirs]["nbytes"] == 8000
         for name in states.values():
             assert [holder["pid"] for holder in name["holders"]] == [peer.pid]
 
-        # PyTorch's manager would remove its file two seconds later; that is not what is to be shown here.
+        # PyTorch's manager would remove its file two seconds later; that is not what is to be shown
+        # here.
         stopped = stop_managers(space)
         peer.kill()
         peer.wait(60)

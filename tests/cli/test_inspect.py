@@ -19,12 +19,21 @@ GOLDEN = SOURCE / "tests/golden/descriptor"
 def test_golden_descriptors(path: Path) -> None:
     report = read_json("inspect", path)
     version = "1.1" if path.stem == "composites" else "1.0"
-    assert (report["kind"], report["version"], report["nbytes"]) == ("descriptor", version, path.stat().st_size)
+    assert (report["kind"], report["version"], report["nbytes"]) == (
+        "descriptor",
+        version,
+        path.stat().st_size,
+    )
     assert report["checksum"] == f"{int.from_bytes(path.read_bytes()[40:44], 'little'):08x}"
     text = run("inspect", path)
     assert (text.returncode, text.stderr) == (0, "")
     assert report["checksum"] in text.stdout
-    counts = [int(number) for number in re.findall(r"^(\d+) segments?, (\d+) storages?, (\d+) tensors?", text.stdout, re.M)[0]]
+    counts = [
+        int(number)
+        for number in re.findall(
+            r"^(\d+) segments?, (\d+) storages?, (\d+) tensors?", text.stdout, re.M
+        )[0]
+    ]
     assert counts == [len(report[part]) for part in ("segments", "storages", "tensors")]
     with path.open("rb") as file:
         assert run("inspect", "-", stdin=file).stdout == text.stdout
@@ -33,20 +42,41 @@ def test_golden_descriptors(path: Path) -> None:
 def test_one_tensor() -> None:
     report = read_json("inspect", GOLDEN / "one_tensor.bin")
     assert report["tensors"] == [
-        {"storage": 0, "dtype": "float32", "sizes": [2, 3], "strides": [3, 1], "offset": 0, "flags": [], "name": "weight"}
+        {
+            "storage": 0,
+            "dtype": "float32",
+            "sizes": [2, 3],
+            "strides": [3, 1],
+            "offset": 0,
+            "flags": [],
+            "name": "weight",
+        }
     ]
     assert report["storages"] == [{"segment": 0, "offset": 64, "nbytes": 24}]
     (segment,) = report["segments"]
-    assert (segment["reach"], segment["fd_index"], segment["mode"], segment["access"]) == ("fd", 0, "shared", "writable")
+    assert (segment["reach"], segment["fd_index"], segment["mode"], segment["access"]) == (
+        "fd",
+        0,
+        "shared",
+        "writable",
+    )
     assert segment["nbytes"] == 4096
-    row = next(line for line in run("inspect", GOLDEN / "one_tensor.bin").stdout.splitlines() if "'weight'" in line)
+    row = next(
+        line
+        for line in run("inspect", GOLDEN / "one_tensor.bin").stdout.splitlines()
+        if "'weight'" in line
+    )
     assert row.split() == ["0", "0", "float32", "[2,", "3]", "[3,", "1]", "0", "-", "'weight'"]
 
 
 def test_everything() -> None:
     report = read_json("inspect", GOLDEN / "everything.bin")
     assert {segment["reach"] for segment in report["segments"]} == {"fd", "known", "proc"}
-    assert {segment["mode"] for segment in report["segments"]} == {"shared", "lender writes", "frozen"}
+    assert {segment["mode"] for segment in report["segments"]} == {
+        "shared",
+        "lender writes",
+        "frozen",
+    }
     assert report["tensors"][0]["flags"] == ["requires_grad", "is_parameter"]
     assert max(len(tensor["sizes"]) for tensor in report["tensors"]) == 64
     text = run("inspect", GOLDEN / "everything.bin").stdout
@@ -68,8 +98,26 @@ def test_composites() -> None:
         "flags": [],
         "name": "csr",
     }
-    row = next(line for line in run("inspect", GOLDEN / "composites.bin").stdout.splitlines() if "'csr'" in line)
-    assert row.split()[1:] == ["sparse_csr", "[2,", "3,", "4]", "values", "3,", "indices", "4,", "plain", "indices", "5", "-", "'csr'"]
+    row = next(
+        line
+        for line in run("inspect", GOLDEN / "composites.bin").stdout.splitlines()
+        if "'csr'" in line
+    )
+    assert row.split()[1:] == [
+        "sparse_csr",
+        "[2,",
+        "3,",
+        "4]",
+        "values",
+        "3,",
+        "indices",
+        "4,",
+        "plain",
+        "indices",
+        "5",
+        "-",
+        "'csr'",
+    ]
 
 
 def test_on_devices() -> None:
@@ -125,20 +173,38 @@ def test_nothing_there(tmp_path: Path) -> None:
         done = run("inspect", path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"tenon: {path}: ")
-    assert run("inspect", "/tenon-no-such-name").stderr == "tenon: /dev/shm/tenon-no-such-name: no such name\n"
+    assert (
+        run("inspect", "/tenon-no-such-name").stderr
+        == "tenon: /dev/shm/tenon-no-such-name: no such name\n"
+    )
 
 
 def test_a_named_file(directory: str, hold: Callable[..., Holder]) -> None:
     maker = hold("sent", 5000)
     report = read_json("inspect", maker.name)
-    assert (report["name"], report["kind"], report["state"], report["nbytes"]) == (maker.name, "file", "live", 5000)
+    assert (report["name"], report["kind"], report["state"], report["nbytes"]) == (
+        maker.name,
+        "file",
+        "live",
+        5000,
+    )
     head = report["head"]
-    assert (head["count"], head["in_flight"], head["maker_pid"], head["nbytes"]) == (2, 1, maker.pid, 5000)
+    assert (head["count"], head["in_flight"], head["maker_pid"], head["nbytes"]) == (
+        2,
+        1,
+        maker.pid,
+        5000,
+    )
     assert head["maker_pid_namespace"] == os.stat("/proc/self/ns/pid").st_ino
     assert [holder["pid"] for holder in report["holders"]] == [maker.pid]
     text = run("inspect", maker.name).stdout
     fields = dict(re.findall(r"^([a-z' ]+?) {2,}(.*)$", text, re.M))
-    assert (fields["name"], fields["kind"], fields["count"], fields["in flight"]) == (maker.name, "file", "2", "1")
+    assert (fields["name"], fields["kind"], fields["count"], fields["in flight"]) == (
+        maker.name,
+        "file",
+        "2",
+        "1",
+    )
     assert fields["state"].startswith("live: ")
     assert fields["maker"].startswith(f"pid {maker.pid} in pid namespace ")
     assert fields["held by"].startswith(f"{maker.pid} ")

@@ -17,7 +17,9 @@ ESCAPE = "\x1b"
 
 
 def by_name(directory: str, *arguments: object, **options: Any) -> dict[str, dict[str, Any]]:
-    return {name["name"]: name for name in read_json("ls", directory, *arguments, **options)["names"]}
+    return {
+        name["name"]: name for name in read_json("ls", directory, *arguments, **options)["names"]
+    }
 
 
 def without_unasked(text: str) -> list[str]:
@@ -27,7 +29,11 @@ def without_unasked(text: str) -> list[str]:
 
 def test_nothing(directory: str) -> None:
     done = run("ls", directory)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"0 names in {directory}; 0 B of memory\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"0 names in {directory}; 0 B of memory\n",
+        "",
+    )
     assert read_json("ls", directory)["names"] == []
 
 
@@ -43,7 +49,12 @@ def test_a_file_its_holders_and_its_end(directory: str, hold: Callable[..., Hold
     found = by_name(directory)
     assert list(found) == [maker.name]
     name = found[maker.name]
-    assert (name["kind"], name["state"], name["nbytes"], name["count"]) == ("file", "live", 100_000, 2)
+    assert (name["kind"], name["state"], name["nbytes"], name["count"]) == (
+        "file",
+        "live",
+        100_000,
+        2,
+    )
     assert name["allocated_nbytes"] == 25 * 4096
     assert (name["maker_pid"], name["uid"], name["mode"]) == (maker.pid, os.getuid(), "0600")
     assert 0 <= name["age_seconds"] < 120
@@ -55,7 +66,10 @@ def test_a_file_its_holders_and_its_end(directory: str, hold: Callable[..., Hold
     # The maker's end is not the name's.
     maker.kill()
     name = by_name(directory)[maker.name]
-    assert (name["state"], [holder["pid"] for holder in name["holders"]]) == ("live", [borrower.pid])
+    assert (name["state"], [holder["pid"] for holder in name["holders"]]) == (
+        "live",
+        [borrower.pid],
+    )
     assert name["maker_pid"] == maker.pid
 
     borrower.kill()
@@ -82,7 +96,9 @@ def test_a_message_in_flight(directory: str, hold: Callable[..., Holder]) -> Non
     sender.end()
     name = by_name(directory)[sender.name]
     assert (name["state"], name["holders"]) == ("in flight", [])
-    row = next(line for line in run("ls", directory).stdout.splitlines() if line.startswith(sender.name))
+    row = next(
+        line for line in run("ls", directory).stdout.splitlines() if line.startswith(sender.name)
+    )
     assert "  in flight  " in row and name["why"][:20] in row
 
 
@@ -91,7 +107,10 @@ def test_a_holder_that_is_no_tenon(directory: str, hold: Callable[..., Holder]) 
     with open(maker.name, "rb"):
         maker.kill()
         name = by_name(directory)[maker.name]
-        assert (name["state"], [holder["pid"] for holder in name["holders"]]) == ("live", [os.getpid()])
+        assert (name["state"], [holder["pid"] for holder in name["holders"]]) == (
+            "live",
+            [os.getpid()],
+        )
 
 
 def test_text_has_what_json_has(directory: str, hold: Callable[..., Holder]) -> None:
@@ -146,11 +165,18 @@ def test_what_else_is_in_the_directory(directory: str, hold: Callable[..., Holde
     }
     assert found[f"{directory}/other"]["nbytes"] == 100
     assert "1 live, 4 of other programs" in run("ls", directory, "--all").stdout
-    assert sorted(os.listdir(directory)) == sorted([os.path.basename(maker.name), "tenon-link", "tenon-pipe", "tenon-folder", "other"])
+    assert sorted(os.listdir(directory)) == sorted(
+        [os.path.basename(maker.name), "tenon-link", "tenon-pipe", "tenon-folder", "other"]
+    )
 
 
 def test_files_that_only_look_like_pytorchs(directory: str) -> None:
-    for leaf, content in [("torch_1_2_3", b"short"), ("torch_x", bytes(64)), ("torch_", bytes(100)), ("tenon-" + "0" * 32, bytes(100))]:
+    for leaf, content in [
+        ("torch_1_2_3", b"short"),
+        ("torch_x", bytes(64)),
+        ("torch_", bytes(100)),
+        ("tenon-" + "0" * 32, bytes(100)),
+    ]:
         with open(f"{directory}/{leaf}", "wb") as file:
             file.write(content)
     report = read_json("ls", directory)

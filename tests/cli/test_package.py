@@ -45,18 +45,39 @@ def words(text: str) -> str:
 def test_a_package_is_shown(path: Path) -> None:
     report = read_json("inspect", path)
     inside = records(path)
-    assert (report["kind"], report["name"], report["version"], report["error"]) == ("package", "nets", 6, None)
-    assert {each["name"]: each["nbytes"] for each in report["records"]} == {name: len(data) for name, data in inside.items()}
+    assert (report["kind"], report["name"], report["version"], report["error"]) == (
+        "package",
+        "nets",
+        6,
+        None,
+    )
+    assert {each["name"]: each["nbytes"] for each in report["records"]} == {
+        name: len(data) for name, data in inside.items()
+    }
     assert report["externs"] == inside[".data/extern_modules"].decode().split()
-    assert [(each["name"], each["id"], each["resource"], each["class"]) for each in report["modules"]] == [
+    assert [
+        (each["name"], each["id"], each["resource"], each["class"]) for each in report["modules"]
+    ] == [
         ("models/net.pkl", "0", "models/net.pkl", "__torch__.Net"),
         ("models/twin.pkl", "1", "models/twin.pkl", "__torch__.Net"),
         ("2", "2", None, "__torch__.Other"),
     ]
-    assert [(each["modules"], each["tensors"], each["nbytes"]) for each in report["modules"]] == [(2, 3, 40), (2, 3, 40), (2, 2, 32)]
+    assert [(each["modules"], each["tensors"], each["nbytes"]) for each in report["modules"]] == [
+        (2, 3, 40),
+        (2, 3, 40),
+        (2, 2, 32),
+    ]
     # Two modules share a weight of 24 bytes. One record more belongs to a pickle of Python.
-    assert (report["storages"], report["storage_nbytes"], report["shared_storages"]) == (7, 40 + 40 - 24 + 32, 1)
-    code = {name: data.decode() for name, data in inside.items() if name.startswith(".data/ts_code/code/") and name.endswith(".py")}
+    assert (report["storages"], report["storage_nbytes"], report["shared_storages"]) == (
+        7,
+        40 + 40 - 24 + 32,
+        1,
+    )
+    code = {
+        name: data.decode()
+        for name, data in inside.items()
+        if name.startswith(".data/ts_code/code/") and name.endswith(".py")
+    }
     assert {each["name"]: each["text"] for each in report["code"]} == code
 
     said = run("inspect", path)
@@ -65,9 +86,14 @@ def test_a_package_is_shown(path: Path) -> None:
     assert lines[0].startswith(f'{path}: package "nets", {len(inside)} records, 3 script modules, ')
     assert lines[1] == "operators of version 6, runs with PyTorch 1.9 or newer"
     assert lines[2] == f"extern modules of Python: {', '.join(report['externs'])}"
-    assert ["models/twin.pkl", "1", "__torch__.Net", "2", "3", "40"] in [line.split() for line in lines]
+    assert ["models/twin.pkl", "1", "__torch__.Net", "2", "3", "40"] in [
+        line.split() for line in lines
+    ]
     assert "7 storages, 88 B, 1 of them shared by several modules" in lines
-    assert "def forward(" not in said.stdout and "def forward(" in run("inspect", "--code", path).stdout
+    assert (
+        "def forward(" not in said.stdout
+        and "def forward(" in run("inspect", "--code", path).stdout
+    )
 
 
 @pytest.mark.parametrize("name", ["models/twin.pkl", "1"])
@@ -76,21 +102,51 @@ def test_one_module_is_shown_as_an_archive_is(tmp_path: Path, name: str) -> None
     assert run("export", NEWEST, "--module", name, out).returncode == 0
     report, archive = read_json("inspect", NEWEST, "--module", name), read_json("inspect", out)
     assert (report["kind"], report["module"]) == ("module", name)
-    for key in ("version", "oldest_pytorch", "modules", "tensors", "storages", "members", "methods", "code"):
+    for key in (
+        "version",
+        "oldest_pytorch",
+        "modules",
+        "tensors",
+        "storages",
+        "members",
+        "methods",
+        "code",
+    ):
         assert report[key] == archive[key], key
     said = run("inspect", NEWEST, "--module", name, "--code")
     assert said.stdout.startswith(f'{NEWEST}: module {name} of the package "nets", ')
-    assert "fc.weight  parameter" in said.stdout and "def forward(" in said.stdout and "\nrecords\n" not in said.stdout
+    assert (
+        "fc.weight  parameter" in said.stdout
+        and "def forward(" in said.stdout
+        and "\nrecords\n" not in said.stdout
+    )
 
 
 def test_operators() -> None:
-    own = [run("inspect", "--ops", "--module", name, NEWEST).stdout.splitlines() for name in ("0", "1", "2")]
-    assert "aten::gelu" in own[0] and own[0] == own[1] and "aten::sub.Tensor" in own[2] and "aten::gelu" not in own[2]
-    assert run("inspect", "--ops", NEWEST).stdout.splitlines() == sorted({name for names in own for name in names})
-    assert run("inspect", "--ops", "--methods", "forward", "--module", "2", NEWEST).stdout.splitlines() == own[2]
+    own = [
+        run("inspect", "--ops", "--module", name, NEWEST).stdout.splitlines()
+        for name in ("0", "1", "2")
+    ]
+    assert (
+        "aten::gelu" in own[0]
+        and own[0] == own[1]
+        and "aten::sub.Tensor" in own[2]
+        and "aten::gelu" not in own[2]
+    )
+    assert run("inspect", "--ops", NEWEST).stdout.splitlines() == sorted(
+        {name for names in own for name in names}
+    )
+    assert (
+        run("inspect", "--ops", "--methods", "forward", "--module", "2", NEWEST).stdout.splitlines()
+        == own[2]
+    )
     # Methods belong to one module.
     done = run("inspect", "--ops", "--methods", "forward", NEWEST)
-    assert done.returncode == 1 and "is a package of 3 modules. Name one with --module. It has models/net.pkl, " in done.stderr
+    assert (
+        done.returncode == 1
+        and "is a package of 3 modules. Name one with --module. It has models/net.pkl, "
+        in done.stderr
+    )
 
 
 def test_a_name_that_fits_nothing_is_told_what_does(tmp_path: Path) -> None:
@@ -98,7 +154,10 @@ def test_a_name_that_fits_nothing_is_told_what_does(tmp_path: Path) -> None:
     for command in (["inspect", NEWEST], ["inspect", "--ops", NEWEST], ["export", NEWEST, out]):
         done = run(*command, "--module", "net")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f'tenon: {NEWEST} has no script module "net". It has models/net.pkl, models/twin.pkl, 2\n'
+        assert (
+            done.stderr == f'tenon: {NEWEST} has no script module "net". It has models/net.pkl,'
+            " models/twin.pkl, 2\n"
+        )
     text = SOURCE / "README.md"
     for path, command in (
         (LITE, ["inspect", LITE]),
@@ -109,7 +168,11 @@ def test_a_name_that_fits_nothing_is_told_what_does(tmp_path: Path) -> None:
         done = run(*command, "--module", "net")
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"tenon: {path} {NO_PACKAGE}")
     done = run("export", NEWEST, out)
-    assert done.returncode == 1 and "is a package of 3 modules. Name one with --module. It has models/net.pkl, " in done.stderr
+    assert (
+        done.returncode == 1
+        and "is a package of 3 modules. Name one with --module. It has models/net.pkl, "
+        in done.stderr
+    )
     assert not out.exists()
 
 
@@ -118,12 +181,24 @@ def test_a_good_package(path: Path) -> None:
     done = run("verify", path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[:3] == [f"{path}: {name}: good: {n} tensors" for name, n in (("models/net.pkl", 3), ("models/twin.pkl", 3), ("2", 2))]
-    assert lines[3].startswith(f"{path}: good: {len(records(path))} records, 3 script modules, ") and len(lines) == 4
+    assert lines[:3] == [
+        f"{path}: {name}: good: {n} tensors"
+        for name, n in (("models/net.pkl", 3), ("models/twin.pkl", 3), ("2", 2))
+    ]
+    assert (
+        lines[3].startswith(f"{path}: good: {len(records(path))} records, 3 script modules, ")
+        and len(lines) == 4
+    )
     report = read_json("verify", path)
-    assert report["ok"] and [each["ok"] for each in report["modules"]] == [True] * 3 and report["records"] == []
+    assert (
+        report["ok"]
+        and [each["ok"] for each in report["modules"]] == [True] * 3
+        and report["records"] == []
+    )
     with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
-        assert run("verify", "-", stdin=cat.stdout).stdout == done.stdout.replace(str(path), "standard input")
+        assert run("verify", "-", stdin=cat.stdout).stdout == done.stdout.replace(
+            str(path), "standard input"
+        )
 
 
 DAMAGE = {
@@ -149,26 +224,42 @@ def test_damage_is_told_of_the_modules_that_have_it(tmp_path: Path, record: str)
     done = run("verify", bad)
     assert done.returncode == 1
     good = [name for name in names if name not in DAMAGE[record]]
-    assert [line.split(": ")[:3] for line in done.stdout.splitlines()] == [[str(bad), name, "good"] for name in good]
-    starts = [f"tenon: {bad}: {name}: record {record} " for name in DAMAGE[record]] or [f"tenon: {bad}: record {record} "]
+    assert [line.split(": ")[:3] for line in done.stdout.splitlines()] == [
+        [str(bad), name, "good"] for name in good
+    ]
+    starts = [f"tenon: {bad}: {name}: record {record} " for name in DAMAGE[record]] or [
+        f"tenon: {bad}: record {record} "
+    ]
     lines = done.stderr.splitlines()
-    assert len(lines) == len(starts) and all(line.startswith(start) for line, start in zip(lines, starts, strict=True)), lines
-    # A module without damage can still be taken out. The whole package is not written again under new checksums.
+    assert len(lines) == len(starts) and all(
+        line.startswith(start) for line, start in zip(lines, starts, strict=True)
+    ), lines
+    # A module without damage can still be taken out. The whole package is not written again under
+    # new checksums.
     for name in names:
         out = tmp_path / "out.pt"
         assert run("export", bad, "--module", name, out).returncode == (0 if name in good else 1)
         assert out.exists() == (name in good)
         out.unlink(missing_ok=True)
     done = run("export", "--package", bad, tmp_path / "out.pt")
-    assert done.returncode == 1 and done.stderr.startswith(f"tenon: {bad}: record {record} ") and not (tmp_path / "out.pt").exists()
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith(f"tenon: {bad}: record {record} ")
+        and not (tmp_path / "out.pt").exists()
+    )
 
 
 def test_a_module_that_is_damaged_is_shown_so(tmp_path: Path) -> None:
     bad = damaged(NEWEST, ".data/ts_code/1/data.pkl", tmp_path / "bad.pt")
     done = run("inspect", bad)
-    assert done.returncode == 1 and re.search(r"^models/twin\.pkl +1 +cannot be read", done.stdout, re.M)
+    assert done.returncode == 1 and re.search(
+        r"^models/twin\.pkl +1 +cannot be read", done.stdout, re.M
+    )
     assert re.search(r"^models/net\.pkl +0 +__torch__\.Net ", done.stdout, re.M)
-    assert done.stderr.startswith(f"tenon: {bad}: models/twin.pkl: record .data/ts_code/1/data.pkl ") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith(f"tenon: {bad}: models/twin.pkl: record .data/ts_code/1/data.pkl ")
+        and done.stderr.count("\n") == 1
+    )
     report = read_json("inspect", bad, rc=1)
     assert [each["error"] is None for each in report["modules"]] == [True, False, True]
 
@@ -188,7 +279,12 @@ CHANGES = {
         b"models",
         "record models/note.txt lies in a Python module that is extern",
     ),
-    "no extern for modules": ("extern_modules", b"torch", b"tor", "record .data/extern_modules lacks torch.jit._script, without which "),
+    "no extern for modules": (
+        "extern_modules",
+        b"torch",
+        b"tor",
+        "record .data/extern_modules lacks torch.jit._script, without which ",
+    ),
 }
 
 
@@ -218,7 +314,9 @@ def test_archives_become_a_package(tmp_path: Path) -> None:
     report = exported(NET, f"nets/a.b.pkl={NET}", flat, out)
     names = {"models/net.pkl": NET, "nets/a.b.pkl": NET, "models/flat.pkl": flat}
     assert report["modules"] == [{"name": name, "from": str(path)} for name, path in names.items()]
-    assert report["warnings"] == [f"{flat}: its bytecode is not written, because a package has none"]
+    assert report["warnings"] == [
+        f"{flat}: its bytecode is not written, because a package has none"
+    ]
     inside = records(out)
     assert report["records"] == len(inside) and names.keys() <= inside.keys()
     found = read_json("inspect", out)
@@ -234,7 +332,9 @@ def test_archives_become_a_package(tmp_path: Path) -> None:
     said = run("export", "--package", NET, LITE, out)
     assert (said.returncode, said.stderr) == (0, "")
     lines = said.stdout.splitlines()
-    assert words(said.stdout).startswith(f"warning: {LITE}: its bytecode is not written, because a package has none {out}: written: ")
+    assert words(said.stdout).startswith(
+        f"warning: {LITE}: its bytecode is not written, because a package has none {out}: written: "
+    )
     assert lines[-3:] == [
         "operators of version 10, runs with PyTorch 1.12 or newer",
         f"models/net.pkl: {NET}",
@@ -250,9 +350,18 @@ def test_a_package_gets_a_module_more(tmp_path: Path) -> None:
     before = records(out)
     # The file that is replaced is read, too. A module takes the place of the one with its name.
     report = exported(out, f"models/net.pkl={NET}", LITE, out)
-    assert [each["name"] for each in report["modules"]] == ["models/net.pkl", "models/mlp-1.13.1.pkl"]
+    assert [each["name"] for each in report["modules"]] == [
+        "models/net.pkl",
+        "models/mlp-1.13.1.pkl",
+    ]
     after = records(out)
-    for name in ("models/all", "models/twin.pkl", "models/note.txt", "models/code.py", ".data/7.storage"):
+    for name in (
+        "models/all",
+        "models/twin.pkl",
+        "models/note.txt",
+        "models/code.py",
+        ".data/7.storage",
+    ):
         assert after[name] == before[name], name
     assert after["models/net.pkl"] != before["models/net.pkl"]
     found = {each["name"]: each["class"] for each in read_json("inspect", out)["modules"]}
@@ -264,34 +373,68 @@ def test_one_module_of_a_package_in_every_form(tmp_path: Path) -> None:
     out = tmp_path / "out"
     shown = read_json("inspect", NEWEST, "--module", "models/net.pkl")
     for options, functions in ([], 0), (["--bytecode"], 1), (["--flatbuffer"], 1):
-        assert read_json("export", NEWEST, out, "--module", "models/net.pkl", *options)["bytecode_functions"] == functions
+        assert (
+            read_json("export", NEWEST, out, "--module", "models/net.pkl", *options)[
+                "bytecode_functions"
+            ]
+            == functions
+        )
         found = read_json("inspect", out)
         assert found["kind"] == ("flatbuffer" if options == ["--flatbuffer"] else "archive")
         assert found["members"] == shown["members"]
-        assert [each | {"storage": 0} for each in found["tensors"]] == [each | {"storage": 0} for each in shown["tensors"]]
+        assert [each | {"storage": 0} for each in found["tensors"]] == [
+            each | {"storage": 0} for each in shown["tensors"]
+        ]
         assert run("verify", out).returncode == 0
 
 
 REFUSED = [
-    ([NET, f"models/net.pkl={LITE}"], f"{NET} and {LITE} would both be models/net.pkl. Give one of them another name, such as "),
+    (
+        [NET, f"models/net.pkl={LITE}"],
+        f"{NET} and {LITE} would both be models/net.pkl. Give one of them another name, such as ",
+    ),
     ([NET, "-"], "standard input gives no name to its module. Give one, such as models/net.pkl=-"),
-    ([f"net={NET}"], 'the name "net" of an entry has no Python package before its last "/": give a name such as "models/net.pkl"'),
+    (
+        [f"net={NET}"],
+        (
+            'the name "net" of an entry has no Python package before its last "/": give a name such'
+            ' as "models/net.pkl"'
+        ),
+    ),
     ([f".data/x={NET}"], f".data/x={NET}: No such file or directory"),
-    ([NEWEST, PACKAGES[0]], f"{NEWEST} and {PACKAGES[0]} are packages, and a new package is made from one package at most. Write "),
-    ([f"models/a.pkl={NEWEST}"], f"{NEWEST} is a package, whose modules have names. Give it without a name, as {NEWEST}, or write one of "),
+    (
+        [NEWEST, PACKAGES[0]],
+        (
+            f"{NEWEST} and {PACKAGES[0]} are packages, and a new package is made from one package"
+            " at most. Write "
+        ),
+    ),
+    (
+        [f"models/a.pkl={NEWEST}"],
+        (
+            f"{NEWEST} is a package, whose modules have names. Give it without a name, as {NEWEST},"
+            " or write one of "
+        ),
+    ),
     ([SOURCE / "README.md"], f"{SOURCE / 'README.md'} is "),
 ]
 
 
-@pytest.mark.parametrize(("inputs", "message"), REFUSED, ids=lambda value: value[:30] if isinstance(value, str) else None)
-def test_what_can_be_no_package_is_refused(tmp_path: Path, inputs: list[object], message: str) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "message"), REFUSED, ids=lambda value: value[:30] if isinstance(value, str) else None
+)
+def test_what_can_be_no_package_is_refused(
+    tmp_path: Path, inputs: list[object], message: str
+) -> None:
     out = tmp_path / "out.pt"
     with LITE.open("rb") as file:
         done = run("export", "--package", *inputs, out, stdin=file)
         file.seek(0)
         assert read_json("export", "--package", *inputs, out, rc=1, stdin=file)["ok"] is False
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("tenon: ") and message in done.stderr and not out.exists(), done.stderr
+    assert done.stderr.startswith("tenon: ") and message in done.stderr and not out.exists(), (
+        done.stderr
+    )
 
 
 def test_extra_files_are_missed(tmp_path: Path) -> None:

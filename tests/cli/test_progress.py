@@ -41,12 +41,21 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Export:
     """tenon export with a terminal as its standard error."""
 
-    def __init__(self, *arguments: object, columns: int = 80, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: object, columns: int = 80, environment: dict[str, str] | None = None
+    ) -> None:
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        variables = {"LD_PRELOAD": SLOW_DISK, "TENON_SLOW_DISK_MS": "200", "TERM": "xterm", **(environment or {})}
+        variables = {
+            "LD_PRELOAD": SLOW_DISK,
+            "TENON_SLOW_DISK_MS": "200",
+            "TERM": "xterm",
+            **(environment or {}),
+        }
         command = [TENON, "export", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, env=variables)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, env=variables
+        )
         os.close(theirs)
 
     def finish(self) -> tuple[int, str, str]:
@@ -77,7 +86,10 @@ def test_a_long_write_shows_how_far_it_is(large: Path, tmp_path: Path) -> None:
     # Every write takes 200 ms, and a bar is drawn at most every 100 ms, from 500 ms on.
     found = percents(bars)
     assert found == sorted(found) and len(found) >= 5 and found[0] <= 40 and found[-1] >= 90
-    assert all(round(bar.count("#") * 5, -1) in range(percent - 10, percent + 11) for bar, percent in zip(bars, found, strict=True))
+    assert all(
+        round(bar.count("#") * 5, -1) in range(percent - 10, percent + 11)
+        for bar, percent in zip(bars, found, strict=True)
+    )
     # Other forms of a small module are one write, or a few.
     forms: list[list[object]] = [["--flatbuffer", GOLDEN, out], ["--package", GOLDEN, out]]
     for arguments in forms:
@@ -97,8 +109,12 @@ def test_a_narrow_terminal_gets_less(large: Path, tmp_path: Path) -> None:
     [([], {"TENON_SLOW_DISK_MS": "0"}), (["--json"], {}), ([], {"TERM": "dumb"})],
     ids=["quick", "json", "dumb"],
 )
-def test_no_bar(large: Path, tmp_path: Path, arguments: list[str], environment: dict[str, str]) -> None:
-    code, said, shown = Export(large, tmp_path / "out.pt", *arguments, environment=environment).finish()
+def test_no_bar(
+    large: Path, tmp_path: Path, arguments: list[str], environment: dict[str, str]
+) -> None:
+    code, said, shown = Export(
+        large, tmp_path / "out.pt", *arguments, environment=environment
+    ).finish()
     assert (code, shown) == (0, "")
     if arguments:
         assert json.loads(said)["ok"] is True
@@ -106,17 +122,30 @@ def test_no_bar(large: Path, tmp_path: Path, arguments: list[str], environment: 
 
 def test_no_bar_without_a_terminal(large: Path, tmp_path: Path) -> None:
     environment = {"LD_PRELOAD": SLOW_DISK, "TENON_SLOW_DISK_MS": "200", "TERM": "xterm"}
-    done = subprocess.run([TENON, "export", large, tmp_path / "out.pt"], capture_output=True, env=environment, check=False, timeout=60)
+    done = subprocess.run(
+        [TENON, "export", large, tmp_path / "out.pt"],
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("named", [False, True], ids=["nameless", "named"])
-def test_an_interrupt_leaves_no_file_behind(large: Path, tmp_path: Path, sent: signal.Signals, named: bool) -> None:
+def test_an_interrupt_leaves_no_file_behind(
+    large: Path, tmp_path: Path, sent: signal.Signals, named: bool
+) -> None:
     """Not every file system has files without a name."""
     out = tmp_path / "out.pt"
     out.write_bytes(b"old")
-    export = Export(large, out, environment={"TENON_SLOW_DISK_HALT": "6"} | ({"TENON_SLOW_DISK_NAMED": "1"} if named else {}))
+    export = Export(
+        large,
+        out,
+        environment={"TENON_SLOW_DISK_HALT": "6"}
+        | ({"TENON_SLOW_DISK_NAMED": "1"} if named else {}),
+    )
     shown = b""
     while b"%" not in shown:
         shown += os.read(export.ours, 65536)
@@ -132,10 +161,23 @@ def test_an_interrupt_leaves_no_file_behind(large: Path, tmp_path: Path, sent: s
 def test_an_ignored_interrupt_is_none(large: Path, tmp_path: Path) -> None:
     out, go = tmp_path / "folder/out.pt", tmp_path / "go"
     out.parent.mkdir()
-    environment = {"LD_PRELOAD": SLOW_DISK, "TENON_SLOW_DISK_HALT": "3", "TENON_SLOW_DISK_GO": str(go), "TENON_SLOW_DISK_NAMED": "1"}
-    command = ["bash", "-c", 'trap "" HUP; exec env "$@"', "-", *(f"{name}={value}" for name, value in environment.items())]
+    environment = {
+        "LD_PRELOAD": SLOW_DISK,
+        "TENON_SLOW_DISK_HALT": "3",
+        "TENON_SLOW_DISK_GO": str(go),
+        "TENON_SLOW_DISK_NAMED": "1",
+    }
+    command = [
+        "bash",
+        "-c",
+        'trap "" HUP; exec env "$@"',
+        "-",
+        *(f"{name}={value}" for name, value in environment.items()),
+    ]
     process = subprocess.Popen([*command, TENON, "export", large, out], stdout=subprocess.DEVNULL)
-    wait_until(lambda: any(path.stat().st_size > 0 for path in out.parent.iterdir()), "no write is done")
+    wait_until(
+        lambda: any(path.stat().st_size > 0 for path in out.parent.iterdir()), "no write is done"
+    )
     process.send_signal(signal.SIGHUP)
     go.touch()
     assert process.wait(60) == 0 and out.stat().st_size > large.stat().st_size / 2

@@ -1,12 +1,16 @@
-// Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between its words:
+// Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between
+// its words:
 //
-//   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The option is a switch as
-//                                 tenon.export_module names them, or "new": with debug tables about the archive's own
-//                                 code, or "carried": with those that the archive has of its code,
-//                                 or "flatbuffer": in that form, which is imported and exported once more
+//   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The
+//   option is a switch as
+//                                 tenon.export_module names them, or "new": with debug tables about
+//                                 the archive's own code, or "carried": with those that the archive
+//                                 has of its code, or "flatbuffer": in that form, which is imported
+//                                 and exported once more
 //   lower <in> <out> <version>    likewise, with bytecode of that version
-//   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
-//   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of the rounds; "debug":
+//   opnames <in>                  prints the operators that the bytecode calls, with blanks between
+//   them time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the
+//   median of the rounds; "debug":
 //                                 with what debug tables are made from
 //
 // Each task ends with a line "ok", or "error <code> <message>".
@@ -27,7 +31,8 @@ namespace {
 
 using namespace tenon;
 
-Status read_option(const std::string& name, module::ImportOptions* reading, module::ExportOptions* writing) {
+Status read_option(const std::string& name, module::ImportOptions* reading,
+                   module::ExportOptions* writing) {
   if (name == "default_inputs")
     writing->emit.default_inputs = true;
   else if (name == "defaults_before_out")
@@ -48,8 +53,8 @@ Status read_option(const std::string& name, module::ImportOptions* reading, modu
   return Status::ok();
 }
 
-// Imports the flatbuffer and replaces it by an export of that module, with the bytecode that the import
-// kept.
+// Imports the flatbuffer and replaces it by an export of that module, with the bytecode that the
+// import kept.
 Status write_again(const std::string& path) {
   module::ImportOptions reading;
   reading.tensors = module::Tensors::kFill;
@@ -71,7 +76,8 @@ Status compile_archive(const std::string& in, const std::string& out, const std:
 }
 
 Status lower_archive(const std::string& in, const std::string& out, int version) {
-  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  TENON_ASSIGN(const Ref<module::Module> module,
+               module::import_module(in, module::ImportOptions()));
   module::ExportOptions options;
   options.bytecode = module::Bytecode::kCompile;
   options.bytecode_version = version;
@@ -79,7 +85,8 @@ Status lower_archive(const std::string& in, const std::string& out, int version)
 }
 
 Status list_operators(const std::string& in) {
-  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  TENON_ASSIGN(const Ref<module::Module> module,
+               module::import_module(in, module::ImportOptions()));
   TENON_ASSIGN(const std::vector<std::string> names, module->operator_names({}));
   for (const std::string& name : names) std::cout << name << " ";
   std::cout << "\n";
@@ -87,15 +94,20 @@ Status list_operators(const std::string& in) {
 }
 
 Status time_compilation(const std::string& in, size_t rounds, bool has_debug_info) {
-  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  TENON_ASSIGN(const Ref<module::Module> module,
+               module::import_module(in, module::ImportOptions()));
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*module, 0));
   TENON_ASSIGN(const script::Declarations code, module::declarations_of(resolved));
   std::vector<double> samples;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     compile::DebugInfo debug_info;
-    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions(), has_debug_info ? &debug_info : nullptr).status());
-    samples.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions(),
+                                       has_debug_info ? &debug_info : nullptr)
+                  .status());
+    samples.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+            .count());
   }
   std::sort(samples.begin(), samples.end());
   std::cout << samples[samples.size() / 2] << "\n";
@@ -103,12 +115,17 @@ Status time_compilation(const std::string& in, size_t rounds, bool has_debug_inf
 }
 
 Status run(const std::vector<std::string>& words) {
-  if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2], nullptr);
-  if (words.size() == 4 && words[0] == "compile") return compile_archive(words[1], words[2], &words[3]);
-  if (words.size() == 4 && words[0] == "lower") return lower_archive(words[1], words[2], std::stoi(words[3]));
+  if (words.size() == 3 && words[0] == "compile")
+    return compile_archive(words[1], words[2], nullptr);
+  if (words.size() == 4 && words[0] == "compile")
+    return compile_archive(words[1], words[2], &words[3]);
+  if (words.size() == 4 && words[0] == "lower")
+    return lower_archive(words[1], words[2], std::stoi(words[3]));
   if (words.size() == 2 && words[0] == "opnames") return list_operators(words[1]);
-  if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), false);
-  if (words.size() == 4 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), words[3] == "debug");
+  if (words.size() == 3 && words[0] == "time")
+    return time_compilation(words[1], std::stoul(words[2]), false);
+  if (words.size() == 4 && words[0] == "time")
+    return time_compilation(words[1], std::stoul(words[2]), words[3] == "debug");
   return invalid("this agent knows no such task");
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Proves that the comparison is fair: PyTorch's own bytecode has the same tables after each further save and load of the module.
+"""Proves that the comparison is fair: PyTorch's own bytecode has the same tables after each further
+save and load of the module.
 
-It runs under the Python of the PyTorch that wrote the models. Constants may change their order from one reload to the next, and the numbers
-of warnings do, but tables.py must find no difference.
+It runs under the Python of the PyTorch that wrote the models. Constants may change their order from
+one reload to the next, and the numbers of warnings do, but tables.py must find no difference.
 
 usage: check_reload.py OUTDIR [NAME...]
 """
@@ -18,7 +19,9 @@ from tables import compare_archives, read_functions
 
 
 def differences(archive: Path, lite: Path, folder: Path) -> list[str]:
-    """The differences after another save and load, and after two of them; and "moved" if the raw tables changed all the same."""
+    """The differences after another save and load, and after two of them; and "moved" if the raw
+    tables changed all the same.
+    """
     found = []
     for turn in range(2):
         again, lite_again = folder / f"again{turn}.pt", folder / f"again{turn}.ptl"
@@ -40,14 +43,17 @@ def main() -> int:
     for name in names:
         with tempfile.TemporaryDirectory() as scratch:
             found = in_child(
-                lambda name=name, scratch=scratch: differences(folder / f"{name}.pt", folder / f"{name}.lite.ptl", Path(scratch))
+                lambda name=name, scratch=scratch: differences(
+                    folder / f"{name}.pt", folder / f"{name}.lite.ptl", Path(scratch)
+                )
             )
         word = "equal" if not found else "moved" if found == ["moved"] else "differs"
         counts[word] += 1
         if word == "differs":
             print(f"{name}: differs\n" + "\n".join(found))
     print(
-        f"{torch.__version__}: {counts['equal']} tables are the same, {counts['moved']} only after normalise(), {counts['differs']} differ"
+        f"{torch.__version__}: {counts['equal']} tables are the same, {counts['moved']} only after"
+        f" normalise(), {counts['differs']} differ"
     )
     return 1 if counts["differs"] else 0
 

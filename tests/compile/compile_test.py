@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Models that PyTorch scripts, compiled by Tenon and run in PyTorch's lite interpreter.
 
-write_models.py writes the corpus under one PyTorch. The agent imports each archive and exports it with bytecode of its own. run_models.py
-compares the results with those of eager PyTorch, and the tables with those that PyTorch writes itself. The operators that
-Module::operator_names tells are compared with torch.jit.export_opnames. write_switched.py flips the switches of PyTorch's exporter, and the
-tables of each are compared with those that Tenon makes with the switch of that name. Archives with debug tables have the
-same bytecode. Their tables are compared with PyTorch's: those that the archive has of its code, and new ones.
+write_models.py writes the corpus under one PyTorch. The agent imports each archive and exports it
+with bytecode of its own. run_models.py compares the results with those of eager PyTorch, and the
+tables with those that PyTorch writes itself. The operators that Module::operator_names tells are
+compared with torch.jit.export_opnames. write_switched.py flips the switches of PyTorch's exporter,
+and the tables of each are compared with those that Tenon makes with the switch of that name.
+Archives with debug tables have the same bytecode. Their tables are compared with PyTorch's: those
+that the archive has of its code, and new ones.
 
 lowered.py does the same with bytecode of the versions 4 to 7.
 
@@ -14,9 +16,9 @@ docs/internals/compiled_models.md has what is seen here as a table, and must agr
 usage: compile_test.py debian|newest [PROOF...] [--folder FOLDER] [--update]
 
 Exit status 77: that PyTorch is not here, or it has no TorchScript. PROOF is runs (with operators),
-debug_tables, switches or lowered, or models, which only writes the corpus. Without PROOF, all proofs
-are made. --folder keeps the corpus for later proofs. --update writes the columns of that PyTorch into
-the page.
+debug_tables, switches or lowered, or models, which only writes the corpus. Without PROOF, all
+proofs are made. --folder keeps the corpus for later proofs. --update writes the columns of that
+PyTorch into the page.
 """
 
 from __future__ import annotations
@@ -41,15 +43,18 @@ from tables import Archive, compare_normals, read_normals  # noqa: E402
 from torches import SKIPPED, find_script_torch, run_torch  # noqa: E402
 
 AGENT = os.environ["TENON_COMPILE_AGENT"]
-# PyTorch 1.13 runs these and cannot give their results to Python in these forms, whoever wrote them.
-# A flatbuffer has a plain tuple in place of a NamedTuple.
+# PyTorch 1.13 runs these and cannot give their results to Python in these forms, whoever wrote
+# them. A flatbuffer has a plain tuple in place of a NamedTuple.
 NOT_IN_PYTHON: dict[str, dict[str, list[str]]] = {
     "debian": {"named_tuple_returned": ["bytecode"], "tensor_of_bools": ["bytecode", "flatbuffer"]},
     "newest": {},
 }
 # Models in which PyTorch, with plain_operators, loads two arguments of prim::RaiseException and
 # says that there is one. The lite interpreter takes the wrong one for the message. Tenon loads one.
-LOADS_TOO_MUCH = {"debian": {"words_of_torch_jit", "lstm_cell", "beam_search"}, "newest": {"words_of_torch_jit"}}
+LOADS_TOO_MUCH = {
+    "debian": {"words_of_torch_jit", "lstm_cell", "beam_search"},
+    "newest": {"words_of_torch_jit"},
+}
 # As run_models.py says it, which cannot be imported without PyTorch.
 NOT_COMPARED = "PyTorch has none"
 PROOFS = ["models", "runs", "debug_tables", "switches", "lowered"]
@@ -69,7 +74,9 @@ def ask(tasks: list[list[str | Path]]) -> list[list[str]]:
         if line == "ok" or line.startswith("error "):
             answers.append([])
     answers.pop()
-    assert done.returncode == 0 and len(answers) == len(tasks), f"the agent ended with {done.returncode}"
+    assert done.returncode == 0 and len(answers) == len(tasks), (
+        f"the agent ended with {done.returncode}"
+    )
     return answers
 
 
@@ -81,8 +88,14 @@ def word(text: str) -> str:
 def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[str]:
     """What is wrong after the agent has compiled the models, with an option of the agent's."""
     ours.mkdir(exist_ok=True)
-    answers = ask([["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", *option] for name in names])
-    return [f"{name} {' '.join(option)}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
+    answers = ask(
+        [["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", *option] for name in names]
+    )
+    return [
+        f"{name} {' '.join(option)}: {answer[-1]}"
+        for name, answer in zip(names, answers, strict=True)
+        if answer[-1] != "ok"
+    ]
 
 
 def read_corpus(theirs: Path) -> tuple[dict[str, str], list[str]]:
@@ -92,7 +105,9 @@ def read_corpus(theirs: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def write_corpus(python: str, folder: Path) -> list[str]:
-    """What is wrong after PyTorch has written the models, and the agent has compiled them in each way."""
+    """What is wrong after PyTorch has written the models, and the agent has compiled them in each
+    way.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     theirs = folder / "theirs"
     written = run(python, HERE / "write_models.py", theirs)
@@ -108,7 +123,9 @@ def write_corpus(python: str, folder: Path) -> list[str]:
     return wrong
 
 
-def prove(python: str, torch_name: str, proofs: list[str], folder: Path, is_update: bool) -> list[str]:
+def prove(
+    python: str, torch_name: str, proofs: list[str], folder: Path, is_update: bool
+) -> list[str]:
     """What is wrong."""
     if "models" in proofs or not (folder / "is_complete").exists():
         wrong = write_corpus(python, folder)
@@ -131,10 +148,29 @@ def prove(python: str, torch_name: str, proofs: list[str], folder: Path, is_upda
     return wrong
 
 
-def prove_runs(python: str, torch_name: str, folder: Path, states: dict[str, str], names: list[str], is_update: bool) -> list[str]:
-    """What is wrong with the results, with the tables, or on the page. The archives have debug tables, so that these are loaded too."""
+def prove_runs(
+    python: str,
+    torch_name: str,
+    folder: Path,
+    states: dict[str, str],
+    names: list[str],
+    is_update: bool,
+) -> list[str]:
+    """What is wrong with the results, with the tables, or on the page.
+
+    The archives have debug tables, so that these are loaded too.
+    """
     file = folder / "answers.json"
-    ran = run(python, HERE / "run_models.py", "--answers", file, folder / "theirs", folder / "new", folder / "flatbuffer", *names)
+    ran = run(
+        python,
+        HERE / "run_models.py",
+        "--answers",
+        file,
+        folder / "theirs",
+        folder / "new",
+        folder / "flatbuffer",
+        *names,
+    )
     print(ran.stdout.rstrip())
     if not file.exists():
         return ["PyTorch could not run the models"]
@@ -144,7 +180,10 @@ def prove_runs(python: str, torch_name: str, folder: Path, states: dict[str, str
         bad = [form for form in page.FORMS if word(answer[form]) == "no"]
         if bad != NOT_IN_PYTHON[torch_name].get(name, []):
             wrong.append(f"{name}: {', '.join(bad) or 'all forms run, which was not expected'}")
-    seen = {name: {form: word(answers[name][form]) if name in answers else "-" for form in page.FORMS} for name in states}
+    seen = {
+        name: {form: word(answers[name][form]) if name in answers else "-" for form in page.FORMS}
+        for name in states
+    }
     if is_update:
         page.update(torch_name, seen)
     return wrong + page.differences(torch_name, seen)
@@ -152,10 +191,14 @@ def prove_runs(python: str, torch_name: str, folder: Path, states: dict[str, str
 
 def prove_operators(theirs: Path, names: list[str]) -> list[str]:
     wrong = []
-    for name, answer in zip(names, ask([["opnames", theirs / f"{name}.pt"] for name in names]), strict=True):
+    for name, answer in zip(
+        names, ask([["opnames", theirs / f"{name}.pt"] for name in names]), strict=True
+    ):
         expected = json.loads((theirs / f"{name}.opnames.json").read_text())
         if answer[0].split() != sorted(expected):
-            wrong.append(f"{name}: the operators differ: {sorted(set(answer[0].split()) ^ set(expected))}")
+            wrong.append(
+                f"{name}: the operators differ: {sorted(set(answer[0].split()) ^ set(expected))}"
+            )
     return wrong
 
 
@@ -171,7 +214,10 @@ def prove_debug_tables(folder: Path, names: list[str], of_torch: list[str]) -> l
             pair = folder / option / f"{name}.ptl", folder / "theirs" / f"{name}.lite.ptl"
             found = debug_tables.compare_archives(*pair, option == "carried")
             if found:
-                wrong.append(f"{name}: the {option} debug tables differ in {len(found)} places, first {found[0]}")
+                wrong.append(
+                    f"{name}: the {option} debug tables differ in {len(found)} places, first"
+                    f" {found[0]}"
+                )
     return wrong
 
 
@@ -219,7 +265,9 @@ def main() -> int:
     # The tables of all models are millions of tuples without cycles.
     gc.disable()
     with tempfile.TemporaryDirectory(prefix="tenon-compile-") as folder:
-        wrong = prove(python, torch_name, given.proofs or PROOFS, given.folder or Path(folder), given.update)
+        wrong = prove(
+            python, torch_name, given.proofs or PROOFS, given.folder or Path(folder), given.update
+        )
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Models whose calls fail, for debug_test.py. It runs under the Python of one PyTorch.
 
-debug_models.py write FOLDER       writes of each model NAME.pt, the scripted module; NAME.bare.pt, the same without
-                                   the tables of its source; NAME.ptl and NAME.bare.ptl, PyTorch's own bytecode of the
-                                   two with debug tables
-debug_models.py run ARCHIVE...     runs each archive in the lite interpreter and prints the errors as a JSON object;
+debug_models.py write FOLDER       writes of each model NAME.pt, the scripted module; NAME.bare.pt,
+                                   the same without
+                                   the tables of its source; NAME.ptl and NAME.bare.ptl, PyTorch's
+                                   own bytecode of the two with debug tables
+debug_models.py run ARCHIVE...     runs each archive in the lite interpreter and prints the errors
+                                   as a JSON object;
                                    what stands before the first dot of the file's name is the model
 debug_models.py load ARCHIVE...    the same by torch.jit.load
 """
@@ -193,7 +195,9 @@ def write(folder: Path) -> None:
         module.save(str(archive))
         module._save_for_lite_interpreter(str(folder / f"{name}.ptl"), _save_mobile_debug_info=True)
         without_tables(archive, bare)
-        torch.jit.load(str(bare))._save_for_lite_interpreter(str(folder / f"{name}.bare.ptl"), _save_mobile_debug_info=True)
+        torch.jit.load(str(bare))._save_for_lite_interpreter(
+            str(folder / f"{name}.bare.ptl"), _save_mobile_debug_info=True
+        )
 
 
 def error_of(load: Callable[[str], Any], archive: Path) -> str:
@@ -213,7 +217,14 @@ def main() -> None:
         return
     load = _load_for_lite_interpreter if sys.argv[1] == "run" else torch.jit.load
     archives = [Path(word) for word in sys.argv[2:]]
-    print(json.dumps({str(archive): in_child(lambda archive=archive: error_of(load, archive)) for archive in archives}))
+    print(
+        json.dumps(
+            {
+                str(archive): in_child(lambda archive=archive: error_of(load, archive))
+                for archive in archives
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

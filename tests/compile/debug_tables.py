@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Reads the debug tables of an archive and compares those of two archives, without PyTorch.
 
-An instruction has a handle, a handle has an entry in callstack_debug_map.pkl, and the tags of the entry have ranges of
-sources in the records `.debug_pkl`. Handles and tags may be any numbers, so what they lead to is compared.
+An instruction has a handle, a handle has an entry in callstack_debug_map.pkl, and the tags of the
+entry have ranges of sources in the records `.debug_pkl`. Handles and tags may be any numbers, so
+what they lead to is compared.
 
 usage: debug_tables.py ARCHIVE            prints what each instruction comes from
-       debug_tables.py OURS THEIRS        prints the differences; the exit status is 0 if there are none
+       debug_tables.py OURS THEIRS        prints the differences; the exit status is 0 if there are
+                                          none
 """
 
 import sys
@@ -43,12 +45,17 @@ class Origin:
     calls: tuple[Call, ...]
 
     def text(self) -> str:
-        calls = "".join(f"{call.instance}({call.module})::{call.function} from {call.place.line}, " for call in self.calls)
+        calls = "".join(
+            f"{call.instance}({call.module})::{call.function} from {call.place.line}, "
+            for call in self.calls
+        )
         return f"{calls}{self.node} at {self.place.file}:{self.place.line}"
 
 
 def place_of(entry: Any, texts: list[str]) -> Place:
-    """Of a range (source, start, end), whose source is (numbers of its lines, number of its file, its first line)."""
+    """Of a range (source, start, end), whose source is (numbers of its lines, number of its file,
+    its first line).
+    """
     source, start, end = plain_tuple(entry, "a range")
     lines, file, first = plain_tuple(source, "a source")
     text = "".join(texts[number] for number in numbers_of(lines))
@@ -77,14 +84,19 @@ def read_places(archive: Archive) -> dict[int, Place]:
         before = -1
         for entry in plain_tuple(entries, name):
             offset, place, tag = plain_tuple(entry, name)
-            if offset < before or place_of(place, texts.items) != places.setdefault(tag, place_of(place, texts.items)):
+            if offset < before or place_of(place, texts.items) != places.setdefault(
+                tag, place_of(place, texts.items)
+            ):
                 raise ValueError(f"{name}: the offset {offset} or the tag {tag} is bad")
             before = offset
     return places
 
 
 def read_origins(path: Path) -> dict[str, list[Origin]]:
-    """For each function what its instructions come from. Raises ValueError if an instruction has no handle of its own."""
+    """For each function what its instructions come from.
+
+    Raises ValueError if an instruction has no handle of its own.
+    """
     archive = Archive(path)
     missing = [name for name in TABLES if name not in archive.records]
     if missing:
@@ -106,7 +118,9 @@ def read_origins(path: Path) -> dict[str, list[Origin]]:
     handles = {}
     for item in functions:
         name, table = plain_tuple(item, "a function")
-        ((key, (numbers,)),) = ((entry.items[0], entry.items[1].items) for entry in plain_tuple(table, name))
+        ((key, (numbers,)),) = (
+            (entry.items[0], entry.items[1].items) for entry in plain_tuple(table, name)
+        )
         if key != "function_debug_handles":
             raise ValueError(f"{name} has no handles but {key}")
         handles[name] = numbers_of(numbers)
@@ -115,7 +129,9 @@ def read_origins(path: Path) -> dict[str, list[Origin]]:
         raise ValueError(f"the handles are of version {version}, and of {list(handles)}")
     everyone = [handle for numbers in handles.values() for handle in numbers]
     if len(set(everyone)) != len(everyone) or sorted(everyone) != sorted(entries):
-        raise ValueError("two instructions have one handle, or the call stacks are of other handles")
+        raise ValueError(
+            "two instructions have one handle, or the call stacks are of other handles"
+        )
     for function in code:
         if len(function.instructions) != len(handles[function.name]):
             raise ValueError(f"{function.name} has {len(handles[function.name])} handles")
@@ -125,15 +141,21 @@ def read_origins(path: Path) -> dict[str, list[Origin]]:
 def differs(ours: Origin, theirs: Origin, places: bool) -> bool:
     """Whether the node, a call or a place is another one.
 
-    PyTorch has no place of what reads attributes, drops values, or begins or ends a block. It forgets calls of nodes that
-    give no value, such as an `if` whose body raises, and of the nodes in them: its calls must be some of ours.
+    PyTorch has no place of what reads attributes, drops values, or begins or ends a block. It
+    forgets calls of nodes that give no value, such as an `if` whose body raises, and of the nodes
+    in them: its calls must be some of ours.
     """
     if ours.node != theirs.node:
         return True
     pairs = [(ours.place, theirs.place)]
     calls = iter(ours.calls)
     for call in theirs.calls:
-        same = (mine for mine in calls if (mine.module, mine.instance, mine.function) == (call.module, call.instance, call.function))
+        same = (
+            mine
+            for mine in calls
+            if (mine.module, mine.instance, mine.function)
+            == (call.module, call.instance, call.function)
+        )
         found = next(same, None)
         if found is None:
             return True
@@ -142,7 +164,10 @@ def differs(ours: Origin, theirs: Origin, places: bool) -> bool:
 
 
 def compare_archives(ours: Path, theirs: Path, places: bool = True) -> list[str]:
-    """What differs, as text; empty if nothing does. Without `places`, lines and files are not compared."""
+    """What differs, as text; empty if nothing does.
+
+    Without `places`, lines and files are not compared.
+    """
     left, right = read_origins(ours), read_origins(theirs)
     if list(left) != list(right):
         return [f"the debug tables are of {list(left)} and of {list(right)}"]

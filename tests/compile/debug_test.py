@@ -6,7 +6,8 @@ for PyTorch's own archive, and more where PyTorch forgets some. With tables that
 these are lines of the user's files. Without, they are lines of the archive's code, and the archive
 has no path of the machine that wrote it.
 
-usage: debug_test.py debian|newest      Exit status 77: that PyTorch is not here, or it has no TorchScript.
+usage: debug_test.py debian|newest      Exit status 77: that PyTorch is not here, or it has no
+                                        TorchScript.
 """
 
 from __future__ import annotations
@@ -26,14 +27,26 @@ from compile_test import ask, run  # noqa: E402 (found by the path above)
 from debug_tables import compare_archives, read_origins  # noqa: E402
 from torches import SKIPPED, find_script_torch  # noqa: E402
 
-NAMES = ("nested", "listed", "calling", "choosing", "choosing_inside", "raising", "interface", "without_result")
+NAMES = (
+    "nested",
+    "listed",
+    "calling",
+    "choosing",
+    "choosing_inside",
+    "raising",
+    "interface",
+    "without_result",
+)
 # The lite interpreter of one PyTorch or of both says nothing of modules when these fail.
 SILENT = {"choosing", "choosing_inside", "raising"}
 FRAME = re.compile(r'  File "(.*)", line (\d+), in (.*)')
 
 
 def hierarchy(error: str) -> str:
-    """The modules down to the node that failed. PyTorch 1.13 names none of an exception that is no torch::Error."""
+    """The modules down to the node that failed.
+
+    PyTorch 1.13 names none of an exception that is no torch::Error.
+    """
     lines = [line for line in error.splitlines() if "Module hierarchy:" in line]
     return lines[0].split("<unknown>.")[1] if lines else ""
 
@@ -64,8 +77,13 @@ class DebugTables(unittest.TestCase):
         """By the name of the model PyTorch's archive and ours, which has tables of this kind."""
         ours = self.folder / into
         ours.mkdir()
-        pairs = {name: (self.folder / f"{name}{ending}.ptl", ours / f"{name}{ending}.ptl") for name in NAMES}
-        tasks = [["compile", theirs.with_suffix(".pt"), mine, tables] for theirs, mine in pairs.values()]
+        pairs = {
+            name: (self.folder / f"{name}{ending}.ptl", ours / f"{name}{ending}.ptl")
+            for name in NAMES
+        }
+        tasks = [
+            ["compile", theirs.with_suffix(".pt"), mine, tables] for theirs, mine in pairs.values()
+        ]
         self.assertEqual({answer[-1] for answer in ask(tasks)}, {"ok"})
         return pairs
 
@@ -76,8 +94,13 @@ class DebugTables(unittest.TestCase):
                 self.assertEqual(compare_archives(ours, theirs), [])
                 modules = hierarchy(errors[ours])
                 if name == "without_result":
-                    self.assertEqual(modules, "inner(Checked)::forward.SELF(Checked)::check.aten::mul_")
-                    self.assertEqual([frame[2] for frame in frames(errors[ours])], ["<unknown>", "forward", "check"])
+                    self.assertEqual(
+                        modules, "inner(Checked)::forward.SELF(Checked)::check.aten::mul_"
+                    )
+                    self.assertEqual(
+                        [frame[2] for frame in frames(errors[ours])],
+                        ["<unknown>", "forward", "check"],
+                    )
                     continue
                 self.assertEqual(modules, hierarchy(errors[theirs]))
                 self.assertEqual(frames(errors[ours]), frames(errors[theirs]), errors[ours])
@@ -94,9 +117,13 @@ class DebugTables(unittest.TestCase):
     def test_no_path_of_the_writer(self) -> None:
         for name, (_, ours) in self.compiled("plain", "", "new").items():
             with self.subTest(model=name):
-                places = {origin.place for origins in read_origins(ours).values() for origin in origins}
+                places = {
+                    origin.place for origins in read_origins(ours).values() for origin in origins
+                }
                 self.assertTrue(places)
-                self.assertTrue(all(place.file.startswith("code/__torch__") for place in places), places)
+                self.assertTrue(
+                    all(place.file.startswith("code/__torch__") for place in places), places
+                )
 
 
 def main() -> int:

@@ -222,7 +222,12 @@ program(
 )
 
 # Operators that mean something else in an old archive.
-program("old_linspace", "Tensor", "return torch.linspace(0, f, 3) + torch.linspace(0., 1., steps=3)", version=7)
+program(
+    "old_linspace",
+    "Tensor",
+    "return torch.linspace(0, f, 3) + torch.linspace(0., 1., steps=3)",
+    version=7,
+)
 program("old_logspace", "Tensor", "return torch.logspace(0, f, 3)", version=8)
 program("old_division", "Tensor", "return torch.div(torch.tensor([7, -7]), 2)", version=3)
 program("old_gelu", "Tensor", "return torch.gelu(x)", version=9)
@@ -490,7 +495,9 @@ program(
 # Conversions without a call, where a function returns and where a variable is set again.
 program("a_tensor_returned_as_int", "int", "return x.sum().int() if b else x.int().sum()")
 program("a_tensor_returned_as_float", "float", "if b:\n  return x.sum()\nreturn f")
-program("a_tensor_returned_as_optional_int", "Optional[int]", "if b:\n  return x.sum().int()\nreturn o")
+program(
+    "a_tensor_returned_as_optional_int", "Optional[int]", "if b:\n  return x.sum().int()\nreturn o"
+)
 program("a_tensor_returned_as_complex", "complex", "return x.sum()")
 program("a_tensor_returned_as_number", "number", "return x.sum()")
 program("a_tensor_in_a_returned_tuple", "Tuple[int, float]", "return (x.sum().int(), x.sum())")
@@ -524,7 +531,9 @@ program(
     return (m, f, k)
     """,
 )
-program("a_variable_that_takes_a_bool", "int", "m = n\nif n > 0:\n  m = b\nreturn m", not_old=NO_BOOL)
+program(
+    "a_variable_that_takes_a_bool", "int", "m = n\nif n > 0:\n  m = b\nreturn m", not_old=NO_BOOL
+)
 
 # Tuples, dicts and attributes that a person writes, and PyTorch never prints.
 program(
@@ -538,7 +547,8 @@ program(
 )
 program(
     "slices_of_tuples_with_a_step",
-    "Tuple[Tuple[int, float], Tuple[float, str, int], Tuple[float], Tuple[str, int], Tuple[float, int]]",
+    "Tuple[Tuple[int, float], Tuple[float, str, int], Tuple[float], Tuple[str, int], Tuple[float,"
+    " int]]",
     """
     t = (n, s, f)
     p = __torch__.Pair(n, f)
@@ -572,7 +582,8 @@ program(
 )
 program(
     "dicts_of_keywords",
-    "Tuple[Dict[str, int], Dict[str, int], Dict[str, List[int]], Dict[str, Optional[int]], Dict[int, int]]",
+    "Tuple[Dict[str, int], Dict[str, int], Dict[str, List[int]], Dict[str, Optional[int]],"
+    " Dict[int, int]]",
     """
     e : Dict[str, Optional[int]] = dict(a=o, b=n)
     g : Dict[int, int] = dict()
@@ -844,7 +855,9 @@ program(
     return (total, product, [i * 2 for i in numbers])
     """,
 )
-program("a_range_of_one_branch", "int", "if b:\n  r = range(3)\n  for i in r:\n    n += i\nreturn n")
+program(
+    "a_range_of_one_branch", "int", "if b:\n  r = range(3)\n  for i in r:\n    n += i\nreturn n"
+)
 program(
     "tuple_by_index",
     "Tuple[int, str]",
@@ -875,7 +888,8 @@ program("steps_in_an_archive_of_version_7", TENSORS, STEPS, version=7)
 program(
     "results_by_their_names",
     "Tuple[Tensor, Tensor, Tensor, Tensor]",
-    "return (torch.max(x, 0).values, torch.sort(x).indices, torch.complex(x, x).real, torch.complex(x, x + 1).imag)",
+    "return (torch.max(x, 0).values, torch.sort(x).indices, torch.complex(x, x).real,"
+    " torch.complex(x, x + 1).imag)",
 )
 program(
     "tensors_shifted_in_place",
@@ -892,7 +906,12 @@ program(
     return [y, z, w]
     """,
 )
-program("dict_of_two_dicts", "Dict[str, int]", "return dict(d, {'q': n})", refused="dict() takes one argument, and gets 2")
+program(
+    "dict_of_two_dicts",
+    "Dict[str, int]",
+    "return dict(d, {'q': n})",
+    refused="dict() takes one argument, and gets 2",
+)
 program(
     "dicts_of_pairs_that_change",
     "Dict[str, int]",

@@ -2,10 +2,10 @@
 """Hand-written TorchScript, compiled by Tenon, against torch.jit.load of the same archive.
 
 The programs are those of handwritten_flow.py, handwritten_data.py and handwritten_forks.py, and
-random ones of handwritten_random.py. torch.jit.load runs each archive (run_handwritten.py), and the lite
-interpreter runs the bytecode that Tenon makes of it. Both must give the same results, or the same
-exceptions. PyTorch must take each registered program, and a call must return. A program that Tenon
-refuses says so where it is registered, and the test fails if that changes.
+random ones of handwritten_random.py. torch.jit.load runs each archive (run_handwritten.py), and the
+lite interpreter runs the bytecode that Tenon makes of it. Both must give the same results, or the
+same exceptions. PyTorch must take each registered program, and a call must return. A program that
+Tenon refuses says so where it is registered, and the test fails if that changes.
 
 usage: handwritten_test.py debian|newest [NAME...] [--programs N] [--seed S] [--keep FOLDER]
 
@@ -76,18 +76,26 @@ def chosen(names: list[str], n_random: int, seed: int) -> list[Program]:
     return [*PROGRAMS.values(), *(random_program(seed + index) for index in range(n_random))]
 
 
-def judge_all(python: str, programs: list[Program], folder: Path) -> tuple[dict[str, tuple[str, str]], str]:
+def judge_all(
+    python: str, programs: list[Program], folder: Path
+) -> tuple[dict[str, tuple[str, str]], str]:
     """The verdict of each program by its name, and what the runs in PyTorch printed."""
     for program in programs:
         program.write(folder)
     names = [program.name for program in programs]
-    tasks = [["compile", folder / f"{one.name}.pt", folder / f"{one.name}.ptl"] + [one.switch] * bool(one.switch) for one in programs]
+    tasks = [
+        ["compile", folder / f"{one.name}.pt", folder / f"{one.name}.ptl"]
+        + [one.switch] * bool(one.switch)
+        for one in programs
+    ]
     said = ask(tasks)
     done = run(python, HERE / "run_handwritten.py", folder, *names)
     assert done.returncode == 0, done.stdout
     answers = read_answers(folder / "answers.json")
     last = [lines[-1] for lines in said]
-    return {name: verdict(word, answers[name]) for name, word in zip(names, last, strict=True)}, done.stdout
+    return {
+        name: verdict(word, answers[name]) for name, word in zip(names, last, strict=True)
+    }, done.stdout
 
 
 def main() -> int:

@@ -1,11 +1,13 @@
 """The proof of bytecode below version 8, for the models that compile_test.py has written.
 
-The agent lowers each archive to the versions 4 to 7. Each must run in PyTorch's lite interpreter with the results of eager PyTorch, or be
-refused with its file and line. Its tables must be those that PyTorch makes of its own bytecode by _backport_for_mobile, where this can be:
-PyTorch lowers for itself, with its own arguments of operators, and Tenon lowers for the PyTorch of that version. So only models are
-compared whose operators have the same form in both.
+The agent lowers each archive to the versions 4 to 7. Each must run in PyTorch's lite interpreter
+with the results of eager PyTorch, or be refused with its file and line. Its tables must be those
+that PyTorch makes of its own bytecode by _backport_for_mobile, where this can be: PyTorch lowers
+for itself, with its own arguments of operators, and Tenon lowers for the PyTorch of that version.
+So only models are compared whose operators have the same form in both.
 
-An environment variable TENON_TORCH_1_9 that names the Python of a PyTorch 1.9 has it run the versions 4 and 5.
+An environment variable TENON_TORCH_1_9 that names the Python of a PyTorch 1.9 has it run the
+versions 4 and 5.
 """
 
 from __future__ import annotations
@@ -29,14 +31,23 @@ from torches import run_torch  # noqa: E402
 TARGETS = {"4": "1.8", "5": "1.9", "6": "1.10", "7": "1.10"}
 # The columns of the schema table.
 WRITERS = {"debian": "1.13", "newest": "2.15"}
-# Operators that Tenon calls by another name for an old PyTorch (impl/compile/stand_ins.h), or never with all arguments.
-CALLED_OTHERWISE = {"aten::pad", "aten::floor_divide", "aten::floor_divide_", "aten::meshgrid", "prim::RaiseException"}
+# Operators that Tenon calls by another name for an old PyTorch (impl/compile/stand_ins.h), or never
+# with all arguments.
+CALLED_OTHERWISE = {
+    "aten::pad",
+    "aten::floor_divide",
+    "aten::floor_divide_",
+    "aten::meshgrid",
+    "prim::RaiseException",
+}
 # So many of the corpus are lowered and compared at least. It has 95 models.
 N_LOWERED = {"4": 65, "5": 75, "6": 78, "7": 78}
 N_COMPARED = 25
-# Version 4 has no numbers of arguments. These call operators that have got arguments since PyTorch 1.8, which a newer PyTorch then misses.
+# Version 4 has no numbers of arguments. These call operators that have got arguments since PyTorch
+# 1.8, which a newer PyTorch then misses.
 NOT_IN_NEWER = {"4": {"graph_convolution", "products"}}
-# What an old PyTorch does in another way, whoever wrote the bytecode: its random numbers are others, and aten::Bool.float gives an int.
+# What an old PyTorch does in another way, whoever wrote the bytecode: its random numbers are
+# others, and aten::Bool.float gives an int.
 NOT_IN_1_9 = {"cnn_in_training", "dropout_in_evaluation", "dropout_in_training", "floats"}
 
 # The PyTorch of the corpus runs this, which writes a model to the folder that is the argument. The
@@ -51,8 +62,10 @@ from write_models import write_apart
 
 
 def build():
-    layers = [torch.nn.Unflatten(*arguments) for arguments in [(1, (3, 1)), (-1, (1, 2)), (-2, (1,)), (0, (1, 2))]]
-    return evaluated(torch.nn.Sequential(*layers), (ramp(2, 3, 2),), (ramp(4, 3, 2),), (torch.zeros(0, 3, 2),))
+    shapes = [(1, (3, 1)), (-1, (1, 2)), (-2, (1,)), (0, (1, 2))]
+    layers = [torch.nn.Unflatten(*arguments) for arguments in shapes]
+    examples = [ramp(2, 3, 2), ramp(4, 3, 2), torch.zeros(0, 3, 2)]
+    return evaluated(torch.nn.Sequential(*layers), *[(example,) for example in examples])
 
 
 set_up()
@@ -64,7 +77,10 @@ Ask = Callable[[list[list[str | Path]]], list[list[str]]]
 
 @dataclass
 class Corpus:
-    """The models that one PyTorch wrote to folder/theirs. PyTorch has bytecode of `of_torch` of its own."""
+    """The models that one PyTorch wrote to folder/theirs.
+
+    PyTorch has bytecode of `of_torch` of its own.
+    """
 
     python: str
     torch_name: str
@@ -80,7 +96,8 @@ def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
         raise RuntimeError(f"run_lowered.py failed under {python}\n{done.stderr}")
     said = json.loads(done.stdout.splitlines()[-1])
     counts = [
-        f"version {version}: {len(models)} run, {sum(map(bool, models.values()))} differ" for version, models in said["answers"].items()
+        f"version {version}: {len(models)} run, {sum(map(bool, models.values()))} differ"
+        for version, models in said["answers"].items()
     ]
     print(f"lowered, in PyTorch {said['torch']}: {'; '.join(counts)}")
     answers: dict[str, dict[str, str]] = said["answers"]
@@ -90,10 +107,15 @@ def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
 def forms(version: str) -> dict[tuple[str, str], str]:
     """The form of each operator in a PyTorch of the schema table, by name and overload."""
     table = make_schema_table.read_table(ROOT / "impl/script/schema_table_data.cc")
-    return {(name, overload): make_schema_table.call_form(text) for name, overload, text in table[version]}
+    return {
+        (name, overload): make_schema_table.call_form(text)
+        for name, overload, text in table[version]
+    }
 
 
-def is_comparable(functions: list[Function], now: dict[tuple[str, str], str], then: dict[tuple[str, str], str]) -> bool:
+def is_comparable(
+    functions: list[Function], now: dict[tuple[str, str], str], then: dict[tuple[str, str], str]
+) -> bool:
     """Whether Tenon's tables must be those of PyTorch. NamedTuples are tuples in Tenon's."""
     for function in functions:
         if any(op == "NAMED_TUPLE_CONSTRUCT" for op, _, _ in function.instructions):
@@ -106,9 +128,16 @@ def is_comparable(functions: list[Function], now: dict[tuple[str, str], str], th
 
 
 def plain(function: Function, version: str) -> Function:
-    """Without what Tenon writes otherwise: a number of arguments, where it is -1 or version 5 has one; and "None" for "NoneType"."""
-    function.operators = [use[:2] if version in "45" or use[2:] == (-1,) else use for use in function.operators]
-    function.returns = tuple((name, "NoneType" if kind == "None" else kind, default) for name, kind, default in function.returns)
+    """Without what Tenon writes otherwise: a number of arguments, where it is -1 or version 5 has
+    one; and "None" for "NoneType".
+    """
+    function.operators = [
+        use[:2] if version in "45" or use[2:] == (-1,) else use for use in function.operators
+    ]
+    function.returns = tuple(
+        (name, "NoneType" if kind == "None" else kind, default)
+        for name, kind, default in function.returns
+    )
     return function
 
 
@@ -120,7 +149,12 @@ def lower(corpus: Corpus, ask: Ask, version: str) -> tuple[list[str], list[str]]
     """The models that Tenon lowers, and what is wrong with how it refuses the others."""
     ours = corpus.folder / "lowered" / version
     ours.mkdir(parents=True, exist_ok=True)
-    answers = ask([["lower", corpus.folder / "theirs" / f"{name}.pt", ours / f"{name}.ptl", version] for name in corpus.names])
+    answers = ask(
+        [
+            ["lower", corpus.folder / "theirs" / f"{name}.pt", ours / f"{name}.ptl", version]
+            for name in corpus.names
+        ]
+    )
     made, wrong = [], []
     for name, answer in zip(corpus.names, answers, strict=True):
         if answer[-1] == "ok":
@@ -128,7 +162,10 @@ def lower(corpus: Corpus, ask: Ask, version: str) -> tuple[list[str], list[str]]
         elif not re.match(r"error UNSUPPORTED code/\S+\.py:\d+:\d+: ", answer[-1]):
             wrong.append(f"{name} in version {version}: {answer[-1]}")
     if len(made) < N_LOWERED[version]:
-        wrong.append(f"only {len(made)} models are lowered to version {version}, and {N_LOWERED[version]} were")
+        wrong.append(
+            f"only {len(made)} models are lowered to version {version}, and {N_LOWERED[version]}"
+            " were"
+        )
     return made, wrong
 
 
@@ -139,11 +176,23 @@ def prove(corpus: Corpus, ask: Ask) -> list[str]:
         made[version], faults = lower(corpus, ask, version)
         wrong += faults
     backports = corpus.folder / "backports"
-    answers = run(corpus.python, corpus.folder, *TARGETS, "--backport", backports, "--backport-names", *corpus.of_torch)
+    answers = run(
+        corpus.python,
+        corpus.folder,
+        *TARGETS,
+        "--backport",
+        backports,
+        "--backport-names",
+        *corpus.of_torch,
+    )
     now = forms(WRITERS[corpus.torch_name])
     for version, models in answers.items():
         unable = NOT_IN_NEWER.get(version, set())
-        wrong += [f"{name} in version {version}: {found}" for name, found in models.items() if found and name not in unable]
+        wrong += [
+            f"{name} in version {version}: {found}"
+            for name, found in models.items()
+            if found and name not in unable
+        ]
         wrong += [f"{name} in version {version} runs now" for name in unable if not models[name]]
         then = forms(TARGETS[version])
         compared = 0
@@ -154,16 +203,23 @@ def prove(corpus: Corpus, ask: Ask) -> list[str]:
             compared += 1
             wrong += [
                 f"{name} in version {version}: {text}"
-                for text in compare(read(corpus.folder / "lowered" / version / f"{name}.ptl", version), theirs)
+                for text in compare(
+                    read(corpus.folder / "lowered" / version / f"{name}.ptl", version), theirs
+                )
             ]
-        print(f"lowered to version {version}: {compared} models have the operators of PyTorch's own lowering and are compared with it")
+        print(
+            f"lowered to version {version}: {compared} models have the operators of PyTorch's own"
+            " lowering and are compared with it"
+        )
         if compared < N_COMPARED:
-            wrong.append(f"only {compared} models are compared in version {version}, and {N_COMPARED} were")
+            wrong.append(
+                f"only {compared} models are compared in version {version}, and {N_COMPARED} were"
+            )
     return wrong + prove_unflatten(corpus, ask) + prove_in_1_9(corpus)
 
 
 def prove_unflatten(corpus: Corpus, ask: Ask) -> list[str]:
-    """What is wrong with unflatten, which PyTorch has with another number of arguments since 1.13."""
+    """What is wrong with unflatten, whose number of arguments PyTorch changed in 1.13."""
     folder = corpus.folder / "unflatten"
     theirs = folder / "theirs"
     theirs.mkdir(parents=True, exist_ok=True)
@@ -178,18 +234,26 @@ def prove_unflatten(corpus: Corpus, ask: Ask) -> list[str]:
         if answer != "ok":
             wrong.append(f"unflatten in version {version}: {answer}")
     answers = run(corpus.python, folder, *TARGETS)
-    wrong += [f"unflatten in version {version}: {models['unflatten']}" for version, models in answers.items() if models["unflatten"]]
+    wrong += [
+        f"unflatten in version {version}: {models['unflatten']}"
+        for version, models in answers.items()
+        if models["unflatten"]
+    ]
     return wrong
 
 
 def prove_in_1_9(corpus: Corpus) -> list[str]:
     python = os.environ.get("TENON_TORCH_1_9")
     if not python:
-        print("lowered, in PyTorch 1.9: not run, because TENON_TORCH_1_9 names no Python that has it")
+        print(
+            "lowered, in PyTorch 1.9: not run, because TENON_TORCH_1_9 names no Python that has it"
+        )
         return []
     wrong = []
     for version, models in run(python, corpus.folder, "4", "5", "--other-kernels").items():
         wrong += [
-            f"{name} in version {version}, in PyTorch 1.9: {found}" for name, found in models.items() if found and name not in NOT_IN_1_9
+            f"{name} in version {version}, in PyTorch 1.9: {found}"
+            for name, found in models.items()
+            if found and name not in NOT_IN_1_9
         ]
     return wrong

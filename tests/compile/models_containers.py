@@ -1,4 +1,5 @@
 """Models of lists, dicts, tuples, NamedTuples, interfaces, and the containers of modules."""
+
 # ruff: noqa: UP006, UP035, UP045, RUF005, RUF059, B905 (TorchScript reads what stands here)
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -46,7 +47,17 @@ class Lists(nn.Module):
         floats.sort()
         a, b = xs[0], xs[1]
         c, d = [a, b]
-        facts = [1 in xs, "a" in words, 5 not in xs, xs == [1], words != ["a"], len(xs) > 2, bool(xs), any([True, False]), all([c > d])]
+        facts = [
+            1 in xs,
+            "a" in words,
+            5 not in xs,
+            xs == [1],
+            words != ["a"],
+            len(xs) > 2,
+            bool(xs),
+            any([True, False]),
+            all([c > d]),
+        ]
         return ys + more + [c, d], texts, nested, tensors, floats, facts
 
 
@@ -108,7 +119,11 @@ class Dicts(nn.Module):
 
 @model()
 def dicts() -> Built:
-    return evaluated(Dicts(), ({"a": 1, "b": 4}, {"x": ramp(2)}), ({"b": 4, "q": 3}, {"x": ramp(2), "y": ramp(1)}))
+    return evaluated(
+        Dicts(),
+        ({"a": 1, "b": 4}, {"x": ramp(2)}),
+        ({"b": 4, "q": 3}, {"x": ramp(2), "y": ramp(1)}),
+    )
 
 
 class Tuples(nn.Module):
@@ -117,7 +132,14 @@ class Tuples(nn.Module):
 
     def forward(
         self, x: Tensor, given: Tuple[int, str, float]
-    ) -> Tuple[Tuple[Tensor, int], Tuple[int, str], Tuple[str, float], int, List[Tuple[int, str]], Tuple[int, int, int]]:
+    ) -> Tuple[
+        Tuple[Tensor, int],
+        Tuple[int, str],
+        Tuple[str, float],
+        int,
+        List[Tuple[int, str]],
+        Tuple[int, int, int],
+    ]:
         a, b = self.pair(x, 3)
         y, (n, (s, f)) = a, (b, ("t", 0.5))
         nested = (y, n), (n, s), given[1:], len(given)
@@ -133,7 +155,14 @@ class Tuples(nn.Module):
         joined = given + (1, 2)
         same = (1, n) == (1, 2)
         m, k = (n, head) if same else (head, n)
-        return (first, second + m), sliced, nested[2], nested[3] + rest[0] + joined[3] + k, pairs, (1, 2, n)
+        return (
+            (first, second + m),
+            sliced,
+            nested[2],
+            nested[3] + rest[0] + joined[3] + k,
+            pairs,
+            (1, 2, n),
+        )
 
 
 @model()
@@ -173,7 +202,11 @@ class Inside(nn.Module):
             total = total + each.x * each.n
         values, indices = torch.max(x, 0)
         best = torch.sort(x)
-        return total + y + values + best.values, m + pair[0].n + len(points), pair.left.label if label is None else label
+        return (
+            total + y + values + best.values,
+            m + pair[0].n + len(points),
+            pair.left.label if label is None else label,
+        )
 
 
 class Inner(nn.Module):
@@ -278,7 +311,9 @@ class Many(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)])
-        self.named = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh(), "linear": nn.Linear(3, 3)})
+        self.named = nn.ModuleDict(
+            {"relu": nn.ReLU(), "tanh": nn.Tanh(), "linear": nn.Linear(3, 3)}
+        )
         self.seq = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
         self.weights = nn.ParameterList([nn.Parameter(ramp(3)), nn.Parameter(ramp(3) + 1)])
         self.table = nn.ParameterDict({"a": nn.Parameter(ramp(3))})
@@ -299,7 +334,14 @@ class Many(nn.Module):
             x = layer(x)
         for weight in self.weights:
             x = x * weight
-        x = self.layers[-1](x) + self.named["linear"](x) + self.seq[0](x) + len(self.layers) + len(self.named) + self.weights[1]
+        x = (
+            self.layers[-1](x)
+            + self.named["linear"](x)
+            + self.seq[0](x)
+            + len(self.layers)
+            + len(self.named)
+            + self.weights[1]
+        )
         if n > 1:
             for key in self.named.keys():
                 x = x + len(key)
@@ -339,7 +381,12 @@ class Counter(nn.Module):
             x = x + last
         self.last = x
         self.inner.seen = self.inner.seen + 1
-        return self.total + x + self.inner(x), self.steps, len(self.history) + int(self.count), self.names
+        return (
+            self.total + x + self.inner(x),
+            self.steps,
+            len(self.history) + int(self.count),
+            self.names,
+        )
 
     @torch.jit.export
     def reset(self) -> None:

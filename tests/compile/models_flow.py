@@ -1,4 +1,5 @@
 """Models of control flow: loops, conditions, early returns, refinement of types, exceptions."""
+
 # ruff: noqa: UP006, UP007, UP035, UP045, B007, B905 (TorchScript reads what stands here)
 
 from typing import Any, Dict, List, Optional, Tuple, Union
@@ -40,7 +41,9 @@ def loops_with_break_and_return() -> Built:
 
 
 class MoreLoops(nn.Module):
-    def forward(self, n: int, words: List[str], pairs: Dict[str, int], x: Tensor) -> Tuple[int, str, List[int], Tensor]:
+    def forward(
+        self, n: int, words: List[str], pairs: Dict[str, int], x: Tensor
+    ) -> Tuple[int, str, List[int], Tensor]:
         total = 0
         for i in range(10, 0, -3):
             total += i
@@ -87,7 +90,9 @@ class MoreLoops(nn.Module):
 
 @model()
 def loops_over_everything() -> Built:
-    return evaluated(MoreLoops(), *((n, ["a", "bc"], {"a": 1, "b": 4}, ramp(2, 2) * 9) for n in (0, 5, 20)))
+    return evaluated(
+        MoreLoops(), *((n, ["a", "bc"], {"a": 1, "b": 4}, ramp(2, 2) * 9) for n in (0, 5, 20))
+    )
 
 
 class Returns(nn.Module):
@@ -130,7 +135,9 @@ def early_returns() -> Built:
 
 
 class Conditions(nn.Module):
-    def forward(self, a: bool, b: bool, n: int, x: Optional[Tensor]) -> Tuple[bool, int, List[bool], str]:
+    def forward(
+        self, a: bool, b: bool, n: int, x: Optional[Tensor]
+    ) -> Tuple[bool, int, List[bool], str]:
         c = (a and b) or not a
         d = (n > 2 and n < 7) or n == 11
         e = 2 < n <= 7
@@ -156,11 +163,22 @@ class Conditions(nn.Module):
 
 @model()
 def conditions() -> Built:
-    return evaluated(Conditions(), *((a, b, n, x) for a in (True, False) for b in (True, False) for n in (1, 5) for x in (None, ramp(2))))
+    return evaluated(
+        Conditions(),
+        *(
+            (a, b, n, x)
+            for a in (True, False)
+            for b in (True, False)
+            for n in (1, 5)
+            for x in (None, ramp(2))
+        ),
+    )
 
 
 class Refinement(nn.Module):
-    def forward(self, x: Optional[Tensor], n: Optional[int], s: Optional[str] = None) -> Tuple[Tensor, int, str]:
+    def forward(
+        self, x: Optional[Tensor], n: Optional[int], s: Optional[str] = None
+    ) -> Tuple[Tensor, int, str]:
         if x is None:
             x = torch.zeros(1)
         m = 3
@@ -191,11 +209,20 @@ class Refinement(nn.Module):
 
 @model()
 def optional_refinement() -> Built:
-    return evaluated(Refinement(), (None, None), (ramp(2), 3, "s"), (ramp(2), 1), (None, 7, "t"), (ramp(1), None, "u"))
+    return evaluated(
+        Refinement(),
+        (None, None),
+        (ramp(2), 3, "s"),
+        (ramp(2), 1),
+        (None, 7, "t"),
+        (ramp(1), None, "u"),
+    )
 
 
 class Kinds(nn.Module):
-    def forward(self, y: Union[int, str, List[int]], z: Any, w: Optional[Union[float, Tensor]] = None) -> Tuple[str, bool, bool, float]:
+    def forward(
+        self, y: Union[int, str, List[int]], z: Any, w: Optional[Union[float, Tensor]] = None
+    ) -> Tuple[str, bool, bool, float]:
         if isinstance(y, int):
             name = "int" + str(y + 1)
         elif isinstance(y, str):
@@ -224,11 +251,15 @@ UNION = "its lite loader reads the type Union as no type, and crashes"
 
 @model(not_old=UNION, not_new=UNION)
 def isinstance_of_unions() -> Built:
-    return evaluated(Kinds(), (3, 4), ("s", "t"), ([1, 2], 1.5), (3, ramp(2), 0.5), ("long text", [1], ramp(2)))
+    return evaluated(
+        Kinds(), (3, 4), ("s", "t"), ([1, 2], 1.5), (3, ramp(2), 0.5), ("long text", [1], ramp(2))
+    )
 
 
 class AnyKind(nn.Module):
-    def forward(self, z: Any, w: Optional[Tensor], v: Optional[List[int]] = None) -> Tuple[str, bool, List[bool]]:
+    def forward(
+        self, z: Any, w: Optional[Tensor], v: Optional[List[int]] = None
+    ) -> Tuple[str, bool, List[bool]]:
         name = ""
         if isinstance(z, (int, float)):
             name += "number"
@@ -241,7 +272,13 @@ class AnyKind(nn.Module):
             f = float(w.sum())
         if isinstance(v, list):
             f += len(v)
-        facts = [isinstance(z, Tensor), isinstance(w, Tensor), isinstance(f, float), isinstance(v, list), isinstance((1, "a"), tuple)]
+        facts = [
+            isinstance(z, Tensor),
+            isinstance(w, Tensor),
+            isinstance(f, float),
+            isinstance(v, list),
+            isinstance((1, "a"), tuple),
+        ]
         return name, f > 1, facts
 
 
@@ -274,7 +311,9 @@ def raise_and_assert() -> Built:
 
 
 class Deep(nn.Module):
-    """A value that is carried through nested loops and conditions, and values that die in one branch."""
+    """A value that is carried through nested loops and conditions, and values that die in one
+    branch.
+    """
 
     def forward(self, x: Tensor, n: int) -> Tuple[Tensor, int, float]:
         a, b, c = 0, 0.0, x

@@ -1,7 +1,8 @@
-"""The corpus of the compiler's proof: what a model is, how one is registered, and how PyTorch runs one.
+"""The corpus of the compiler's proof: what a model is, how one is registered, and how PyTorch runs
+one.
 
-The files models_*.py register the models. models.py collects them, write_models.py writes their archives, and run_models.py runs what
-Tenon made of the archives.
+The files models_*.py register the models. models.py collects them, write_models.py writes their
+archives, and run_models.py runs what Tenon made of the archives.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ from typing import Any
 import torch
 
 NEWEST = not torch.__version__.startswith("1.")
-# Values that plain() leaves as they are. Both are named, and not written as unions, for the Python 3.9 of an old PyTorch (run_models.py).
+# Values that plain() leaves as they are. Both are named, and not written as unions, for the Python
+# 3.9 of an old PyTorch (run_models.py).
 KEPT = (str, bool, int, float, complex, torch.device, torch.dtype)
 SEQUENCES = (list, tuple)
 
@@ -40,7 +42,11 @@ Built = tuple[torch.nn.Module, list[Any]]
 
 @dataclass
 class Model:
-    """A model of the corpus. `build` makes the same module each time, because write_models.py runs one copy and scripts another."""
+    """A model of the corpus.
+
+    `build` makes the same module each time, because write_models.py runs one copy and scripts
+    another.
+    """
 
     name: str
     build: Callable[[], Built]
@@ -54,7 +60,8 @@ MODELS: dict[str, Model] = {}
 def model(
     *, tolerance: float = 0.0, not_old: str = "", not_new: str = "", missing: str = ""
 ) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
-    """Register a model. `not_old` and `not_new` say why PyTorch 1.13 or the newest fails on the model without Tenon.
+    """Register a model. `not_old` and `not_new` say why PyTorch 1.13 or the newest fails on the
+    model without Tenon.
 
     `missing` names something that this machine lacks, and is empty where it lacks nothing.
     """
@@ -85,14 +92,18 @@ def build(entry: Model) -> tuple[torch.nn.Module, list[Call]]:
     """The module of a model and the calls to make, the same at every call."""
     torch.manual_seed(7)
     module, examples = entry.build()
-    return module, [example if isinstance(example, Call) else Call("forward", example) for example in examples]
+    return module, [
+        example if isinstance(example, Call) else Call("forward", example) for example in examples
+    ]
 
 
 @contextlib.contextmanager
 def plain_execution() -> Iterator[None]:
-    """The same code gives the same bits however often it was called before: one thread, and no fusion.
+    """The same code gives the same bits however often it was called before: one thread, and no
+    fusion.
 
-    Archives must be written outside of this block, because PyTorch's bytecode writer inlines calls only where optimisation is on.
+    Archives must be written outside of this block, because PyTorch's bytecode writer inlines calls
+    only where optimisation is on.
     """
     with warnings.catch_warnings(), torch.no_grad(), torch.jit.optimized_execution(False):
         warnings.simplefilter("ignore")
@@ -100,7 +111,8 @@ def plain_execution() -> Iterator[None]:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns, which JSON must be able to say. A child process does the work, because a crash must not end this process.
+    """What `work` returns, which JSON must be able to say. A child process does the work, because a
+    crash must not end this process.
 
     Raises RuntimeError if the child dies.
     """
@@ -130,9 +142,11 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def apart(work: Callable[[Any], Any], jobs: list[Any], died: Callable[[str], Any]) -> list[Any]:
-    """What `work` returns for each job. One child process does all of them, because a fork of a process with PyTorch is slow.
+    """What `work` returns for each job. One child process does all of them, because a fork of a
+    process with PyTorch is slow.
 
-    If that child dies, each job has a child for itself, and died(message) is the answer of one that dies.
+    If that child dies, each job has a child for itself, and died(message) is the answer of one that
+    dies.
     """
     try:
         answers: list[Any] = in_child(lambda: [work(job) for job in jobs])
@@ -151,7 +165,9 @@ def set_up() -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as a tree that torch.save keeps: a NamedTuple is a tuple, and an enum is its name and value."""
+    """A value as a tree that torch.save keeps: a NamedTuple is a tuple, and an enum is its name and
+    value.
+    """
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if value is None or isinstance(value, KEPT):
@@ -167,7 +183,9 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def captured(descriptor: int) -> Iterator[list[str]]:
-    """Keeps what Python and C++ write to this descriptor, as the only element of the list once the block has ended."""
+    """Keeps what Python and C++ write to this descriptor, as the only element of the list once the
+    block has ended.
+    """
     kept: list[str] = []
     libc = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as file:
@@ -186,7 +204,8 @@ def captured(descriptor: int) -> Iterator[list[str]]:
 
 @dataclass
 class Result:
-    """What a call gave: its value or the text of its exception, its arguments afterwards, and what it printed and warned of.
+    """What a call gave: its value or the text of its exception, its arguments afterwards, and what
+    it printed and warned of.
 
     `warned` has the warnings of the lite interpreter alone, which writes them to standard error.
     """
@@ -199,7 +218,9 @@ class Result:
 
 
 def run_calls(invoke: Callable[[str, tuple[Any, ...]], Any], calls: list[Call]) -> list[Result]:
-    """Makes the calls one after the other, so that a later call sees the buffers that an earlier call changed."""
+    """Makes the calls one after the other, so that a later call sees the buffers that an earlier
+    call changed.
+    """
     with plain_execution():
         return [run_call(invoke, call) for call in calls]
 
@@ -218,7 +239,10 @@ def run_call(invoke: Callable[[str, tuple[Any, ...]], Any], call: Call) -> Resul
 
 
 def difference(expected: Any, actual: Any, tolerance: float, where: str = "the result") -> str:
-    """How `actual` differs from `expected`; empty if it does not. Types count: 1, 1.0 and True differ."""
+    """How `actual` differs from `expected`; empty if it does not.
+
+    Types count: 1, 1.0 and True differ.
+    """
     if isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor):
         return tensor_difference(expected, actual, tolerance, where)
     if type(expected) is not type(actual):
@@ -226,22 +250,39 @@ def difference(expected: Any, actual: Any, tolerance: float, where: str = "the r
     if isinstance(expected, SEQUENCES):
         if len(expected) != len(actual):
             return f"{where} has {len(actual)} elements and should have {len(expected)}"
-        found = (difference(expected[i], actual[i], tolerance, f"{where}[{i}]") for i in range(len(expected)))
+        found = (
+            difference(expected[i], actual[i], tolerance, f"{where}[{i}]")
+            for i in range(len(expected))
+        )
         return next(filter(None, found), "")
     if isinstance(expected, dict):
         if list(expected) != list(actual):
             return f"{where} has the keys {list(actual)} and should have {list(expected)}"
-        return next(filter(None, (difference(expected[key], actual[key], tolerance, f"{where}[{key!r}]") for key in expected)), "")
+        return next(
+            filter(
+                None,
+                (
+                    difference(expected[key], actual[key], tolerance, f"{where}[{key!r}]")
+                    for key in expected
+                ),
+            ),
+            "",
+        )
     same = expected == actual or (expected != expected and actual != actual)
     if isinstance(expected, float) and not same:
         same = math.isclose(expected, actual, rel_tol=tolerance, abs_tol=tolerance)
     return "" if same else f"{where} is {actual!r} and should be {expected!r}"
 
 
-def tensor_difference(expected: torch.Tensor, actual: torch.Tensor, tolerance: float, where: str) -> str:
+def tensor_difference(
+    expected: torch.Tensor, actual: torch.Tensor, tolerance: float, where: str
+) -> str:
     for name in ("dtype", "shape", "layout", "is_quantized"):
         if getattr(expected, name) != getattr(actual, name):
-            return f"{where} has {name} {getattr(actual, name)} and should have {getattr(expected, name)}"
+            return (
+                f"{where} has {name} {getattr(actual, name)} and should have"
+                f" {getattr(expected, name)}"
+            )
     if expected.is_quantized:
         expected, actual = expected.dequantize(), actual.dequantize()
     if expected.is_floating_point() or expected.is_complex():
@@ -250,13 +291,20 @@ def tensor_difference(expected: torch.Tensor, actual: torch.Tensor, tolerance: f
         same = torch.equal(expected, actual)  # PyTorch 1.9 has no allclose for bools
     if same:
         return ""
-    return f"{where} is {actual.flatten()[:8].tolist()} and should be {expected.flatten()[:8].tolist()} (the first elements)"
+    return (
+        f"{where} is {actual.flatten()[:8].tolist()} and should be"
+        f" {expected.flatten()[:8].tolist()} (the first elements)"
+    )
 
 
 def result_difference(expected: Result, actual: Result, tolerance: float) -> str:
     if expected.raised or actual.raised:
         same = expected.raised and actual.raised
-        return "" if same else f"the call {'raised ' + str(actual.value) if actual.raised else 'did not raise'}"
+        return (
+            ""
+            if same
+            else f"the call {'raised ' + str(actual.value) if actual.raised else 'did not raise'}"
+        )
     return (
         difference(expected.value, actual.value, tolerance)
         or difference(expected.arguments, actual.arguments, tolerance, "an argument after the call")

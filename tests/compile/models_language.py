@@ -1,4 +1,5 @@
 """Models of the language's small things: numbers, strings, functions, methods, names."""
+
 # ruff: noqa: UP006, UP031, UP032, UP035, UP045, RUF046, RUF057 (TorchScript reads what stands here)
 
 import math
@@ -12,9 +13,34 @@ from torch import Tensor, nn
 
 class Integers(nn.Module):
     def forward(self, a: int, b: int) -> Tuple[List[int], List[float], List[bool]]:
-        out = [a + b, a - b, a * b, a // b, a % b, -a, abs(a), a & b, a | b, a ^ b, a << 2, a >> 1, min(a, b), max(a, b), int(a**2)]
+        out = [
+            a + b,
+            a - b,
+            a * b,
+            a // b,
+            a % b,
+            -a,
+            abs(a),
+            a & b,
+            a | b,
+            a ^ b,
+            a << 2,
+            a >> 1,
+            min(a, b),
+            max(a, b),
+            int(a**2),
+        ]
         out += [int(True) + a]
-        floats = [a / b, float(a), float(a**b), a * 1.5, 1.5 - a, math.sqrt(float(abs(a))), math.pow(a, 2), float(b) ** 0.5]
+        floats = [
+            a / b,
+            float(a),
+            float(a**b),
+            a * 1.5,
+            1.5 - a,
+            math.sqrt(float(abs(a))),
+            math.pow(a, 2),
+            float(b) ** 0.5,
+        ]
         floats += [math.log(float(abs(b)))]
         c = abs(a)
         c += b
@@ -22,9 +48,27 @@ class Integers(nn.Module):
         c *= 3
         c %= 7
         out.append(int(c))
-        out += [divmod(a, b)[0], divmod(a, b)[1], sum([a, b, 3]), min([a, b, 4]), max([a, 1]), int(a / b), int(round(a)), math.gcd(a, b)]
+        out += [
+            divmod(a, b)[0],
+            divmod(a, b)[1],
+            sum([a, b, 3]),
+            min([a, b, 4]),
+            max([a, 1]),
+            int(a / b),
+            int(round(a)),
+            math.gcd(a, b),
+        ]
         out += [math.factorial(3)]
-        out += [int("12"), int(2.7), ord("a"), len("abc"), hash(a) * 0, 9223372036854775807, -9223372036854775807, math.floor(a / b)]
+        out += [
+            int("12"),
+            int(2.7),
+            ord("a"),
+            len("abc"),
+            hash(a) * 0,
+            9223372036854775807,
+            -9223372036854775807,
+            math.floor(a / b),
+        ]
         out += [math.ceil(a / b)]
         return out, floats, [a < b, a <= b, a == b, a != b, a > b, a >= b, bool(a), a == float(b)]
 
@@ -35,13 +79,60 @@ def integers() -> Built:
 
 
 class Floats(nn.Module):
-    def forward(self, x: float, y: float, n: int) -> Tuple[List[float], List[bool], List[int], List[str]]:
-        out = [x + y, x - y, x * y, x / y, x // y, x % y, x**y, -x, abs(x), min(x, y), max(x, y), x + n, n * y, n - x, n / y, n // y, x % n]
-        out += [float(round(x)), float("inf"), float("-inf"), float("nan"), 1e-300, -0.0, 1e20, 0.1, float("2.5"), float(n)]
+    def forward(
+        self, x: float, y: float, n: int
+    ) -> Tuple[List[float], List[bool], List[int], List[str]]:
+        out = [
+            x + y,
+            x - y,
+            x * y,
+            x / y,
+            x // y,
+            x % y,
+            x**y,
+            -x,
+            abs(x),
+            min(x, y),
+            max(x, y),
+            x + n,
+            n * y,
+            n - x,
+            n / y,
+            n // y,
+            x % n,
+        ]
+        out += [
+            float(round(x)),
+            float("inf"),
+            float("-inf"),
+            float("nan"),
+            1e-300,
+            -0.0,
+            1e20,
+            0.1,
+            float("2.5"),
+            float(n),
+        ]
         out += [float(min(x, n)), max([x, y])]
-        out += [math.exp(x), math.log(y), math.sin(x), math.floor(y) * 1.0, math.fabs(x), math.atan2(x, y), math.pi, math.e]
+        out += [
+            math.exp(x),
+            math.log(y),
+            math.sin(x),
+            math.floor(y) * 1.0,
+            math.fabs(x),
+            math.atan2(x, y),
+            math.pi,
+            math.e,
+        ]
         out += [math.copysign(1.0, x), math.fmod(y, 2.0)]
-        out += [math.log1p(y), math.tanh(x), math.degrees(x), math.ldexp(y, 2), math.inf, sum([x, y])]
+        out += [
+            math.log1p(y),
+            math.tanh(x),
+            math.degrees(x),
+            math.ldexp(y, 2),
+            math.inf,
+            sum([x, y]),
+        ]
         out += [math.hypot(3.0, 4.0) if False else x, math.modf(y)[1]]
         z = x
         z += 1
@@ -51,7 +142,15 @@ class Floats(nn.Module):
         out.append(z)
         return (
             out,
-            [x < y, x <= n, x == y, not (x < y <= float(n)), math.isnan(x), math.isinf(y), x == 1.0],
+            [
+                x < y,
+                x <= n,
+                x == y,
+                not (x < y <= float(n)),
+                math.isnan(x),
+                math.isinf(y),
+                x == 1.0,
+            ],
             [int(x), int(y)],
             [str(x), str(y), str(n)],
         )
@@ -66,16 +165,63 @@ class Strings(nn.Module):
     def forward(self, text: str, number: int) -> Tuple[List[str], List[int], List[bool]]:
         words = text.split(" ")
         joined = "-".join(words)
-        out = [joined.upper(), f"{number}", "{} of {}".format(number, joined), "%s: %d" % ("n", number), text[1:3], text[::-1], text[0]]
+        out = [
+            joined.upper(),
+            f"{number}",
+            "{} of {}".format(number, joined),
+            "%s: %d" % ("n", number),
+            text[1:3],
+            text[::-1],
+            text[0],
+        ]
         out += [text[-1]]
-        out += [text.replace("a", "b"), text.strip(), text.lstrip(), text.rstrip("z"), text.lower(), text.title(), text.capitalize()]
+        out += [
+            text.replace("a", "b"),
+            text.strip(),
+            text.lstrip(),
+            text.rstrip("z"),
+            text.lower(),
+            text.title(),
+            text.capitalize(),
+        ]
         out += [text.center(12), text.ljust(9), text.zfill(9)]
-        out += [str(number), str(True), str(1.5), chr(65), hex(number), text + "!", "a\tb\n\\ \"quoted\" 'single'", "grüße 漢字", ""]
+        out += [
+            str(number),
+            str(True),
+            str(1.5),
+            chr(65),
+            hex(number),
+            text + "!",
+            "a\tb\n\\ \"quoted\" 'single'",
+            "grüße 漢字",
+            "",
+        ]
         out += [f"{text}: {number + 1}", "{}{}".format(1.5, True)]
-        out += text.split() + text.split(",") + text.rsplit(" ", 1) + text.splitlines() + list(text.partition(" "))
-        numbers = [len(text), text.find("b"), text.count("a"), text.rfind("c"), ord(text[0]), int("7")]
+        out += (
+            text.split()
+            + text.split(",")
+            + text.rsplit(" ", 1)
+            + text.splitlines()
+            + list(text.partition(" "))
+        )
+        numbers = [
+            len(text),
+            text.find("b"),
+            text.count("a"),
+            text.rfind("c"),
+            ord(text[0]),
+            int("7"),
+        ]
         numbers += [text.index("z") if "z" in text else -1]
-        facts = [text.startswith("a"), text.endswith("z"), "b" in text, "q" not in text, text == "xyz", text != "xyz", text.isdigit()]
+        facts = [
+            text.startswith("a"),
+            text.endswith("z"),
+            "b" in text,
+            "q" not in text,
+            text == "xyz",
+            text != "xyz",
+            text.isdigit(),
+        ]
         facts += [text.isalpha(), text.islower(), text.isspace()]
         if (text.startswith("a") and "b" in text) or not text.endswith("z"):
             out.append(str(len(text)) + chr(65))
@@ -161,7 +307,9 @@ class Methods(nn.Module):
         self.nothing: Optional[Tensor] = None
         self.inner = nn.Linear(3, 3)
 
-    def step(self, x: Tensor, factor: float = 1.0, shift: Optional[float] = None, add: int = 0) -> Tensor:
+    def step(
+        self, x: Tensor, factor: float = 1.0, shift: Optional[float] = None, add: int = 0
+    ) -> Tensor:
         y = x * factor * self.scale + add
         if shift is not None:
             y = y + shift
@@ -172,9 +320,20 @@ class Methods(nn.Module):
         return self.step(x, add=n), len(word) + self.table["two"]
 
     def forward(
-        self, x: Tensor, n: int = 2, f: float = 0.5, s: str = "d", b: bool = True, o: Optional[Tensor] = None
+        self,
+        x: Tensor,
+        n: int = 2,
+        f: float = 0.5,
+        s: str = "d",
+        b: bool = True,
+        o: Optional[Tensor] = None,
     ) -> Tuple[Tensor, str]:
-        y = self.step(x) + self.step(x, 2.0) + self.step(x, shift=1.0) + self.step(x, add=n, factor=f)
+        y = (
+            self.step(x)
+            + self.step(x, 2.0)
+            + self.step(x, shift=1.0)
+            + self.step(x, add=n, factor=f)
+        )
         if self.flag and b:
             y = y + self.inner(y)
         if self.nothing is not None:
@@ -188,11 +347,20 @@ class Methods(nn.Module):
 @model()
 def methods_and_defaults() -> Built:
     x = ramp(2, 3)
-    return evaluated(Methods(), (x,), (x, 3), (x, 1, 2.0, "e", False, x), Call("other", (x,)), Call("other", (x, 4, "cd")))
+    return evaluated(
+        Methods(),
+        (x,),
+        (x, 3),
+        (x, 1, 2.0, "e", False, x),
+        Call("other", (x,)),
+        Call("other", (x, 4, "cd")),
+    )
 
 
 class Shadows(nn.Module):
-    """Names that a printer must make different: reserved words of the language, operators, one name in several scopes."""
+    """Names that a printer must make different: reserved words of the language, operators, one name
+    in several scopes.
+    """
 
     def forward(self, torch_: Tensor, ops: Tensor, CONSTANTS: int, inf: float) -> Tensor:
         _0 = torch_ + CONSTANTS

@@ -1,4 +1,5 @@
 """Models made of the layers of torch.nn."""
+
 # ruff: noqa: UP006, UP035, UP045 (TorchScript reads what stands here)
 
 from typing import Optional, Tuple
@@ -56,7 +57,13 @@ class Block(nn.Module):
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)) if stride > 1 else None
+        self.downsample = (
+            nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+            if stride > 1
+            else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         identity = x
@@ -71,7 +78,12 @@ class Block(nn.Module):
 class ResidualNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 4, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(4),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2, 1),
+        )
         self.layer1 = nn.Sequential(Block(4, 4, 1), Block(4, 4, 1))
         self.layer2 = nn.Sequential(Block(4, 8, 2), Block(8, 8, 1))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
@@ -179,7 +191,9 @@ def transformer_encoder_layer() -> Built:
 
 @model(tolerance=1e-6)
 def transformer_encoder_in_training() -> Built:
-    return nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", norm_first=True).train(), [(ramp(3, 2, 8),)]
+    return nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", norm_first=True).train(), [
+        (ramp(3, 2, 8),)
+    ]
 
 
 @model(tolerance=1e-6)
@@ -198,7 +212,11 @@ class SelfAttention(nn.Module):
 
 @model(tolerance=1e-6)
 def multihead_attention() -> Built:
-    return evaluated(SelfAttention(), (ramp(3, 2, 8),), (ramp(3, 2, 8), torch.tensor([[False, False, True], [False, True, True]])))
+    return evaluated(
+        SelfAttention(),
+        (ramp(3, 2, 8),),
+        (ramp(3, 2, 8), torch.tensor([[False, False, True], [False, True, True]])),
+    )
 
 
 class Recurrent(nn.Module):
@@ -295,5 +313,7 @@ def embedding() -> Built:
 @model()
 def embedding_bag() -> Built:
     return evaluated(
-        nn.EmbeddingBag(10, 4, mode="sum"), (torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 4])), (torch.tensor([[1, 2], [4, 5]]),)
+        nn.EmbeddingBag(10, 4, mode="sum"),
+        (torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 4])),
+        (torch.tensor([[1, 2], [4, 5]]),),
     )

@@ -1,4 +1,7 @@
-"""Models of what a module can have: hooks, properties, state methods, shared parts, and the words of torch.jit in its code."""
+"""Models of what a module can have: hooks, properties, state methods, shared parts, and the words
+of torch.jit in its code.
+"""
+
 # ruff: noqa: UP006, UP035, UP045 (TorchScript reads what stands here)
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -182,7 +185,11 @@ class Nested(nn.Module):
 
 @model()
 def nested_types() -> Built:
-    return evaluated(Nested(), (ramp(2), {"a": [(1, ramp(2)), (2, ramp(1))], "b": [(3, ramp(1))]}), (ramp(2), {"c": [(3, ramp(2))]}))
+    return evaluated(
+        Nested(),
+        (ramp(2), {"a": [(1, ramp(2)), (2, ramp(1))], "b": [(3, ramp(1))]}),
+        (ramp(2), {"c": [(3, ramp(2))]}),
+    )
 
 
 class Named(NamedTuple):
@@ -269,13 +276,37 @@ class Devices(nn.Module):
         self.dtype = torch.float64
 
     def forward(
-        self, x: Tensor, device: torch.device, dtype: torch.dtype, kind: Optional[torch.dtype] = None
+        self,
+        x: Tensor,
+        device: torch.device,
+        dtype: torch.dtype,
+        kind: Optional[torch.dtype] = None,
     ) -> Tuple[List[Tensor], List[bool], str, torch.device]:
-        out = [torch.zeros(2, device=device, dtype=dtype), torch.ones([2], dtype=kind), x.to(device), x.to(device, dtype), x.to(dtype)]
-        out += [torch.arange(3, device=self.device, dtype=self.dtype), torch.rand(2, device=x.device), x.to(device=torch.device("cpu"))]
-        out += [torch.zeros_like(x, device=device), x.sum(dtype=dtype), torch.tensor([1], device=device, dtype=dtype)]
+        out = [
+            torch.zeros(2, device=device, dtype=dtype),
+            torch.ones([2], dtype=kind),
+            x.to(device),
+            x.to(device, dtype),
+            x.to(dtype),
+        ]
+        out += [
+            torch.arange(3, device=self.device, dtype=self.dtype),
+            torch.rand(2, device=x.device),
+            x.to(device=torch.device("cpu")),
+        ]
+        out += [
+            torch.zeros_like(x, device=device),
+            x.sum(dtype=dtype),
+            torch.tensor([1], device=device, dtype=dtype),
+        ]
         out += [torch.empty(0, dtype=dtype)]
-        facts = [device == x.device, dtype == torch.float64, kind is None, device.type == "cpu", x.dtype == dtype]
+        facts = [
+            device == x.device,
+            dtype == torch.float64,
+            kind is None,
+            device.type == "cpu",
+            x.dtype == dtype,
+        ]
         facts += [device != torch.device("meta")]
         if dtype in [torch.float32, torch.float64]:
             facts.append(True)
@@ -285,7 +316,9 @@ class Devices(nn.Module):
 @model()
 def device_arguments() -> Built:
     cpu = torch.device("cpu")
-    return evaluated(Devices(), (ramp(2), cpu, torch.float64), (ramp(2), cpu, torch.float16, torch.int32))
+    return evaluated(
+        Devices(), (ramp(2), cpu, torch.float64), (ramp(2), cpu, torch.float16, torch.int32)
+    )
 
 
 class Plain(nn.Module):

@@ -1,4 +1,5 @@
 """Whole nets, as papers and model zoos have them, in a small size."""
+
 # ruff: noqa: UP006, UP035, UP045, RUF059, B905 (TorchScript reads what stands here)
 
 import math
@@ -30,7 +31,10 @@ def convolution_kinds() -> Built:
 
 @model()
 def convolution_of_volumes() -> Built:
-    return evaluated(nn.Sequential(nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), nn.AdaptiveAvgPool3d(1)), (ramp(1, 1, 3, 3, 3),))
+    return evaluated(
+        nn.Sequential(nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), nn.AdaptiveAvgPool3d(1)),
+        (ramp(1, 1, 3, 3, 3),),
+    )
 
 
 @model(tolerance=1e-6)
@@ -60,9 +64,21 @@ class InvertedResidual(nn.Module):
         self.use_shortcut = stride == 1 and inputs == outputs
         layers: List[nn.Module] = []
         if ratio != 1:
-            layers += [nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6(inplace=True)]
-        layers += [nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), nn.Hardswish()]
-        layers += [SqueezeExcite(hidden), nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+            layers += [
+                nn.Conv2d(inputs, hidden, 1, bias=False),
+                nn.BatchNorm2d(hidden),
+                nn.ReLU6(inplace=True),
+            ]
+        layers += [
+            nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False),
+            nn.BatchNorm2d(hidden),
+            nn.Hardswish(),
+        ]
+        layers += [
+            SqueezeExcite(hidden),
+            nn.Conv2d(hidden, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        ]
         self.conv = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -74,8 +90,19 @@ class InvertedResidual(nn.Module):
 
 @model(tolerance=1e-6)
 def mobile_net() -> Built:
-    blocks = [InvertedResidual(4, 4, 1, 1), InvertedResidual(4, 6, 2, 2), InvertedResidual(6, 6, 1, 2)]
-    net = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(6, 3))
+    blocks = [
+        InvertedResidual(4, 4, 1, 1),
+        InvertedResidual(4, 6, 2, 2),
+        InvertedResidual(6, 6, 1, 2),
+    ]
+    net = nn.Sequential(
+        nn.Conv2d(3, 4, 3, 2, 1),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(6, 3),
+    )
     return evaluated(net, (ramp(1, 3, 16, 16),))
 
 
@@ -114,7 +141,9 @@ class CachedAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, past: Optional[Tuple[Tensor, Tensor]] = None) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    def forward(
+        self, x: Tensor, past: Optional[Tuple[Tensor, Tensor]] = None
+    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
         b, t, _ = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if past is not None:
@@ -128,7 +157,9 @@ class CachedAttention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A language model that writes tokens one after the other and keeps the keys and values of the former ones."""
+    """A language model that writes tokens one after the other and keeps the keys and values of the
+    former ones.
+    """
 
     def __init__(self):
         super().__init__()
@@ -136,9 +167,13 @@ class Decoder(nn.Module):
         self.places = nn.Parameter(ramp(16, 8))
         self.attention = nn.ModuleList([CachedAttention(8, 2), CachedAttention(8, 4)])
         self.norms = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)])
-        self.feed = nn.ModuleList([nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)) for _ in range(2)])
+        self.feed = nn.ModuleList(
+            [nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)) for _ in range(2)]
+        )
 
-    def step(self, ids: Tensor, past: List[Tuple[Tensor, Tensor]], start: int) -> Tuple[Tensor, List[Tuple[Tensor, Tensor]]]:
+    def step(
+        self, ids: Tensor, past: List[Tuple[Tensor, Tensor]], start: int
+    ) -> Tuple[Tensor, List[Tuple[Tensor, Tensor]]]:
         x = self.embedding(ids) + self.places[start : start + ids.size(1)]
         present: List[Tuple[Tensor, Tensor]] = []
         for i, (attention, norm, feed) in enumerate(zip(self.attention, self.norms, self.feed)):
@@ -210,7 +245,10 @@ class Autoencoder(nn.Module):
             code = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         again = self.decoder(code)
         divergence = -0.5 * torch.sum(1 + log_variance - mean.pow(2) - log_variance.exp())
-        return {"again": again, "loss": F.binary_cross_entropy(again, x.sigmoid(), reduction="sum") + divergence}
+        return {
+            "again": again,
+            "loss": F.binary_cross_entropy(again, x.sigmoid(), reduction="sum") + divergence,
+        }
 
 
 @model()
@@ -231,7 +269,9 @@ class GraphConvolution(nn.Module):
         if weights is None:
             weights = factor[source] * factor[target]
         messages = (x @ self.weight)[source] * weights.unsqueeze(-1)
-        out = torch.zeros(x.size(0), self.weight.size(1)).scatter_add(0, target.unsqueeze(-1).expand_as(messages), messages)
+        out = torch.zeros(x.size(0), self.weight.size(1)).scatter_add(
+            0, target.unsqueeze(-1).expand_as(messages), messages
+        )
         if self.bias is not None:
             out = out + self.bias
         return out
@@ -244,7 +284,7 @@ def graph_convolution() -> Built:
 
 
 class Translator(nn.Module):
-    """A recurrent encoder, and a decoder that looks at it and stops at the end token or at a limit."""
+    """A recurrent encoder and a decoder that stops at the end token or at a limit."""
 
     limit: int
 

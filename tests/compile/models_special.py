@@ -1,4 +1,7 @@
-"""Models that are no plain scripted layers: detection, quantised and traced modules, constants, and the real model of silero-vad."""
+"""Models that are no plain scripted layers: detection, quantised and traced modules, constants, and
+the real model of silero-vad.
+"""
+
 # ruff: noqa: UP006, UP035, UP045, RUF005 (TorchScript reads what stands here)
 
 import importlib.util
@@ -54,8 +57,12 @@ class Detector(nn.Module):
     def decode(self, offsets: Tensor, height: int, width: int) -> Tensor:
         boxes: List[Tensor] = []
         for i, anchor in enumerate(self.anchors):
-            rows, columns = torch.meshgrid([torch.arange(height), torch.arange(width)], indexing="ij")
-            centre = torch.stack([columns, rows, columns, rows], dim=-1).to(offsets.dtype).view(-1, 4)
+            rows, columns = torch.meshgrid(
+                [torch.arange(height), torch.arange(width)], indexing="ij"
+            )
+            centre = (
+                torch.stack([columns, rows, columns, rows], dim=-1).to(offsets.dtype).view(-1, 4)
+            )
             size = torch.tensor([-anchor, -anchor, anchor, anchor])
             boxes.append(centre + size + offsets[4 * i : 4 * i + 4].permute(1, 2, 0).reshape(-1, 4))
         return torch.cat(boxes)
@@ -107,7 +114,9 @@ class Beam(nn.Module):
         self.cell = nn.GRUCell(8, 8)
         self.out = nn.Linear(8, 6)
 
-    def forward(self, start: int, width: int = 2, steps: int = 4) -> Tuple[List[List[int]], List[float]]:
+    def forward(
+        self, start: int, width: int = 2, steps: int = 4
+    ) -> Tuple[List[List[int]], List[float]]:
         beams: List[Tuple[float, List[int], Tensor]] = [(0.0, [start], torch.zeros(1, 8))]
         for _ in range(steps):
             candidates: List[Tuple[float, List[int], Tensor]] = []
@@ -119,7 +128,9 @@ class Beam(nn.Module):
                 values, indices = F.log_softmax(self.out(state), dim=-1)[0].topk(width)
                 for k in range(width):
                     candidates.append((score + float(values[k]), tokens + [int(indices[k])], state))
-            order = torch.tensor([candidate[0] for candidate in candidates]).argsort(descending=True)
+            order = torch.tensor([candidate[0] for candidate in candidates]).argsort(
+                descending=True
+            )
             beams = [candidates[int(i)] for i in order[:width]]
         return [beam[1] for beam in beams], [beam[0] for beam in beams]
 
@@ -153,12 +164,20 @@ class Plain(nn.Module):
 
 @model()
 def quantised_linear_dynamic() -> Built:
-    return evaluated(torch.ao.quantization.quantize_dynamic(Plain().eval(), {nn.Linear}, dtype=torch.qint8), (ramp(3, 4),))
+    return evaluated(
+        torch.ao.quantization.quantize_dynamic(Plain().eval(), {nn.Linear}, dtype=torch.qint8),
+        (ramp(3, 4),),
+    )
 
 
 @model()
 def quantised_lstm_dynamic() -> Built:
-    return evaluated(torch.ao.quantization.quantize_dynamic(Classifier().eval(), {nn.Linear, nn.LSTM}, dtype=torch.qint8), (ramp(3, 1, 4),))
+    return evaluated(
+        torch.ao.quantization.quantize_dynamic(
+            Classifier().eval(), {nn.Linear, nn.LSTM}, dtype=torch.qint8
+        ),
+        (ramp(3, 1, 4),),
+    )
 
 
 class Quantisable(nn.Module):
@@ -188,7 +207,9 @@ def quantised_conv_static() -> Built:
 class QuantisedOperators(nn.Module):
     def forward(self, x: Tensor) -> List[Tensor]:
         q = torch.quantize_per_tensor(x, 0.1, 3, torch.qint8)
-        c = torch.quantize_per_channel(x, torch.tensor([0.1, 0.2]), torch.tensor([0, 1]), 0, torch.quint8)
+        c = torch.quantize_per_channel(
+            x, torch.tensor([0.1, 0.2]), torch.tensor([0, 1]), 0, torch.quint8
+        )
         return [
             q.dequantize(),
             c.dequantize(),
@@ -219,7 +240,10 @@ class Traceable(nn.Module):
 
 @model()
 def traced() -> Built:
-    return torch.jit.trace(Traceable().eval(), (ramp(2, 1, 4, 4),)), [(ramp(2, 1, 4, 4),), (ramp(2, 1, 4, 4) * 2,)]
+    return torch.jit.trace(Traceable().eval(), (ramp(2, 1, 4, 4),)), [
+        (ramp(2, 1, 4, 4),),
+        (ramp(2, 1, 4, 4) * 2,),
+    ]
 
 
 class HalfTraced(nn.Module):
@@ -240,7 +264,9 @@ def traced_inside_scripted() -> Built:
 
 @model()
 def frozen() -> Built:
-    return torch.jit.freeze(torch.jit.script(Quantisable().eval()), optimize_numerics=False), [(ramp(2, 1, 4, 4),)]
+    return torch.jit.freeze(torch.jit.script(Quantisable().eval()), optimize_numerics=False), [
+        (ramp(2, 1, 4, 4),)
+    ]
 
 
 TABLE = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -257,9 +283,16 @@ class Constants(nn.Module):
         self.dtype = torch.float64
 
     def forward(self, x: Tensor) -> List[Tensor]:
-        same = torch.zeros(self.size) + torch.tensor([1.0, 2.0, 3.0]) + torch.tensor([1.0, 2.0, 3.0])
+        same = (
+            torch.zeros(self.size) + torch.tensor([1.0, 2.0, 3.0]) + torch.tensor([1.0, 2.0, 3.0])
+        )
         out = [same, torch.ones(self.size) * self.rate, x.to(self.dtype), x.to(torch.float64)]
-        out += [torch.tensor(1), torch.tensor(1.0), torch.tensor([[1, 2], [3, 4]]), x * 1 + 1.0 + float(True)]
+        out += [
+            torch.tensor(1),
+            torch.tensor(1.0),
+            torch.tensor([[1, 2], [3, 4]]),
+            x * 1 + 1.0 + float(True),
+        ]
         for a, b in self.pairs:
             out.append(x * a + b)
         return out
@@ -307,17 +340,29 @@ def constants_of_a_trace() -> Built:
 
 
 def silero_path() -> Path | None:
-    """The model in PyPI's package silero-vad: the folder that TENON_SILERO_VAD names, or the package of this Python or of build/venv."""
+    """The model in PyPI's package silero-vad: the folder that TENON_SILERO_VAD names, or the
+    package of this Python or of build/venv.
+    """
     folders = [Path(os.environ["TENON_SILERO_VAD"])] if "TENON_SILERO_VAD" in os.environ else []
     spec = importlib.util.find_spec("silero_vad")
     if spec and spec.origin:
         folders.append(Path(spec.origin).parent / "data")
-    folders += Path(__file__).resolve().parents[2].glob("build/venv/lib/python3*/site-packages/silero_vad/data")
-    return next((folder / "silero_vad.jit" for folder in folders if (folder / "silero_vad.jit").exists()), None)
+    folders += (
+        Path(__file__)
+        .resolve()
+        .parents[2]
+        .glob("build/venv/lib/python3*/site-packages/silero_vad/data")
+    )
+    return next(
+        (folder / "silero_vad.jit" for folder in folders if (folder / "silero_vad.jit").exists()),
+        None,
+    )
 
 
 def without_method(code: str, name: str) -> str:
-    """Printed source without one method: its `def` and the lines below it that are indented further."""
+    """Printed source without one method: its `def` and the lines below it that are indented
+    further.
+    """
     return re.sub(rf"(?m)^  def {name}\(.*\n(?:    .*\n|\n)*", "", code)
 
 

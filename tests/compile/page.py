@@ -1,7 +1,8 @@
-"""The table of docs/internals/compiled_models.md: what compile_test.py saw of each model, form and PyTorch.
+"""The table of docs/internals/compiled_models.md: what compile_test.py saw of each model, form and
+PyTorch.
 
-A cell says "yes" or "no", or "-" where this PyTorch cannot do the model itself. compile_test.py compares its columns with what it saw, and
-writes them anew when it is told to.
+A cell says "yes" or "no", or "-" where this PyTorch cannot do the model itself. compile_test.py
+compares its columns with what it saw, and writes them anew when it is told to.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/internals/compiled_models.md"
 TORCHES = ("debian", "newest")
 FORMS = ("archive", "bytecode", "tables", "flatbuffer")
 HEAD = [
-    "| model | 1.13: archive | bytecode | tables | flatbuffer | newest: archive | bytecode | tables | flatbuffer |",
+    (
+        "| model | 1.13: archive | bytecode | tables | flatbuffer | newest: archive | bytecode |"
+        " tables | flatbuffer |"
+    ),
     "|---|---|---|---|---|---|---|---|---|",
 ]
 
@@ -32,7 +36,9 @@ def read_rows() -> dict[str, list[str]]:
 
 
 def with_columns(torch_name: str, seen: dict[str, dict[str, str]]) -> dict[str, list[str]]:
-    """The rows of the page with the columns of one PyTorch as they were seen, in the order of the models."""
+    """The rows of the page with the columns of one PyTorch as they were seen, in the order of the
+    models.
+    """
     first = TORCHES.index(torch_name) * len(FORMS)
     old = read_rows()
     rows = {}
@@ -49,8 +55,8 @@ def differences(torch_name: str, seen: dict[str, dict[str, str]]) -> list[str]:
         return []
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return [
-        f"{PAGE.name} says something else of {', '.join(names) or 'the order of the models'}. If it should not, run "
-        f"tests/compile/compile_test.py {torch_name} --update"
+        f"{PAGE.name} says something else of {', '.join(names) or 'the order of the models'}. If it"
+        f" should not, run tests/compile/compile_test.py {torch_name} --update"
     ]
 
 

@@ -70,7 +70,8 @@ def run_own(path: Path) -> list[Result]:
 
 
 def message(result: Result) -> str:
-    """What an exception of TorchScript says, without the source lines before and the notes after it.
+    """What an exception of TorchScript says, without the source lines before and the notes after
+    it.
 
     Both sides raise a Python exception of a class that says nothing. The class that the program
     itself raises is a part of the message, as in "AssertionError: why".
@@ -137,7 +138,9 @@ def main() -> int:
     answers: dict[str, dict[str, str]] = {}
     for first in range(0, len(names), OF_ONE_CHILD):
         some = names[first : first + OF_ONE_CHILD]
-        answers |= dict(zip(some, apart(judge, [folder / f"{name}.pt" for name in some], died), strict=True))
+        answers |= dict(
+            zip(some, apart(judge, [folder / f"{name}.pt" for name in some], died), strict=True)
+        )
     (folder / "answers.json").write_text(json.dumps(answers))
     return 0
 

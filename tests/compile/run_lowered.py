@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Runs what Tenon lowered. It runs under the Python of the PyTorch that wrote the models (write_models.py), or of an old PyTorch.
+"""Runs what Tenon lowered. It runs under the Python of the PyTorch that wrote the models
+(write_models.py), or of an old PyTorch.
 
-Each FOLDER/lowered/VERSION/NAME.ptl is loaded by PyTorch's lite interpreter, and its results are compared with those that eager PyTorch
-gave when FOLDER/theirs was written. Models run in a child process, because PyTorch does not check bytecode and may crash.
+Each FOLDER/lowered/VERSION/NAME.ptl is loaded by PyTorch's lite interpreter, and its results are
+compared with those that eager PyTorch gave when FOLDER/theirs was written. Models run in a child
+process, because PyTorch does not check bytecode and may crash.
 
-With --backport DIR, PyTorch lowers FOLDER/theirs/NAME.lite.ptl too, to DIR/VERSION/NAME.ptl, for the names in --backport-names.
+With --backport DIR, PyTorch lowers FOLDER/theirs/NAME.lite.ptl too, to DIR/VERSION/NAME.ptl, for
+the names in --backport-names.
 
-The answer is JSON on standard output: what is wrong with each model of each version, empty if nothing is. Python 3.9 is enough for this
-file.
+The answer is JSON on standard output: what is wrong with each model of each version, empty if
+nothing is. Python 3.9 is enough for this file.
 """
 
 from __future__ import annotations
@@ -26,18 +29,27 @@ OTHER_KERNELS = 1e-5
 
 
 def load_expected(path: Path) -> dict:
-    old = {} if "weights_only" not in inspect.signature(torch.load).parameters else {"weights_only": False}
+    old = (
+        {}
+        if "weights_only" not in inspect.signature(torch.load).parameters
+        else {"weights_only": False}
+    )
     return torch.load(str(path), **old)
 
 
 def run_differences(ours: Path, expected_path: Path, tolerance: float) -> str:
-    """How the results differ from those of eager PyTorch; empty if they do not. An exception means that the archive does not load."""
+    """How the results differ from those of eager PyTorch; empty if they do not.
+
+    An exception means that the archive does not load.
+    """
     expected = load_expected(expected_path)
     calls = [Call(method, arguments) for method, arguments in expected["calls"]]
     module = _load_for_lite_interpreter(str(ours))
     results = run_calls(lambda method, arguments: module.run_method(method, *arguments), calls)
     for index, kept in enumerate(expected["results"]):
-        found = result_difference(Result(**kept), results[index], max(expected["tolerance"], tolerance))
+        found = result_difference(
+            Result(**kept), results[index], max(expected["tolerance"], tolerance)
+        )
         if found:
             return f"call {index}: {found}"
     return ""
@@ -70,7 +82,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("versions", nargs="+")
-    parser.add_argument("--other-kernels", action="store_true", help="another PyTorch wrote the models")
+    parser.add_argument(
+        "--other-kernels", action="store_true", help="another PyTorch wrote the models"
+    )
     parser.add_argument("--backport", type=Path)
     parser.add_argument("--backport-names", nargs="*", default=[])
     given = parser.parse_args()
@@ -85,7 +99,9 @@ def main() -> None:
     answers: dict[str, dict[str, str]] = {}
     for version in given.versions:
         archives = sorted((given.folder / "lowered" / version).glob("*.ptl"))
-        answers[version] = {archives[i].stem: found for i, found in enumerate(apart(work, archives, str))}
+        answers[version] = {
+            archives[i].stem: found for i, found in enumerate(apart(work, archives, str))
+        }
     print(json.dumps({"torch": torch.__version__, "answers": answers}))
 
 

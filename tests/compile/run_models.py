@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models (write_models.py).
+"""Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models
+(write_models.py).
 
-Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are compared with those of eager PyTorch, and
-its tables with those of OUTDIR/NAME.lite.ptl. FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model
-says "ok", or what is wrong. Models run in a child process, because PyTorch does not check bytecode and may crash. Tables are compared only
-where PyTorch could write its own.
+Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are
+compared with those of eager PyTorch, and its tables with those of OUTDIR/NAME.lite.ptl.
+FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model says
+"ok", or what is wrong. Models run in a child process, because PyTorch does not check bytecode and
+may crash. Tables are compared only where PyTorch could write its own.
 
-usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR FLATBUFFERS [NAME...]      --details also prints where the tables differ
+usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR FLATBUFFERS [NAME...]
+
+--details also prints where the tables differ.
 
 --answers writes what is wrong with each form of each model as JSON.
 """
@@ -27,14 +31,18 @@ FORMS = ("archive", "bytecode", "tables", "flatbuffer")
 NOT_COMPARED = "PyTorch has none"
 
 
-def run_differences(invoke: Callable[[str, tuple[Any, ...]], Any], expected: dict[str, Any], is_lite: bool) -> str:
+def run_differences(
+    invoke: Callable[[str, tuple[Any, ...]], Any], expected: dict[str, Any], is_lite: bool
+) -> str:
     """How the results differ from those of eager PyTorch; empty if they do not."""
     calls = [Call(method, arguments) for method, arguments in expected["calls"]]
     results = run_calls(invoke, calls)
     for index, (kept, actual) in enumerate(zip(expected["results"], results, strict=True)):
         wanted = Result(**kept)
         if not is_lite:
-            wanted.warned = actual.warned = []  # the warnings that were kept are the lite interpreter's
+            wanted.warned = (
+                actual.warned
+            ) = []  # the warnings that were kept are the lite interpreter's
         found = result_difference(wanted, actual, expected["tolerance"])
         if found:
             return f"call {index}: {found}"
@@ -42,15 +50,20 @@ def run_differences(invoke: Callable[[str, tuple[Any, ...]], Any], expected: dic
 
 
 def run_archive(module: Any, expected: dict[str, Any]) -> str:
-    return run_differences(lambda method, arguments: getattr(module, method)(*arguments), expected, is_lite=False)
+    return run_differences(
+        lambda method, arguments: getattr(module, method)(*arguments), expected, is_lite=False
+    )
 
 
 def run_bytecode(module: Any, expected: dict[str, Any]) -> str:
-    return run_differences(lambda method, arguments: module.run_method(method, *arguments), expected, is_lite=True)
+    return run_differences(
+        lambda method, arguments: module.run_method(method, *arguments), expected, is_lite=True
+    )
 
 
 def run_flatbuffer(path: Path, expected: dict[str, Any]) -> str:
-    # Of a path, PyTorch maps the file for reading only, and a module that writes to its own buffers crashes, whoever wrote the file.
+    # Of a path, PyTorch maps the file for reading only, and a module that writes to its own buffers
+    # crashes, whoever wrote the file.
     for loader, load, run in (
         ("torch.jit.load", torch.jit.load, run_archive),
         ("the lite loader", _load_for_lite_interpreter, run_bytecode),
@@ -80,7 +93,9 @@ def judge(ours: Path, flatbuffer: Path, theirs: Path, expected_path: Path) -> di
         except Exception as error:
             found[form] = str(error).strip() or type(error).__name__
     try:
-        found["tables"] = "\n".join(compare_archives(ours, theirs)) if theirs.exists() else NOT_COMPARED
+        found["tables"] = (
+            "\n".join(compare_archives(ours, theirs)) if theirs.exists() else NOT_COMPARED
+        )
     except (ValueError, KeyError, IndexError) as error:
         found["tables"] = f"they cannot be read: {error}"
     return found
@@ -102,15 +117,32 @@ def main() -> int:
     def work(name: str) -> dict[str, str]:
         # Where PyTorch's own bytecode does not load or crashes, its tables are no model to follow.
         theirs = options.folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
-        return judge(options.ours / f"{name}.ptl", options.flatbuffers / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
+        return judge(
+            options.ours / f"{name}.ptl",
+            options.flatbuffers / f"{name}.ptl",
+            theirs,
+            options.folder / f"{name}.expected.pt",
+        )
 
-    answers = dict(zip(names, apart(work, names, lambda message: dict.fromkeys(FORMS, message)), strict=True))
+    answers = dict(
+        zip(names, apart(work, names, lambda message: dict.fromkeys(FORMS, message)), strict=True)
+    )
     for name in names:
-        wrong = {form: text for form, text in answers[name].items() if text and text != NOT_COMPARED}
-        print(f"{name}: " + ("; ".join(f"{form}: {text.splitlines()[0]}" for form, text in wrong.items()) or "ok"), flush=True)
+        wrong = {
+            form: text for form, text in answers[name].items() if text and text != NOT_COMPARED
+        }
+        print(
+            f"{name}: "
+            + (
+                "; ".join(f"{form}: {text.splitlines()[0]}" for form, text in wrong.items()) or "ok"
+            ),
+            flush=True,
+        )
         if options.details and wrong:
             print("\n".join(f"    {line}" for text in wrong.values() for line in text.splitlines()))
-    n_right = sum(all(text in ("", NOT_COMPARED) for text in answer.values()) for answer in answers.values())
+    n_right = sum(
+        all(text in ("", NOT_COMPARED) for text in answer.values()) for answer in answers.values()
+    )
     print(f"{torch.__version__}: {n_right} of {len(names)} models are right in all forms")
     if options.answers:
         options.answers.write_text(json.dumps(answers))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that tables.py finds what it should: a mutated table differs from the original, and a renumbered table does not.
+"""Proves that tables.py finds what it should: a mutated table differs from the original, and a
+renumbered table does not.
 
 It runs without PyTorch on the lite archives that write_models.py wrote.
 
@@ -16,7 +17,9 @@ from tables import OPERANDS, Function, compare, normalise, read_functions, runs
 
 
 def renumbered(function: Function, chance: random.Random) -> Function:
-    """The same function with registers, constants, operators and types in another order, an unused constant, and shuffled DROPRs."""
+    """The same function with registers, constants, operators and types in another order, an unused
+    constant, and shuffled DROPRs.
+    """
 
     def shuffled(count: int) -> list[int]:
         places = list(range(count))
@@ -29,7 +32,8 @@ def renumbered(function: Function, chance: random.Random) -> Function:
             after[place] = table[at]
         return after
 
-    # STOREN and ISINSTANCE name a row of numbers, so the numbers of a row stay together: the registers move by one permutation of rows.
+    # STOREN and ISINSTANCE name a row of numbers, so the numbers of a row stay together: the
+    # registers move by one permutation of rows.
     rows = [(x, n) for op, x, n in function.instructions if op == "STOREN"]
     inside = {x + i for x, n in rows for i in range(n)}
     free = [number for number in range(1, function.register_size + 1) if number not in inside]
@@ -53,7 +57,19 @@ def renumbered(function: Function, chance: random.Random) -> Function:
         chance.shuffle(group)
         for op, x, n in group:
             kind = OPERANDS.get(op, ("n", "n"))[0]
-            instructions.append((op, chance.randrange(99) if kind == "free" else place[kind[0]][x] if kind[0] in place else x, n))
+            instructions.append(
+                (
+                    op,
+                    (
+                        chance.randrange(99)
+                        if kind == "free"
+                        else place[kind[0]][x]
+                        if kind[0] in place
+                        else x
+                    ),
+                    n,
+                )
+            )
     return Function(
         function.name,
         instructions,
@@ -84,7 +100,14 @@ def mutations(function: Function, chance: random.Random) -> list[tuple[str, Func
     add(f"another opcode at {at}").instructions[at] = ("DROP" if op != "DROP" else "RET", x, n)
     add("another register_size").register_size += 1
     add("another argument").arguments = (("z", "int", ("NoneType", None)), *function.arguments[1:])
-    used = {kind: [i for i, (op, _, _) in enumerate(function.instructions) if OPERANDS.get(op, "n")[0] == kind] for kind in "ROCTP"}
+    used = {
+        kind: [
+            i
+            for i, (op, _, _) in enumerate(function.instructions)
+            if OPERANDS.get(op, "n")[0] == kind
+        ]
+        for kind in "ROCTP"
+    }
     if used["P"]:
         at = chance.choice(used["P"])
         op, x, n = function.instructions[at]
@@ -93,7 +116,14 @@ def mutations(function: Function, chance: random.Random) -> list[tuple[str, Func
     if loads:
         at = chance.choice(loads)
         op, x, n = function.instructions[at]
-        other = next((r for r in range(1, function.register_size + 1) if r != x and (op, r, n) != function.instructions[at]), None)
+        other = next(
+            (
+                r
+                for r in range(1, function.register_size + 1)
+                if r != x and (op, r, n) != function.instructions[at]
+            ),
+            None,
+        )
         if other and any(i < at for i in used["R"]):
             add(f"another register at {at}").instructions[at] = (op, other, n)
         add(f"LOAD for MOVE at {at}").instructions[at] = ("LOAD" if op == "MOVE" else "MOVE", x, n)
@@ -103,12 +133,20 @@ def mutations(function: Function, chance: random.Random) -> list[tuple[str, Func
             add(f"another entry {at} of {table}").__dict__[table][at] = (
                 ("x", "", 1) if kind == "O" else ("int", -77) if kind == "C" else "X"
             )
-    twice = [x for x in {function.instructions[i][1] for i in used["C"]} if sum(function.instructions[i][1] == x for i in used["C"]) > 1]
+    twice = [
+        x
+        for x in {function.instructions[i][1] for i in used["C"]}
+        if sum(function.instructions[i][1] == x for i in used["C"]) > 1
+    ]
     if twice:
         at = max(i for i in used["C"] if function.instructions[i][1] == twice[0])
         other = add(f"a second copy of constant {twice[0]}")
         other.constants.append(other.constants[twice[0]])
-        other.instructions[at] = (other.instructions[at][0], len(other.constants) - 1, other.instructions[at][2])
+        other.instructions[at] = (
+            other.instructions[at][0],
+            len(other.constants) - 1,
+            other.instructions[at][2],
+        )
     return found
 
 
@@ -122,7 +160,9 @@ def check(path: Path, chance: random.Random) -> tuple[int, int]:
     for function in functions:
         for what, mutated in mutations(function, chance):
             assert compare([mutated], [function]), f"{path}: {function.name}: {what} was not found"
-            assert compare([function], [mutated]), f"{path}: {function.name}: {what} was not found from the other side"
+            assert compare([function], [mutated]), (
+                f"{path}: {function.name}: {what} was not found from the other side"
+            )
             count += 1
     assert normalise(functions).keys() == {function.name for function in functions}
     return len(functions), count
@@ -130,8 +170,15 @@ def check(path: Path, chance: random.Random) -> tuple[int, int]:
 
 def main() -> int:
     chance = random.Random(int(os.environ.get("TENON_TEST_SEED", "3")))
-    totals = [check(path, chance) for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.lite.ptl"))]
-    print(f"{len(totals)} archives, {sum(one for one, _ in totals)} functions, {sum(two for _, two in totals)} mutations found")
+    totals = [
+        check(path, chance)
+        for folder in sys.argv[1:]
+        for path in sorted(Path(folder).glob("*.lite.ptl"))
+    ]
+    print(
+        f"{len(totals)} archives, {sum(one for one, _ in totals)} functions,"
+        f" {sum(two for _, two in totals)} mutations found"
+    )
     return 0 if totals else 1
 
 

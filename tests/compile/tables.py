@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares the bytecode tables of two archives, without PyTorch.
 
-Tenon and PyTorch number registers, constants, operators and types in their own order, so the tables are compared after normalise(): each
-number is replaced by the place of its first use in the function, and constants that no instruction uses are dropped. A run of DROPR is a
-set. The number of a WARN is free, because PyTorch counts warnings for the whole process.
+Tenon and PyTorch number registers, constants, operators and types in their own order, so the tables
+are compared after normalise(): each number is replaced by the place of its first use in the
+function, and constants that no instruction uses are dropped. A run of DROPR is a set. The number of
+a WARN is free, because PyTorch counts warnings for the whole process.
 
 usage: tables.py OURS THEIRS          prints the differences; the exit status is 0 if there are none
 """
@@ -22,8 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
 
 from archive_compare import Archive, Node, read_pickle
 
-# What the operands X and N of an instruction are: a register, a constant, an operator, a type, a jump, or a plain number. "R*" and "T*" are
-# as many registers or types in a row as N says. "free" is not compared. The other instructions have plain numbers.
+# What the operands X and N of an instruction are: a register, a constant, an operator, a type, a
+# jump, or a plain number. "R*" and "T*" are as many registers or types in a row as N says. "free"
+# is not compared. The other instructions have plain numbers.
 OPERANDS = {
     "OP": ("O", "n"),
     "OPN": ("O", "n"),
@@ -48,7 +50,10 @@ OPERANDS = {
 
 @dataclass
 class Function:
-    """One method as bytecode.pkl holds it. Constants and default values are keys, which compare as the values do."""
+    """One method as bytecode.pkl holds it.
+
+    Constants and default values are keys, which compare as the values do.
+    """
 
     name: str
     instructions: list[tuple[str, int, int]]
@@ -62,19 +67,31 @@ class Function:
 
 @dataclass
 class Normal:
-    """A function whose numbers say the order of first use. `plain` has the contents in place of numbers, as a reader wants to see them."""
+    """A function whose numbers say the order of first use.
+
+    `plain` has the contents in place of numbers, as a reader wants to see them.
+    """
 
     function: Function
     instructions: list[tuple[Any, ...]] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)  # the index that the instruction had before runs of DROPR were sorted
-    used: dict[str, list[Any]] = field(default_factory=dict)  # the contents by first use: of operators, constants, types
+    origins: list[int] = field(
+        default_factory=list
+    )  # the index that the instruction had before runs of DROPR were sorted
+    used: dict[str, list[Any]] = field(
+        default_factory=dict
+    )  # the contents by first use: of operators, constants, types
 
 
 def key(value: Any, archive: Archive) -> tuple[Any, ...]:
-    """A value of a pickle as a tuple that is equal for equal values alone: 1, 1.0 and True differ, and nan is itself."""
+    """A value of a pickle as a tuple that is equal for equal values alone: 1, 1.0 and True differ,
+    and nan is itself.
+    """
     if not isinstance(value, Node):
-        return (type(value).__name__, struct.pack(">d", value) if isinstance(value, float) else value)
+        return (
+            type(value).__name__,
+            struct.pack(">d", value) if isinstance(value, float) else value,
+        )
     if value.kind == "global":
         return ("global", ".".join(value.items))
     if value.kind == "storage":
@@ -90,9 +107,15 @@ def storage_key(node: Node, archive: Archive) -> tuple[Any, ...]:
     """A storage by its element type and its bytes. Its name in the archive may be any."""
     _, kind, name, device, _ = node.items
     # PyTorch looks nowhere else for tensors of bytecode if there is a record below bytecode/.
-    folder = "bytecode/" if any(record.startswith("bytecode/") for record in archive.records) else "constants/"
+    folder = (
+        "bytecode/"
+        if any(record.startswith("bytecode/") for record in archive.records)
+        else "constants/"
+    )
     if folder + name not in archive.records:
-        raise ValueError(f"{archive.path}: bytecode.pkl names the storage {name}, which is not in {folder}")
+        raise ValueError(
+            f"{archive.path}: bytecode.pkl names the storage {name}, which is not in {folder}"
+        )
     return ("storage", ".".join(kind.items), device, archive.records[folder + name])
 
 
@@ -126,13 +149,16 @@ def named_fields(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
 
 def read_function(entry: Node, archive: Archive) -> Function:
     name, code, schema = plain_tuple(entry, "a function")
-    tables = named_fields(code, ("instructions", "operators", "constants", "types", "register_size"), name)
+    tables = named_fields(
+        code, ("instructions", "operators", "constants", "types", "register_size"), name
+    )
     instructions, operators, constants, types = (plain_tuple(table, name) for table in tables[:4])
     schemas = [
         tuple(
             (argument, kind, key(default, archive))
             for argument, kind, default in (
-                named_fields(item, ("name", "type", "default_value"), f"{name}'s schema") for item in plain_tuple(side, name)
+                named_fields(item, ("name", "type", "default_value"), f"{name}'s schema")
+                for item in plain_tuple(side, name)
             )
         )
         for side in named_fields(schema, ("arguments", "returns"), f"{name}'s schema")
@@ -165,7 +191,10 @@ def jump_targets(instructions: list[tuple[str, int, int]]) -> set[int]:
 
 
 def runs(instructions: list[tuple[str, int, int]]) -> Iterator[list[int]]:
-    """The indices of the instructions, those of a run of DROPR together. No jump leads into the middle of a run."""
+    """The indices of the instructions, those of a run of DROPR together.
+
+    No jump leads into the middle of a run.
+    """
     targets = jump_targets(instructions)
     run: list[int] = []
     for at, (op, _, _) in enumerate(instructions):
@@ -216,7 +245,9 @@ def normalise_function(function: Function) -> Normal:
             else:
                 operands = (x,)
             lines.append(((op, n, *operands), plain_line(function, at, kind, operands), at))
-        for line, text, at in sorted(lines, key=lambda entry: entry[0][2:]) if len(lines) > 1 else lines:
+        for line, text, at in (
+            sorted(lines, key=lambda entry: entry[0][2:]) if len(lines) > 1 else lines
+        ):
             normal.instructions.append(line)
             normal.plain.append(text)
             normal.origins.append(at)
@@ -226,19 +257,26 @@ def normalise_function(function: Function) -> Normal:
 
 def within(table: list[Any], at: int, function: Function, what: str) -> Any:
     if not 0 <= at < len(table):
-        raise ValueError(f"{function.name}: an instruction uses {what} {at}, and there are {len(table)}")
+        raise ValueError(
+            f"{function.name}: an instruction uses {what} {at}, and there are {len(table)}"
+        )
     return table[at]
 
 
 def plain_line(function: Function, at: int, kind: str, operands: tuple[int, ...]) -> str:
-    """An instruction for a reader: registers by first use as r0, r1, …; jumps by the index that they lead to."""
+    """An instruction for a reader: registers by first use as r0, r1, …; jumps by the index that
+    they lead to.
+    """
     op, x, n = function.instructions[at]
     letter = kind[0]
     if letter == "R":
         words = [f"r{operand}" for operand in operands]
     elif letter == "O":
         name, overload, *count = function.operators[x]
-        words = [name + (f".{overload}" if overload else ""), *(f"({some} given)" for some in count)]
+        words = [
+            name + (f".{overload}" if overload else ""),
+            *(f"({some} given)" for some in count),
+        ]
     elif letter == "C":
         words = [shown(function.constants[x])]
     elif letter == "T":
@@ -252,7 +290,10 @@ def plain_line(function: Function, at: int, kind: str, operands: tuple[int, ...]
 
 
 def normalise(functions: list[Function]) -> dict[str, Normal]:
-    """The functions by name. Two archives have the same tables if compare() finds nothing between theirs."""
+    """The functions by name.
+
+    Two archives have the same tables if compare() finds nothing between theirs.
+    """
     normals = {}
     for function in functions:
         if function.name in normals:
@@ -262,7 +303,9 @@ def normalise(functions: list[Function]) -> dict[str, Normal]:
 
 
 def first_difference(ours: list[Any], theirs: list[Any]) -> int | None:
-    """The index of the first difference, which is the length of the shorter list if one continues the other."""
+    """The index of the first difference, which is the length of the shorter list if one continues
+    the other.
+    """
     pairs = itertools.zip_longest(ours, theirs, fillvalue=None)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), None)
 
@@ -271,12 +314,19 @@ def side_by_side(ours: Normal, theirs: Normal, at: int, before: int = 8, after: 
     """The instructions around `at`, ours left and theirs right, with "|" where they differ."""
 
     def column(normal: Normal, index: int) -> str:
-        return f"{normal.origins[index]:4} {normal.plain[index]}" if index < len(normal.plain) else ""
+        return (
+            f"{normal.origins[index]:4} {normal.plain[index]}" if index < len(normal.plain) else ""
+        )
 
     last = min(max(len(ours.plain), len(theirs.plain)), at + after)
-    rows = [(column(ours, index), column(theirs, index)) for index in range(max(0, at - before), last)]
+    rows = [
+        (column(ours, index), column(theirs, index)) for index in range(max(0, at - before), last)
+    ]
     width = min(60, max((len(left) for left, _ in rows), default=0))
-    return "\n".join(f"    {left[:width]:{width}} {' ' if left == right else '|'} {right}".rstrip() for left, right in rows)
+    return "\n".join(
+        f"    {left[:width]:{width}} {' ' if left == right else '|'} {right}".rstrip()
+        for left, right in rows
+    )
 
 
 def compare_function(ours: Normal, theirs: Normal) -> list[str]:
@@ -285,20 +335,28 @@ def compare_function(ours: Normal, theirs: Normal) -> list[str]:
     at = first_difference(ours.plain, theirs.plain)
     if at is not None:
         counts = f"{len(ours.plain)} instructions and {len(theirs.plain)}"
-        differences.append(f"{name}: instruction {at} differs ({counts}; ours left)\n{side_by_side(ours, theirs, at)}")
+        differences.append(
+            f"{name}: instruction {at} differs ({counts}; ours"
+            f" left)\n{side_by_side(ours, theirs, at)}"
+        )
     else:
         shared = first_difference(ours.instructions, theirs.instructions)
         if shared is not None:
             what = f"{ours.instructions[shared]} and {theirs.instructions[shared]} by first use"
             differences.append(
-                f"{name}: instruction {shared} uses an entry of a table that stands there once on one side and twice on the other: {what}\n"
-                + side_by_side(ours, theirs, shared)
+                f"{name}: instruction {shared} uses an entry of a table that stands there once on"
+                f" one side and twice on the other: {what}\n" + side_by_side(ours, theirs, shared)
             )
         for kind, what in (("O", "operators"), ("C", "constants"), ("T", "types")):
             entry = first_difference(ours.used[kind], theirs.used[kind])
             if entry is not None and shared is None:
-                pair = [str(side.used[kind][entry])[:200] if entry < len(side.used[kind]) else "nothing" for side in (ours, theirs)]
-                differences.append(f"{name}: {what} {entry} by first use is {pair[0]} and {pair[1]}")
+                pair = [
+                    str(side.used[kind][entry])[:200] if entry < len(side.used[kind]) else "nothing"
+                    for side in (ours, theirs)
+                ]
+                differences.append(
+                    f"{name}: {what} {entry} by first use is {pair[0]} and {pair[1]}"
+                )
     for what in ("register_size", "arguments", "returns"):
         left, right = getattr(ours.function, what), getattr(theirs.function, what)
         if left != right:
@@ -307,7 +365,9 @@ def compare_function(ours: Normal, theirs: Normal) -> list[str]:
 
 
 def compare(ours: list[Function], theirs: list[Function]) -> list[str]:
-    """What differs between the tables, each difference as text for a reader; empty if they are equal."""
+    """What differs between the tables, each difference as text for a reader; empty if they are
+    equal.
+    """
     return compare_normals(normalise(ours), normalise(theirs))
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes the archives of the compiler's proof. It runs under the Python of one PyTorch.
 
-For each model: NAME.pt (the scripted module by torch.jit.save), NAME.lite.ptl (PyTorch's own bytecode of NAME.pt, loaded again),
-NAME.expected.pt (the calls and what eager PyTorch answers), and NAME.opnames.json (the operators that PyTorch finds in the loaded NAME.pt).
-models.json says of every model "ok" or why this PyTorch cannot do the model itself. Such a model has those of the files that PyTorch
-could write.
+For each model: NAME.pt (the scripted module by torch.jit.save), NAME.lite.ptl (PyTorch's own
+bytecode of NAME.pt, loaded again), NAME.expected.pt (the calls and what eager PyTorch answers), and
+NAME.opnames.json (the operators that PyTorch finds in the loaded NAME.pt). models.json says of
+every model "ok" or why this PyTorch cannot do the model itself. Such a model has those of the files
+that PyTorch could write.
 
 usage: write_models.py OUTDIR [NAME...]
 """
@@ -16,7 +17,18 @@ from typing import Any
 
 import torch
 from models import MODELS
-from models_kit import NEWEST, Call, Model, Result, build, in_child, plain, result_difference, run_calls, set_up
+from models_kit import (
+    NEWEST,
+    Call,
+    Model,
+    Result,
+    build,
+    in_child,
+    plain,
+    result_difference,
+    run_calls,
+    set_up,
+)
 from torch.jit.mobile import _load_for_lite_interpreter
 
 
@@ -34,12 +46,19 @@ def run_lite(path: Path, calls: list[Call]) -> list[Result]:
 
 
 def keep(entry: Model, calls: list[Call], results: list[Result], folder: Path) -> None:
-    kept = {"calls": [(call.method, plain(call.arguments)) for call in calls], "results": [one.__dict__ for one in results]}
+    kept = {
+        "calls": [(call.method, plain(call.arguments)) for call in calls],
+        "results": [one.__dict__ for one in results],
+    }
     torch.save(kept | {"tolerance": entry.tolerance}, str(folder / f"{entry.name}.expected.pt"))
 
 
 def write_model(entry: Model, folder: Path) -> str:
-    """Writes the four files. The answer is empty if PyTorch's own bytecode equals eager PyTorch, or else says why it does not."""
+    """Writes the four files.
+
+    The answer is empty if PyTorch's own bytecode equals eager PyTorch, or else says why it does
+    not.
+    """
     archive, lite = folder / f"{entry.name}.pt", folder / f"{entry.name}.lite.ptl"
     module, calls = build(entry)
     eager = run_scripted(module, calls)
@@ -47,7 +66,8 @@ def write_model(entry: Model, folder: Path) -> str:
     torch.jit.save(scripted(module), str(archive))
     from_script = run_scripted(torch.jit.load(str(archive)), calls)
     for expected, actual in zip(eager, from_script, strict=True):
-        # C++ prints a tensor in another way than Python does, and it changes a copy of a list or dict.
+        # C++ prints a tensor in another way than Python does, and it changes a copy of a list or
+        # dict.
         expected.printed, expected.arguments, actual.warned = actual.printed, actual.arguments, []
     keep(entry, calls, eager, folder)
     again = torch.jit.load(str(archive))
@@ -61,7 +81,9 @@ def write_model(entry: Model, folder: Path) -> str:
     return found or first_difference(eager, from_lite, entry.tolerance, "the lite interpreter")
 
 
-def first_difference(expected: list[Result], actual: list[Result], tolerance: float, runner: str) -> str:
+def first_difference(
+    expected: list[Result], actual: list[Result], tolerance: float, runner: str
+) -> str:
     for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
         found = result_difference(left, right, tolerance)
         if found:
@@ -103,7 +125,10 @@ def main() -> int:
         if index[name] != "ok":
             print(f"{name}: {index[name]}")
     index_path.write_text(json.dumps(index, indent=1) + "\n")
-    print(f"{torch.__version__}: {sum(state == 'ok' for state in index.values())} models are written, {failed} failed")
+    print(
+        f"{torch.__version__}: {sum(state == 'ok' for state in index.values())} models are written,"
+        f" {failed} failed"
+    )
     return 1 if failed else 0
 
 

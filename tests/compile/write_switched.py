@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes PyTorch's own bytecode with one switch of its exporter flipped. It runs under the Python of one PyTorch, after write_models.py.
+"""Writes PyTorch's own bytecode with one switch of its exporter flipped. It runs under the Python
+of one PyTorch, after write_models.py.
 
-For each switch and model: OUTDIR/SWITCH/NAME.ptl, made from OUTDIR/NAME.pt. A switch has the name of Tenon's that does the same. PyTorch
-has no Python functions for three of them: they are called in libtorch_cpu. The fourth can only be switched on, so only PyTorch 1.13 shows
-what it does, as long as nothing has switched it on.
+For each switch and model: OUTDIR/SWITCH/NAME.ptl, made from OUTDIR/NAME.pt. A switch has the name
+of Tenon's that does the same. PyTorch has no Python functions for three of them: they are called in
+libtorch_cpu. The fourth can only be switched on, so only PyTorch 1.13 shows what it does, as long
+as nothing has switched it on.
 
 usage: write_switched.py OUTDIR NAME...
 """
@@ -21,7 +23,9 @@ MODE = "_ZN5torch3jit16BytecodeEmitMode"
 
 
 def setter(name: str) -> Callable[[bool], None]:
-    """The function of PyTorch's class BytecodeEmitMode that sets this switch for the calling thread."""
+    """The function of PyTorch's class BytecodeEmitMode that sets this switch for the calling
+    thread.
+    """
     function = LIBRARY[f"{MODE}{len(name)}{name}Eb"]
     function.argtypes, function.restype = [ctypes.c_bool], None
     return function
@@ -38,7 +42,9 @@ SWITCHES = {
 def write(folder: Path, switch: str, names: list[str]) -> None:
     (folder / switch).mkdir(exist_ok=True)
     for name in names:
-        torch.jit.load(str(folder / f"{name}.pt"))._save_for_lite_interpreter(str(folder / switch / f"{name}.ptl"))
+        torch.jit.load(str(folder / f"{name}.pt"))._save_for_lite_interpreter(
+            str(folder / switch / f"{name}.ptl")
+        )
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-/* What every way to lend must do, written once and run over each way, each mode and each access, between two processes that have nothing in
-   common but a socket. A behaviour is a pair of functions, one for each side; a way is a pair of functions that carry a message. */
+/* What every way to lend must do, written once and run over each way, each mode and each access,
+   between two processes that have nothing in common but a socket. A behaviour is a pair of
+   functions, one for each side; a way is a pair of functions that carry a message. */
 #include "capi/check.h"
 
-/* ---- the ways ----------------------------------------------------------------------------------------------------------- */
+/* ---- the ways -------------------------------------------------------------------------------- */
 
 struct side {
   int control;                  /* checks only: one process waits for the other */
@@ -18,7 +19,8 @@ struct way {
   int with_connection;
   void (*send)(struct side* side, const tenon_message* message);
   /* Opens with these options; the status is the call's that opens. */
-  tenon_status (*recv)(struct side* side, const tenon_open_options* options, tenon_message** out, tenon_error** err);
+  tenon_status (*recv)(struct side* side, const tenon_open_options* options, tenon_message** out,
+                       tenon_error** err);
 };
 
 /* A handle for each tensor's storage, fds by SCM_RIGHTS; the borrower makes tensors of bytes. */
@@ -33,7 +35,8 @@ static void handle_send(struct side* side, const tenon_message* message) {
   }
 }
 
-static tenon_status handle_recv(struct side* side, const tenon_open_options* options, tenon_message** out, tenon_error** err) {
+static tenon_status handle_recv(struct side* side, const tenon_open_options* options,
+                                tenon_message** out, tenon_error** err) {
   uint32_t n = 0, i;
   tenon_message* message = NULL;
   tenon_status status = TENON_OK;
@@ -52,8 +55,8 @@ static tenon_status handle_recv(struct side* side, const tenon_open_options* opt
     OK(tenon_message_new(&message, ERR));
     for (i = 0; i < n; i++) {
       tenon_tensor* tensor = check_bytes_tensor(storages[i]);
-      /* A message of what was opened, so that all ways give the same. Private and read-only storages cannot be lent on: those go by the
-       * list. */
+      /* A message of what was opened, so that all ways give the same. Private and read-only
+       * storages cannot be lent on: those go by the list. */
       if (tenon_message_add(message, &tensor, NULL, 1, NULL, NULL) != TENON_OK) {
         tenon_message_release(message);
         message = NULL;
@@ -85,12 +88,15 @@ static void descriptor_send_with(struct side* side, const tenon_message* message
   check_send(side->data, bytes, nbytes, NULL, 0);
 }
 
-static void descriptor_send(struct side* side, const tenon_message* message) { descriptor_send_with(side, message, 0); }
+static void descriptor_send(struct side* side, const tenon_message* message) {
+  descriptor_send_with(side, message, 0);
+}
 static void bytes_only_send(struct side* side, const tenon_message* message) {
   descriptor_send_with(side, message, TENON_DESCRIPTOR_BYTES_ONLY);
 }
 
-static tenon_status descriptor_recv(struct side* side, const tenon_open_options* options, tenon_message** out, tenon_error** err) {
+static tenon_status descriptor_recv(struct side* side, const tenon_open_options* options,
+                                    tenon_message** out, tenon_error** err) {
   size_t nbytes = 0, n_fds, i;
   int fds[250];
   void* bytes;
@@ -110,7 +116,8 @@ static void connection_send(struct side* side, const tenon_message* message) {
   OK(tenon_send(side->connection, message, NULL, ERR));
 }
 
-static tenon_status connection_recv(struct side* side, const tenon_open_options* options, tenon_message** out, tenon_error** err) {
+static tenon_status connection_recv(struct side* side, const tenon_open_options* options,
+                                    tenon_message** out, tenon_error** err) {
   if (side->connection == NULL) {
     tenon_connection_options how;
     memset(&how, 0, sizeof(how));
@@ -132,7 +139,7 @@ static const struct way kWays[] = {
     {"connection on seqpackets", SOCK_SEQPACKET, 1, 1, connection_send, connection_recv},
 };
 
-/* ---- the frame ---------------------------------------------------------------------------------------------------------- */
+/* ---- the frame ------------------------------------------------------------------------------- */
 
 static const tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
 static const char* const kModeNames[] = {"SHARED", "LENDER_WRITES", "FROZEN"};
@@ -172,23 +179,31 @@ static void lend_storages(struct side* side, tenon_storage* const* storages, siz
   tenon_message_release(message);
 }
 
-static tenon_storage* storage_at(const tenon_message* message, size_t i) { return tenon_tensor_storage(tenon_message_tensor(message, i)); }
+static tenon_storage* storage_at(const tenon_message* message, size_t i) {
+  return tenon_tensor_storage(tenon_message_tensor(message, i));
+}
 
-/* ---- the behaviours ------------------------------------------------------------------------------------------------------ */
+/* ---- the behaviours -------------------------------------------------------------------------- */
 
-/* The bytes arrive, are those of the lender, in place, with the right mode and access, and the lender's later writes are seen. */
+/* The bytes arrive, are those of the lender, in place, with the right mode and access, and the
+ * lender's later writes are seen. */
 static void in_place_lender(struct side* side) {
   tenon_storage* storages[3];
   size_t i;
-  for (i = 0; i < 3; i++) storages[i] = check_storage(setting.mode, setting.storage_flags, 1000 + 4096 * i, i);
+  for (i = 0; i < 3; i++)
+    storages[i] = check_storage(setting.mode, setting.storage_flags, 1000 + 4096 * i, i);
   lend_storages(side, storages, 3);
   check_await(side->control);
   if (setting.mode == TENON_MODE_SHARED) {
-    for (i = 0; i < 3; i++) CHECK(check_filled(tenon_storage_data(storages[i]), 1000 + 4096 * i, i + 10)); /* the borrower wrote */
+    for (i = 0; i < 3; i++)
+      CHECK(check_filled(tenon_storage_data(storages[i]), 1000 + 4096 * i,
+                         i + 10)); /* the borrower wrote */
   } else {
-    for (i = 0; i < 3; i++) CHECK(check_filled(tenon_storage_data(storages[i]), 1000 + 4096 * i, i));
+    for (i = 0; i < 3; i++)
+      CHECK(check_filled(tenon_storage_data(storages[i]), 1000 + 4096 * i, i));
   }
-  if (setting.mode != TENON_MODE_FROZEN) OK(tenon_storage_write(storages[1], 100, "from the lender", 15, ERR));
+  if (setting.mode != TENON_MODE_FROZEN)
+    OK(tenon_storage_write(storages[1], 100, "from the lender", 15, ERR));
   check_signal(side->control);
   check_await(side->control);
   for (i = 0; i < 3; i++) tenon_storage_release(storages[i]);
@@ -207,7 +222,8 @@ static void in_place_borrower(struct side* side) {
   for (i = 0; i < 3; i++) {
     tenon_storage* storage = storage_at(message, i);
     void* data = PATTERN;
-    CHECK(tenon_storage_nbytes(storage) == 1000 + 4096 * i && tenon_storage_mode(storage) == setting.mode);
+    CHECK(tenon_storage_nbytes(storage) == 1000 + 4096 * i &&
+          tenon_storage_mode(storage) == setting.mode);
     CHECK(tenon_storage_is_shared(storage) == 1 && tenon_storage_is_sealed(storage) == 1);
     CHECK((uintptr_t)tenon_storage_data(storage) % 64 == 0);
     CHECK(check_filled(tenon_storage_data(storage), 1000 + 4096 * i, i));
@@ -225,12 +241,14 @@ static void in_place_borrower(struct side* side) {
   check_signal(side->control);
   check_await(side->control);
   if (setting.mode != TENON_MODE_FROZEN)
-    CHECK(memcmp((const char*)tenon_storage_data(storage_at(message, 1)) + 100, "from the lender", 15) == 0);
+    CHECK(memcmp((const char*)tenon_storage_data(storage_at(message, 1)) + 100, "from the lender",
+                 15) == 0);
   tenon_message_release(message);
   check_signal(side->control);
 }
 
-/* What was lent outlives its lender's references, and the lender's next storages do not come to lie over it. */
+/* What was lent outlives its lender's references, and the lender's next storages do not come to lie
+ * over it. */
 static void outlives_lender(struct side* side) {
   tenon_storage *storages[4], *later[64];
   size_t i;
@@ -238,7 +256,8 @@ static void outlives_lender(struct side* side) {
   lend_storages(side, storages, 4);
   for (i = 0; i < 4; i++) tenon_storage_release(storages[i]);
   check_await(side->control);
-  for (i = 0; i < COUNT_OF(later); i++) later[i] = check_storage(setting.mode, setting.storage_flags, 5000, 1000 + i);
+  for (i = 0; i < COUNT_OF(later); i++)
+    later[i] = check_storage(setting.mode, setting.storage_flags, 5000, 1000 + i);
   check_signal(side->control);
   check_await(side->control);
   for (i = 0; i < COUNT_OF(later); i++) tenon_storage_release(later[i]);
@@ -255,7 +274,8 @@ static void outlives_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Tensors of one message that share a storage share it on arrival; what arrives again is what is held already. */
+/* Tensors of one message that share a storage share it on arrival; what arrives again is what is
+ * held already. */
 static void identity_lender(struct side* side) {
   tenon_storage* storages[3];
   storages[0] = check_storage(setting.mode, setting.storage_flags, 2000, 1);
@@ -275,11 +295,13 @@ static void identity_borrower(struct side* side) {
   tenon_message *first, *second, *third;
   uint64_t id;
   borrow(side, NULL, &first);
-  CHECK(storage_at(first, 0) == storage_at(first, 1) && storage_at(first, 0) != storage_at(first, 2));
+  CHECK(storage_at(first, 0) == storage_at(first, 1) &&
+        storage_at(first, 0) != storage_at(first, 2));
   CHECK(tenon_storage_same_memory(storage_at(first, 0), storage_at(first, 2)) == 0);
   check_signal(side->control);
   borrow(side, NULL, &second);
-  CHECK(storage_at(second, 0) == storage_at(first, 0) && storage_at(second, 2) == storage_at(first, 2));
+  CHECK(storage_at(second, 0) == storage_at(first, 0) &&
+        storage_at(second, 2) == storage_at(first, 2));
   id = tenon_storage_id(storage_at(first, 0));
   CHECK(tenon_storage_id(storage_at(second, 1)) == id);
   tenon_message_release(first);
@@ -287,7 +309,8 @@ static void identity_borrower(struct side* side) {
   check_signal(side->control);
   borrow(side, NULL, &third); /* all was let go: the same bytes, and another storage */
   CHECK(tenon_storage_id(storage_at(third, 0)) != id);
-  CHECK(check_filled(tenon_storage_data(storage_at(third, 0)), 2000, 1) && check_filled(tenon_storage_data(storage_at(third, 2)), 2000, 2));
+  CHECK(check_filled(tenon_storage_data(storage_at(third, 0)), 2000, 1) &&
+        check_filled(tenon_storage_data(storage_at(third, 2)), 2000, 2));
   tenon_message_release(third);
   check_signal(side->control);
 }
@@ -308,7 +331,8 @@ static void empty_lender(struct side* side) {
 static void empty_borrower(struct side* side) {
   tenon_message* message;
   borrow(side, NULL, &message);
-  CHECK(tenon_storage_nbytes(storage_at(message, 0)) == 0 && tenon_storage_data(storage_at(message, 0)) == NULL);
+  CHECK(tenon_storage_nbytes(storage_at(message, 0)) == 0 &&
+        tenon_storage_data(storage_at(message, 0)) == NULL);
   CHECK(tenon_tensor_numel(tenon_message_tensor(message, 0)) == 0);
   CHECK(check_filled(tenon_storage_data(storage_at(message, 1)), 10, 1));
   tenon_message_release(message);
@@ -344,7 +368,8 @@ static void refused_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Private opens, which the handle's way cannot put into a message: it has its own test in tests/capi/by_fd.c. */
+/* Private opens, which the handle's way cannot put into a message: it has its own test in
+ * tests/capi/by_fd.c. */
 static void private_lender(struct side* side) {
   tenon_storage* storages[2];
   if (!setting.way->names_and_bytes) return;
@@ -352,7 +377,8 @@ static void private_lender(struct side* side) {
   storages[1] = storages[0];
   lend_storages(side, storages, 2);
   check_await(side->control);
-  CHECK(check_filled(tenon_storage_data(storages[0]), 9000, 1)); /* the borrower's writes stayed with the borrower */
+  CHECK(check_filled(tenon_storage_data(storages[0]), 9000,
+                     1)); /* the borrower's writes stayed with the borrower */
   if (setting.mode != TENON_MODE_FROZEN) OK(tenon_storage_write(storages[0], 0, "changed", 7, ERR));
   check_signal(side->control);
   check_await(side->control);
@@ -374,12 +400,15 @@ static void private_borrower_with(struct side* side, uint32_t flags) {
   memset((char*)data + 8000, 0, 1000);
   check_signal(side->control);
   check_await(side->control);
-  if (flags == TENON_OPEN_PRIVATE_COPY) CHECK(check_filled(data, 8000, 1)); /* a snapshot, whatever the lender does */
+  if (flags == TENON_OPEN_PRIVATE_COPY)
+    CHECK(check_filled(data, 8000, 1)); /* a snapshot, whatever the lender does */
   tenon_message_release(message);
   check_signal(side->control);
 }
 
-static void copy_borrower(struct side* side) { private_borrower_with(side, TENON_OPEN_PRIVATE_COPY); }
+static void copy_borrower(struct side* side) {
+  private_borrower_with(side, TENON_OPEN_PRIVATE_COPY);
+}
 static void cow_borrower(struct side* side) { private_borrower_with(side, TENON_OPEN_PRIVATE_COW); }
 
 /* Shapes, strides, offsets, dtypes, flags, names and user bytes arrive as they were. */
@@ -390,14 +419,27 @@ static const struct {
   uint64_t offset;
   uint32_t flags;
   const char* name;
-} kShapes[] = {{{TENON_DTYPE_FLOAT, 32, 1}, 2, {3, 4, 0}, {4, 1, 0}, 0, 0, "plain"},
-               {{TENON_DTYPE_FLOAT, 32, 1}, 2, {4, 3, 0}, {1, 4, 0}, 5, TENON_TENSOR_REQUIRES_GRAD, "transposed"},
-               {{TENON_DTYPE_INT, 64, 1}, 1, {7, 0, 0}, {-1, 0, 0}, 6, 0, "reversed"},
-               {{TENON_DTYPE_BFLOAT, 16, 1}, 3, {2, 3, 4}, {0, 0, 0}, 9, TENON_TENSOR_IS_PARAMETER, "repeated \xe2\x88\x9e"},
-               {{TENON_DTYPE_COMPLEX, 128, 1}, 0, {0}, {0}, 3, TENON_TENSOR_CONJ | TENON_TENSOR_NEG, NULL},
-               {{TENON_DTYPE_BOOL, 8, 1}, 1, {0, 0, 0}, {1, 0, 0}, 0, 0, "no elements"},
-               {{TENON_DTYPE_FLOAT8_E4M3FN, 8, 1}, 1, {100, 0, 0}, {2, 0, 0}, 1, 0, ""},
-               {{TENON_DTYPE_FLOAT4_E2M1FN, 4, 2}, 1, {64, 0, 0}, {1, 0, 0}, 0, 0, "packed"}};
+} kShapes[] = {
+    {{TENON_DTYPE_FLOAT, 32, 1}, 2, {3, 4, 0}, {4, 1, 0}, 0, 0, "plain"},
+    {{TENON_DTYPE_FLOAT, 32, 1},
+     2,
+     {4, 3, 0},
+     {1, 4, 0},
+     5,
+     TENON_TENSOR_REQUIRES_GRAD,
+     "transposed"},
+    {{TENON_DTYPE_INT, 64, 1}, 1, {7, 0, 0}, {-1, 0, 0}, 6, 0, "reversed"},
+    {{TENON_DTYPE_BFLOAT, 16, 1},
+     3,
+     {2, 3, 4},
+     {0, 0, 0},
+     9,
+     TENON_TENSOR_IS_PARAMETER,
+     "repeated \xe2\x88\x9e"},
+    {{TENON_DTYPE_COMPLEX, 128, 1}, 0, {0}, {0}, 3, TENON_TENSOR_CONJ | TENON_TENSOR_NEG, NULL},
+    {{TENON_DTYPE_BOOL, 8, 1}, 1, {0, 0, 0}, {1, 0, 0}, 0, 0, "no elements"},
+    {{TENON_DTYPE_FLOAT8_E4M3FN, 8, 1}, 1, {100, 0, 0}, {2, 0, 0}, 1, 0, ""},
+    {{TENON_DTYPE_FLOAT4_E2M1FN, 4, 2}, 1, {64, 0, 0}, {1, 0, 0}, 0, 0, "packed"}};
 
 static void shapes_lender(struct side* side) {
   tenon_storage* storage = check_storage(setting.mode, setting.storage_flags, 256, 1);
@@ -443,9 +485,11 @@ static void shapes_borrower(struct side* side) {
     memset(&spec, 0, sizeof(spec));
     spec.struct_size = sizeof(spec);
     OK(tenon_tensor_get_spec(tensor, &spec, ERR));
-    CHECK(memcmp(&spec.dtype, &kShapes[i].dtype, sizeof(spec.dtype)) == 0 && spec.ndim == kShapes[i].ndim);
+    CHECK(memcmp(&spec.dtype, &kShapes[i].dtype, sizeof(spec.dtype)) == 0 &&
+          spec.ndim == kShapes[i].ndim);
     CHECK(spec.offset == kShapes[i].offset && spec.flags == kShapes[i].flags);
-    for (k = 0; k < spec.ndim; k++) CHECK(spec.sizes[k] == kShapes[i].sizes[k] && spec.strides[k] == kShapes[i].strides[k]);
+    for (k = 0; k < spec.ndim; k++)
+      CHECK(spec.sizes[k] == kShapes[i].sizes[k] && spec.strides[k] == kShapes[i].strides[k]);
     CHECK(name == NULL ? kShapes[i].name == NULL : strcmp(name, kShapes[i].name) == 0);
     if (name != NULL) CHECK(tenon_message_find(message, kShapes[i].name) == tensor);
     CHECK(tenon_tensor_storage(tensor) == storage_at(message, 0));
@@ -492,7 +536,8 @@ static const struct behaviour {
                    {"outlives the lender", death_lender, death_borrower, 1}};
 
 /* One side in a process of its own, which counts what it holds before and after. */
-static pid_t start_side(void (*role)(struct side*), int control, int data, int other_control, int other_data) {
+static pid_t start_side(void (*role)(struct side*), int control, int data, int other_control,
+                        int other_data) {
   pid_t child;
   fflush(NULL);
   child = fork();

@@ -19,9 +19,11 @@ using tenon::File;
 using tenon::Module;
 using Bytes = std::span<const std::byte>;
 
-static_assert(tenon::IsWriter<void (*)(Bytes)> && tenon::IsWriter<long (*)(Bytes)> && tenon::IsWriter<tenon::Result<void> (*)(Bytes)>);
+static_assert(tenon::IsWriter<void (*)(Bytes)> && tenon::IsWriter<long (*)(Bytes)> &&
+              tenon::IsWriter<tenon::Result<void> (*)(Bytes)>);
 // A yes or no would be taken for a number of bytes, and an unsigned number has no errno in it.
-static_assert(!tenon::IsWriter<bool (*)(Bytes)> && !tenon::IsWriter<std::size_t (*)(Bytes)> && !tenon::IsWriter<void (*)()>);
+static_assert(!tenon::IsWriter<bool (*)(Bytes)> && !tenon::IsWriter<std::size_t (*)(Bytes)> &&
+              !tenon::IsWriter<void (*)()>);
 
 Module net() {
   Module module = Module::make("Net");
@@ -37,8 +39,10 @@ Module net() {
 
 std::string bytes_of(const Module& module, const tenon::ExportOptions& options = {}) {
   std::string all;
-  const tenon::ExportReport report =
-      tenon::export_module_to(module, [&](Bytes bytes) { all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }, options);
+  const tenon::ExportReport report = tenon::export_module_to(
+      module,
+      [&](Bytes bytes) { all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); },
+      options);
   EXPECT_EQ(report.nbytes, all.size());
   return all;
 }
@@ -65,7 +69,8 @@ struct Path : std::string {
 TEST_F(Archives, ToAPathAndBack) {
   const Path path("net.v1.pt");
   const Module module = net();
-  const tenon::ExportReport report = tenon::export_module(module, path, {.durability = tenon::Durability::kFileAndDirectory});
+  const tenon::ExportReport report =
+      tenon::export_module(module, path, {.durability = tenon::Durability::kFileAndDirectory});
   EXPECT_EQ(report.nbytes, std::filesystem::file_size(std::string(path)));
   EXPECT_GT(report.records, 4U);
   EXPECT_GT(report.version, 0);
@@ -83,11 +88,14 @@ TEST_F(Archives, ToAPathAndBack) {
   EXPECT_EQ(found.mapped_storages, 1U);
   EXPECT_EQ(found.mapped_nbytes, 4000U);
   EXPECT_TRUE(back.warnings().empty());
-  kit::thrown_by<tenon::NotFound>([&] { (void)tenon::export_module(module, kit::Folder::at("no/file.pt")); });
+  kit::thrown_by<tenon::NotFound>(
+      [&] { (void)tenon::export_module(module, kit::Folder::at("no/file.pt")); });
   kit::thrown_by<tenon::NotFound>([&] { (void)tenon::import_module(kit::Folder::at("no")); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::import_module(std::string("a\0", 2)); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::import_module(std::string("a\0", 2)); });
   (void)tenon::import_module(path, {.device_map = "cuda:0=cpu,mps=cpu"});
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::import_module(path, {.device_map = "cuda=mps"}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::import_module(path, {.device_map = "cuda=mps"}); });
 }
 
 TEST_F(Archives, ByFd) {
@@ -96,7 +104,8 @@ TEST_F(Archives, ByFd) {
   ASSERT_GE(fd, 0);
   const tenon::ExportReport report = tenon::export_module_fd(net(), fd);
   EXPECT_EQ(lseek(fd, 0, SEEK_CUR), static_cast<off_t>(report.nbytes));
-  const Module back = tenon::import_module_fd(fd, {.tensors = tenon::ImportTensors::kMapPrivate, .check = tenon::ImportCheck::kAll});
+  const Module back = tenon::import_module_fd(
+      fd, {.tensors = tenon::ImportTensors::kMapPrivate, .check = tenon::ImportCheck::kAll});
   close(fd);
   tenon::Tensor weight = back.value("weight").as<tenon::Tensor>();
   weight.view_mut<float>()[999] = -1;
@@ -112,11 +121,15 @@ TEST_F(Archives, WhereTensorsAre) {
     kit::thrown_by<tenon::PermissionDenied>([&] { (void)mapped.view_mut<float>(); });
     EXPECT_EQ(mapped.view<float>()[999], 999.0F);
   }
-  const Module filled = read_module(bytes, {.tensors = tenon::ImportTensors::kFill, .mode = tenon::Mode::kFrozen});
+  const Module filled =
+      read_module(bytes, {.tensors = tenon::ImportTensors::kFill, .mode = tenon::Mode::kFrozen});
   EXPECT_EQ(filled.value("weight").as<tenon::Tensor>().storage().mode(), tenon::Mode::kFrozen);
   EXPECT_EQ(filled.import_report().filled_storages, 1U);
-  const tenon::Arena arena = tenon::Arena::make({.mode = tenon::Mode::kShared, .capacity_nbytes = 1 << 20});
-  const Module born = read_module(bytes, {.tensors = tenon::ImportTensors::kFill, .check = tenon::ImportCheck::kFill, .arena = &arena});
+  const tenon::Arena arena =
+      tenon::Arena::make({.mode = tenon::Mode::kShared, .capacity_nbytes = 1 << 20});
+  const Module born = read_module(bytes, {.tensors = tenon::ImportTensors::kFill,
+                                          .check = tenon::ImportCheck::kFill,
+                                          .arena = &arena});
   EXPECT_EQ(arena.stats().blocks_live, 1U);
   EXPECT_EQ(last(born), 999);
 }
@@ -135,9 +148,14 @@ TEST_F(Archives, WhoKeepsMemoryIsCalledLast) {
   // Of an import that fails it is destroyed, and not called.
   const auto alive = std::make_shared<int>();
   const auto holds = [&called, alive] { ++called; };
-  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)).first(bytes.size() / 2), holds).code(), tenon::Code::kCorrupt);
-  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)), holds, {.max_records = 2}).code(),
-            tenon::Code::kResourceExhausted);
+  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)).first(bytes.size() / 2),
+                                            holds)
+                .code(),
+            tenon::Code::kCorrupt);
+  EXPECT_EQ(
+      tenon::try_import_module_memory(std::as_bytes(std::span(bytes)), holds, {.max_records = 2})
+          .code(),
+      tenon::Code::kResourceExhausted);
   EXPECT_EQ(called, 1);
   EXPECT_EQ(alive.use_count(), 2);
 }
@@ -148,7 +166,8 @@ TEST_F(Archives, ErrorsOfTheWriter) {
   for (const int pieces : {0, 2}) {
     int taken = 0;
     const auto writer = [&](Bytes) -> tenon::Result<void> {
-      if (taken == pieces) return tenon::Error(tenon::Code::kCancelled, "the writer's own words", {{"key", "value"}});
+      if (taken == pieces)
+        return tenon::Error(tenon::Code::kCancelled, "the writer's own words", {{"key", "value"}});
       ++taken;
       return {};
     };
@@ -159,10 +178,15 @@ TEST_F(Archives, ErrorsOfTheWriter) {
     EXPECT_EQ(taken, pieces);
   }
   // As numbers of the C header.
-  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }).code(), tenon::Code::kResourceExhausted);
-  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()) - 1; }).code(),
+  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }).code(),
+            tenon::Code::kResourceExhausted);
+  EXPECT_EQ(tenon::try_export_module_to(
+                module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()) - 1; })
+                .code(),
             tenon::Code::kIo);
-  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()); }).code(),
+  EXPECT_EQ(tenon::try_export_module_to(
+                module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()); })
+                .code(),
             tenon::Code::kOk);
 }
 
@@ -178,9 +202,12 @@ TEST_F(Archives, WhatTheWriterThrowsComesOut) {
   EXPECT_THROW((void)tenon::export_module_to(module, throws), Odd);
   EXPECT_THROW((void)tenon::try_export_module_to(module, throws), Odd);
   EXPECT_EQ(called, 2);
-  EXPECT_THROW((void)tenon::export_module_to(module, [](Bytes) { throw std::bad_alloc(); }), std::bad_alloc);
-  EXPECT_EQ(kit::thrown_by<tenon::Timeout>(
-                [&] { (void)tenon::export_module_to(module, [](Bytes) { tenon::raise(tenon::Error(tenon::Code::kTimeout, "late")); }); }),
+  EXPECT_THROW((void)tenon::export_module_to(module, [](Bytes) { throw std::bad_alloc(); }),
+               std::bad_alloc);
+  EXPECT_EQ(kit::thrown_by<tenon::Timeout>([&] {
+              (void)tenon::export_module_to(
+                  module, [](Bytes) { tenon::raise(tenon::Error(tenon::Code::kTimeout, "late")); });
+            }),
             "late");
   // The module is as it was, and free again.
   module.set("name", "changed");
@@ -198,35 +225,54 @@ TEST_F(Archives, ExtraFilesAndTheirHook) {
     return std::vector<File>{{"hooked", std::string("from\0it", 7)}, {"own", "left out"}};
   };
   std::string bytes;
-  const tenon::ExportReport report =
-      tenon::export_module_to(module, [&](Bytes piece) { bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size()); },
-                              {.extra_files = {{"given", "of this export"}, {"none", ""}}, .hook = hook, .archive_name = "folder"});
+  const tenon::ExportReport report = tenon::export_module_to(
+      module,
+      [&](Bytes piece) { bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size()); },
+      {.extra_files = {{"given", "of this export"}, {"none", ""}},
+       .hook = hook,
+       .archive_name = "folder"});
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(report.skipped_files, 1U);
   EXPECT_NE(bytes.find("folder/data.pkl"), std::string::npos);
   std::vector<File> files = read_module(bytes).extra_files();
   std::ranges::sort(files, {}, &File::name);
-  EXPECT_EQ(files, (std::vector<File>{
-                       {"given", "of this export"}, {"hooked", std::string("from\0it", 7)}, {"none", ""}, {"own", "of the module"}}));
+  EXPECT_EQ(files, (std::vector<File>{{"given", "of this export"},
+                                      {"hooked", std::string("from\0it", 7)},
+                                      {"none", ""},
+                                      {"own", "of the module"}}));
 }
 
 TEST_F(Archives, AHookThatFails) {
   const Module module = net();
   const Path path("old.pt");
   (void)tenon::export_module(module, path, {.extra_files = {{"which", "old"}}});
-  const auto with = [](tenon::ExtraFilesHook hook) { return tenon::ExportOptions{.hook = std::move(hook)}; };
-  EXPECT_THROW((void)tenon::export_module(module, path, with([](const Module&) -> std::vector<File> { throw Odd(); })), Odd);
-  EXPECT_THROW((void)tenon::try_export_module_fd(module, 1, with([](const Module&) -> std::vector<File> { throw Odd(); })), Odd);
-  const tenon::Result<tenon::ExportReport> failed =
-      tenon::try_export_module(module, path, with([](const Module&) { return tenon::Error(tenon::Code::kOk, "no files today"); }));
+  const auto with = [](tenon::ExtraFilesHook hook) {
+    return tenon::ExportOptions{.hook = std::move(hook)};
+  };
+  EXPECT_THROW((void)tenon::export_module(
+                   module, path, with([](const Module&) -> std::vector<File> { throw Odd(); })),
+               Odd);
+  EXPECT_THROW((void)tenon::try_export_module_fd(
+                   module, 1, with([](const Module&) -> std::vector<File> { throw Odd(); })),
+               Odd);
+  const tenon::Result<tenon::ExportReport> failed = tenon::try_export_module(
+      module, path,
+      with([](const Module&) { return tenon::Error(tenon::Code::kOk, "no files today"); }));
   ASSERT_FALSE(failed);
   EXPECT_STREQ(failed.error().what(), "no files today");
-  const auto with_nul = [](const Module&) { return std::vector<File>{{std::string("a\0b", 3), ""}}; };
-  EXPECT_EQ(tenon::try_export_module(module, path, with(with_nul)).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_module(module, path, {.extra_files = {{std::string("a\0b", 3), ""}}}).code(), tenon::Code::kInvalidArgument);
+  const auto with_nul = [](const Module&) {
+    return std::vector<File>{{std::string("a\0b", 3), ""}};
+  };
+  EXPECT_EQ(tenon::try_export_module(module, path, with(with_nul)).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_module(module, path, {.extra_files = {{std::string("a\0b", 3), ""}}})
+                .code(),
+            tenon::Code::kInvalidArgument);
   // What was there still is.
   EXPECT_EQ(tenon::import_module(path).extra_files().front().data, "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kit::Folder::path()), std::filesystem::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kit::Folder::path()),
+                          std::filesystem::directory_iterator()),
+            1);
 }
 
 TEST_F(Archives, CodeThatPytorchWouldRefuse) {
@@ -237,8 +283,11 @@ TEST_F(Archives, CodeThatPytorchWouldRefuse) {
   ASSERT_EQ(refused.code(), tenon::Code::kInvalidArgument);
   EXPECT_TRUE(refused.error().detail("excerpt") && refused.error().detail("line"));
   EXPECT_GT(tenon::export_module_to(module, nowhere, {.unchecked = true}).nbytes, 0U);
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, {.file_version = 99}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_module_to(net(), nowhere, {.archive_name = std::string("a\0", 2)}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, {.file_version = 99}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(
+      tenon::try_export_module_to(net(), nowhere, {.archive_name = std::string("a\0", 2)}).code(),
+      tenon::Code::kInvalidArgument);
 }
 
 TEST_F(Archives, SharingStays) {
@@ -251,7 +300,8 @@ TEST_F(Archives, SharingStays) {
   module.add_buffer("y", tensor);
   const Module back = read_module(bytes_of(module));
   EXPECT_TRUE(back.value("a").is_same(back.value("b")));
-  EXPECT_EQ(back.value("x").as<tenon::Tensor>().storage(), back.value("y").as<tenon::Tensor>().storage());
+  EXPECT_EQ(back.value("x").as<tenon::Tensor>().storage(),
+            back.value("y").as<tenon::Tensor>().storage());
 }
 
 TEST_F(Archives, Bytecode) {
@@ -259,12 +309,18 @@ TEST_F(Archives, Bytecode) {
   module.define("def both(self, x: Tensor) -> Tensor:\n  return torch.add(self.forward(x), x)\n");
   const auto nowhere = [](Bytes) {};
   EXPECT_EQ(tenon::export_module_to(module, nowhere).bytecode_functions, 0U);
-  EXPECT_EQ(tenon::export_module_to(module, nowhere, {.bytecode = tenon::Bytecode::kCompile}).bytecode_functions, 2U);
-  const std::string bytes = bytes_of(module, {.bytecode = tenon::Bytecode::kCompile, .methods = {"forward"}});
+  EXPECT_EQ(tenon::export_module_to(module, nowhere, {.bytecode = tenon::Bytecode::kCompile})
+                .bytecode_functions,
+            2U);
+  const std::string bytes =
+      bytes_of(module, {.bytecode = tenon::Bytecode::kCompile, .methods = {"forward"}});
   const Module back = read_module(bytes);
   EXPECT_EQ(tenon::export_module_to(back, nowhere).bytecode_functions, 1U);
-  EXPECT_EQ(tenon::export_module_to(back, nowhere, {.bytecode = tenon::Bytecode::kDrop}).bytecode_functions, 0U);
-  const tenon::ExportOptions both{.bytecode = tenon::Bytecode::kCompile, .methods = {"forward", "both"}};
+  EXPECT_EQ(tenon::export_module_to(back, nowhere, {.bytecode = tenon::Bytecode::kDrop})
+                .bytecode_functions,
+            0U);
+  const tenon::ExportOptions both{.bytecode = tenon::Bytecode::kCompile,
+                                  .methods = {"forward", "both"}};
   EXPECT_EQ(tenon::export_module_to(back, nowhere, both).bytecode_functions, 2U);
 
   using Operators = std::vector<std::string>;
@@ -276,20 +332,24 @@ TEST_F(Archives, Bytecode) {
   EXPECT_EQ(module.try_opnames({""}).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(module.try_opnames({std::string("a\0", 2)}).code(), tenon::Code::kInvalidArgument);
   const auto code_for = [&](tenon::Bytecode bytecode, const Operators& methods) {
-    return tenon::try_export_module_to(module, nowhere, {.bytecode = bytecode, .methods = methods}).code();
+    return tenon::try_export_module_to(module, nowhere, {.bytecode = bytecode, .methods = methods})
+        .code();
   };
   EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {"no"}), tenon::Code::kNotFound);
   EXPECT_EQ(code_for(tenon::Bytecode::kKeep, {"forward"}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {""}), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {std::string("a\0", 2)}), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {std::string("a\0", 2)}),
+            tenon::Code::kInvalidArgument);
 }
 
 TEST_F(Archives, AForkedFunctionRunsAtOnceIfAsked) {
   Module module = Module::make("Forks");
-  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n");
+  module.define(
+      "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n");
   const auto nowhere = [](Bytes) {};
   tenon::ExportOptions options{.bytecode = tenon::Bytecode::kCompile};
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(), tenon::Code::kUnsupported);
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(),
+            tenon::Code::kUnsupported);
   options.emit_flags = TENON_EMIT_FORKS_AT_ONCE;
   EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(), tenon::Code::kOk);
 }
@@ -299,25 +359,32 @@ TEST_F(Archives, WhatTheBytecodeLooksLike) {
   module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n");
   const std::string plain = bytes_of(module, {.bytecode = tenon::Bytecode::kCompile});
   const auto with = [&](std::uint32_t emit_flags) {
-    return bytes_of(module, {.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 8, .emit_flags = emit_flags});
+    return bytes_of(
+        module,
+        {.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 8, .emit_flags = emit_flags});
   };
   EXPECT_EQ(with(TENON_EMIT_DEFAULTS_BEFORE_OUT | TENON_EMIT_NO_INTERFACE_METHODS), plain);
   EXPECT_NE(with(TENON_EMIT_DEFAULT_INPUTS), plain);
   EXPECT_NE(with(TENON_EMIT_PLAIN_OPERATORS), plain);
   const auto nowhere = [](Bytes) {};
   const tenon::ExportOptions old{.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 3};
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, old).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, old).code(),
+            tenon::Code::kInvalidArgument);
 }
 
 TEST_F(Archives, Flatbuffers) {
   std::string written;
-  const auto collect = [&](Bytes bytes) { written.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
-  const Module module = tenon::import_module(std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl");
+  const auto collect = [&](Bytes bytes) {
+    written.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const Module module =
+      tenon::import_module(std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl");
   const tenon::ExportReport report = tenon::export_module_to(module, collect, {.flatbuffer = true});
   EXPECT_EQ(written.substr(4, 4), "PTMF");
   EXPECT_EQ(report.nbytes, written.size());
   EXPECT_EQ(report.bytecode_functions, 1U);
-  const Module back = tenon::import_module_memory(std::as_bytes(std::span(written)), std::make_shared<int>(0));
+  const Module back =
+      tenon::import_module_memory(std::as_bytes(std::span(written)), std::make_shared<int>(0));
   EXPECT_EQ(back.tensors().size(), module.tensors().size());
 }
 
@@ -329,13 +396,16 @@ TEST_F(Archives, DebugTablesOfPytorch) {
   EXPECT_EQ(with.debug_tables, 6U);
   EXPECT_EQ(with.bytecode_functions, 1U);
   EXPECT_EQ(tenon::export_module_to(module, nowhere).debug_tables, 0U);
-  EXPECT_EQ(tenon::export_module_to(tenon::import_module(path), nowhere, {.debug_tables = true}).debug_tables, 0U);
+  EXPECT_EQ(tenon::export_module_to(tenon::import_module(path), nowhere, {.debug_tables = true})
+                .debug_tables,
+            0U);
 }
 
 TEST_F(Archives, OfPytorch) {
   const std::string folder = CPP_TEST_GOLDEN;
   for (const char* version : {"1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1", "2.2.0"}) {
-    const Module module = tenon::import_module(folder + "/" + version + "/net.pt", {.check = tenon::ImportCheck::kAll});
+    const Module module = tenon::import_module(folder + "/" + version + "/net.pt",
+                                               {.check = tenon::ImportCheck::kAll});
     EXPECT_EQ(module.class_name(), "__torch__.Net");
     const Module again = read_module(bytes_of(module));
     EXPECT_EQ(again.code_files(), module.code_files()) << version;

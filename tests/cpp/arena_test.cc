@@ -14,7 +14,9 @@ TEST_F(Arenas, AFreshOne) {
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 4 * kMiB});
   const tenon::ArenaStats now = arena.stats();
   EXPECT_EQ(now.bytes_capacity, 4 * kMiB);
-  EXPECT_EQ(now.bytes_live + now.bytes_lent + now.bytes_retired + now.bytes_peak + now.blocks_live + now.blocks_lent, 0U);
+  EXPECT_EQ(now.bytes_live + now.bytes_lent + now.bytes_retired + now.bytes_peak + now.blocks_live +
+                now.blocks_lent,
+            0U);
   EXPECT_NE(now.pages, tenon_pages{TENON_PAGES_AUTO});
   EXPECT_GE(now.page_nbytes, 4096U);
   EXPECT_EQ(now.numa_node, -1);
@@ -37,7 +39,8 @@ TEST_F(Arenas, OneSegmentForAll) {
 }
 
 TEST_F(Arenas, ModeAndAlignmentAreTheArenas) {
-  const tenon::Arena arena = tenon::Arena::make({.mode = tenon::Mode::kLenderWrites, .capacity_nbytes = kMiB, .alignment = 1024});
+  const tenon::Arena arena = tenon::Arena::make(
+      {.mode = tenon::Mode::kLenderWrites, .capacity_nbytes = kMiB, .alignment = 1024});
   for (int i = 0; i < 3; ++i) {
     const tenon::Storage storage = tenon::Storage::make(8, {.arena = &arena});
     EXPECT_EQ(storage.mode(), tenon::Mode::kLenderWrites);
@@ -78,13 +81,17 @@ TEST_F(Arenas, Full) {
   EXPECT_EQ(full.error().detail("live"), "1048576");
   EXPECT_EQ(full.error().detail("lent"), "0");
   EXPECT_EQ(full.error().detail("holders"), "nobody");
-  const tenon::Result<tenon::Storage> late = tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = 10ms}});
+  const tenon::Result<tenon::Storage> late =
+      tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = 10ms}});
   ASSERT_EQ(late.code(), tenon::Code::kTimeout);
   EXPECT_EQ(late.error().detail("holders"), "nobody");
   // No wait helps.
-  EXPECT_EQ(tenon::Storage::try_make(kMiB + 1, {.arena = &arena, .wait = {.timeout = kit::kPatience}}).code(),
-            tenon::Code::kResourceExhausted);
-  EXPECT_EQ(tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = -1ns}}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(
+      tenon::Storage::try_make(kMiB + 1, {.arena = &arena, .wait = {.timeout = kit::kPatience}})
+          .code(),
+      tenon::Code::kResourceExhausted);
+  EXPECT_EQ(tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = -1ns}}).code(),
+            tenon::Code::kInvalidArgument);
   keep.close();
   EXPECT_TRUE(tenon::Storage::try_make(1, {.arena = &arena}));
 }
@@ -97,7 +104,8 @@ TEST_F(Arenas, AWaitEndsWhenAnotherThreadFrees) {
     keep.close();
   });
   const std::vector<std::byte> bytes(kMiB, std::byte{7});
-  const tenon::Storage storage = tenon::Storage::make_from(bytes, {.arena = &arena, .wait = {.timeout = kit::kPatience}});
+  const tenon::Storage storage =
+      tenon::Storage::make_from(bytes, {.arena = &arena, .wait = {.timeout = kit::kPatience}});
   other.join();
   EXPECT_EQ(std::memcmp(storage.bytes().data(), bytes.data(), bytes.size()), 0);
 }
@@ -107,24 +115,31 @@ TEST_F(Arenas, AWaitIsCancelled) {
   const tenon::Storage keep = tenon::Storage::make(kMiB, {.arena = &arena});
   const tenon::Cancel cancel = tenon::Cancel::make();
   std::thread other([&] { cancel.trigger(); });
-  kit::thrown_by<tenon::Cancelled>([&] { (void)tenon::Storage::make(1, {.arena = &arena, .wait = {.cancel = &cancel}}); });
+  kit::thrown_by<tenon::Cancelled>(
+      [&] { (void)tenon::Storage::make(1, {.arena = &arena, .wait = {.cancel = &cancel}}); });
   other.join();
 }
 
 TEST_F(Arenas, Refused) {
-  const auto code = [](const tenon::ArenaOptions& options) { return tenon::Arena::try_make(options).code(); };
+  const auto code = [](const tenon::ArenaOptions& options) {
+    return tenon::Arena::try_make(options).code();
+  };
   EXPECT_EQ(code({.mode = tenon::Mode::kFrozen}), tenon::Code::kUnsupported);
   EXPECT_EQ(code({.mode = static_cast<tenon::Mode>(3)}), tenon::Code::kInvalidArgument);
-  for (const std::uint64_t alignment : {3U, 32U, 8192U}) EXPECT_EQ(code({.alignment = alignment}), tenon::Code::kInvalidArgument);
+  for (const std::uint64_t alignment : {3U, 32U, 8192U})
+    EXPECT_EQ(code({.alignment = alignment}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(code({.pages = static_cast<tenon::Pages>(4)}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(code({.capacity_nbytes = UINT64_MAX}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(code({.numa_node = -1}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(code({.numa_node = INT32_MAX}), tenon::Code::kInvalidArgument);
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = kMiB});
-  const auto refused = [](const tenon::StorageOptions& options) { return tenon::Storage::try_make(1, options).code(); };
+  const auto refused = [](const tenon::StorageOptions& options) {
+    return tenon::Storage::try_make(1, options).code();
+  };
   EXPECT_EQ(refused({.isolated = true, .arena = &arena}), tenon::Code::kInvalidArgument);
   EXPECT_EQ(refused({.private_memory = true, .arena = &arena}), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(refused({.mode = tenon::Mode::kFrozen, .arena = &arena}), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(refused({.mode = tenon::Mode::kFrozen, .arena = &arena}),
+            tenon::Code::kInvalidArgument);
 }
 
 TEST_F(Arenas, Reserve) {
@@ -133,13 +148,16 @@ TEST_F(Arenas, Reserve) {
   EXPECT_GE(arena.stats().bytes_reserved, kMiB);
   arena.reserve(UINT64_MAX);
   EXPECT_EQ(arena.stats().bytes_free, 4 * kMiB);
-  const tenon::Arena ready = tenon::Arena::make({.capacity_nbytes = 4 * kMiB, .prefault_nbytes = kMiB});
+  const tenon::Arena ready =
+      tenon::Arena::make({.capacity_nbytes = 4 * kMiB, .prefault_nbytes = kMiB});
   while (ready.stats().bytes_reserved < kMiB) std::this_thread::sleep_for(1ms);
 }
 
 TEST_F(Arenas, AChildDoesNotAllocateInIt) {
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = kMiB});
-  kit::Child child([&] { return tenon::Storage::try_make(1, {.arena = &arena}).code() == tenon::Code::kUnsupported; });
+  kit::Child child([&] {
+    return tenon::Storage::try_make(1, {.arena = &arena}).code() == tenon::Code::kUnsupported;
+  });
   EXPECT_EQ(child.wait(), 0);
 }
 

@@ -1,5 +1,6 @@
-// Device memory through the C++ wrapper: whether CUDA can be used is told in both forms, with the reason; lent and opened it is the same
-// memory, and no span shows it. tests/cuda runs this with a driver too, the fake one, and says so.
+// Device memory through the C++ wrapper: whether CUDA can be used is told in both forms, with the
+// reason; lent and opened it is the same memory, and no span shows it. tests/cuda runs this with a
+// driver too, the fake one, and says so.
 #include "cuda_kit.h"
 
 #include <dlfcn.h>
@@ -42,7 +43,8 @@ class Driver {
  public:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW)) {
     void* context = nullptr;
-    if (call<int(unsigned)>("cuInit")(0) != 0 || call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0) != 0 ||
+    if (call<int(unsigned)>("cuInit")(0) != 0 ||
+        call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0) != 0 ||
         call<int(void*)>("cuCtxSetCurrent")(context) != 0) {
       std::abort();
     }
@@ -50,16 +52,22 @@ class Driver {
   std::uint64_t allocate(std::size_t nbytes, unsigned char fill) const {
     std::uint64_t pointer = 0;
     EXPECT_EQ(call<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&pointer, nbytes), 0);
-    EXPECT_EQ(call<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2")(pointer, fill, nbytes), 0);
+    EXPECT_EQ(call<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2")(pointer, fill,
+                                                                                    nbytes),
+              0);
     return pointer;
   }
-  void free(std::uint64_t pointer) const { EXPECT_EQ(call<int(std::uint64_t)>("cuMemFree_v2")(pointer), 0); }
+  void free(std::uint64_t pointer) const {
+    EXPECT_EQ(call<int(std::uint64_t)>("cuMemFree_v2")(pointer), 0);
+  }
   void set(std::uint64_t pointer, unsigned char byte) const {
-    EXPECT_EQ(call<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2")(pointer, byte, 1), 0);
+    EXPECT_EQ(
+        call<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2")(pointer, byte, 1), 0);
   }
   int byte_at(std::uint64_t pointer) const {
     unsigned char byte = 0;
-    EXPECT_EQ(call<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH_v2")(&byte, pointer, 1), 0);
+    EXPECT_EQ(call<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH_v2")(&byte, pointer, 1),
+              0);
     return byte;
   }
 
@@ -133,7 +141,8 @@ TEST(Cuda, WhatIsWrongWithoutACall) {
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr).code(), tenon::Code::kInvalidArgument);
   handle.counter = std::string(256, 'a');
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_release_cuda_counter(std::string("/a\0b", 4), 0).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_release_cuda_counter(std::string("/a\0b", 4), 0).code(),
+            tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::try_release_cuda_counter("no slash", 0).code(), tenon::Code::kInvalidArgument);
   tenon::release_cuda_counter("/tenon-cuda-0123456789abcdef0123456789abcdef", 0);
 }
@@ -166,7 +175,8 @@ TEST(Cuda, AMessageIsTakenBackUnopened) {
   NEEDS_DRIVER();
   Foreign foreign;
   tenon::Tensor tensor = tenon::from_dlpack(&foreign.managed);
-  const tenon::CudaHandle handle = tenon::share_cuda(tensor.storage(), nullptr, {.form = tenon::CudaForm::kE});
+  const tenon::CudaHandle handle =
+      tenon::share_cuda(tensor.storage(), nullptr, {.form = tenon::CudaForm::kE});
   ASSERT_EQ(handle.memory.size(), 66U);
   EXPECT_EQ(handle.memory[0], std::byte{3});
   tensor.close();
@@ -175,19 +185,25 @@ TEST(Cuda, AMessageIsTakenBackUnopened) {
   tenon::release_cuda_counter(handle.counter, handle.slot);
   EXPECT_EQ(cuda_kit::left(), 0U);
   EXPECT_EQ(foreign.freed, 1);
-  EXPECT_EQ(tenon::try_release_cuda_counter(handle.counter, handle.slot).code(), tenon::Code::kCorrupt);
+  EXPECT_EQ(tenon::try_release_cuda_counter(handle.counter, handle.slot).code(),
+            tenon::Code::kCorrupt);
 }
 
 TEST(Cuda, WhatIsRefused) {
   NEEDS_DRIVER();
   Foreign foreign;
   tenon::Tensor tensor = tenon::from_dlpack(&foreign.managed);
-  EXPECT_EQ(tenon::try_share_cuda(tensor.storage(), nullptr, {.form = static_cast<tenon::CudaForm>(9)}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(
+      tenon::try_share_cuda(tensor.storage(), nullptr, {.form = static_cast<tenon::CudaForm>(9)})
+          .code(),
+      tenon::Code::kInvalidArgument);
   tenon::CudaHandle handle = tenon::share_cuda(tensor.storage(), nullptr);
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = 999}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(), tenon::Code::kInvalidArgument);
-  // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = 999}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(),
+            tenon::Code::kInvalidArgument);
+  // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
+  // and then refused by name.
   tenon::CudaHandle segment = handle;
   segment.memory.assign(2 + 24 + 100 * 64, std::byte{0});
   segment.memory[0] = std::byte{2};
@@ -235,7 +251,10 @@ TEST(Cuda, ToAnArchiveAndBack) {
     const auto written = [&](const tenon::ExportOptions& options) {
       auto all = std::make_shared<std::string>();
       tenon::export_module_to(
-          module, [&](std::span<const std::byte> bytes) { all->append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); },
+          module,
+          [&](std::span<const std::byte> bytes) {
+            all->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          },
           options);
       return std::shared_ptr<const std::string>(all);
     };
@@ -249,10 +268,12 @@ TEST(Cuda, ToAnArchiveAndBack) {
     const tenon::Storage on_host = host.storage();
     EXPECT_EQ(on_host.device(), (tenon::Device{1, 0}));
     EXPECT_EQ(std::to_integer<int>(on_host.bytes()[127]), 0x5a);
-    const auto there = read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
+    const auto there =
+        read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));
     EXPECT_EQ(loaded_driver().byte_at(address_of(there) + 127), 0x5a);
-    EXPECT_EQ(read({.tensors = tenon::ImportTensors::kDevice, .device = 999}).code(), tenon::Code::kInvalidArgument);
+    EXPECT_EQ(read({.tensors = tenon::ImportTensors::kDevice, .device = 999}).code(),
+              tenon::Code::kInvalidArgument);
     EXPECT_EQ(read({.device = 999}).code(), tenon::Code::kInvalidArgument);
   }
   EXPECT_EQ(foreign.freed, 1);
@@ -266,7 +287,8 @@ TEST(Cuda, ReadOnlyOverAConnection) {
   const auto sent = [&](bool let_write) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-    tenon::Connection from = tenon::Connection::make(ends[0], {.adopt_socket = true, .cuda_let_write = let_write});
+    tenon::Connection from =
+        tenon::Connection::make(ends[0], {.adopt_socket = true, .cuda_let_write = let_write});
     tenon::Connection to = tenon::Connection::make(ends[1], {.adopt_socket = true});
     const tenon::Result<void> done = from.try_send(tenon::Message::of({{"weight", tensor}}));
     // In one process it is the same storage.
@@ -341,13 +363,15 @@ TEST(Cuda, LentToAnotherProcess) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   ASSERT_EQ(setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1), 0);
-  const char* const words[] = {"cpp_test", "--gtest_filter=Cuda.DISABLED_Receiver", "--gtest_also_run_disabled_tests", nullptr};
+  const char* const words[] = {"cpp_test", "--gtest_filter=Cuda.DISABLED_Receiver",
+                               "--gtest_also_run_disabled_tests", nullptr};
   const pid_t child = fork();
   if (child == 0) {
     execv("/proc/self/exe", const_cast<char* const*>(words));
     _exit(3);
   }
-  EXPECT_EQ(send(ends[0], &packet, sizeof packet, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof packet));
+  EXPECT_EQ(send(ends[0], &packet, sizeof packet, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof packet));
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER headers|refused
+# usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER
+#        headers|refused
 #
 # headers: each header of the wrapper alone, by the last compiler, which has the standard library's
-# headers precompiled, and all together by each compiler, in C++20 with exceptions and without, and in
-# C++23. std_includes.py says which header lacks an include of the standard library.
-# refused: what must not compile does not, for the reason that it should.
+# headers precompiled, and all together by each compiler, in C++20 with exceptions and without, and
+# in C++23. std_includes.py says which header lacks an include of the standard library. refused:
+# what must not compile does not, for the reason that it should.
 set -euo pipefail
 here="$(dirname "$0")"
 
-cxx=() flags=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -fsyntax-only -x c++)
+cxx=() flags=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Werror
+  -fsyntax-only -x c++)
 wrapper='' what=''
 while (($# > 0)); do
   case $1 in
@@ -54,7 +56,8 @@ headers() {
         compile "$compiler" -std=c++23 <<<'' 2>/dev/null || standard=c++2b
       fi
       for mode in "${modes[@]}"; do
-        compile "$compiler" -std="$standard" ${mode:+"$mode" -fno-rtti} <<<'#include <dlpack/dlpack.h>
+        compile "$compiler" -std="$standard" ${mode:+"$mode" -fno-rtti} \
+          <<<'#include <dlpack/dlpack.h>
 #include <tenon/tenon.hpp>
 template <class Managed>
 tenon::Result<tenon::Tensor> through(const tenon::Tensor& tensor) {
@@ -67,11 +70,16 @@ template tenon::Result<tenon::Tensor> through<DLManagedTensorVersioned>(const te
 template class tenon::Result<tenon::Storage>;
 tenon::Code use(tenon::Tensor& tensor);
 tenon::Code use(tenon::Tensor& tensor) { return tensor.try_view_mut<float>().code(); }
-template tenon::Result<std::map<std::string, std::vector<double>>> tenon::Value::try_as<std::map<std::string, std::vector<double>>>() const&;
+template tenon::Result<std::map<std::string, std::vector<double>>>
+tenon::Value::try_as<std::map<std::string, std::vector<double>>>() const&;
 tenon::Result<tenon::ExportReport> write(const tenon::Module& module);
 tenon::Result<tenon::ExportReport> write(const tenon::Module& module) {
-  if (const auto table = tenon::Value::try_make(std::map<std::string, std::vector<std::optional<int>>>()); !table) return table.error();
-  return tenon::try_export_module_to(module, [](std::span<const std::byte>) -> tenon::Result<void> { return {}; });
+  if (const auto table =
+          tenon::Value::try_make(std::map<std::string, std::vector<std::optional<int>>>());
+      !table)
+    return table.error();
+  return tenon::try_export_module_to(
+      module, [](std::span<const std::byte>) -> tenon::Result<void> { return {}; });
 }'
       done
     done
@@ -108,8 +116,8 @@ words_about() {
   awk -v own="^snippet_$1:" '/^(snippet|after)_[0-9]+:/ { inside = $0 ~ own } inside'
 }
 
-# check_refused [FLAG...]: one process of each compiler looks at all of the snippets. Each snippet must
-# have an error of its own, in its own line, for its own reason.
+# check_refused [FLAG...]: one process of each compiler looks at all of the snippets. Each snippet
+# must have an error of its own, in its own line, for its own reason.
 check_refused() {
   local compiler number said about every_word
   for compiler in "${cxx[@]}"; do
@@ -144,42 +152,67 @@ all_refused() {
   # First that the frame itself compiles: else every refusal below would be worth nothing.
   for compiler in "${cxx[@]}"; do
     compile "$compiler" -std=c++20 <<<"$snippet_headers
-$(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || { echo "the frame does not compile" >&2; exit 1; }
+$(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || {
+      echo "the frame does not compile" >&2
+      exit 1
+    }
   done
   local readonly_words='read-only|cannot assign|cannot be assigned|const-qualified'
   local deleted='deleted function|deleted copy|explicitly deleted|attempt to use a deleted'
   refused 'write through a reader' "$readonly_words" <<<'  tensor.view<float>()[0] = 1;'
-  refused 'write through the bytes to read' "$readonly_words|no match for .operator=.|no viable overloaded" <<<'  storage.bytes()[0] = std::byte{1};'
-  refused 'view_mut of a const tensor' 'discards qualifiers|not viable|no matching' <<<'  (void)reader.view_mut<float>();'
-  refused 'bytes_mut of a const storage' 'discards qualifiers|not viable' <<<'  (void)std::as_const(storage).bytes_mut();'
-  refused 'view_mut of a const view' 'discards qualifiers|not viable|no matching|cannot convert .const' <<<'  const auto view = tensor.view(); (void)view.view_mut<float>();'
+  refused 'write through the bytes to read' \
+    "$readonly_words|no match for .operator=.|no viable overloaded" \
+    <<<'  storage.bytes()[0] = std::byte{1};'
+  refused 'view_mut of a const tensor' 'discards qualifiers|not viable|no matching' \
+    <<<'  (void)reader.view_mut<float>();'
+  refused 'bytes_mut of a const storage' 'discards qualifiers|not viable' \
+    <<<'  (void)std::as_const(storage).bytes_mut();'
+  refused 'view_mut of a const view' \
+    'discards qualifiers|not viable|no matching|cannot convert .const' \
+    <<<'  const auto view = tensor.view(); (void)view.view_mut<float>();'
   refused 'view of a temporary' "$deleted" <<<'  (void)tenon::zeros<float>({2}).view<float>();'
   refused 'view_mut of a temporary' "$deleted" <<<'  (void)message["weight"].view_mut<float>();'
   refused 'bytes of a temporary' "$deleted" <<<'  (void)tensor.storage().bytes();'
-  refused 'views of a temporary' "$deleted" <<<'  for (const auto& view : connection.recv().views()) (void)view;'
+  refused 'views of a temporary' "$deleted" \
+    <<<'  for (const auto& view : connection.recv().views()) (void)view;'
   refused 'user bytes of a temporary' "$deleted" <<<'  (void)connection.recv().user_bytes();'
-  refused 'descriptor bytes of a temporary' "$deleted" <<<'  (void)tenon::Descriptor::make(message).bytes();'
+  refused 'descriptor bytes of a temporary' "$deleted" \
+    <<<'  (void)tenon::Descriptor::make(message).bytes();'
   refused 'copy of a message' "$deleted" <<<'  tenon::Message copy = message; (void)copy;'
   refused 'copy of a connection' "$deleted" <<<'  tenon::Connection copy = connection; (void)copy;'
   refused 'view as bool' 'constraint|no matching' <<<'  (void)tensor.view<bool>();'
-  refused 'view as a type with an owner' 'constraint|no matching' <<<'  (void)tensor.view<std::string>();'
-  refused 'an element of another size' 'constraint|no matching|incomplete|undefined' <<<'  struct wide { double a, b; }; (void)tensor.view<wide>();'
-  refused 'a text of a temporary value' "$deleted" <<<'  (void)tenon::Value::none().as<std::string_view>();'
-  refused 'a value compared with a number' 'no match for .operator==|invalid operands' <<<'  const tenon::Value value = 1; (void)(value == 1);'
-  refused 'the items of a temporary object' "$deleted" <<<'  for (const auto& item : connection.recv_object().items()) (void)item;'
-  refused 'a text of a temporary object' "$deleted" <<<'  (void)connection.recv_object().as<std::string_view>();'
-  refused 'an unsigned 64-bit int as an object' 'no viable|conversion from .* requested|could not convert' <<<'  const tenon::Object object = std::uint64_t{1}; (void)object;'
+  refused 'view as a type with an owner' 'constraint|no matching' \
+    <<<'  (void)tensor.view<std::string>();'
+  refused 'an element of another size' 'constraint|no matching|incomplete|undefined' \
+    <<<'  struct wide { double a, b; }; (void)tensor.view<wide>();'
+  refused 'a text of a temporary value' "$deleted" \
+    <<<'  (void)tenon::Value::none().as<std::string_view>();'
+  refused 'a value compared with a number' 'no match for .operator==|invalid operands' \
+    <<<'  const tenon::Value value = 1; (void)(value == 1);'
+  refused 'the items of a temporary object' "$deleted" \
+    <<<'  for (const auto& item : connection.recv_object().items()) (void)item;'
+  refused 'a text of a temporary object' "$deleted" \
+    <<<'  (void)connection.recv_object().as<std::string_view>();'
+  refused 'an unsigned 64-bit int as an object' \
+    'no viable|conversion from .* requested|could not convert' \
+    <<<'  const tenon::Object object = std::uint64_t{1}; (void)object;'
   refused 'a result that nobody looks at' 'nodiscard' <<<'  storage.try_freeze();'
   check_refused
-  refused 'a throwing form without exceptions' 'has no member named|no member named|is not a member' <<<'  storage.freeze();'
+  refused 'a throwing form without exceptions' \
+    'has no member named|no member named|is not a member' \
+    <<<'  storage.freeze();'
   check_refused -fno-exceptions
   for compiler in "${cxx[@]}"; do
     # The header itself says so, before anything of a snippet.
-    if said=$(compile "$compiler" -std=c++17 -Wfatal-errors <<<'#include <tenon/tenon.hpp>' 2>&1); then
+    if said=$(compile "$compiler" -std=c++17 -Wfatal-errors \
+      <<<'#include <tenon/tenon.hpp>' 2>&1); then
       echo "C++17: $compiler takes it" >&2
       exit 1
     fi
-    grep -q 'needs C++20' <<<"$said" || { echo "C++17: $compiler refuses it for another reason: $said" >&2; exit 1; }
+    grep -q 'needs C++20' <<<"$said" || {
+      echo "C++17: $compiler refuses it for another reason: $said" >&2
+      exit 1
+    }
   done
   echo "$checked snippets refused, $runs compilations by ${cxx[*]}"
 }

@@ -69,7 +69,9 @@ TEST_F(Composites, AChildChecksWhatItIsSent) {
     const tenon::Message message = connection.recv();
     const tenon::Composite good = message.find_composite("features");
     const auto [first, count] = message.composite_parts(1);
-    if (message.composite_count() != 2 || message.size() != 7 || first != 4 || count != 3 || message.composite_name(1)) return false;
+    if (message.composite_count() != 2 || message.size() != 7 || first != 4 || count != 3 ||
+        message.composite_name(1))
+      return false;
     const tenon::CompositeSpec checked = good.check().spec();
     if (checked.values.view<float>()[2] != 3) return false;
     try {

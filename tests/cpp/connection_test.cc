@@ -55,7 +55,8 @@ TEST_F(Connections, ReadOnlyLend) {
   });
   tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
   const std::vector<float> values{2.5F};
-  const tenon::Tensor weight = tenon::Tensor::make_from<float>(values, {1}, {.mode = tenon::Mode::kFrozen});
+  const tenon::Tensor weight =
+      tenon::Tensor::make_from<float>(values, {1}, {.mode = tenon::Mode::kFrozen});
   connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
   EXPECT_EQ(borrower.wait(), 0);
 }
@@ -66,7 +67,8 @@ TEST_F(Connections, ANamedFileIsTakenIfTheBorrowerSaysSo) {
     kit::Sockets sockets;
     kit::Child borrower([&] {
       storage.close();  // a borrower that inherits the storage would get it from the identity cache
-      tenon::Connection connection = tenon::Connection::make(sockets.keep_there(), {.named_files = named_files});
+      tenon::Connection connection =
+          tenon::Connection::make(sockets.keep_there(), {.named_files = named_files});
       const tenon::Code wanted = named_files ? tenon::Code::kOk : tenon::Code::kPermission;
       return connection.try_recv({.timeout = kPatience}).code() == wanted;
     });
@@ -109,7 +111,8 @@ TEST_F(Connections, MemoryOfAKilledLenderIsDropped) {
     pause();
     return false;
   });
-  tenon::Connection connection = tenon::Connection::make(sockets.keep_here(), {.on_lender_gone = tenon::LenderGone::kDrop});
+  tenon::Connection connection =
+      tenon::Connection::make(sockets.keep_here(), {.on_lender_gone = tenon::LenderGone::kDrop});
   const tenon::Message message = connection.recv({.timeout = kPatience});
   tenon::Tensor weight = message["weight"];
   const std::span<const float> before = weight.view<float>();
@@ -129,10 +132,12 @@ TEST_F(Connections, MemoryOfAKilledLenderIsDropped) {
 TEST_F(Connections, BadSockets) {
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::Connection::make(-1); });
   const kit::Sockets sockets;
-  tenon::Connection connection = tenon::Connection::make(sockets.here, {.open = {.access = tenon::Access::kReadOnly}, .max_tensors = 1});
+  tenon::Connection connection = tenon::Connection::make(
+      sockets.here, {.open = {.access = tenon::Access::kReadOnly}, .max_tensors = 1});
   EXPECT_EQ(connection.fd(), sockets.here);
   const tenon::Message empty;
-  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { connection.send(empty); }).find("empty"), std::string::npos);
+  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { connection.send(empty); }).find("empty"),
+            std::string::npos);
   connection.flush();
   // Adopted: closed with the connection.
   const int copy = dup(sockets.there);
@@ -157,7 +162,10 @@ TEST_F(Waits, TimeoutAndWouldBlock) {
   tenon::Connection connection = tenon::Connection::make(sockets.here);
   kit::thrown_by<tenon::WouldBlock>([&] { (void)connection.recv({.timeout = 0s}); });
   kit::thrown_by<tenon::Timeout>([&] { (void)connection.recv({.timeout = 1ms}); });
-  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { (void)connection.recv({.timeout = -1ns}); }).find("negative"), std::string::npos);
+  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] {
+              (void)connection.recv({.timeout = -1ns});
+            }).find("negative"),
+            std::string::npos);
 }
 
 TEST_F(Waits, CancelFromAnotherThread) {
@@ -167,9 +175,11 @@ TEST_F(Waits, CancelFromAnotherThread) {
   std::thread other([&] { cancel.trigger(); });
   kit::thrown_by<tenon::Cancelled>([&] { (void)connection.recv({.cancel = &cancel}); });
   other.join();
-  kit::thrown_by<tenon::Cancelled>([&] { (void)connection.recv({.timeout = kPatience, .cancel = &cancel}); });
+  kit::thrown_by<tenon::Cancelled>(
+      [&] { (void)connection.recv({.timeout = kPatience, .cancel = &cancel}); });
   cancel.reset();
-  kit::thrown_by<tenon::Timeout>([&] { (void)connection.recv({.timeout = 1ms, .cancel = &cancel}); });
+  kit::thrown_by<tenon::Timeout>(
+      [&] { (void)connection.recv({.timeout = 1ms, .cancel = &cancel}); });
 }
 
 void on_alarm(int) {}
@@ -185,7 +195,8 @@ TEST_F(Waits, InterruptedByASignal) {
   const itimerval every{{0, 5000}, {0, 5000}};
   const itimerval none{};
   setitimer(ITIMER_REAL, &every, nullptr);
-  kit::thrown_by<tenon::Interrupted>([&] { (void)connection.recv({.timeout = kPatience, .interruptible = true}); });
+  kit::thrown_by<tenon::Interrupted>(
+      [&] { (void)connection.recv({.timeout = kPatience, .interruptible = true}); });
   setitimer(ITIMER_REAL, &none, nullptr);
   sigaction(SIGALRM, &before, nullptr);
 }
@@ -234,19 +245,23 @@ TEST_F(Connections, AnotherUsersPeer) {
   // Straight to the kernel, so that one thread alone is another user.
   std::thread([&] {
     const gid_t groups[] = {65532, 65533};
-    const bool became =
-        syscall(SYS_setgroups, 2, groups) == 0 && syscall(SYS_setresgid, -1, 65534, -1) == 0 && syscall(SYS_setresuid, -1, 65534, -1) == 0;
+    const bool became = syscall(SYS_setgroups, 2, groups) == 0 &&
+                        syscall(SYS_setresgid, -1, 65534, -1) == 0 &&
+                        syscall(SYS_setresuid, -1, 65534, -1) == 0;
     if (became) sockets.emplace();
   }).join();
   ASSERT_TRUE(sockets);
   for (const tenon::ConnectionOptions& options :
-       {tenon::ConnectionOptions{.same_user = true}, tenon::ConnectionOptions{.group = std::uint32_t{65531}}}) {
-    const tenon::Result<tenon::Connection> refused = tenon::Connection::try_make(sockets->here, options);
+       {tenon::ConnectionOptions{.same_user = true},
+        tenon::ConnectionOptions{.group = std::uint32_t{65531}}}) {
+    const tenon::Result<tenon::Connection> refused =
+        tenon::Connection::try_make(sockets->here, options);
     ASSERT_EQ(refused.code(), tenon::Code::kPermission);
     EXPECT_EQ(refused.error().detail("uid"), "65534");
     EXPECT_EQ(refused.error().detail("pid"), std::to_string(getpid()));
   }
-  for (const tenon::ConnectionOptions& options : {tenon::ConnectionOptions{}, tenon::ConnectionOptions{.group = std::uint32_t{65533}}}) {
+  for (const tenon::ConnectionOptions& options :
+       {tenon::ConnectionOptions{}, tenon::ConnectionOptions{.group = std::uint32_t{65533}}}) {
     const tenon::Peer peer = tenon::Connection::make(sockets->here, options).peer();
     EXPECT_EQ(peer.uid, 65534U);
     EXPECT_EQ(peer.gid, 65534U);

@@ -1,5 +1,6 @@
-// Arenas on a device through the C++ wrapper: what is born in one goes over a connection, in the streams that were named, and comes back.
-// tests/cuda runs this with a driver too, the fake one, and says so.
+// Arenas on a device through the C++ wrapper: what is born in one goes over a connection, in the
+// streams that were named, and comes back. tests/cuda runs this with a driver too, the fake one,
+// and says so.
 #include "cuda_kit.h"
 
 #include <chrono>
@@ -17,7 +18,8 @@ using cuda_kit::driver;
 constexpr std::uint64_t kCapacity = 2 << 20;
 
 tenon::Tensor tensor_of(const tenon::Storage& storage) {
-  return tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())}, tenon::kDtypeOf<std::uint8_t>);
+  return tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())},
+                             tenon::kDtypeOf<std::uint8_t>);
 }
 
 // Streams and receivers are waited for, but not for ever.
@@ -37,14 +39,17 @@ TEST(CudaArena, WithoutADriver) {
   EXPECT_EQ(none.try_allocate(1).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(none.try_stats().code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::Connection().try_set_stream(0, nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make({.device = -1, .capacity_nbytes = kCapacity}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::CudaArena::try_make({.device = -1, .capacity_nbytes = kCapacity}).code(),
+            tenon::Code::kInvalidArgument);
   if (tenon::try_cuda_available()) return;
-  EXPECT_EQ(tenon::CudaArena::try_make({.capacity_nbytes = kCapacity}).code(), tenon::Code::kUnsupported);
+  EXPECT_EQ(tenon::CudaArena::try_make({.capacity_nbytes = kCapacity}).code(),
+            tenon::Code::kUnsupported);
 }
 
 TEST(CudaArena, AFullOneSaysSo) {
   NEEDS_DRIVER();
-  tenon::CudaArena arena = tenon::CudaArena::make({.transport = tenon::CudaTransport::kIpc, .capacity_nbytes = kCapacity});
+  tenon::CudaArena arena = tenon::CudaArena::make(
+      {.transport = tenon::CudaTransport::kIpc, .capacity_nbytes = kCapacity});
   const tenon::CudaArena same = arena;
   EXPECT_EQ(arena.allocate(0).nbytes(), 0U);
   tenon::Storage all = arena.allocate(kCapacity);
@@ -65,7 +70,8 @@ TEST(CudaArena, AFullOneSaysSo) {
     EXPECT_EQ(error.detail("wanted"), "256");
     EXPECT_EQ(error.detail("in_use"), std::to_string(kCapacity));
   }
-  const tenon::Result<tenon::Storage> late = arena.try_allocate(256, {.timeout = std::chrono::milliseconds(2)});
+  const tenon::Result<tenon::Storage> late =
+      arena.try_allocate(256, {.timeout = std::chrono::milliseconds(2)});
   EXPECT_EQ(late.code(), tenon::Code::kTimeout);
   EXPECT_EQ(late.error().detail("limit"), "arena");
   arena.close();
@@ -78,8 +84,11 @@ TEST(CudaArena, AFullOneSaysSo) {
 TEST(CudaArena, WhatIsRefused) {
   NEEDS_DRIVER();
   EXPECT_EQ(tenon::CudaArena::try_make({}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make({.device = 999, .capacity_nbytes = kCapacity}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make({.transport = tenon::CudaTransport::kPool, .capacity_nbytes = kCapacity}).code(),
+  EXPECT_EQ(tenon::CudaArena::try_make({.device = 999, .capacity_nbytes = kCapacity}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::CudaArena::try_make(
+                {.transport = tenon::CudaTransport::kPool, .capacity_nbytes = kCapacity})
+                .code(),
             tenon::Code::kInvalidArgument);
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
@@ -91,13 +100,16 @@ TEST(CudaArena, WhatIsRefused) {
   close(ends[1]);
 }
 
-// Memory that this process has open of another's, where it is counted: by the driver of tests/fake_cuda.
+// Memory that this process has open of another's, where it is counted: by the driver of
+// tests/fake_cuda.
 void expect_opened(std::uint64_t expected) {
-  if (cuda_kit::on_the_fake()) EXPECT_EQ(driver<std::uint64_t(unsigned, int)>("fake_cuda_live")(3, getpid()), expected);
+  if (cuda_kit::on_the_fake())
+    EXPECT_EQ(driver<std::uint64_t(unsigned, int)>("fake_cuda_live")(3, getpid()), expected);
 }
 
-// The other process of the next test, which runs this program again: a child of fork has no CUDA. Its copy is given to its stream before
-// the sender's work is let go: nothing but the two streams' names holds it back.
+// The other process of the next test, which runs this program again: a child of fork has no CUDA.
+// Its copy is given to its stream before the sender's work is let go: nothing but the two streams'
+// names holds it back.
 TEST(CudaArena, DISABLED_Receiver) {
   const int line = std::atoi(std::getenv("TENON_TEST_LINE"));
   Busy busy;
@@ -127,7 +139,8 @@ TEST(CudaArena, SentToAnotherProcess) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   ASSERT_EQ(setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1), 0);
-  const char* const words[] = {"cpp_test", "--gtest_filter=CudaArena.DISABLED_Receiver", "--gtest_also_run_disabled_tests", nullptr};
+  const char* const words[] = {"cpp_test", "--gtest_filter=CudaArena.DISABLED_Receiver",
+                               "--gtest_also_run_disabled_tests", nullptr};
   const pid_t child = fork();
   if (child == 0) {
     execv("/proc/self/exe", const_cast<char* const*>(words));
@@ -142,7 +155,8 @@ TEST(CudaArena, SentToAnotherProcess) {
     {
       const tenon::Tensor one = tensor_of(arena.allocate(1000));
       const tenon::Tensor other = tensor_of(arena.allocate(1000, {.timeout = kit::kPatience}));
-      const auto fill = driver<int(std::uint64_t, unsigned char, std::size_t, void*)>("cuMemsetD8Async");
+      const auto fill =
+          driver<int(std::uint64_t, unsigned char, std::size_t, void*)>("cuMemsetD8Async");
       EXPECT_EQ(fill(address_of(one), 7, 1000, busy.stream()), 0);
       EXPECT_EQ(fill(address_of(other), 8, 1000, busy.stream()), 0);
       connection.send(tenon::Message::of({{"one", one}, {"other", other}}));
@@ -151,7 +165,9 @@ TEST(CudaArena, SentToAnotherProcess) {
     EXPECT_EQ(arena.stats().blocks_used, 2U);
     const tenon::Result<tenon::Storage> full = arena.try_allocate(kCapacity);
     EXPECT_EQ(full.code(), tenon::Code::kResourceExhausted);
-    EXPECT_NE(std::string(full.error().detail("holders").value_or("")).find("2 leases"), std::string::npos) << full.error().what();
+    EXPECT_NE(std::string(full.error().detail("holders").value_or("")).find("2 leases"),
+              std::string::npos)
+        << full.error().what();
     busy.let_go();
     int status = -1;
     EXPECT_EQ(waitpid(child, &status, 0), child);

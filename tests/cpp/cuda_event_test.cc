@@ -1,5 +1,5 @@
-// CUDA events through the C++ wrapper: recorded, asked, waited for, and opened in another process. tests/cuda runs this with a driver too,
-// the fake one, and says so.
+// CUDA events through the C++ wrapper: recorded, asked, waited for, and opened in another process.
+// tests/cuda runs this with a driver too, the fake one, and says so.
 #include "cuda_kit.h"
 
 #include <chrono>
@@ -55,7 +55,8 @@ TEST(CudaEvent, WhatIsRefused) {
   EXPECT_EQ(tenon::CudaEvent::make().try_ipc_handle().code(), tenon::Code::kInvalidArgument);
   const tenon::CudaEvent event = tenon::CudaEvent::make({.interprocess = true});
   const tenon::CudaEventHandle handle = event.ipc_handle();
-  const auto reason = kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::CudaEvent::from_ipc_handle(handle); });
+  const auto reason = kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::CudaEvent::from_ipc_handle(handle); });
   EXPECT_NE(reason.find("the process that made it cannot"), std::string::npos) << reason;
 }
 
@@ -83,14 +84,16 @@ TEST(CudaEvent, OpenedInAnotherProcess) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   ASSERT_EQ(setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1), 0);
-  const char* const words[] = {"cpp_test", "--gtest_filter=CudaEvent.DISABLED_OtherProcess", "--gtest_also_run_disabled_tests", nullptr};
+  const char* const words[] = {"cpp_test", "--gtest_filter=CudaEvent.DISABLED_OtherProcess",
+                               "--gtest_also_run_disabled_tests", nullptr};
   const pid_t child = fork();
   if (child == 0) {
     execv("/proc/self/exe", const_cast<char* const*>(words));
     _exit(3);
   }
   close(ends[1]);
-  EXPECT_EQ(send(ends[0], handle.data(), handle.size(), MSG_NOSIGNAL), static_cast<ssize_t>(handle.size()));
+  EXPECT_EQ(send(ends[0], handle.data(), handle.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(handle.size()));
   char word = 0;
   EXPECT_EQ(read(ends[0], &word, 1), 1);
   busy.let_go();

@@ -1,4 +1,5 @@
-// What the tests with a CUDA driver share: the driver, and work of a stream that ends when it is told to.
+// What the tests with a CUDA driver share: the driver, and work of a stream that ends when it is
+// told to.
 #pragma once
 
 #include "kit.h"
@@ -10,8 +11,9 @@
 #include <cstring>
 #include <thread>
 
-#define NEEDS_DRIVER() \
-  if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) GTEST_SKIP() << "there is no driver but where tests/cuda says so"
+#define NEEDS_DRIVER()                               \
+  if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) \
+  GTEST_SKIP() << "there is no driver but where tests/cuda says so"
 
 namespace cuda_kit {
 
@@ -24,33 +26,40 @@ Function* driver(const char* name) {
 }
 
 // Of the element with index 0, 0, ….
-inline std::uint64_t address_of(const tenon::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.view().data()); }
+inline std::uint64_t address_of(const tenon::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.view().data());
+}
 
 // Whether that is the one of tests/fake_cuda.
-inline bool on_the_fake() { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr; }
+inline bool on_the_fake() {
+  return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr;
+}
 
-// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device
-// take their time.
+// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it
+// is told otherwise; those of a device take their time.
 inline std::uint64_t left() {
-  for (int i = 0; i < 5000 && !on_the_fake() && tenon::cuda_collect() != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 5000 && !on_the_fake() && tenon::cuda_collect() != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return tenon::cuda_collect();
 }
 
-// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where
-// that waits for this process. So these are the first.
+// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
+// all that is under way: for ever, where that waits for this process. So these are the first.
 inline void load_code() {
   std::uint64_t room = 0;
   EXPECT_EQ(driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&room, 4096), 0);
   const auto fill = driver<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2");
   EXPECT_EQ(fill(room, 0, 2000), 0);
   EXPECT_EQ(fill(room + 1, 0, 1), 0);
-  EXPECT_EQ(driver<int(std::uint64_t, std::uint64_t, std::size_t)>("cuMemcpy")(room + 2048, room, 2000), 0);
+  EXPECT_EQ(
+      driver<int(std::uint64_t, std::uint64_t, std::size_t)>("cuMemcpy")(room + 2048, room, 2000),
+      0);
   EXPECT_EQ(driver<int(std::uint64_t)>("cuMemFree_v2")(room), 0);
 }
 
 // Zeros in host memory that the driver knows, until the process ends. A copy from a device into any
-// other host memory is over when the call returns: a test whose copies wait for another process would
-// wait for itself.
+// other host memory is over when the call returns: a test whose copies wait for another process
+// would wait for itself.
 inline unsigned char* new_host_room(std::size_t nbytes) {
   void* room = nullptr;
   EXPECT_EQ(driver<int(void**, std::size_t, unsigned)>("cuMemHostAlloc")(&room, nbytes, 0), 0);
@@ -58,7 +67,8 @@ inline unsigned char* new_host_room(std::size_t nbytes) {
   return static_cast<unsigned char*>(room);
 }
 
-// A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
+// A stream whose work is under way until it is let go, so that nothing depends on how long anything
+// takes.
 class Busy {
  public:
   Busy() {
@@ -73,7 +83,8 @@ class Busy {
       char byte = 0;
       EXPECT_EQ(read(static_cast<Busy*>(self)->ends_[0], &byte, 1), 1);
     };
-    EXPECT_EQ(driver<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(stream_, stay, this), 0);
+    EXPECT_EQ(driver<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(stream_, stay, this),
+              0);
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;

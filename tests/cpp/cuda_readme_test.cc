@@ -1,4 +1,5 @@
-// What wrappers/cpp/README.md shows of CUDA, word for word, with a driver: tests/cuda runs this with the fake one, and says so.
+// What wrappers/cpp/README.md shows of CUDA, word for word, with a driver: tests/cuda runs this
+// with the fake one, and says so.
 #include "cuda_kit.h"
 
 #include <iostream>
@@ -12,23 +13,28 @@ void do_what_the_readme_says(tenon::Connection& connection, void* stream, void* 
     std::cerr << available.error().what() << "\n";  // why not
     return;
   }
-  auto arena = tenon::CudaArena::make({.capacity_nbytes = 1 << 20});     // one allocation, which a receiver opens once
-  const tenon::Storage storage = arena.allocate(4000, {.timeout = 5s});  // waits for room: for streams, and for leases to end
+  // One allocation, which a receiver opens once.
+  auto arena = tenon::CudaArena::make({.capacity_nbytes = 1 << 20});
+  // Waits for room: until streams have come far enough, and leases have ended.
+  const tenon::Storage storage = arena.allocate(4000, {.timeout = 5s});
   const auto weight = tenon::Tensor::over(storage, {1000}, tenon::kDtypeOf<float>);
 
-  connection.set_stream(0, stream);                           // of device 0; without it, the default stream
+  // The stream is of device 0. Without this call it is the default stream.
+  connection.set_stream(0, stream);
   connection.send(tenon::Message::of({{"weight", weight}}));  // what is in the stream comes first
 
-  const tenon::CudaHandle handle = tenon::share_cuda(storage, stream);  // without a connection: for one receiver, who opens it once
-  const tenon::Storage opened = tenon::open_cuda(handle, stream);       // there
-  opened.record_stream(other_stream);                                   // used in that one, too
-  tenon::cuda_collect();                                                // gives back what nobody uses any more
+  // Without a connection: a handle for one receiver, which opens it once.
+  const tenon::CudaHandle handle = tenon::share_cuda(storage, stream);
+  const tenon::Storage opened = tenon::open_cuda(handle, stream);  // in the receiver
+  opened.record_stream(other_stream);                              // that one uses it too
+  tenon::cuda_collect();  // gives back what nobody uses any more
 
   auto event = tenon::CudaEvent::make({.interprocess = true});
   event.record(stream);
-  const tenon::CudaEventHandle bytes = event.ipc_handle();  // there: tenon::CudaEvent::from_ipc_handle(bytes)
-  event.wait(other_stream);                                 // a stream waits
-  event.synchronize({.timeout = 5s});                       // the host waits
+  // In the receiver: tenon::CudaEvent::from_ipc_handle(bytes).
+  const tenon::CudaEventHandle bytes = event.ipc_handle();
+  event.wait(other_stream);            // a stream waits
+  event.synchronize({.timeout = 5s});  // the host waits
 
   const tenon::Storage on_the_host = tenon::Storage::make(4000, {.isolated = true});
   void* const address = on_the_host.pin();  // where device 0 finds it

@@ -22,7 +22,8 @@ class Deposits : public kit::Leaves {
     kit::Leaves::SetUp();
   }
   void TearDown() override {
-    for (int tries = 0; tries < 2000 && !tenon::lease_holders().empty(); ++tries) std::this_thread::sleep_for(5ms);
+    for (int tries = 0; tries < 2000 && !tenon::lease_holders().empty(); ++tries)
+      std::this_thread::sleep_for(5ms);
     EXPECT_EQ(tenon::deposit_stats().messages, 0U);
     kit::Leaves::TearDown();
   }
@@ -92,7 +93,8 @@ TEST_F(Deposits, AKilledReceiverGivesBack) {
   kit::Sockets sockets;
   kit::Child receiver([&] {
     const int socket = sockets.keep_there();
-    const tenon::Message message = tenon::fetch(take(socket), {.access = tenon::Access::kReadOnly}, {.timeout = kPatience});
+    const tenon::Message message =
+        tenon::fetch(take(socket), {.access = tenon::Access::kReadOnly}, {.timeout = kPatience});
     if (!message["weight"].is_read_only()) return false;
     put(socket, std::as_bytes(std::span("held", 4)));
     pause();
@@ -124,9 +126,12 @@ TEST_F(Deposits, AWithdrawnMessageIsNotFound) {
   const Carried ticket = ticket_of(tenon::zeros<float>({8}));
   EXPECT_TRUE(tenon::withdraw(ticket));
   EXPECT_FALSE(tenon::withdraw(ticket));
-  kit::Child receiver([&] { return tenon::try_fetch(ticket, {}, {.timeout = kPatience}).code() == tenon::Code::kNotFound; });
+  kit::Child receiver([&] {
+    return tenon::try_fetch(ticket, {}, {.timeout = kPatience}).code() == tenon::Code::kNotFound;
+  });
   EXPECT_EQ(receiver.wait(), 0);
-  kit::Child stranger([&] { return tenon::try_withdraw(ticket).code() == tenon::Code::kInvalidArgument; });
+  kit::Child stranger(
+      [&] { return tenon::try_withdraw(ticket).code() == tenon::Code::kInvalidArgument; });
   EXPECT_EQ(stranger.wait(), 0);
 }
 
@@ -138,19 +143,23 @@ TEST_F(Deposits, AMessageThatItsCarrierLetGoOfIsTakenBack) {
   EXPECT_EQ(tenon::try_watch(ticket, -1, 1ms).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::deposit_stats().messages, 1U);
   close(marker[1]);
-  for (int tries = 0; tries < 2000 && tenon::deposit_stats().messages > 0; ++tries) std::this_thread::sleep_for(5ms);
+  for (int tries = 0; tries < 2000 && tenon::deposit_stats().messages > 0; ++tries)
+    std::this_thread::sleep_for(5ms);
   EXPECT_EQ(tenon::try_fetch(ticket).code(), tenon::Code::kNotFound);
 }
 
 TEST_F(Deposits, InPieces) {
   tenon::Storage first = tenon::Storage::make(5000, {.zeroed = true});
-  tenon::Storage second = tenon::Storage::make(100, {.mode = tenon::Mode::kLenderWrites, .zeroed = true});
+  tenon::Storage second =
+      tenon::Storage::make(100, {.mode = tenon::Mode::kLenderWrites, .zeroed = true});
   second.bytes_mut()[99] = std::byte{8};
   tenon::Deposit deposit = tenon::Deposit::make();
   const Carried head = kit::copy_of(deposit.head());
-  const std::vector<Carried> records{deposit.add(first), deposit.add(second, tenon::Access::kReadOnly),
+  const std::vector<Carried> records{deposit.add(first),
+                                     deposit.add(second, tenon::Access::kReadOnly),
                                      deposit.add(tenon::Storage::make(0))};
-  kit::thrown_by<tenon::PermissionDenied>([&] { (void)deposit.add(first, tenon::Access::kReadOnly); });
+  kit::thrown_by<tenon::PermissionDenied>(
+      [&] { (void)deposit.add(first, tenon::Access::kReadOnly); });
   const tenon::WeakStorage unopened = tenon::WeakStorage::make(first);
   first.close();
   deposit.close();
@@ -204,9 +213,12 @@ TEST_F(Deposits, AWaitForAStoppedLenderEnds) {
   kit::Child receiver([&] {
     const tenon::Cancel cancel = tenon::Cancel::make();
     cancel.trigger();
-    if (tenon::try_fetch(ticket, {}, {.timeout = 1ms}).code() != tenon::Code::kTimeout) return false;
-    if (tenon::try_fetch(ticket, {}, {.cancel = &cancel}).code() != tenon::Code::kCancelled) return false;
-    if (tenon::try_fetch(ticket, {}, {.timeout = 0s}).code() != tenon::Code::kWouldBlock) return false;
+    if (tenon::try_fetch(ticket, {}, {.timeout = 1ms}).code() != tenon::Code::kTimeout)
+      return false;
+    if (tenon::try_fetch(ticket, {}, {.cancel = &cancel}).code() != tenon::Code::kCancelled)
+      return false;
+    if (tenon::try_fetch(ticket, {}, {.timeout = 0s}).code() != tenon::Code::kWouldBlock)
+      return false;
     kill(lender.pid(), SIGCONT);
     return tenon::fetch(ticket, {}, {.timeout = kPatience}).size() == 1;
   });
@@ -221,22 +233,29 @@ TEST_F(Deposits, Limits) {
     tenon::set_deposit_limits({.max_unfetched_segments = 1});
     const auto isolated = [] { return tenon::zeros<float>({8}, {.isolated = true}); };
     const Carried first = ticket_of(isolated());
-    const tenon::Result<tenon::Ticket> refused = tenon::try_deposit(tenon::Message::of({{"weight", isolated()}}));
-    if (refused.code() != tenon::Code::kResourceExhausted || refused.error().detail("limit") != "max_unfetched_segments") return false;
+    const tenon::Result<tenon::Ticket> refused =
+        tenon::try_deposit(tenon::Message::of({{"weight", isolated()}}));
+    if (refused.code() != tenon::Code::kResourceExhausted ||
+        refused.error().detail("limit") != "max_unfetched_segments")
+      return false;
     tenon::set_deposit_limits({.max_unfetched_nbytes = 40});
     const Carried second = ticket_of(tenon::zeros<float>({8}));
     const Carried third = ticket_of(tenon::zeros<float>({8}));
-    if (tenon::try_fetch(second).code() != tenon::Code::kNotFound || tenon::deposit_stats().expired != 1) return false;
+    if (tenon::try_fetch(second).code() != tenon::Code::kNotFound ||
+        tenon::deposit_stats().expired != 1)
+      return false;
     if (tenon::fetch(first).size() != 1 || tenon::fetch(third).size() != 1) return false;
     tenon::set_deposit_limits({.max_unfetched_time = 1ms});
     const Carried fourth = ticket_of(tenon::zeros<float>({8}));
-    for (int tries = 0; tries < 2000 && tenon::deposit_stats().expired != 2; ++tries) std::this_thread::sleep_for(5ms);
+    for (int tries = 0; tries < 2000 && tenon::deposit_stats().expired != 2; ++tries)
+      std::this_thread::sleep_for(5ms);
     if (tenon::try_fetch(fourth).code() != tenon::Code::kNotFound) return false;
     tenon::set_deposit_limits({});
     return tenon::hand_over_deposits() == 0 && tenon::deposit_stats().messages == 0;
   });
   EXPECT_EQ(lender.wait(), 0);
-  kit::thrown_by<tenon::InvalidArgument>([] { tenon::set_deposit_limits({.max_unfetched_time = -1ns}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [] { tenon::set_deposit_limits({.max_unfetched_time = -1ns}); });
 }
 
 TEST_F(Deposits, AKeeperHandsOutWhatALenderLeft) {
@@ -267,7 +286,8 @@ TEST_F(Deposits, WhatIsRefused) {
   EXPECT_TRUE(deposit.withdraw());
   Carried ticket = ticket_of(tenon::zeros<float>({8}));
   kit::thrown_by<tenon::Unsupported>([&] { (void)tenon::fetch(ticket, {.private_copy = true}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::fetch(ticket, {}, {.timeout = -1ns}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::fetch(ticket, {}, {.timeout = -1ns}); });
   kit::thrown_by<tenon::Corrupt>([&] { (void)tenon::Fetched::make(ticket); });
   EXPECT_TRUE(tenon::withdraw(ticket));
   ticket[40] ^= std::byte{1};

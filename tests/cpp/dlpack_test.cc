@@ -25,7 +25,8 @@ struct Producer {
       ++static_cast<Producer*>(self->manager_ctx)->deleted;
       delete self;
     };
-    if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) managed->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>)
+      managed->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     return tenon::DlpackPtr<Managed>(managed);
   }
 };
@@ -59,7 +60,8 @@ TEST_F(Dlpack, Legacy) { in_and_out<DLManagedTensor>(); }
 
 TEST_F(Dlpack, ReadOnly) {
   const std::vector<float> values{1, 2};
-  const tenon::Tensor frozen = tenon::Tensor::make_from<float>(values, {2}, {.mode = tenon::Mode::kFrozen});
+  const tenon::Tensor frozen =
+      tenon::Tensor::make_from<float>(values, {2}, {.mode = tenon::Mode::kFrozen});
   auto managed = tenon::to_dlpack(frozen);
   EXPECT_NE(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, 0U);
   tenon::Tensor back = tenon::from_dlpack(std::move(managed));

@@ -27,7 +27,8 @@ FromC ask_c(Call&& call) {
   for (std::size_t i = 0; const char* key = tenon_error_detail_key(error, i); ++i) {
     result.details.emplace_back(key, tenon_error_detail(error, key));
   }
-  if (const tenon_error* cause = tenon_error_cause(error)) result.cause = tenon_error_message(cause);
+  if (const tenon_error* cause = tenon_error_cause(error))
+    result.cause = tenon_error_message(cause);
   tenon_error_release(error);
   return result;
 }
@@ -54,30 +55,34 @@ TEST_F(Errors, MessageAndEveryDetailAreKept) {
   const auto view = std::as_bytes(std::span(bytes));
   expect_same<tenon::Corrupt>(ask_c([&](tenon_error** err) {
                                 tenon_message* out = nullptr;
-                                return tenon_descriptor_open(bytes, sizeof bytes, nullptr, 0, nullptr, &out, err);
+                                return tenon_descriptor_open(bytes, sizeof bytes, nullptr, 0,
+                                                             nullptr, &out, err);
                               }),
                               "field", [&] { (void)tenon::open_descriptor(view); });
 
   const tenon::Storage storage = tenon::Storage::make(64);
-  expect_same<tenon::PermissionDenied>(ask_c([&](tenon_error** err) {
-                                         tenon_fd_handle out{};
-                                         out.struct_size = sizeof out;
-                                         tenon_share_options options{};
-                                         options.struct_size = sizeof options;
-                                         options.access = TENON_ACCESS_READ_ONLY;
-                                         return tenon_share_fd(storage.get(), &options, &out, err);
-                                       }),
-                                       "option", [&] { (void)tenon::share_fd(storage, tenon::Access::kReadOnly); });
+  expect_same<tenon::PermissionDenied>(
+      ask_c([&](tenon_error** err) {
+        tenon_fd_handle out{};
+        out.struct_size = sizeof out;
+        tenon_share_options options{};
+        options.struct_size = sizeof options;
+        options.access = TENON_ACCESS_READ_ONLY;
+        return tenon_share_fd(storage.get(), &options, &out, err);
+      }),
+      "option", [&] { (void)tenon::share_fd(storage, tenon::Access::kReadOnly); });
 
-  expect_same<tenon::NotFound>(ask_c([&](tenon_error** err) {
-                                 tenon_filename_handle handle{};
-                                 handle.struct_size = sizeof handle;
-                                 handle.nbytes = 8;
-                                 std::strcpy(handle.name, "/tenon-cpp-no-such-name");
-                                 tenon_storage* out = nullptr;
-                                 return tenon_open_filename(&handle, nullptr, nullptr, &out, err);
-                               }),
-                               "path", [&] { (void)tenon::open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8}); });
+  expect_same<tenon::NotFound>(
+      ask_c([&](tenon_error** err) {
+        tenon_filename_handle handle{};
+        handle.struct_size = sizeof handle;
+        handle.nbytes = 8;
+        std::strcpy(handle.name, "/tenon-cpp-no-such-name");
+        tenon_storage* out = nullptr;
+        return tenon_open_filename(&handle, nullptr, nullptr, &out, err);
+      }),
+      "path",
+      [&] { (void)tenon::open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8}); });
 
   // What the machine has left is in the details, and may change between the two calls: again then.
   constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 46;
@@ -90,7 +95,8 @@ TEST_F(Errors, MessageAndEveryDetailAreKept) {
     });
     const tenon::Result<tenon::Storage> refused = tenon::Storage::try_make(kTooMuch);
     again = refused.error().what();
-    if (again == exhausted.message) expect_same<tenon::ResourceExhausted>(exhausted, "limit", [&] { (void)refused.value(); });
+    if (again == exhausted.message)
+      expect_same<tenon::ResourceExhausted>(exhausted, "limit", [&] { (void)refused.value(); });
   }
   EXPECT_EQ(again, exhausted.message);
 }
@@ -161,7 +167,8 @@ TEST_F(Errors, CopiesShareAndCrossThreads) {
   } catch (const std::runtime_error& error) {  // also the standard library's own
     EXPECT_NE(std::string(error.what()).find("tenon-cpp-no-such-name"), std::string::npos);
   }
-  tenon::Error copy(tenon::Code::kIo, "first", {}, std::make_shared<const tenon::Error>(tenon::Code::kTimeout, "below"));
+  tenon::Error copy(tenon::Code::kIo, "first", {},
+                    std::make_shared<const tenon::Error>(tenon::Code::kTimeout, "below"));
   tenon::Error moved = std::move(copy);
   EXPECT_EQ(copy.code(), tenon::Code::kIo);  // NOLINT(bugprone-use-after-move): a move copies
   EXPECT_STREQ(moved.what(), "first");

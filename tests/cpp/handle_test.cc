@@ -8,12 +8,17 @@ namespace {
 
 using Handle = kit::Leaves;
 
-static_assert(std::is_copy_constructible_v<tenon::Storage> && std::is_copy_constructible_v<tenon::Tensor>);
-static_assert(!std::is_copy_constructible_v<tenon::Message> && !std::is_copy_constructible_v<tenon::Connection>);
+static_assert(std::is_copy_constructible_v<tenon::Storage> &&
+              std::is_copy_constructible_v<tenon::Tensor>);
+static_assert(!std::is_copy_constructible_v<tenon::Message> &&
+              !std::is_copy_constructible_v<tenon::Connection>);
 static_assert(!std::is_copy_constructible_v<tenon::Cancel>);
-static_assert(std::is_copy_constructible_v<tenon::WeakStorage> && std::is_copy_assignable_v<tenon::WeakStorage>);
-static_assert(!std::is_copy_constructible_v<tenon::Descriptor> && !std::is_copy_constructible_v<tenon::FdHandle>);
-static_assert(std::is_nothrow_move_constructible_v<tenon::Storage> && std::is_nothrow_move_constructible_v<tenon::Message>);
+static_assert(std::is_copy_constructible_v<tenon::WeakStorage> &&
+              std::is_copy_assignable_v<tenon::WeakStorage>);
+static_assert(!std::is_copy_constructible_v<tenon::Descriptor> &&
+              !std::is_copy_constructible_v<tenon::FdHandle>);
+static_assert(std::is_nothrow_move_constructible_v<tenon::Storage> &&
+              std::is_nothrow_move_constructible_v<tenon::Message>);
 static_assert(sizeof(tenon::Storage) == sizeof(void*) && sizeof(tenon::Tensor) == sizeof(void*));
 
 // Not seen through by the compiler's warnings about self-assignment.
@@ -89,7 +94,8 @@ TEST_F(Handle, UseAfterMoveIsAnError) {
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::WeakStorage::make(storage); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::share_fd(storage); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::share_filename(storage); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::Tensor::over(storage, {1}, tenon::kDtypeOf<float>); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::Tensor::over(storage, {1}, tenon::kDtypeOf<float>); });
 
   tenon::Tensor tensor;
   EXPECT_EQ(tensor.numel(), 0U);
@@ -232,7 +238,9 @@ TEST_F(Deleters, ADestructorHandsOver) {
 
 TEST_F(Deleters, OnAnotherThread) {
   tenon::Storage storage = throwing(11);
-  std::thread([last = std::move(storage)]() mutable { const tenon::Storage here = std::move(last); }).join();
+  std::thread([last = std::move(storage)]() mutable {
+    const tenon::Storage here = std::move(last);
+  }).join();
   EXPECT_EQ(g_handed_over, 11);
 }
 
@@ -285,8 +293,10 @@ TEST_F(Deleters, KeeperIsNotCalledOnFailure) {
   const std::weak_ptr<int> watch = kept;
   // Bytes without an address.
   const std::span<std::byte> nowhere(static_cast<std::byte*>(nullptr), 8);
-  kit::thrown_by<tenon::InvalidArgument>(
-      [&] { (void)tenon::Storage::wrap(nowhere, [&called, kept = std::move(kept)] { called = kept != nullptr; }); });
+  kit::thrown_by<tenon::InvalidArgument>([&] {
+    (void)tenon::Storage::wrap(nowhere,
+                               [&called, kept = std::move(kept)] { called = kept != nullptr; });
+  });
   EXPECT_FALSE(called);
   EXPECT_TRUE(watch.expired());
 }

@@ -1,4 +1,5 @@
-// What the tests of the C++ wrapper share: children, folders of their own in shared memory, and what a test may not leave behind.
+// What the tests of the C++ wrapper share: children, folders of their own in shared memory, and
+// what a test may not leave behind.
 #pragma once
 
 #include <dirent.h>
@@ -28,7 +29,8 @@ using namespace std::chrono_literals;
 inline constexpr auto kPatience = 60s;
 inline constexpr std::uint64_t kMiB = 1U << 20;
 
-/// What `function` throws, as the tests compare it; fails the test if it throws nothing or something else.
+/// What `function` throws, as the tests compare it; fails the test if it throws nothing or
+/// something else.
 template <class Thrown, class Function>
 std::string thrown_by(Function&& function) {
   try {
@@ -43,7 +45,8 @@ std::string thrown_by(Function&& function) {
   return "";
 }
 
-// A process that runs `function` and whose exit status is 0 if that returned true. It dies with this one.
+// A process that runs `function` and whose exit status is 0 if that returned true. It dies with
+// this one.
 class Child {
  public:
   explicit Child(const std::function<bool()>& function) {
@@ -107,8 +110,8 @@ struct Sockets {
   }
 };
 
-// A folder in shared memory that is this program's alone, and must be empty at its end. One for all tests: the library's thread keeps a few
-// fds for each folder in which it has met a name.
+// A folder in shared memory that is this program's alone, and must be empty at its end. One for all
+// tests: the library's thread keeps a few fds for each folder in which it has met a name.
 class Folder : public testing::Environment {
  public:
   static const std::string& path() { return instance().path_; }
@@ -161,7 +164,8 @@ class Leaves : public testing::Test {
   }
   void TearDown() override {
     tenon::trim();
-    // The library's thread may look at a name just now, through an fd of its own; or it did when the fds were counted first.
+    // The library's thread may look at a name just now, through an fd of its own; or it did when
+    // the fds were counted first.
     long fds = count_fds();
     for (int tries = 0; tries < 2000 && fds > fds_; ++tries) {
       std::this_thread::sleep_for(5ms);

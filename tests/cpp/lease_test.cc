@@ -24,7 +24,8 @@ bool borrow(kit::Sockets& sockets) {
 
 // A tensor that fills the arena is lent to the other end, which has it; nothing of it is kept here.
 void lend_all(const tenon::Arena& arena, tenon::Connection& connection) {
-  const tenon::Tensor tensor = tenon::zeros<std::uint8_t>({static_cast<std::int64_t>(kMiB)}, {.arena = &arena});
+  const tenon::Tensor tensor =
+      tenon::zeros<std::uint8_t>({static_cast<std::int64_t>(kMiB)}, {.arena = &arena});
   connection.send(tenon::Message::of({{"all", tensor}}), {.timeout = kPatience});
   (void)connection.recv({.timeout = kPatience});
 }
@@ -47,9 +48,12 @@ TEST_F(Leases, ALentBlockStaysUntilItIsGivenBack) {
   EXPECT_EQ(holders[0].granted, 1U);
   EXPECT_EQ(holders[0].granted_bytes, kMiB);
   EXPECT_GT(holders[0].age_ns, 0U);
-  const tenon::Result<tenon::Storage> full = tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = 1ms}});
+  const tenon::Result<tenon::Storage> full =
+      tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = 1ms}});
   ASSERT_EQ(full.code(), tenon::Code::kTimeout);
-  EXPECT_NE(full.error().detail("holders").value_or("").find("pid " + std::to_string(borrower.pid())), std::string_view::npos);
+  EXPECT_NE(
+      full.error().detail("holders").value_or("").find("pid " + std::to_string(borrower.pid())),
+      std::string_view::npos);
   connection.send(tenon::Message::make(), {.timeout = kPatience});
   (void)tenon::Storage::make(kMiB, {.arena = &arena, .wait = {.timeout = kPatience}});
   (void)connection.recv({.timeout = kPatience});

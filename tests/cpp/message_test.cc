@@ -9,7 +9,9 @@ using Messages = kit::Leaves;
 using Descriptors = kit::Leaves;
 using ByFd = kit::Leaves;
 
-std::string text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 TEST_F(Messages, NamesTensorsAndUserBytes) {
   const tenon::Tensor weight = tenon::zeros<float>({2});
@@ -23,7 +25,8 @@ TEST_F(Messages, NamesTensorsAndUserBytes) {
   EXPECT_EQ(message[1].storage(), bias.storage());
   EXPECT_FALSE(message.tensor(3));
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)message[3]; });
-  EXPECT_EQ(kit::thrown_by<tenon::NotFound>([&] { (void)message["none"]; }), "the message has no tensor 'none'");
+  EXPECT_EQ(kit::thrown_by<tenon::NotFound>([&] { (void)message["none"]; }),
+            "the message has no tensor 'none'");
   EXPECT_FALSE(message.find(std::string_view("weight\0x", 8)));
 
   message.set_user_bytes(std::as_bytes(std::span("hello", 5)));
@@ -71,12 +74,14 @@ TEST_F(Messages, ViewsOfAllAtOnce) {
   for (std::size_t i = 0; i < views.size(); ++i) {
     EXPECT_EQ(views[i].name(), "t" + std::to_string(i));
     EXPECT_EQ(views[i].sizes()[0], static_cast<std::int64_t>(i % 3));
-    for (const std::int32_t value : views[i].view<std::int32_t>()) EXPECT_EQ(value, static_cast<std::int32_t>(i));
+    for (const std::int32_t value : views[i].view<std::int32_t>())
+      EXPECT_EQ(value, static_cast<std::int32_t>(i));
   }
   views[1].view_mut<std::int32_t>()[0] = -1;
   const tenon::Tensor second = message[1];
   EXPECT_EQ(second.view<std::int32_t>()[0], -1);
-  EXPECT_EQ(kit::thrown_by<tenon::InvalidArgument>([&] { (void)views[7].view<float>(); }), "the tensor 't7' is of int32, not of float32");
+  EXPECT_EQ(kit::thrown_by<tenon::InvalidArgument>([&] { (void)views[7].view<float>(); }),
+            "the tensor 't7' is of int32, not of float32");
   EXPECT_TRUE(tenon::Message::make().try_make());
   const tenon::Message none = tenon::Message::make();
   EXPECT_TRUE(none.views().empty());
@@ -104,7 +109,8 @@ TEST_F(Descriptors, OpenedInAnotherProcess) {
     tenon::Tensor x = opened["x"];
     if (x.view<float>()[7] != 1.5F) return false;
     if (x.try_view_mut<float>().code() != tenon::Code::kPermission) return false;
-    const tenon::Message again = tenon::open_descriptor(bytes_only.bytes(), {}, {.private_copy = true});
+    const tenon::Message again =
+        tenon::open_descriptor(bytes_only.bytes(), {}, {.private_copy = true});
     tenon::Tensor copy = again["x"];
     copy.view_mut<float>()[7] = 3;
     return x.view<float>()[7] == 1.5F;
@@ -117,11 +123,13 @@ TEST_F(Descriptors, HostileBytes) {
   const tenon::Descriptor descriptor = tenon::Descriptor::make(message);
   const std::vector<std::byte> bytes = kit::copy_of(descriptor.bytes());
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    const tenon::Result<tenon::Message> opened = tenon::try_open_descriptor(std::span(bytes).first(length), descriptor.fds());
+    const tenon::Result<tenon::Message> opened =
+        tenon::try_open_descriptor(std::span(bytes).first(length), descriptor.fds());
     EXPECT_FALSE(opened);
   }
   EXPECT_FALSE(tenon::try_open_descriptor(bytes, {}));
-  EXPECT_EQ(tenon::try_open_descriptor(std::vector<std::byte>()).error().code(), tenon::Code::kCorrupt);
+  EXPECT_EQ(tenon::try_open_descriptor(std::vector<std::byte>()).error().code(),
+            tenon::Code::kCorrupt);
 }
 
 TEST_F(ByFd, ShareAndOpen) {
@@ -159,7 +167,8 @@ TEST_F(ByFd, ReadOnlyIsKeptByTheKernel) {
   kit::Child child([&] {
     tenon::Storage opened = tenon::open_fd(handle);
     if (opened.try_bytes_mut().code() != tenon::Code::kPermission) return false;
-    return tenon::try_open_fd(handle, {.access = tenon::Access::kWritable}).code() == tenon::Code::kPermission;
+    return tenon::try_open_fd(handle, {.access = tenon::Access::kWritable}).code() ==
+           tenon::Code::kPermission;
   });
   EXPECT_EQ(child.wait(), 0);
 }

@@ -15,7 +15,8 @@ static_assert(sizeof(Module) == sizeof(void*) && std::is_nothrow_move_constructi
 
 tenon::Tensor tensor(const std::vector<float>& elements) {
   const std::vector<std::int64_t> sizes{static_cast<std::int64_t>(elements.size())};
-  return tenon::Tensor::over(tenon::Storage::make_from(std::as_bytes(std::span(elements))), sizes, tenon::kDtypeOf<float>,
+  return tenon::Tensor::over(tenon::Storage::make_from(std::as_bytes(std::span(elements))), sizes,
+                             tenon::kDtypeOf<float>,
                              {.flags = std::uint32_t{TENON_TENSOR_REQUIRES_GRAD}});
 }
 
@@ -54,10 +55,11 @@ TEST_F(Modules, EveryKindOfMember) {
 
   const std::vector<tenon::Member> members = module.members();
   EXPECT_EQ(members.size(), 9U);  // `training` is PyTorch's, of every module
-  const std::pair<const char*, MemberKind> known[] = {{"weight", MemberKind::kParameter}, {"bias", MemberKind::kParameter},
-                                                      {"mean", MemberKind::kBuffer},      {"sizes", MemberKind::kAttribute},
-                                                      {"eps", MemberKind::kConstant},     {"child", MemberKind::kSubmodule},
-                                                      {"forward", MemberKind::kMethod}};
+  const std::pair<const char*, MemberKind> known[] = {
+      {"weight", MemberKind::kParameter}, {"bias", MemberKind::kParameter},
+      {"mean", MemberKind::kBuffer},      {"sizes", MemberKind::kAttribute},
+      {"eps", MemberKind::kConstant},     {"child", MemberKind::kSubmodule},
+      {"forward", MemberKind::kMethod}};
   for (const auto& [name, kind] : known) {
     EXPECT_EQ(module.find(name).kind, kind) << name;
     EXPECT_EQ(std::ranges::count(names(members), name), 1) << name;
@@ -93,9 +95,12 @@ TEST_F(Modules, WhatIsWrongIsSaidAndChangesNothing) {
   EXPECT_EQ(unfit.error().detail("wanted"), "int");
   EXPECT_EQ(unfit.error().detail("found"), "float");
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_buffer("weight", tensor({1})); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { module.add_buffer(std::string("a\0", 2), tensor({1})); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { module.add_attribute("n", std::string("int\0", 4), 1); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { module.define(std::string("def f(self):\n  pass\n\0", 21)); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { module.add_buffer(std::string("a\0", 2), tensor({1})); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { module.add_attribute("n", std::string("int\0", 4), 1); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { module.define(std::string("def f(self):\n  pass\n\0", 21)); });
   // An object without a value is not None.
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_parameter("bias", Value()); });
   kit::thrown_by<tenon::InvalidArgument>([&] { module.set("weight", Value()); });
@@ -103,7 +108,8 @@ TEST_F(Modules, WhatIsWrongIsSaidAndChangesNothing) {
   EXPECT_EQ(unclosed.code(), tenon::Code::kInvalidArgument);
   EXPECT_TRUE(unclosed.error().detail("line") && unclosed.error().detail("excerpt"));
   kit::thrown_by<tenon::NotFound>([&] { (void)module.find("weight.more"); });
-  EXPECT_NE(kit::thrown_by<tenon::NotFound>([&] { module.remove("nothing"); }).find("nothing"), std::string::npos);
+  EXPECT_NE(kit::thrown_by<tenon::NotFound>([&] { module.remove("nothing"); }).find("nothing"),
+            std::string::npos);
   EXPECT_EQ(names(module.members()), (Texts{"training", "weight", "forward"}));
 
   module.define("def g(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n");
@@ -117,7 +123,9 @@ TEST_F(Modules, ShowAnOperandOfAWrongType) {
   Module module = Module::make("Net");
   module.define("def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n");
   const std::string message = kit::thrown_by<tenon::InvalidArgument>([&] { module.check(); });
-  EXPECT_NE(message.find("code/__torch__.py:7:22: torch.add takes a Tensor as self"), std::string::npos) << message;
+  EXPECT_NE(message.find("code/__torch__.py:7:22: torch.add takes a Tensor as self"),
+            std::string::npos)
+      << message;
   const tenon::Result<void> checked = module.try_check();
   EXPECT_EQ(checked.error().detail("file"), "code/__torch__.py");
   EXPECT_EQ(checked.error().detail("line"), "7");
@@ -154,7 +162,8 @@ TEST_F(Modules, HaveAState) {
   module.add_submodule("kept", kept);
   kept.define(
       "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n"
-      "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n");
+      "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = "
+      "False\n");
   EXPECT_TRUE(module.states().empty());
   kit::thrown_by<tenon::InvalidArgument>([&] { module.set_state("kept", 3); });
   module.set_state("kept", Value::tuple({tensor({5, 6}), 3}));
@@ -189,16 +198,20 @@ TEST_F(Modules, LoadAllOrNone) {
   ASSERT_EQ(refused.code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(refused.error().detail("missing"), "1");
   EXPECT_EQ(refused.error().detail("unexpected"), "1");
-  const tenon::LoadReport asked = module.load(some, {.allow_missing = true, .allow_unexpected = true, .check_only = true});
+  const tenon::LoadReport asked =
+      module.load(some, {.allow_missing = true, .allow_unexpected = true, .check_only = true});
   EXPECT_EQ(asked.missing, (Texts{"b.weight"}));
   EXPECT_EQ(asked.unexpected, (Texts{"c"}));
-  kit::thrown_by<tenon::InvalidArgument>([&] { module.load({{"a.weight", tensor({8})}, {"b.weight", Value()}}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { module.load({{"a.weight", tensor({8})}, {"b.weight", 3}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { module.load({{"a.weight", tensor({8})}, {"b.weight", Value()}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { module.load({{"a.weight", tensor({8})}, {"b.weight", 3}}); });
   EXPECT_EQ(first(module, "a.weight"), 1);
   module.load(some, {.allow_missing = true, .allow_unexpected = true});
   EXPECT_EQ(first(module, "a.weight"), 8);
   EXPECT_EQ(first(module, "b.weight"), 2);
-  const tenon::LoadReport all = module.load({{"b.weight", tensor({10})}, {"a.weight", tensor({11})}});
+  const tenon::LoadReport all =
+      module.load({{"b.weight", tensor({10})}, {"a.weight", tensor({11})}});
   EXPECT_TRUE(all.missing.empty() && all.unexpected.empty());
   EXPECT_EQ(first(module, "a.weight"), 11);
 }
@@ -206,27 +219,33 @@ TEST_F(Modules, LoadAllOrNone) {
 TEST_F(Modules, TypesHooksInputsAndFiles) {
   Module module = scale({1});
   module.define_types("__torch__.kinds", "class Pair(NamedTuple):\n  a : int\n  b : Tensor\n");
-  module.add_attribute("pair", "__torch__.kinds.Pair", Value::named_tuple("__torch__.kinds.Pair", {1, tensor({1})}));
+  module.add_attribute("pair", "__torch__.kinds.Pair",
+                       Value::named_tuple("__torch__.kinds.Pair", {1, tensor({1})}));
   module.define("def hook(self, x: Tuple[Tensor]) -> None:\n  return None\n");
   module.set_hooks_before_forward({"hook"});
   module.set_hooks_before_forward({});
   const tenon::Result<void> no_hook = module.try_set_hooks_after_forward({"nothing"});
   EXPECT_EQ(no_hook.code(), tenon::Code::kNotFound);
-  EXPECT_EQ(module.try_set_hooks_after_forward({std::string("hook\0", 5)}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(module.try_set_hooks_after_forward({std::string("hook\0", 5)}).code(),
+            tenon::Code::kInvalidArgument);
   module.set_traced_inputs("forward", {tensor({1})});
   module.set_extra_file("a.txt", "text");
   module.set_extra_file("empty", "");
   module.set_extra_file("a.txt", std::as_bytes(std::span("n\0w", 3)));
-  EXPECT_EQ(module.extra_files(), (std::vector<tenon::File>{{"a.txt", std::string("n\0w", 3)}, {"empty", ""}}));
+  EXPECT_EQ(module.extra_files(),
+            (std::vector<tenon::File>{{"a.txt", std::string("n\0w", 3)}, {"empty", ""}}));
   module.remove_extra_file("empty");
   kit::thrown_by<tenon::NotFound>([&] { module.remove_extra_file("empty"); });
   EXPECT_EQ(module.extra_files().size(), 1U);
 
   Module parent = Module::make("Net");
-  parent.define_types("__torch__", "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n");
+  parent.define_types(
+      "__torch__",
+      "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n");
   parent.add_submodule("layer", module, "__torch__.Layer");
   parent.set_submodule("layer", scale({2}));
-  kit::thrown_by<tenon::InvalidArgument>([&] { parent.set_submodule("layer", Module::make("WithoutForward")); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { parent.set_submodule("layer", Module::make("WithoutForward")); });
   kit::thrown_by<tenon::NotFound>([&] { parent.add_submodule("other", module, "__torch__.No"); });
 }
 

@@ -1,4 +1,5 @@
-// The wrapper without exceptions and without run-time type information, in one program with a file that has both (with_exceptions.cc).
+// The wrapper without exceptions and without run-time type information, in one program with a file
+// that has both (with_exceptions.cc).
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +15,10 @@
 #endif
 
 // What can fail is no conversion here.
-static_assert(std::is_convertible_v<int, tenon::Value> && std::is_convertible_v<std::nullopt_t, tenon::Value>);
-static_assert(!std::is_convertible_v<const char*, tenon::Value> && !std::is_convertible_v<tenon::Tensor, tenon::Value>);
+static_assert(std::is_convertible_v<int, tenon::Value> &&
+              std::is_convertible_v<std::nullopt_t, tenon::Value>);
+static_assert(!std::is_convertible_v<const char*, tenon::Value> &&
+              !std::is_convertible_v<tenon::Tensor, tenon::Value>);
 
 // With exceptions: lends through what this file detached, and gives 0 if what came back is right.
 int with_exceptions(tenon_storage* storage);
@@ -60,7 +63,8 @@ void lend() {
   CHECK(weight);
   const tenon::Result<tenon::Message> message = tenon::Message::try_of({{"weight", *weight}});
   CHECK(message);
-  tenon::Result<tenon::Connection> connection = tenon::Connection::try_make(ends[0], {.adopt_socket = true});
+  tenon::Result<tenon::Connection> connection =
+      tenon::Connection::try_make(ends[0], {.adopt_socket = true});
   CHECK(connection);
   CHECK(connection->try_send(*message, {.timeout = kReplyWithin}));
   int status = -1;
@@ -71,7 +75,8 @@ void lend() {
 }
 
 void errors() {
-  const tenon::Result<tenon::Storage> missing = tenon::try_open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8});
+  const tenon::Result<tenon::Storage> missing =
+      tenon::try_open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8});
   CHECK(!missing && missing.code() == tenon::Code::kNotFound);
   CHECK(missing.error().detail("path").has_value());
   const tenon::Result<tenon::Tensor> tensor = tenon::try_zeros<float>({4});
@@ -141,22 +146,27 @@ void modules() {
   CHECK(module->try_add_attribute("n", "int", 3));
   CHECK(module->try_add_attribute("m", "int", 0.5).error().detail("wanted") == "int");
   CHECK(module->try_add_parameter("bias", tenon::Value::none()));
-  CHECK(module->try_define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n"));
+  CHECK(module->try_define(
+      "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n"));
 
   const tenon::Error refusal(tenon::Code::kCancelled, "enough");
   const auto refuses = [&](std::span<const std::byte>) -> tenon::Result<void> { return refusal; };
   CHECK(tenon::try_export_module_to(*module, refuses).code() == tenon::Code::kCancelled);
   std::vector<std::byte> bytes;
-  const auto writer = [&](std::span<const std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); };
-  CHECK(tenon::try_export_module_to(*module, writer, {.hook = [&](const tenon::Module&) { return refusal; }}).code() ==
-        tenon::Code::kCancelled);
+  const auto writer = [&](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  };
+  CHECK(tenon::try_export_module_to(*module, writer, {.hook = [&](const tenon::Module&) {
+          return refusal;
+        }}).code() == tenon::Code::kCancelled);
   CHECK(bytes.empty());
   const tenon::Result<tenon::ExportReport> report = tenon::try_export_module_to(*module, writer);
   CHECK(report && report->nbytes == bytes.size());
 
   int called = 0;
   {
-    const tenon::Result<tenon::Module> back = tenon::try_import_module_memory(bytes, [&called] { ++called; });
+    const tenon::Result<tenon::Module> back =
+        tenon::try_import_module_memory(bytes, [&called] { ++called; });
     CHECK(back);
     CHECK(back->try_value("name")->try_as<std::string>().value() == "net");
     CHECK(back->try_value("n")->try_as<int>().value() == 3);

@@ -57,7 +57,8 @@ TEST_F(Objects, EveryKindComesBack) {
     EXPECT_EQ(items[3].as<double>(), 0.5);
     EXPECT_EQ(items[4].as<std::complex<double>>(), std::complex<double>(1, -2));
     EXPECT_EQ(items[5].as<std::string_view>(), std::string_view("a\0\xc3\xa4", 4));
-    EXPECT_EQ(items[6].as<std::vector<std::byte>>(), (std::vector<std::byte>{bytes.begin(), bytes.end()}));
+    EXPECT_EQ(items[6].as<std::vector<std::byte>>(),
+              (std::vector<std::byte>{bytes.begin(), bytes.end()}));
     EXPECT_EQ(items[6].as<std::span<const std::byte>>().size(), 3U);
     const auto got_tensor = items[7].as<tenon::Tensor>();
     EXPECT_EQ(kit::copy_of(got_tensor.view<float>()), (std::vector<float>{1, 2, 3}));
@@ -84,7 +85,8 @@ TEST_F(Objects, EveryKindComesBack) {
 
 TEST_F(Objects, AccessorsDoNotGuess) {
   const Object one = 1;
-  EXPECT_EQ(kit::thrown_by<tenon::InvalidArgument>([&] { (void)one.as<bool>(); }), "the object is of kind int and not of kind bool");
+  EXPECT_EQ(kit::thrown_by<tenon::InvalidArgument>([&] { (void)one.as<bool>(); }),
+            "the object is of kind int and not of kind bool");
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)one.as<double>(); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)one.as<std::string_view>(); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)one.as<tenon::Tensor>(); });
@@ -97,7 +99,8 @@ TEST_F(Objects, AccessorsDoNotGuess) {
   EXPECT_EQ(Object(255).as<std::uint8_t>(), 255);
   const Object dict = Object::dict({{1, "number"}, {"1", "text"}});
   EXPECT_EQ(dict.find("1").as<std::string>(), "text");
-  EXPECT_EQ(kit::thrown_by<tenon::NotFound>([&] { (void)dict.find("2"); }), "the dict has no key '2'");
+  EXPECT_EQ(kit::thrown_by<tenon::NotFound>([&] { (void)dict.find("2"); }),
+            "the dict has no key '2'");
   EXPECT_TRUE(one.items().empty() && one.entries().empty() && one.size() == 0);
 }
 
@@ -145,7 +148,8 @@ TEST_F(Objects, TheCLibraryRefusesWhatIsWrong) {
   EXPECT_EQ(index_of(Object::set({Object::list({})})), "1");
   EXPECT_EQ(index_of(Object::list({tenon::Tensor()})), "1");
   EXPECT_EQ(index_of(Object::list({tenon::Composite()})), "1");
-  EXPECT_EQ(Object(tenon::zeros<float>({2}, {.private_memory = true})).try_to_message().code(), tenon::Code::kUnsupported);
+  EXPECT_EQ(Object(tenon::zeros<float>({2}, {.private_memory = true})).try_to_message().code(),
+            tenon::Code::kUnsupported);
   kit::thrown_by<tenon::Corrupt>([] { (void)Object::from(tenon::Message::make()); });
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Object::from(tenon::Message()); });
 }
@@ -156,7 +160,8 @@ TEST_F(Objects, AccessIsThatOfALend) {
   tenon::Connection connection = tenon::Connection::make(sockets.here);
   const Object object = Object::list({numbers({1})});
   EXPECT_EQ(object.try_to_message(tenon::Access::kReadOnly).code(), tenon::Code::kPermission);
-  EXPECT_EQ(connection.try_send_object(object, {}, tenon::Access::kReadOnly).code(), tenon::Code::kPermission);
+  EXPECT_EQ(connection.try_send_object(object, {}, tenon::Access::kReadOnly).code(),
+            tenon::Code::kPermission);
   EXPECT_TRUE(connection.try_send_object(object, {}, tenon::Access::kWritable));
 }
 
@@ -168,7 +173,8 @@ TEST_F(Objects, AChildAnswersWithAnObject) {
     const Object weights = object.find("weights");
     auto weight = weights.items()[0].as<tenon::Tensor>();
     const auto bias = weights.items()[1].as<tenon::Tensor>();
-    if (object.find("step").as<int>() != 1200 || weight.storage().get() != bias.storage().get()) return false;
+    if (object.find("step").as<int>() != 1200 || weight.storage().get() != bias.storage().get())
+      return false;
     weight.view_mut<float>()[3] = 42;
     if (bias.view<float>()[1] != 42) return false;
     connection.send_object(Object::dict({{"loss", 0.5}, {"gradient", weight}}));
@@ -177,7 +183,8 @@ TEST_F(Objects, AChildAnswersWithAnObject) {
   });
   tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
   const tenon::Tensor weight = numbers({1, 2, 3, 4});
-  const tenon::Tensor bias = tenon::Tensor::over(weight.storage(), {2}, tenon::kDtypeOf<float>, {.offset = 2});
+  const tenon::Tensor bias =
+      tenon::Tensor::over(weight.storage(), {2}, tenon::kDtypeOf<float>, {.offset = 2});
 
   connection.send_object(tenon::Object::dict({
       {"step", 1200},

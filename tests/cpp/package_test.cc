@@ -16,7 +16,8 @@ using tenon::Package;
 using tenon::PackageEntry;
 using Strings = std::vector<std::string>;
 
-static_assert(std::is_nothrow_copy_constructible_v<Package> && std::is_nothrow_move_constructible_v<Package>);
+static_assert(std::is_nothrow_copy_constructible_v<Package> &&
+              std::is_nothrow_move_constructible_v<Package>);
 
 constexpr char kEncoder[] = "models/encoder.pkl";
 constexpr char kDecoder[] = "models/decoder.pkl";
@@ -30,21 +31,27 @@ tenon::Tensor counting_from(float first) {
   return tensor;
 }
 
-Module weighted_net(const std::string& class_name, const tenon::Tensor& weight, const std::string& operation) {
+Module weighted_net(const std::string& class_name, const tenon::Tensor& weight,
+                    const std::string& operation) {
   Module module = Module::make(class_name);
   module.add_parameter("weight", weight);
-  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch." + operation + "(x, self.weight)\n");
+  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch." + operation +
+                "(x, self.weight)\n");
   return module;
 }
 
-std::span<const std::byte> file_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> file_bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 float first_weight(const Module& module) {
   const auto weight = module.value("weight").as<tenon::Tensor>();
   return weight.view<float>()[0];
 }
 
-bool has(const Strings& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool has(const Strings& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 Strings storages_of(const Package& package) {
   Strings names = package.records();
@@ -54,7 +61,9 @@ Strings storages_of(const Package& package) {
 
 Strings entries_of(const Package& package) {
   Strings names = package.records();
-  std::erase_if(names, [](const std::string& name) { return name.starts_with(".data/") || name == "byteorder"; });
+  std::erase_if(names, [](const std::string& name) {
+    return name.starts_with(".data/") || name == "byteorder";
+  });
   return names;
 }
 
@@ -72,13 +81,18 @@ tenon::ExportReport write_pair(const std::string& path, const tenon::PackageOpti
   const Module encoder = weighted_net("nets.encoder.Encoder", weight, "mul");
   const Module decoder = weighted_net("nets.decoder.Decoder", weight, "add");
   const std::string text = "two nets\n";
-  return tenon::export_package(path, {{kEncoder, &encoder}, {kDecoder, &decoder}, {.name = kNotes, .bytes = file_bytes(text)}}, options);
+  return tenon::export_package(
+      path,
+      {{kEncoder, &encoder}, {kDecoder, &decoder}, {.name = kNotes, .bytes = file_bytes(text)}},
+      options);
 }
 
 TEST_F(Packages, WrittenAndRead) {
   const PackagePath path("pair.pt");
   const tenon::ExportReport report =
-      write_pair(path, {.externs = {"numpy", "a.b"}, .archive_name = "other", .durability = tenon::Durability::kFileAndDirectory});
+      write_pair(path, {.externs = {"numpy", "a.b"},
+                        .archive_name = "other",
+                        .durability = tenon::Durability::kFileAndDirectory});
   EXPECT_EQ(report.nbytes, std::filesystem::file_size(std::string(path)));
   EXPECT_GT(report.version, 0);
   EXPECT_STRNE(report.oldest_pytorch, "");
@@ -132,7 +146,8 @@ TEST_F(Packages, AChangeIsWrittenWithTheBase) {
     encoder.set("weight", counting_from(500));
     EXPECT_EQ(first_weight(package.module(kEncoder)), 500);  // the package has the changed module
     const std::string more = "more\n";
-    (void)tenon::export_package(path, {{.name = "notes/more.txt", .bytes = file_bytes(more)}}, {.base = &package, .externs = {"a"}});
+    (void)tenon::export_package(path, {{.name = "notes/more.txt", .bytes = file_bytes(more)}},
+                                {.base = &package, .externs = {"a"}});
     EXPECT_EQ(first_weight(package.module(kDecoder)), 0);  // the old file is still mapped
   }
   const Package again = Package::open(path);
@@ -160,7 +175,8 @@ TEST_F(Packages, AChangeIsWrittenWithTheBase) {
 
 TEST_F(Packages, AChangeInPlaceIsWrittenWithTheBase) {
   const PackagePath path("pair.pt");
-  for (const tenon::ImportTensors tensors : {tenon::ImportTensors::kMapPrivate, tenon::ImportTensors::kFill}) {
+  for (const tenon::ImportTensors tensors :
+       {tenon::ImportTensors::kMapPrivate, tenon::ImportTensors::kFill}) {
     (void)write_pair(path);
     const Package package = Package::open(path, {.tensors = tensors});
     auto weight = package.module(kEncoder).value("weight").as<tenon::Tensor>();
@@ -213,7 +229,8 @@ TEST_F(Packages, Refused) {
   const PackagePath net_path("net.pt");
   (void)write_pair(path);
   const Package package = Package::open(path);
-  const std::string said = kit::thrown_by<tenon::NotFound>([&] { (void)package.module("models/none.pkl"); });
+  const std::string said =
+      kit::thrown_by<tenon::NotFound>([&] { (void)package.module("models/none.pkl"); });
   EXPECT_NE(said.find(kEncoder), std::string::npos) << said;
   EXPECT_NE(said.find(kDecoder), std::string::npos) << said;
   kit::thrown_by<tenon::NotFound>([&] { (void)package.read("models/none.pkl"); });
@@ -223,12 +240,18 @@ TEST_F(Packages, Refused) {
   (void)tenon::export_module(module, net_path);
   kit::thrown_by<tenon::Unsupported>([&] { (void)Package::open(net_path); });
 
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::export_package(net_path, {{"no_folder", &module}}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::export_package(net_path, {{"a/b", &module}, {.name = "a/b"}}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::export_package(net_path, {{"a/b", &module, file_bytes(said)}}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::export_package(net_path, {{"a/b", &module}}, {.externs = {"a b"}}); });
-  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::export_package(net_path, {{"a/b", &module}}, {.archive_name = ""}); });
-  kit::thrown_by<tenon::NotFound>([&] { (void)tenon::export_package(kit::Folder::at("no/file.pt"), {{"a/b", &module}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::export_package(net_path, {{"no_folder", &module}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::export_package(net_path, {{"a/b", &module}, {.name = "a/b"}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::export_package(net_path, {{"a/b", &module, file_bytes(said)}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::export_package(net_path, {{"a/b", &module}}, {.externs = {"a b"}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [&] { (void)tenon::export_package(net_path, {{"a/b", &module}}, {.archive_name = ""}); });
+  kit::thrown_by<tenon::NotFound>(
+      [&] { (void)tenon::export_package(kit::Folder::at("no/file.pt"), {{"a/b", &module}}); });
   EXPECT_EQ(first_weight(tenon::import_module(net_path)), 0);  // the old file stays
 
   // A text with a NUL would be cut off, and an empty object would be taken for none.
@@ -237,13 +260,18 @@ TEST_F(Packages, Refused) {
   EXPECT_EQ(package.try_module(nul).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(package.try_read(nul).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::try_export_package(nul, {}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {{nul, &module}}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.externs = {nul}}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.archive_name = nul}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_package(net_path, {{nul, &module}}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.externs = {nul}}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.archive_name = nul}).code(),
+            tenon::Code::kInvalidArgument);
   const Module no_module;
   const Package no_package;
-  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &no_module}}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &module}}, {.base = &no_package}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &no_module}}).code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &module}}, {.base = &no_package}).code(),
+            tenon::Code::kInvalidArgument);
   EXPECT_EQ(no_package.try_modules().code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(no_package.try_module("0").code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(no_package.try_records().code(), tenon::Code::kInvalidArgument);
@@ -251,10 +279,12 @@ TEST_F(Packages, Refused) {
 
   // Code that PyTorch would refuse is refused, unless the options say otherwise.
   module.define("def bad(self) -> int:\n  return nothing\n");
-  const tenon::Result<tenon::ExportReport> bad = tenon::try_export_package(net_path, {{"a/b", &module}});
+  const tenon::Result<tenon::ExportReport> bad =
+      tenon::try_export_package(net_path, {{"a/b", &module}});
   ASSERT_EQ(bad.code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(bad.error().detail("excerpt").value_or("").empty(), false);
-  (void)tenon::export_package(net_path, {{"a/b", &module}}, {.unchecked = true, .keep_device = true});
+  (void)tenon::export_package(net_path, {{"a/b", &module}},
+                              {.unchecked = true, .keep_device = true});
   EXPECT_EQ(Package::open(net_path).modules(), (Strings{"a/b"}));
 }
 

@@ -24,7 +24,8 @@ TEST(ScalarTypes, EveryOneComesBackFromItsNames) {
     EXPECT_NE(tenon::name_of(type), "") << number;
     EXPECT_EQ(tenon::scalar_type_of(tenon::name_of(type)), type) << number;
     EXPECT_EQ(tenon::scalar_type_of(tenon::storage_name_of(type)), type) << number;
-    if (const std::optional<tenon::Dtype> dtype = tenon::dtype_of(type)) EXPECT_EQ(tenon::scalar_type_of(*dtype), type) << number;
+    if (const std::optional<tenon::Dtype> dtype = tenon::dtype_of(type))
+      EXPECT_EQ(tenon::scalar_type_of(*dtype), type) << number;
   }
   EXPECT_EQ(tenon::scalar_type_of("Float"), ScalarType::kFloat);
   EXPECT_EQ(tenon::scalar_type_of("float33"), std::nullopt);

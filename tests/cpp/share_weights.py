@@ -1,4 +1,6 @@
-"""Lends the weights of a real model to the borrower in C++, as tools/demo.py does to its borrowers. usage: share_weights.py PROGRAM"""
+"""Lends the weights of a real model to the borrower in C++, as tools/demo.py does to its borrowers.
+usage: share_weights.py PROGRAM
+"""
 
 import sys
 from pathlib import Path
@@ -17,7 +19,10 @@ microseconds = borrower.lend(weights)
 demo.check(int(borrower.answers["bytes_copied"]) == 0, "nothing is copied there")
 expected = float(sum(tensor.numpy().sum(dtype="float64") for tensor in weights.values()))
 total = float(borrower.ask("sum")["sum"])
-demo.check(abs(total - expected) <= 1e-6 * max(1.0, abs(expected)), f"it reads the same weights ({total} and not {expected})")
+demo.check(
+    abs(total - expected) <= 1e-6 * max(1.0, abs(expected)),
+    f"it reads the same weights ({total} and not {expected})",
+)
 borrower.ask("add 3")
 demo.check(float(first.numpy().reshape(-1)[3]) == before + 1, "its write is seen here")
 borrower.end()

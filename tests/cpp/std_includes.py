@@ -12,12 +12,17 @@ from pathlib import Path
 
 # Each header with the names that the wrapper takes from it.
 NAMES = {
-    "algorithm": "all_of any_of copy copy_n equal fill find find_if for_each max min none_of reverse sort",
+    "algorithm": (
+        "all_of any_of copy copy_n equal fill find find_if for_each max min none_of reverse sort"
+    ),
     "array": "array",
     "atomic": "atomic atomic_ref memory_order_acquire memory_order_release",
     "chrono": "chrono",
     "complex": "complex",
-    "concepts": "constructible_from convertible_to derived_from floating_point integral invocable same_as signed_integral",
+    "concepts": (
+        "constructible_from convertible_to derived_from floating_point integral invocable same_as"
+        " signed_integral"
+    ),
     "cstddef": "byte max_align_t nullptr_t ptrdiff_t size_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t",
     "cstdio": "fprintf snprintf",
@@ -37,11 +42,16 @@ NAMES = {
     "string": "string to_string",
     "string_view": "string_view",
     "tuple": "tuple tie",
-    "type_traits": "conditional_t decay_t enable_if_t false_type invoke_result_t is_const_v is_convertible_v"
-    " is_invocable_v is_same_v is_trivially_copyable_v is_void_v make_unsigned_t remove_const_t remove_cv_t"
-    " remove_cvref_t remove_reference_t true_type underlying_type_t",
+    "type_traits": (
+        "conditional_t decay_t enable_if_t false_type invoke_result_t is_const_v is_convertible_v"
+        " is_invocable_v is_same_v is_trivially_copyable_v is_void_v make_unsigned_t remove_const_t"
+        " remove_cv_t remove_cvref_t remove_reference_t true_type underlying_type_t"
+    ),
     "unordered_map": "unordered_map",
-    "utility": "as_const exchange forward in_place in_range index_sequence make_index_sequence move pair swap",
+    "utility": (
+        "as_const exchange forward in_place in_range index_sequence make_index_sequence move pair"
+        " swap"
+    ),
     "variant": "get_if holds_alternative monostate variant variant_size_v visit",
     "vector": "erase_if vector",
 }
@@ -69,10 +79,16 @@ def main() -> int:
             header = HEADER_OF.get(name)
             where = file.relative_to(folder)
             if header is None:
-                problems.append(f"{where}: std::{name} is not in the table of {Path(__file__).name}: add it")
+                problems.append(
+                    f"{where}: std::{name} is not in the table of {Path(__file__).name}: add it"
+                )
             elif header not in included:
                 problems.append(f"{where}: uses std::{name} and does not include <{header}>")
-    print("\n".join(problems) if problems else f"{len(files)} headers include what they use of the standard library")
+    print(
+        "\n".join(problems)
+        if problems
+        else f"{len(files)} headers include what they use of the standard library"
+    )
     return 1 if problems else 0
 
 

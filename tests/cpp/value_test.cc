@@ -16,14 +16,18 @@ static_assert(sizeof(Value) == sizeof(void*) && std::is_nothrow_move_constructib
 // What fits, and nothing that would be cut, rounded or guessed.
 static_assert(std::is_convertible_v<int, Value> && std::is_convertible_v<std::int64_t, Value> &&
               std::is_convertible_v<std::uint32_t, Value>);
-static_assert(!std::is_convertible_v<std::uint64_t, Value> && !std::is_convertible_v<long double, Value> &&
-              !std::is_convertible_v<char, Value>);
-static_assert(!std::is_convertible_v<std::nullptr_t, Value> && !std::is_convertible_v<void*, Value>);
+static_assert(!std::is_convertible_v<std::uint64_t, Value> &&
+              !std::is_convertible_v<long double, Value> && !std::is_convertible_v<char, Value>);
+static_assert(!std::is_convertible_v<std::nullptr_t, Value> &&
+              !std::is_convertible_v<void*, Value>);
 template <class T>
 concept IsTarget = requires(const Value& value) { value.as<T>(); };
-static_assert(IsTarget<std::string_view> && IsTarget<std::uint8_t> && IsTarget<std::optional<std::vector<double>>>);
-static_assert(!IsTarget<float> && !IsTarget<std::vector<std::string_view>> && !IsTarget<const char*>);
-static_assert(!std::is_convertible_v<std::vector<std::uint64_t>, Value> && std::is_convertible_v<std::vector<std::vector<int>>, Value>);
+static_assert(IsTarget<std::string_view> && IsTarget<std::uint8_t> &&
+              IsTarget<std::optional<std::vector<double>>>);
+static_assert(!IsTarget<float> && !IsTarget<std::vector<std::string_view>> &&
+              !IsTarget<const char*>);
+static_assert(!std::is_convertible_v<std::vector<std::uint64_t>, Value> &&
+              std::is_convertible_v<std::vector<std::vector<int>>, Value>);
 
 std::vector<std::string> types_of(const std::vector<Value>& values) {
   std::vector<std::string> types;
@@ -79,12 +83,16 @@ TEST_F(Values, AnotherKindIsAnError) {
   const Value number = 1;
   const Value text = "1";
   for (const tenon::Code code :
-       {number.try_as<bool>().code(), Value(true).try_as<int>().code(), number.try_as<double>().code(), Value(0.5).try_as<int>().code(),
-        number.try_as<std::complex<double>>().code(), number.try_as<std::string>().code(), number.try_as<std::string_view>().code(),
-        text.try_as_device().code(), text.try_as<tenon::Tensor>().code(), text.try_tensor_spec().code(), text.try_find("a").code(),
-        text.try_as<std::vector<std::string>>().code(), (text.try_as<std::map<std::string, int>>().code()),
-        Value(300).try_as<std::uint8_t>().code(), Value(-1).try_as<std::uint64_t>().code(), Value::try_device(std::string("a\0", 2)).code(),
-        Value::try_enum_member("C", true).code(), Value::try_make("\xff").code()}) {
+       {number.try_as<bool>().code(), Value(true).try_as<int>().code(),
+        number.try_as<double>().code(), Value(0.5).try_as<int>().code(),
+        number.try_as<std::complex<double>>().code(), number.try_as<std::string>().code(),
+        number.try_as<std::string_view>().code(), text.try_as_device().code(),
+        text.try_as<tenon::Tensor>().code(), text.try_tensor_spec().code(),
+        text.try_find("a").code(), text.try_as<std::vector<std::string>>().code(),
+        (text.try_as<std::map<std::string, int>>().code()),
+        Value(300).try_as<std::uint8_t>().code(), Value(-1).try_as<std::uint64_t>().code(),
+        Value::try_device(std::string("a\0", 2)).code(), Value::try_enum_member("C", true).code(),
+        Value::try_make("\xff").code()}) {
     EXPECT_EQ(code, tenon::Code::kInvalidArgument);
   }
   EXPECT_EQ(Value(255).as<std::uint8_t>(), 255);
@@ -111,7 +119,8 @@ TEST_F(Values, InValues) {
   const Value shared = Value::list("List[int]", {1, 2});
   const Value pair = Value::tuple({shared, shared});
   EXPECT_EQ(pair.type_text(), "Tuple[List[int], List[int]]");
-  EXPECT_TRUE(pair.item(0).is_same(pair.item(1)) && pair.item(0).is_same(shared) && !pair.is_same(shared));
+  EXPECT_TRUE(pair.item(0).is_same(pair.item(1)) && pair.item(0).is_same(shared) &&
+              !pair.is_same(shared));
   EXPECT_EQ(pair.items()[1].item(1).as<int>(), 2);
   EXPECT_EQ(Value::tuple({}).type_text(), "Tuple[()]");
   const Value copy = shared;
@@ -125,14 +134,16 @@ TEST_F(Values, InValues) {
   EXPECT_EQ(dict.keys()[0].as<std::string>(), "b");
   EXPECT_EQ(dict.find("a").as<double>(), 2.0);
   kit::thrown_by<tenon::NotFound>([&] { (void)dict.find("c"); });
-  kit::thrown_by<tenon::InvalidArgument>([] { (void)Value::dict(std::nullopt, {{"a", 1}, {"a", 2}}); });
+  kit::thrown_by<tenon::InvalidArgument>(
+      [] { (void)Value::dict(std::nullopt, {{"a", 1}, {"a", 2}}); });
 
   const tenon::Result<Value> unfit = Value::try_list("List[int]", {1, "x"});
   ASSERT_EQ(unfit.code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(unfit.error().detail("wanted"), "int");
   EXPECT_EQ(unfit.error().detail("found"), "str");
   EXPECT_TRUE(Value::try_list("List[", {1}).error().detail("column"));
-  EXPECT_EQ(Value::try_list(std::string("List[int]\0", 10), {1}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(Value::try_list(std::string("List[int]\0", 10), {1}).code(),
+            tenon::Code::kInvalidArgument);
 
   const Value colour = Value::enum_member("__torch__.Colour", "red");
   EXPECT_EQ(colour.kind(), ValueKind::kEnum);
@@ -157,17 +168,22 @@ TEST_F(Values, OfContainersAndBack) {
   const std::vector<std::optional<int>> holes{1, std::nullopt};
   const std::vector<bool> flags{true, false};
   const std::vector<Value> mixed{1, "a"};
-  EXPECT_EQ(types_of({words, table, holes, flags, mixed, std::vector<tenon::Tensor>(), std::map<int, Value>{{1, 2}}}),
-            (std::vector<std::string>{"List[str]", "Dict[str, List[float]]", "List[Optional[int]]", "List[bool]", "List[Any]",
-                                      "List[Tensor]", "Dict[Any, Any]"}));
+  EXPECT_EQ(
+      types_of({words, table, holes, flags, mixed, std::vector<tenon::Tensor>(),
+                std::map<int, Value>{{1, 2}}}),
+      (std::vector<std::string>{"List[str]", "Dict[str, List[float]]", "List[Optional[int]]",
+                                "List[bool]", "List[Any]", "List[Tensor]", "Dict[Any, Any]"}));
   EXPECT_EQ(Value(words).as<std::vector<std::string>>(), words);
   EXPECT_EQ((Value(table).as<std::map<std::string, std::vector<double>>>()), table);
   EXPECT_EQ(Value(holes).as<std::vector<std::optional<int>>>(), holes);
   EXPECT_EQ(Value(flags).as<std::vector<bool>>(), flags);
   EXPECT_EQ(Value(mixed).as<std::vector<Value>>()[1].as<std::string>(), "a");
-  EXPECT_EQ(Value::tuple({1, 2}).as<std::vector<std::int64_t>>(), (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(Value::try_make(words)->try_as<std::vector<int>>().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(Value::try_make(holes)->try_as<std::vector<int>>().code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(Value::tuple({1, 2}).as<std::vector<std::int64_t>>(),
+            (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(Value::try_make(words)->try_as<std::vector<int>>().code(),
+            tenon::Code::kInvalidArgument);
+  EXPECT_EQ(Value::try_make(holes)->try_as<std::vector<int>>().code(),
+            tenon::Code::kInvalidArgument);
 }
 
 TEST_F(Values, Types) {
@@ -204,7 +220,8 @@ TEST_F(Values, TensorsAreNotCopied) {
   EXPECT_EQ(spec.storage.use_count(), 1U);
 
   const tenon::Storage storage = tenon::Storage::make(8);
-  const tenon::Tensor backwards = tenon::Tensor::over(storage, {8}, tenon::kDtypeOf<std::uint8_t>, {.strides = {-1}, .offset = 7});
+  const tenon::Tensor backwards = tenon::Tensor::over(storage, {8}, tenon::kDtypeOf<std::uint8_t>,
+                                                      {.strides = {-1}, .offset = 7});
   EXPECT_EQ(Value::try_make(backwards).code(), tenon::Code::kInvalidArgument);
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Value(tenon::Tensor()); });
 }
@@ -230,12 +247,13 @@ TEST_F(Values, TensorsThatDlpackHasNot) {
 
   const std::vector<std::int64_t> indices{0, 2};
   const std::vector<float> elements{1, 2};
-  const tenon::ValueTensorSpec sparse = Value::tensor_from_spec({.layout = tenon::TensorLayout::kSparseCoo,
-                                                                 .sizes = {3},
-                                                                 .coalesced = true,
-                                                                 .indices = tenon::Tensor::make_from<std::int64_t>(indices, {1, 2}),
-                                                                 .values = tenon::Tensor::make_from<float>(elements, {2})})
-                                            .tensor_spec();
+  const tenon::ValueTensorSpec sparse =
+      Value::tensor_from_spec({.layout = tenon::TensorLayout::kSparseCoo,
+                               .sizes = {3},
+                               .coalesced = true,
+                               .indices = tenon::Tensor::make_from<std::int64_t>(indices, {1, 2}),
+                               .values = tenon::Tensor::make_from<float>(elements, {2})})
+          .tensor_spec();
   EXPECT_EQ(sparse.layout, tenon::TensorLayout::kSparseCoo);
   EXPECT_EQ(sparse.scalar_type, tenon::ScalarType::kFloat);
   EXPECT_EQ(sparse.coalesced, true);
@@ -244,13 +262,18 @@ TEST_F(Values, TensorsThatDlpackHasNot) {
   EXPECT_EQ(sparse.values.as<tenon::Tensor>().numel(), 2U);
 
   const tenon::ValueTensorSpec meta =
-      Value::tensor_from_spec({.scalar_type = tenon::ScalarType::kHalf, .sizes = {2, 3}, .device = "meta"}).tensor_spec();
+      Value::tensor_from_spec(
+          {.scalar_type = tenon::ScalarType::kHalf, .sizes = {2, 3}, .device = "meta"})
+          .tensor_spec();
   EXPECT_EQ(meta.device, "meta");
   EXPECT_FALSE(meta.storage);
   EXPECT_EQ(meta.storage_numel, 6U);
-  EXPECT_EQ(Value::try_tensor_from_spec({.sizes = {2, 3}, .strides = {1}, .device = "meta"}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(Value::try_tensor_from_spec({.sizes = std::vector<std::int64_t>(65, 1), .device = "meta"}).code(),
+  EXPECT_EQ(Value::try_tensor_from_spec({.sizes = {2, 3}, .strides = {1}, .device = "meta"}).code(),
             tenon::Code::kInvalidArgument);
+  EXPECT_EQ(
+      Value::try_tensor_from_spec({.sizes = std::vector<std::int64_t>(65, 1), .device = "meta"})
+          .code(),
+      tenon::Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -12,9 +12,12 @@ using WeightsFile = kit::Leaves;
 using tenon::Value;
 using tenon::Weights;
 
-static_assert(std::is_nothrow_copy_constructible_v<Weights> && std::is_nothrow_move_constructible_v<Weights>);
+static_assert(std::is_nothrow_copy_constructible_v<Weights> &&
+              std::is_nothrow_move_constructible_v<Weights>);
 
-std::string golden_weights(const std::string& file) { return std::string(CPP_TEST_GOLDEN) + "/../weights/" + file; }
+std::string golden_weights(const std::string& file) {
+  return std::string(CPP_TEST_GOLDEN) + "/../weights/" + file;
+}
 
 float first_element(const Weights& weights, const std::string& name) {
   const tenon::Tensor tensor = weights.tensor(name).as<tenon::Tensor>();
@@ -22,7 +25,8 @@ float first_element(const Weights& weights, const std::string& name) {
 }
 
 TEST_F(WeightsFile, AreReplacedAndWrittenAgain) {
-  const std::string path = std::filesystem::temp_directory_path() / ("tenon-weights-" + std::to_string(getpid()) + ".pt2");
+  const std::string path = std::filesystem::temp_directory_path() /
+                           ("tenon-weights-" + std::to_string(getpid()) + ".pt2");
   for (const char* const file : {"torch-2.15.0.pt2", "torch-2.6.0.pt2"}) {
     Weights weights = Weights::open(golden_weights(file));
     EXPECT_EQ(weights.names(), (std::vector<std::string>{"weight", "tied", "columns", "shift"}));
@@ -46,7 +50,8 @@ TEST_F(WeightsFile, AreRefusedByName) {
   EXPECT_EQ(weights.try_replace("table", Value(1)).error().code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(weights.try_rewrite("/nowhere/x.ptd").error().code(), tenon::Code::kUnsupported);
   EXPECT_EQ(Weights::try_open("/nowhere/x.pt2").error().code(), tenon::Code::kNotFound);
-  EXPECT_EQ(Weights::try_open(std::string("a\0b", 3)).error().code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(Weights::try_open(std::string("a\0b", 3)).error().code(),
+            tenon::Code::kInvalidArgument);
 }
 
 }  // namespace

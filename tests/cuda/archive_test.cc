@@ -27,7 +27,9 @@ constexpr uint64_t kPiece = cuda::HostCopy::kPieceNbytes;
 
 using Place = std::function<Ref<Storage>(const std::vector<std::byte>& bytes)>;
 
-Ref<Storage> on_host(const std::vector<std::byte>& bytes) { return must(Storage::create_from({}, bytes.data(), bytes.size())); }
+Ref<Storage> on_host(const std::vector<std::byte>& bytes) {
+  return must(Storage::create_from({}, bytes.data(), bytes.size()));
+}
 
 void free_and_delete(void* context) {
   cuda_test::free_memory(context);
@@ -38,8 +40,11 @@ Ref<Storage> on_device(const std::vector<std::byte>& bytes, int device) {
   if (bytes.empty()) return must(share::wrap_cuda(nullptr, 0, device, nullptr, nullptr, false));
   use_device(device);
   auto* const memory = new Memory(bytes.size());
-  EXPECT_EQ(driver().cuMemcpy(memory->pointer, reinterpret_cast<uintptr_t>(bytes.data()), bytes.size()), CUDA_SUCCESS);
-  return must(share::wrap_cuda(memory->data(), bytes.size(), device, free_and_delete, memory, false));
+  EXPECT_EQ(
+      driver().cuMemcpy(memory->pointer, reinterpret_cast<uintptr_t>(bytes.data()), bytes.size()),
+      CUDA_SUCCESS);
+  return must(
+      share::wrap_cuda(memory->data(), bytes.size(), device, free_and_delete, memory, false));
 }
 Ref<Storage> on_first(const std::vector<std::byte>& bytes) { return on_device(bytes, 0); }
 
@@ -49,7 +54,8 @@ std::vector<std::byte> bytes_of(const Storage& storage) {
   if (storage.device_memory() == nullptr) {
     std::memcpy(bytes.data(), storage.data(), bytes.size());
   } else {
-    EXPECT_EQ(driver().cuMemcpy(reinterpret_cast<uintptr_t>(bytes.data()), reinterpret_cast<uintptr_t>(storage.data()), bytes.size()),
+    EXPECT_EQ(driver().cuMemcpy(reinterpret_cast<uintptr_t>(bytes.data()),
+                                reinterpret_cast<uintptr_t>(storage.data()), bytes.size()),
               CUDA_SUCCESS);
   }
   return bytes;
@@ -78,8 +84,8 @@ StorageValueRef floats_at(const Place& place, uint64_t numel) {
   return must(StorageValue::whole(value::ScalarType::kFloat, place(some_floats(numel))));
 }
 
-// Parameters, buffers, attributes, constants of the code; two over one storage, a view of a part, none at all; and records of all lengths
-// at which something else is done.
+// Parameters, buffers, attributes, constants of the code; two over one storage, a view of a part,
+// none at all; and records of all lengths at which something else is done.
 Ref<Module> net(const Place& place) {
   const Ref<Module> module = must(Module::create("Net"));
   const StorageValueRef w = floats_at(place, 4);
@@ -94,16 +100,19 @@ Ref<Module> net(const Place& place) {
     ok(module->add_buffer(name, tensor(floats_at(place, nbytes / sizeof(float)), 1)));
   }
   const TypeRef list = type("List[Tensor]");
-  ok(module->add_attribute("parts", list, Value::list(list, {tensor(floats_at(place, 2), 2), tensor(w, 2, 1)})));
+  ok(module->add_attribute("parts", list,
+                           Value::list(list, {tensor(floats_at(place, 2), 2), tensor(w, 2, 1)})));
   ok(
       module->define("def forward(self, x: Tensor) -> Tensor:\n"
-                     "  return x * self.w + self.tied + torch.sum(self.part) + torch.sum(self.big) + torch.sum(self.parts[1])\n"));
+                     "  return x * self.w + self.tied + torch.sum(self.part) + torch.sum(self.big) "
+                     "+ torch.sum(self.parts[1])\n"));
   return module;
 }
 
 // Nothing of an export or an import is left, and no rule was broken.
 void expect_clean() {
-  for (const int kind : {FAKE_CUDA_HOST_ALLOCATION, FAKE_CUDA_HOST_REGISTRATION, FAKE_CUDA_STREAM, FAKE_CUDA_EVENT}) {
+  for (const int kind : {FAKE_CUDA_HOST_ALLOCATION, FAKE_CUDA_HOST_REGISTRATION, FAKE_CUDA_STREAM,
+                         FAKE_CUDA_EVENT}) {
     EXPECT_COUNT(0U, fake_cuda_live, kind, 0) << kind;
   }
   EXPECT_COUNT(0U, fake_cuda_faults, 0);
@@ -121,11 +130,14 @@ ImportOptions to_device(int32_t device = 0) {
   return options;
 }
 
-Ref<Storage> storage_of(const Module& module, const char* path) { return must(module.find(path)).value->as_tensor()->storage()->bytes(); }
+Ref<Storage> storage_of(const Module& module, const char* path) {
+  return must(module.find(path)).value->as_tensor()->storage()->bytes();
+}
 
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
   return names;
 }
 
@@ -151,8 +163,8 @@ TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
     const std::string name_of_last = "cuda:" + std::to_string(last);
     const std::vector<std::byte> of_host = exported(*net(on_host));
     int next = 0;
-    const std::vector<std::byte> of_all =
-        exported(*net([&](const auto& bytes) { return on_device(bytes, next++ % (last + 1)); }), keeping());
+    const std::vector<std::byte> of_all = exported(
+        *net([&](const auto& bytes) { return on_device(bytes, next++ % (last + 1)); }), keeping());
     const std::string pickle = records_of(of_all).at("data.pkl");
     EXPECT_NE(pickle.find("cuda:0"), std::string::npos);
     EXPECT_NE(pickle.find(name_of_last), std::string::npos);
@@ -164,14 +176,17 @@ TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
       EXPECT_EQ(storage_of(*back, "w")->device(), storage::kCpu);
       EXPECT_TRUE(exported(*back) == of_host);
       ASSERT_EQ(back->package().report.warnings.size(), 1U);
-      EXPECT_NE(back->package().report.warnings[0].find("another device (cuda:"), std::string::npos);
+      EXPECT_NE(back->package().report.warnings[0].find("another device (cuda:"),
+                std::string::npos);
     }
     EXPECT_TRUE(must(imported(of_host))->package().report.warnings.empty());
     // All to the one that is named, wherever they were.
     const Ref<Module> there = must(imported(of_all, to_device(last)));
     EXPECT_EQ(storage_of(*there, "w")->device(), (storage::Device{storage::kCuda, last}));
     EXPECT_EQ(must(there->find("w")).value->as_tensor()->device(), name_of_last);
-    if (last != 0) EXPECT_EQ(records_of(exported(*there, keeping())).at("data.pkl").find("cuda:0"), std::string::npos);
+    if (last != 0)
+      EXPECT_EQ(records_of(exported(*there, keeping())).at("data.pkl").find("cuda:0"),
+                std::string::npos);
     EXPECT_TRUE(exported(*there) == of_host);
   });
 }
@@ -200,14 +215,16 @@ struct Peak {
 
 TEST(CudaArchive, TheHostNeverHasTheWhole) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "what ThreadSanitizer keeps of each byte that was touched is anonymous memory, too";
+  GTEST_SKIP()
+      << "what ThreadSanitizer keeps of each byte that was touched is anonymous memory, too";
 #endif
   in_child({}, [] {
     constexpr uint64_t kMiB = uint64_t{1} << 20;
     use_device();
     Memory memory(256 * kMiB);
     const Ref<Module> module = must(Module::create("Net"));
-    const StorageValueRef storage = must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory)));
+    const StorageValueRef storage =
+        must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory)));
     ok(module->add_parameter("w", tensor(storage, 4)));
     const auto peak_of_an_export = [&] {
       Peak peak;
@@ -233,10 +250,13 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
     for (CUstream used : {stream, CUstream{}}) {
       Memory memory(cuda_test::kNbytes);
       const Ref<Module> module = must(Module::create("Net"));
-      ok(module->add_parameter("w", tensor(must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory))), 4)));
+      ok(module->add_parameter("w", tensor(must(StorageValue::whole(value::ScalarType::kFloat,
+                                                                    cuda_test::wrap(&memory))),
+                                           4)));
       cuda_test::Gate gate;
       gate.stand_in(used);
-      for (unsigned char byte = 1; byte <= 5; ++byte) cuda_test::fill(memory.pointer, byte, memory.nbytes, used);
+      for (unsigned char byte = 1; byte <= 5; ++byte)
+        cuda_test::fill(memory.pointer, byte, memory.nbytes, used);
       EXPECT_EQ(driver().cuStreamQuery(used), CUDA_ERROR_NOT_READY);
       ExportOptions options;
       options.stream = used;
@@ -244,7 +264,8 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
         usleep(200'000);
         gate.open();
       });
-      EXPECT_EQ(records_of(exported(*module, options)).at("data/0"), std::string(memory.nbytes, '\5'));
+      EXPECT_EQ(records_of(exported(*module, options)).at("data/0"),
+                std::string(memory.nbytes, '\5'));
       opener.join();
     }
     CU(cuStreamDestroy(stream));
@@ -252,7 +273,8 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
   });
 }
 
-// When each copy takes its time, too: no piece is filled again before it was copied, and all are when the import returns.
+// When each copy takes its time, too: no piece is filled again before it was copied, and all are
+// when the import returns.
 TEST(CudaArchive, ImportedIntoOneAllocation) {
   const auto body = [] {
     use_device();
@@ -262,7 +284,8 @@ TEST(CudaArchive, ImportedIntoOneAllocation) {
       const Ref<Module> module = must(imported(bytes, to_device()));
       EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
       expect_clean();
-      for (const char* name : {"w", "big", "part", "of_65536", "of_65540", "of_4194304", "of_4194308"}) {
+      for (const char* name :
+           {"w", "big", "part", "of_65536", "of_65540", "of_4194304", "of_4194308"}) {
         const Ref<Storage> there = storage_of(*module, name);
         EXPECT_EQ(there->device(), (storage::Device{storage::kCuda, 0})) << name;
         EXPECT_EQ(pointer_of(there) % 256, 0U);
@@ -285,12 +308,14 @@ TEST(CudaArchive, ImportedIntoOneAllocation) {
 }
 
 TEST(CudaArchive, AMapPutsTheTensorsOfEachDevice) {
-  if (!on_the_fake()) GTEST_SKIP() << "it takes two devices, and one is what every real machine has";
+  if (!on_the_fake())
+    GTEST_SKIP() << "it takes two devices, and one is what every real machine has";
   in_child({"FAKE_CUDA_DEVICES=gpu=512,gpu=512"}, [] {
     use_device();
     const Ref<Module> both = must(Module::create("Both"));
     ok(both->add_parameter("first", tensor(floats_at(on_first, 4), 4)));
-    ok(both->add_parameter("second", tensor(floats_at([](const auto& bytes) { return on_device(bytes, 1); }, 5), 5)));
+    ok(both->add_parameter(
+        "second", tensor(floats_at([](const auto& bytes) { return on_device(bytes, 1); }, 5), 5)));
     ok(both->add_buffer("host", tensor(floats_at(on_host, 6), 6)));
     const std::vector<std::byte> bytes = exported(*both, keeping());
     const auto place_of = [](const Module& module, const char* name) {
@@ -318,7 +343,8 @@ TEST(CudaArchive, AMapPutsTheTensorsOfEachDevice) {
       size_t index = 0;
       for (const char* name : {"first", "second", "host"}) {
         EXPECT_EQ(place_of(*module, name), each.places[index++]) << each.map << " " << name;
-        EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*both, name))) << each.map << " " << name;
+        EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*both, name)))
+            << each.map << " " << name;
       }
       EXPECT_EQ(module->package().report.warnings.size(), each.warnings) << each.map;
       expect_clean();
@@ -365,7 +391,8 @@ TEST(CudaArchive, BytesTheOtherWayRoundAndCompressed) {
     const Ref<Module> host = must(imported(bytes, with_tensors(Tensors::kFill)));
     const Ref<Module> module = must(imported(bytes, to_device()));
     for (const char* name : {"w", "big", "of_65536", "of_65540", "of_4194304", "of_4194308"}) {
-      EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*host, name))) << name;
+      EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*host, name)))
+          << name;
     }
     EXPECT_EQ(module->package().report.compressed, host->package().report.compressed);
     EXPECT_EQ(module->package().report.foreign_endian, host->package().report.foreign_endian);
@@ -373,7 +400,8 @@ TEST(CudaArchive, BytesTheOtherWayRoundAndCompressed) {
   });
 }
 
-// Fails one call after the other, until nothing does. The calls of a function that is asked for a favour can fail.
+// Fails one call after the other, until nothing does. The calls of a function that is asked for a
+// favour can fail.
 template <typename Attempt>
 int fail_each(const char* function, const Attempt& attempt) {
   for (int nth = 1;; ++nth) {
@@ -385,7 +413,8 @@ int fail_each(const char* function, const Attempt& attempt) {
     EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, 0), 0U) << function << ' ' << nth;
     if (status.is_ok() || nth == 100) return nth;
     EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
-    EXPECT_NE(status.message().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos)
+        << status.message();
   }
 }
 
@@ -398,8 +427,11 @@ TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
     const Ref<Module> module = net(on_first);
     ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {}, nullptr));
     const auto size = std::filesystem::file_size(path);
-    const std::vector<std::pair<const char*, int>> functions = {
-        {"cuStreamCreate", 2}, {"cuEventCreate", 4}, {"cuEventRecord", 2}, {"cuMemcpyAsync", 10}, {"cuEventSynchronize", 10}};
+    const std::vector<std::pair<const char*, int>> functions = {{"cuStreamCreate", 2},
+                                                                {"cuEventCreate", 4},
+                                                                {"cuEventRecord", 2},
+                                                                {"cuMemcpyAsync", 10},
+                                                                {"cuEventSynchronize", 10}};
     for (const auto& [function, at_least] : functions) {
       const int good = fail_each(function, [&] {
         const Status status = export_module(*module, path, archive::Durability::kNone, {}, nullptr);
@@ -409,10 +441,15 @@ TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
       });
       EXPECT_GE(good, at_least) << function;
       EXPECT_LT(good, 100) << function;
-      ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {}, nullptr));
+      ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {},
+                       nullptr));
     }
     // Pinned memory only makes it quicker.
-    EXPECT_EQ(fail_each("cuMemHostAlloc", [&] { return export_module(*module, path, archive::Durability::kNone, {}, nullptr); }), 1);
+    EXPECT_EQ(
+        fail_each(
+            "cuMemHostAlloc",
+            [&] { return export_module(*module, path, archive::Durability::kNone, {}, nullptr); }),
+        1);
     expect_clean();
   });
 }
@@ -424,11 +461,13 @@ TEST(CudaArchive, AFailedImportLeavesNothing) {
     const std::vector<std::byte> bytes = exported(*net(on_host));
     // A device that is full is asked once more, after what is kept has been given back.
     LEDGER(fake_cuda_fail)("cuMemAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
-    refused(imported(bytes, to_device()), Code::kResourceExhausted, {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"});
+    refused(imported(bytes, to_device()), Code::kResourceExhausted,
+            {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"});
     EXPECT_EQ(allocations(), 0U);
     LEDGER(fake_cuda_fail)("cuMemAlloc", 0, 0);
-    const std::vector<std::pair<const char*, int>> functions = {{"cuMemAlloc", 1},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
-                                                                {"cuMemcpyAsync", 10}, {"cuEventRecord", 10}, {"cuStreamSynchronize", 2}};
+    const std::vector<std::pair<const char*, int>> functions = {
+        {"cuMemAlloc", 1},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
+        {"cuMemcpyAsync", 10}, {"cuEventRecord", 10}, {"cuStreamSynchronize", 2}};
     for (const auto& [function, at_least] : functions) {
       const int good = fail_each(function, [&] {
         const Status status = imported(bytes, to_device()).status();
@@ -464,7 +503,8 @@ TEST(CudaArchive, AChildOfForkIsTold) {
     const std::vector<std::byte> before = exported(*module);
     EXPECT_EQ(wait_for(start([&] {
                 archive::MemorySink sink;
-                refused(export_module(*module, &sink, {}, nullptr), Code::kUnsupported, {"child of fork"});
+                refused(export_module(*module, &sink, {}, nullptr), Code::kUnsupported,
+                        {"child of fork"});
                 refused(imported(before, to_device()), Code::kUnsupported, {"child of fork"});
                 // Without a device it does all that it did.
                 EXPECT_TRUE(exported(*must(imported(before))) == before);
@@ -487,11 +527,14 @@ TEST(CudaArchive, WithoutADevice) {
 TEST(CudaArchive, AStorageIsWhereItsBytesAre) {
   in_child({}, [] {
     const Ref<Storage> bytes = on_first(some_floats(4));
-    const StorageValueRef known = must(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:0"));
+    const StorageValueRef known =
+        must(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:0"));
     EXPECT_EQ(known->device(), "cuda:0");
     EXPECT_EQ(known->data(), nullptr);
-    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cpu"), Code::kInvalidArgument, {"cpu", "cuda:0"});
-    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:1"), Code::kUnsupported, {"cuda:1"});
+    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cpu"),
+            Code::kInvalidArgument, {"cpu", "cuda:0"});
+    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:1"),
+            Code::kUnsupported, {"cuda:1"});
   });
 }
 
@@ -503,7 +546,9 @@ TEST(CudaArchive, ManySmallTensorsAreWaitedForTogether) {
       for (int i = 0; i < 1500; ++i) {
         std::vector<std::byte> bytes = some_floats(1024);
         std::memcpy(bytes.data(), &i, sizeof i);
-        ok(module->add_buffer("of_" + std::to_string(i), tensor(must(StorageValue::whole(value::ScalarType::kFloat, place(bytes))), 1024)));
+        ok(module->add_buffer(
+            "of_" + std::to_string(i),
+            tensor(must(StorageValue::whole(value::ScalarType::kFloat, place(bytes))), 1024)));
       }
       return module;
     };
@@ -513,7 +558,8 @@ TEST(CudaArchive, ManySmallTensorsAreWaitedForTogether) {
     const uint64_t waits = COUNT(fake_cuda_calls, "cuEventSynchronize", 0);
     const uint64_t copies = COUNT(fake_cuda_calls, "cuMemcpyAsync", 0);
     EXPECT_TRUE(exported(*module) == of_host);
-    EXPECT_COUNT(waits + (1500U * 4096 + kPiece - 1) / kPiece, fake_cuda_calls, "cuEventSynchronize", 0);
+    EXPECT_COUNT(waits + (1500U * 4096 + kPiece - 1) / kPiece, fake_cuda_calls,
+                 "cuEventSynchronize", 0);
     EXPECT_COUNT(copies + 1500U, fake_cuda_calls, "cuMemcpyAsync", 0);
     expect_clean();
   });
@@ -526,7 +572,8 @@ TEST(CudaArchive, SmallTensorsKeepTheirOrder) {
       const Ref<Module> module = must(Module::create("Net"));
       for (uint64_t i = 0; i < 12; ++i) {
         const uint64_t numel = i % 5 == 4 ? 0 : 7 * i + 1;
-        ok(module->add_buffer("of_" + std::to_string(i), tensor(floats_at(place, numel), static_cast<int64_t>(numel))));
+        ok(module->add_buffer("of_" + std::to_string(i),
+                              tensor(floats_at(place, numel), static_cast<int64_t>(numel))));
       }
       return module;
     };
@@ -534,7 +581,8 @@ TEST(CudaArchive, SmallTensorsKeepTheirOrder) {
     const int devices = on_the_fake() ? 2 : 1;  // one is what every real machine has
     const std::vector<std::byte> of_host = exported(*some(on_host));
     int next = 0;
-    const Ref<Module> module = some([&](const auto& bytes) { return on_device(bytes, next++ / 3 % devices); });
+    const Ref<Module> module =
+        some([&](const auto& bytes) { return on_device(bytes, next++ / 3 % devices); });
     EXPECT_TRUE(exported(*module) == of_host);
     expect_clean();
   });

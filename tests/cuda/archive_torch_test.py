@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Archives of modules on a device (cuda_archive wrote them, on the fake driver) compute in PyTorch what those of the host's do.
+"""Archives of modules on a device (cuda_archive wrote them, on the fake driver) compute in PyTorch
+what those of the host's do.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -16,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module"))
 import kit
 
-# The one with the device's name is refused by a PyTorch without CUDA, but where it is told another place.
+# The one with the device's name is refused by a PyTorch without CUDA, but where it is told another
+# place.
 PROGRAM = """
 import sys
 import torch
@@ -25,9 +27,11 @@ x = torch.arange(4, dtype=torch.float32)
 wanted = None
 for name, where in (("host", None), ("cpu", None), ("back", None), ("cuda", "cpu")):
     module = torch.jit.load(f"{folder}/{name}.pt", map_location=where)
-    tensors = dict(module.named_parameters()) | dict(module.named_buffers()) | {str(i): part for i, part in enumerate(module.parts)}
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    tensors |= {str(i): part for i, part in enumerate(module.parts)}
     assert all(tensor.device.type == "cpu" for tensor in tensors.values()), name
-    assert module.tied.data_ptr() == module.w.data_ptr() and module.parts[1].data_ptr() == module.w.data_ptr() + 4, name
+    assert module.tied.data_ptr() == module.w.data_ptr(), name
+    assert module.parts[1].data_ptr() == module.w.data_ptr() + 4, name
     found = tensors | {"forward": module(x)}
     wanted = wanted or found
     assert found.keys() == wanted.keys(), name
@@ -51,13 +55,19 @@ def main() -> int:
         return kit.STATUS
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"TENON_TEST_ARCHIVES": folder}
-        subprocess.run([sys.argv[1], "--gtest_filter=CudaArchive.WritesForPyTorch"], env=environment, check=True)
+        subprocess.run(
+            [sys.argv[1], "--gtest_filter=CudaArchive.WritesForPyTorch"],
+            env=environment,
+            check=True,
+        )
         assert len(os.listdir(folder)) == 4
         # The fake driver is none for a PyTorch that looks for CUDA.
         clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         for name, python in kit.TORCHES.items():
             command = [python, "-B", "-W", "ignore", "-c", PROGRAM, folder]
-            done = subprocess.run(command, cwd="/", env=clean, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, cwd="/", env=clean, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
             print(name, done.stdout.strip())
     return kit.STATUS

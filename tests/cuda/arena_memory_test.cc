@@ -1,4 +1,5 @@
-// The memory of an arena of a device: how much is taken, by which way it goes, and what a child of fork is told.
+// The memory of an arena of a device: how much is taken, by which way it goes, and what a child of
+// fork is told.
 #include <atomic>
 #include <thread>
 
@@ -15,7 +16,8 @@ Result<Ref<CudaArena>> try_arena(uint64_t nbytes, CudaTransport transport = Cuda
   return CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
 }
 
-// A device gives whole pieces, and a cudaMalloc of less shares its 2 MiB with its neighbours, whom a receiver of its handle would reach.
+// A device gives whole pieces, and a cudaMalloc of less shares its 2 MiB with its neighbours, whom
+// a receiver of its handle would reach.
 TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {
   in_child({}, [] {
     use_device();
@@ -35,7 +37,8 @@ TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {
         Result<cuda::Allocation> taken = cuda::find_allocation(first);
         ASSERT_TRUE(taken.is_ok()) << taken.status().message();
         EXPECT_GE(taken.value().nbytes, all);
-        EXPECT_EQ(arena->allocate(all + 1, {.timeout_ns = 0}).status().code(), Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate(all + 1, {.timeout_ns = 0}).status().code(),
+                  Code::kResourceExhausted);
       }
     }
     EXPECT_EQ(try_arena(UINT64_MAX - kBlock / 2).status().code(), Code::kInvalidArgument);
@@ -99,7 +102,8 @@ TEST(CudaArenaMemory, AChildOfForkMayAskWhatItHolds) {
         while (!over.load(std::memory_order_relaxed)) (void)arena->stats();
       });
     }
-    // A thread that begins takes memory, and a sanitizer's allocator is of no use in a child while another thread is in it.
+    // A thread that begins takes memory, and a sanitizer's allocator is of no use in a child while
+    // another thread is in it.
     while (begun < 2) std::this_thread::yield();
     for (int i = 0; i < 100 && !::testing::Test::HasFailure(); ++i) {
       const pid_t child = start([&] {

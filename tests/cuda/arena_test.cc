@@ -61,7 +61,8 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
   });
 }
 
-// Whatever is allocated and given back in whichever order, no two storages overlap and all of it is there again.
+// Whatever is allocated and given back in whichever order, no two storages overlap and all of it is
+// there again.
 TEST(CudaArena, NoTwoOverlap) {
   in_child({}, [] {
     const Ref<CudaArena> arena = arena_of(2 << 20);
@@ -78,7 +79,8 @@ TEST(CudaArena, NoTwoOverlap) {
         held.pop_back();
         continue;
       }
-      Result<Ref<Storage>> made = arena->allocate(1 + next(next(8) == 0 ? 200'000 : 5'000), {.timeout_ns = 0});
+      Result<Ref<Storage>> made =
+          arena->allocate(1 + next(next(8) == 0 ? 200'000 : 5'000), {.timeout_ns = 0});
       if (!made.is_ok()) {
         ++full;
         held.clear();
@@ -97,7 +99,8 @@ TEST(CudaArena, NoTwoOverlap) {
   });
 }
 
-// 20,000 tensors of 64 MiB: one handle, one open, one event; and a second message needs none of the first two.
+// 20,000 tensors of 64 MiB: one handle, one open, one event; and a second message needs none of the
+// first two.
 void many_tensors(CudaTransport transport) {
   static constexpr uint64_t kMany = 20'000;
   in_two_connected(
@@ -112,8 +115,10 @@ void many_tensors(CudaTransport transport) {
         fill(pointer_of(storages[kMany - 1]), 4, 1);
         send(connection, storages);
         send(connection, storages);
-        EXPECT_COUNT(1U, fake_cuda_calls, transport == CudaTransport::kIpc ? "cuIpcGetMemHandle" : "cuMemExportToShareableHandle",
-                     getpid());
+        EXPECT_COUNT(
+            1U, fake_cuda_calls,
+            transport == CudaTransport::kIpc ? "cuIpcGetMemHandle" : "cuMemExportToShareableHandle",
+            getpid());
         storages.clear();
         line.expect('o');
         (void)collect_cuda();
@@ -127,7 +132,9 @@ void many_tensors(CudaTransport transport) {
         std::vector<Ref<Storage>> first = receive(connection);
         std::vector<Ref<Storage>> second = receive(connection);
         ASSERT_EQ(first.size(), kMany);
-        EXPECT_COUNT(1U, fake_cuda_calls, transport == CudaTransport::kIpc ? "cuIpcOpenMemHandle" : "cuMemImportFromShareableHandle",
+        EXPECT_COUNT(1U, fake_cuda_calls,
+                     transport == CudaTransport::kIpc ? "cuIpcOpenMemHandle"
+                                                      : "cuMemImportFromShareableHandle",
                      getpid());
         EXPECT_EQ(first[7].get(), second[7].get());
         EXPECT_EQ(byte_at(pointer_of(first[0])), 3);
@@ -185,10 +192,12 @@ TEST(CudaArena, WhatFitsIsFound) {
     const uint64_t capacity = uint64_t{26} << 20;
     const Ref<CudaArena> arena = arena_of(capacity);
     ASSERT_TRUE(arena);
-    for (const uint64_t nbytes : {capacity, capacity - 1, capacity / 2 + 1, capacity / 3, uint64_t{65'537}, uint64_t{1025}}) {
+    for (const uint64_t nbytes : {capacity, capacity - 1, capacity / 2 + 1, capacity / 3,
+                                  uint64_t{65'537}, uint64_t{1025}}) {
       const uint64_t block = (nbytes + 255) / 256 * 256;
       std::vector<Ref<Storage>> held;
-      while (held.size() < 100 && (held.size() + 1) * block <= capacity) held.push_back(allocate(*arena, nbytes));
+      while (held.size() < 100 && (held.size() + 1) * block <= capacity)
+        held.push_back(allocate(*arena, nbytes));
       EXPECT_EQ(arena->stats().used_nbytes, held.size() * block);
     }
     EXPECT_EQ(arena->stats().used_nbytes, 0U);
@@ -200,16 +209,21 @@ TEST(CudaArena, IsTriedOnceMoreWhenTheDeviceIsFull) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({}, [] {
     use_device();
-    for (const auto& [transport, function] : {std::pair(CudaTransport::kIpc, "cuMemAlloc"), std::pair(CudaTransport::kFd, "cuMemCreate")}) {
+    for (const auto& [transport, function] : {std::pair(CudaTransport::kIpc, "cuMemAlloc"),
+                                              std::pair(CudaTransport::kFd, "cuMemCreate")}) {
       fail_driver(function, 1, CUDA_ERROR_OUT_OF_MEMORY);
-      const Result<Ref<CudaArena>> second = CudaArena::create({.transport = transport, .capacity_nbytes = 2 << 20});
+      const Result<Ref<CudaArena>> second =
+          CudaArena::create({.transport = transport, .capacity_nbytes = 2 << 20});
       EXPECT_TRUE(second.is_ok()) << second.status().message();
       fail_driver(function, 0, CUDA_ERROR_OUT_OF_MEMORY);
-      const Status full = CudaArena::create({.transport = transport, .capacity_nbytes = 4 << 20}).status();
+      const Status full =
+          CudaArena::create({.transport = transport, .capacity_nbytes = 4 << 20}).status();
       fail_driver(function, 0, CUDA_SUCCESS);
       EXPECT_EQ(full.code(), Code::kResourceExhausted);
-      for (const char* part : {"4194304 bytes", "CUDA_ERROR_OUT_OF_MEMORY", "are free", "hold 2097152", "0 of them in use", "release"}) {
-        EXPECT_NE(full.message().find(part), std::string::npos) << part << " is not in " << full.message();
+      for (const char* part : {"4194304 bytes", "CUDA_ERROR_OUT_OF_MEMORY", "are free",
+                               "hold 2097152", "0 of them in use", "release"}) {
+        EXPECT_NE(full.message().find(part), std::string::npos)
+            << part << " is not in " << full.message();
       }
     }
   });
@@ -230,8 +244,10 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
           if (each.key == "holders") holders = each.value;
         }
         EXPECT_NE(holders.find("1 lease"), std::string::npos) << holders;
-        EXPECT_EQ(arena->allocate((2 << 20) + 1, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
-        EXPECT_EQ(arena->allocate(UINT64_MAX, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate((2 << 20) + 1, {.timeout_ns = -1}).status().code(),
+                  Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate(UINT64_MAX, {.timeout_ns = -1}).status().code(),
+                  Code::kResourceExhausted);
         EXPECT_EQ(arena->allocate(256, {.timeout_ns = 5'000'000}).status().code(), Code::kTimeout);
         line.say('r');
         const Ref<Storage> next = allocate(*arena, 1 << 20, {.timeout_ns = 10'000'000'000});
@@ -290,7 +306,8 @@ TEST(CudaArena, AStreamKeepsABlock) {
   });
 }
 
-// The driver frees memory when the device has finished its work. That work may wait for the message that is being sent.
+// The driver frees memory when the device has finished its work. That work may wait for the message
+// that is being sent.
 TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
   in_child({}, [] {
     alarm(kSeconds);
@@ -302,7 +319,8 @@ TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
       const Ref<CudaArena> arena = arena_of(2 << 20);
       send(*here, {allocate(*arena, 256)});
     }
-    // Now only the lease of a message that nobody read keeps the arena, and the send is the first to find the lease ended.
+    // Now only the lease of a message that nobody read keeps the arena, and the send is the first
+    // to find the lease ended.
     Socket ends;
     const auto [here, there] = ends.connect_both();
     const CUstream stream = new_stream();
@@ -323,13 +341,21 @@ TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
 
 TEST(CudaArena, WhatCannotBeIsRefused) {
   in_child({}, [] {
-    EXPECT_EQ(CudaArena::create({.device = 0, .transport = CudaTransport::kPool, .capacity_nbytes = 256}).status().code(),
-              Code::kInvalidArgument);
+    EXPECT_EQ(
+        CudaArena::create({.device = 0, .transport = CudaTransport::kPool, .capacity_nbytes = 256})
+            .status()
+            .code(),
+        Code::kInvalidArgument);
     EXPECT_EQ(CudaArena::create({.device = 0}).status().code(), Code::kInvalidArgument);
-    EXPECT_EQ(CudaArena::create({.device = 99, .capacity_nbytes = 256}).status().code(), Code::kInvalidArgument);
-    EXPECT_EQ(CudaArena::create({.device = 0, .capacity_nbytes = UINT64_MAX}).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(CudaArena::create({.device = 99, .capacity_nbytes = 256}).status().code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(CudaArena::create({.device = 0, .capacity_nbytes = UINT64_MAX}).status().code(),
+              Code::kInvalidArgument);
     EXPECT_FALSE(CudaArena::create({.device = 0, .capacity_nbytes = uint64_t{1} << 60}).is_ok());
-    EXPECT_FALSE(CudaArena::create({.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = uint64_t{1} << 60}).is_ok());
+    EXPECT_FALSE(
+        CudaArena::create(
+            {.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = uint64_t{1} << 60})
+            .is_ok());
     expect_nothing_left();
   });
 }
@@ -358,8 +384,11 @@ TEST(CudaArena, WhereThereIsMigItGoesByFd) {
     const Ref<CudaArena> arena = arena_of(2 << 20);
     ASSERT_TRUE(arena);
     EXPECT_EQ(arena->stats().transport, CudaTransport::kFd);
-    EXPECT_EQ(CudaArena::create({.device = 0, .transport = CudaTransport::kIpc, .capacity_nbytes = 256}).status().code(),
-              Code::kUnsupported);
+    EXPECT_EQ(
+        CudaArena::create({.device = 0, .transport = CudaTransport::kIpc, .capacity_nbytes = 256})
+            .status()
+            .code(),
+        Code::kUnsupported);
   });
 }
 

@@ -15,7 +15,8 @@ using cuda_test::wait_for;
 void expect_unsupported_once(const std::string& part, const char* error) {
   tenon_error* err = nullptr;
   EXPECT_EQ(tenon_cuda_available(&err), TENON_UNSUPPORTED);
-  EXPECT_NE(std::string(tenon_error_message(err)).find(part), std::string::npos) << tenon_error_message(err);
+  EXPECT_NE(std::string(tenon_error_message(err)).find(part), std::string::npos)
+      << tenon_error_message(err);
   EXPECT_STREQ(tenon_error_detail(err, "cuda_error"), error);
   tenon_error_release(err);
 }
@@ -44,7 +45,8 @@ TEST(Available, No) {
   in_child({"FAKE_CUDA_DRIVER=11030"}, [] { expect_unsupported("11.4 or newer", nullptr); });
 }
 
-// What passes is asked for again: the daemons that were not ready, a device that was another process's, memory that was short.
+// What passes is asked for again: the daemons that were not ready, a device that was another
+// process's, memory that was short.
 TEST(Available, AfterARefusalThatPasses) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   const auto passes = [](const std::string& where, const char* error) {
@@ -60,8 +62,10 @@ TEST(Available, AfterARefusalThatPasses) {
     passes("cuDeviceGetCount:1", error);
   }
   // What does not pass is kept, though the fake would not say it again.
-  in_child({"FAKE_CUDA_FAIL=cuInit:1=803"}, [] { expect_unsupported("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "803"); });
-  in_child({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=100"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
+  in_child({"FAKE_CUDA_FAIL=cuInit:1=803"},
+           [] { expect_unsupported("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "803"); });
+  in_child({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=100"},
+           [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
 }
 
 TEST(Available, NothingElseOpensTheDriver) {

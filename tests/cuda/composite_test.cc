@@ -31,14 +31,17 @@ const std::vector<int64_t> kPointers{0, 2, 2, 3};
 const std::vector<int64_t> kColumns{0, 3, 1};
 constexpr uint64_t kHalf = kNbytes / 2;  // the size of each of the two storages
 
-Ref<Tensor> part_over(const Ref<Storage>& storage, DType dtype, const Sizes& sizes, uint64_t offset = 0) {
+Ref<Tensor> part_over(const Ref<Storage>& storage, DType dtype, const Sizes& sizes,
+                      uint64_t offset = 0) {
   const Sizes strides = tensor::contiguous_strides(sizes).value();
   Result<Ref<Tensor>> made = Tensor::create(storage, {dtype, sizes, strides, offset}, 0);
   EXPECT_TRUE(made.is_ok()) << made.status().message();
   return std::move(made).value();
 }
 Ref<Tensor> numbers_of_the_host(const std::vector<int64_t>& numbers, const Sizes& sizes) {
-  return part_over(Storage::create_from({}, numbers.data(), numbers.size() * sizeof(int64_t)).value(), kI64, sizes);
+  return part_over(
+      Storage::create_from({}, numbers.data(), numbers.size() * sizeof(int64_t)).value(), kI64,
+      sizes);
 }
 
 Ref<Composite> made(CompositeSpec spec) {
@@ -53,7 +56,8 @@ CompositeSpec csr_spec(const Ref<Storage>& values, const Ref<Storage>& numbers) 
   spec.layout = TensorLayout::kSparseCsr;
   spec.flags = tensor::kFlagRequiresGrad;
   spec.sizes = {3, 4};
-  spec.parts = {part_over(values, kF32, {3}), part_over(numbers, kI64, {4}), part_over(numbers, kI64, {3}, 4)};
+  spec.parts = {part_over(values, kF32, {3}), part_over(numbers, kI64, {4}),
+                part_over(numbers, kI64, {3}, 4)};
   return spec;
 }
 CompositeSpec coo_spec(Ref<Tensor> values, Ref<Tensor> indices) {
@@ -74,8 +78,8 @@ CompositeSpec jagged_spec(const Ref<Storage>& values, const Ref<Storage>& number
 CompositeSpec nested_spec(const Ref<Storage>& values) {
   CompositeSpec spec;
   spec.layout = TensorLayout::kNested;
-  spec.parts = {part_over(values, kF32, {12}, 40), numbers_of_the_host({2, 3, 3, 2}, {2, 2}), numbers_of_the_host({3, 1, 2, 1}, {2, 2}),
-                numbers_of_the_host({0, 6}, {2})};
+  spec.parts = {part_over(values, kF32, {12}, 40), numbers_of_the_host({2, 3, 3, 2}, {2, 2}),
+                numbers_of_the_host({3, 1, 2, 1}, {2, 2}), numbers_of_the_host({0, 6}, {2})};
   return spec;
 }
 CompositeSpec per_channel_spec(const Ref<Storage>& values, const Ref<Storage>& numbers) {
@@ -83,7 +87,8 @@ CompositeSpec per_channel_spec(const Ref<Storage>& values, const Ref<Storage>& n
   spec.layout = TensorLayout::kQuantized;
   spec.quantizer = QScheme::kPerChannelAffine;
   spec.dim = 1;
-  spec.parts = {part_over(values, kU8, {2, 3}, 512), part_over(numbers, kF64, {3}, 16), part_over(numbers, kI64, {3}, 20)};
+  spec.parts = {part_over(values, kU8, {2, 3}, 512), part_over(numbers, kF64, {3}, 16),
+                part_over(numbers, kI64, {3}, 20)};
   return spec;
 }
 CompositeSpec per_tensor_spec(const Ref<Storage>& values) {
@@ -120,16 +125,21 @@ struct TwoStorages {
   TwoStorages() {
     put(0, kValues.data(), kValues.size() * sizeof(float));
     put(kHalf, kPointers.data(), kPointers.size() * sizeof(int64_t));
-    put(kHalf + kPointers.size() * sizeof(int64_t), kColumns.data(), kColumns.size() * sizeof(int64_t));
+    put(kHalf + kPointers.size() * sizeof(int64_t), kColumns.data(),
+        kColumns.size() * sizeof(int64_t));
   }
   TwoStorages(const TwoStorages&) = delete;
   TwoStorages& operator=(const TwoStorages&) = delete;
   ~TwoStorages() { EXPECT_EQ(driver().cuMemFree(memory.pointer), CUDA_SUCCESS); }
   void put(uint64_t offset, const void* bytes, uint64_t nbytes) const {
-    EXPECT_EQ(driver().cuMemcpyAsync(memory.pointer + offset, reinterpret_cast<uintptr_t>(bytes), nbytes, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(driver().cuMemcpyAsync(memory.pointer + offset, reinterpret_cast<uintptr_t>(bytes),
+                                     nbytes, nullptr),
+              CUDA_SUCCESS);
     EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
   }
-  Ref<Storage> half(uint64_t offset) { return wrap_cuda(memory.data(offset), kHalf, 0, count_free, &memory, false).value(); }
+  Ref<Storage> half(uint64_t offset) {
+    return wrap_cuda(memory.data(offset), kHalf, 0, count_free, &memory, false).value();
+  }
   Ref<Storage> values() { return half(0); }
   Ref<Storage> numbers() { return half(kHalf); }
   bool come_back() {
@@ -143,12 +153,15 @@ template <typename Element>
 std::vector<Element> read_part(const Tensor& part) {
   std::vector<Element> elements(part.numel());
   const CUdeviceptr from = pointer_of(part.storage()) + part.offset_nbytes();
-  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(elements.data()), from, part.nbytes(), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(elements.data()), from,
+                                   part.nbytes(), nullptr),
+            CUDA_SUCCESS);
   EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
   return elements;
 }
 
-void send_composites(Connection& connection, const std::vector<Ref<Composite>>& composites, const char* name_of_first = nullptr) {
+void send_composites(Connection& connection, const std::vector<Ref<Composite>>& composites,
+                     const char* name_of_first = nullptr) {
   Message message;
   std::vector<Composite*> borrowed;
   for (const Ref<Composite>& each : composites) borrowed.push_back(each.get());
@@ -163,8 +176,10 @@ void send_composites(Connection& connection, const std::vector<Ref<Composite>>& 
 void expect_same_part(const Tensor& got, const Tensor& wanted) {
   EXPECT_EQ(got.dtype(), wanted.dtype());
   EXPECT_EQ(got.offset(), wanted.offset());
-  EXPECT_EQ(Sizes(got.sizes().begin(), got.sizes().end()), Sizes(wanted.sizes().begin(), wanted.sizes().end()));
-  EXPECT_EQ(Sizes(got.strides().begin(), got.strides().end()), Sizes(wanted.strides().begin(), wanted.strides().end()));
+  EXPECT_EQ(Sizes(got.sizes().begin(), got.sizes().end()),
+            Sizes(wanted.sizes().begin(), wanted.sizes().end()));
+  EXPECT_EQ(Sizes(got.strides().begin(), got.strides().end()),
+            Sizes(wanted.strides().begin(), wanted.strides().end()));
   EXPECT_EQ(got.storage()->device(), wanted.storage()->device());
   if (wanted.storage()->device_memory() != nullptr) {
     EXPECT_EQ(got.storage().get(), wanted.storage().get());
@@ -221,9 +236,11 @@ TEST(CudaComposite, EveryLayoutTravelsAndSharesItsStorages) {
           const std::unique_ptr<Message> message = connection.recv({}).value();
           ASSERT_NE(message->find_composite("features"), nullptr);
           kept = message->find_composite("features")->composite;
-          const std::vector<Ref<Composite>> wanted = all_over(kept->parts()[0]->storage(), kept->parts()[1]->storage());
+          const std::vector<Ref<Composite>> wanted =
+              all_over(kept->parts()[0]->storage(), kept->parts()[1]->storage());
           ASSERT_EQ(message->composites().size(), wanted.size());
-          for (size_t i = 0; i < wanted.size(); ++i) expect_same(*message->composites()[i].composite, *wanted[i]);
+          for (size_t i = 0; i < wanted.size(); ++i)
+            expect_same(*message->composites()[i].composite, *wanted[i]);
           EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         }
         // The composite alone keeps the leases of its parts. The message is gone.
@@ -269,17 +286,23 @@ TEST(CudaComposite, APartOnTheHostIsRefused) {
       const Ref<Storage> values = two.values();
       const Ref<Storage> numbers = two.numbers();
       const Ref<Storage> host = Storage::create({}, kHalf).value();
-      expect_unfit(csr_spec(values, host), "indices", "the indices are on another device than the values");
-      expect_unfit(csr_spec(host, numbers), "indices", "the indices are on another device than the values");
+      expect_unfit(csr_spec(values, host), "indices",
+                   "the indices are on another device than the values");
+      expect_unfit(csr_spec(host, numbers), "indices",
+                   "the indices are on another device than the values");
       CompositeSpec spec = csr_spec(values, numbers);
       spec.parts[2] = part_over(host, kI64, {3});
-      expect_unfit(spec, "plain_indices", "the plain indices are on another device than the values");
-      expect_unfit(jagged_spec(values, host), "offsets", "the offsets are on another device than the values");
-      expect_unfit(per_channel_spec(values, host), "scales", "the scales are on another device than the values");
+      expect_unfit(spec, "plain_indices",
+                   "the plain indices are on another device than the values");
+      expect_unfit(jagged_spec(values, host), "offsets",
+                   "the offsets are on another device than the values");
+      expect_unfit(per_channel_spec(values, host), "scales",
+                   "the scales are on another device than the values");
       // The components of a nested tensor are described on the host, wherever its values are.
       spec = nested_spec(values);
       spec.parts[1] = part_over(numbers, kI64, {2, 2});
-      expect_unfit(spec, "component_sizes", "the component sizes are on another device than the CPU");
+      expect_unfit(spec, "component_sizes",
+                   "the component sizes are on another device than the CPU");
       spec = nested_spec(host);
       spec.parts[3] = part_over(numbers, kI64, {2});
       expect_unfit(spec, "offsets", "the offsets are on another device than the CPU");
@@ -296,9 +319,12 @@ TEST(CudaComposite, PartsOnTwoDevicesAreRefused) {
     use_device(1);
     Memory other(kHalf);
     {
-      const Ref<Storage> numbers = wrap_cuda(other.data(), kHalf, 1, free_memory, &other, false).value();
-      expect_unfit(csr_spec(two.values(), numbers), "indices", "the indices are on another device than the values");
-      expect_unfit(per_channel_spec(two.values(), numbers), "scales", "the scales are on another device than the values");
+      const Ref<Storage> numbers =
+          wrap_cuda(other.data(), kHalf, 1, free_memory, &other, false).value();
+      expect_unfit(csr_spec(two.values(), numbers), "indices",
+                   "the indices are on another device than the values");
+      expect_unfit(per_channel_spec(two.values(), numbers), "scales",
+                   "the scales are on another device than the values");
       // All of them on the second device fit each other.
       const Ref<Composite> there = made(csr_spec(numbers, numbers));
       EXPECT_EQ(there->parts()[2]->storage()->device(), (storage::Device{storage::kCuda, 1}));
@@ -363,7 +389,9 @@ TEST(CudaComposite, IndicesOnADeviceAreNotChecked) {
         }
         EXPECT_EQ(checked.status().code(), Code::kUnsupported);
         EXPECT_EQ(checked.status().detail("part"), jagged ? "offsets" : "indices");
-        EXPECT_TRUE(says(checked.status(), "copy them to the host, or use the tensor without this check")) << checked.status().message();
+        EXPECT_TRUE(
+            says(checked.status(), "copy them to the host, or use the tensor without this check"))
+            << checked.status().message();
       }
     }
     EXPECT_TRUE(two.come_back());
@@ -381,7 +409,8 @@ TEST(CudaComposite, ADescriptorCarriesMetaAndNoDeviceMemory) {
       Composite* const one = csr.get();
       ASSERT_TRUE(message.add({&one, 1}, nullptr, memory::Access::kAuto).is_ok());
       for (const bool bytes_only : {true, false}) {
-        const Result<std::unique_ptr<tensor::Descriptor>> refused = tensor::Descriptor::create(message, bytes_only);
+        const Result<std::unique_ptr<tensor::Descriptor>> refused =
+            tensor::Descriptor::create(message, bytes_only);
         EXPECT_EQ(refused.status().code(), Code::kUnsupported);
         EXPECT_TRUE(says(refused.status(), "over a connection")) << refused.status().message();
       }
@@ -389,9 +418,11 @@ TEST(CudaComposite, ADescriptorCarriesMetaAndNoDeviceMemory) {
       Composite* const without_memory = meta.get();
       Message of_meta;
       ASSERT_TRUE(of_meta.add({&without_memory, 1}, nullptr, memory::Access::kAuto).is_ok());
-      Result<std::unique_ptr<tensor::Descriptor>> descriptor = tensor::Descriptor::create(of_meta, false);
+      Result<std::unique_ptr<tensor::Descriptor>> descriptor =
+          tensor::Descriptor::create(of_meta, false);
       ASSERT_TRUE(descriptor.is_ok()) << descriptor.status().message();
-      auto opened = tensor::open_descriptor(descriptor.value()->bytes(), descriptor.value()->fds(), {});
+      auto opened =
+          tensor::open_descriptor(descriptor.value()->bytes(), descriptor.value()->fds(), {});
       ASSERT_TRUE(opened.is_ok()) << opened.status().message();
       ASSERT_EQ(opened.value()->composites().size(), 1U);
       expect_same(*opened.value()->composites()[0].composite, *meta);

@@ -30,14 +30,18 @@ class Socket {
       if (end >= 0) close(std::exchange(end, -1));
     }
   }
-  Connection::Owned connect(int side, const ConnectionOptions& options = {}) { return adopt(take(side), options); }
+  Connection::Owned connect(int side, const ConnectionOptions& options = {}) {
+    return adopt(take(side), options);
+  }
   // For who writes to it by hand.
   int take(int side) {
     const int mine = std::exchange(ends_[side], -1);
     drop();
     return mine;
   }
-  std::array<int, 2> take_both() { return {std::exchange(ends_[0], -1), std::exchange(ends_[1], -1)}; }
+  std::array<int, 2> take_both() {
+    return {std::exchange(ends_[0], -1), std::exchange(ends_[1], -1)};
+  }
   // Both ends are this process's.
   std::pair<Connection::Owned, Connection::Owned> connect_both() {
     return {adopt(std::exchange(ends_[0], -1), {}), adopt(std::exchange(ends_[1], -1), {})};
@@ -67,7 +71,8 @@ inline Result<std::unique_ptr<Message>> message_of(const std::vector<Ref<Storage
   }
   return message;
 }
-inline Status try_send(Connection& connection, const std::vector<Ref<Storage>>& storages, memory::Access access = memory::Access::kAuto) {
+inline Status try_send(Connection& connection, const std::vector<Ref<Storage>>& storages,
+                       memory::Access access = memory::Access::kAuto) {
   TENON_ASSIGN(const std::unique_ptr<Message> message, message_of(storages, access));
   return connection.send(message.get(), {});
 }
@@ -88,10 +93,13 @@ inline std::vector<Ref<Storage>> receive(Connection& connection) {
 }
 
 // Sender and receiver, as in_two().
-inline void in_two_connected(const std::function<void(Line&, Connection&)>& sender, const std::function<void(Line&, Connection&)>& receiver,
-                             const ConnectionOptions& of_sender = {}, const ConnectionOptions& of_receiver = {},
+inline void in_two_connected(const std::function<void(Line&, Connection&)>& sender,
+                             const std::function<void(Line&, Connection&)>& receiver,
+                             const ConnectionOptions& of_sender = {},
+                             const ConnectionOptions& of_receiver = {},
                              const std::vector<std::string>& environment = {}) {
-  // Made by the sender's process and not by the test's, whose copies of the ends would keep messages that nobody reads.
+  // Made by the sender's process and not by the test's, whose copies of the ends would keep
+  // messages that nobody reads.
   in_child(environment, [&] {
     Line line;
     Socket ends;

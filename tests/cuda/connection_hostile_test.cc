@@ -1,5 +1,6 @@
-// A peer that says what no library would about device memory, on a real socket: the typed error, nothing left open, the lease given back at
-// once, and a connection that goes on, or is of no more use, as the error says.
+// A peer that says what no library would about device memory, on a real socket: the typed error,
+// nothing left open, the lease given back at once, and a connection that goes on, or is of no more
+// use, as the error says.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -104,7 +105,8 @@ class Peer {
     os::Fd memfd;
     if (frame.kind == kLargeDevices) {
       memfd = os::Fd(memfd_create("tenon-hostile-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-      ASSERT_EQ(write(memfd.get(), out.payload.data(), out.payload.size()), static_cast<ssize_t>(out.payload.size()));
+      ASSERT_EQ(write(memfd.get(), out.payload.data(), out.payload.size()),
+                static_cast<ssize_t>(out.payload.size()));
       ASSERT_EQ(fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
       const uint64_t nbytes = out.payload.size();
       out.payload.resize(sizeof nbytes);
@@ -163,39 +165,50 @@ const Case kCases[] = {
     {"nothing is wrong, in a memfd", kGoesOnWell, [](Frame* f) { f->kind = kLargeDevices; }},
 
     // The device block.
-    {"a block that is cut short", Code::kCorrupt, [](Frame* f) { f->spoil_block = [](Bytes* b) { b->resize(b->size() - 8); }; }},
+    {"a block that is cut short", Code::kCorrupt,
+     [](Frame* f) { f->spoil_block = [](Bytes* b) { b->resize(b->size() - 8); }; }},
     {"a block that is cut short, in a memfd", Code::kCorrupt,
      [](Frame* f) {
        f->kind = kLargeDevices;
        f->spoil_block = [](Bytes* b) { b->resize(b->size() - 8); };
      }},
-    {"no block", Code::kIncompatible, [](Frame* f) { f->spoil_block = [](Bytes* b) { b->clear(); }; }},
+    {"no block", Code::kIncompatible,
+     [](Frame* f) { f->spoil_block = [](Bytes* b) { b->clear(); }; }},
     {"nothing behind the leases", Code::kCorrupt,
      [](Frame* f) {
        f->spoil_block = [](Bytes* b) { b->clear(); };
        f->without_descriptor = true;
      }},
     {"nothing behind the block", Code::kCorrupt, [](Frame* f) { f->without_descriptor = true; }},
-    {"a block of another version", Code::kIncompatible, [](Frame* f) { f->spoil_block = put_at<uint32_t>(4, 2); }},
+    {"a block of another version", Code::kIncompatible,
+     [](Frame* f) { f->spoil_block = put_at<uint32_t>(4, 2); }},
     {"a block of another version, in a memfd", Code::kIncompatible,
      [](Frame* f) {
        f->kind = kLargeDevices;
        f->spoil_block = put_at<uint32_t>(4, 2);
      }},
-    {"a block of another length", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(0, 16 + 88); }},
+    {"a block of another length", Code::kCorrupt,
+     [](Frame* f) { f->spoil_block = put_at<uint32_t>(0, 16 + 88); }},
     {"a block without devices", Code::kCorrupt, [](Frame* f) { f->devices.devices.clear(); }},
-    {"devices without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(8, UINT32_MAX); }},
-    {"segments without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(12, UINT32_MAX); }},
+    {"devices without end", Code::kCorrupt,
+     [](Frame* f) { f->spoil_block = put_at<uint32_t>(8, UINT32_MAX); }},
+    {"segments without end", Code::kCorrupt,
+     [](Frame* f) { f->spoil_block = put_at<uint32_t>(12, UINT32_MAX); }},
     {"a segment of no device", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].device = 1; }},
     {"more fds than came", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].n_fds = 2; }},
-    {"more fds than any handle has", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].n_fds = UINT32_MAX; }},
+    {"more fds than any handle has", Code::kCorrupt,
+     [](Frame* f) { f->devices.segments[0].n_fds = UINT32_MAX; }},
 
     // The descriptor.
-    {"no lease for the storage", Code::kCorrupt, [](Frame* f) { f->leases.slots.push_back(channel::kNoLease); }},
-    {"a device segment that is not there", Code::kCorrupt, [](Frame* f) { f->content.segments[0].fd_index = 1; }},
+    {"no lease for the storage", Code::kCorrupt,
+     [](Frame* f) { f->leases.slots.push_back(channel::kNoLease); }},
+    {"a device segment that is not there", Code::kCorrupt,
+     [](Frame* f) { f->content.segments[0].fd_index = 1; }},
     {"device segments in a frame of kind 3", Code::kCorrupt, [](Frame* f) { f->kind = kLeased; }},
-    {"device segments without any in the block", Code::kCorrupt, [](Frame* f) { f->devices.segments.clear(); }},
-    {"a storage outside of what the descriptor says", Code::kCorrupt, [](Frame* f) { f->content.storages[0].offset = 1; }},
+    {"device segments without any in the block", Code::kCorrupt,
+     [](Frame* f) { f->devices.segments.clear(); }},
+    {"a storage outside of what the descriptor says", Code::kCorrupt,
+     [](Frame* f) { f->content.storages[0].offset = 1; }},
     {"no device segments in the descriptor", kGoesOnWell,
      [](Frame* f) {
        f->content.segments.clear();
@@ -204,22 +217,28 @@ const Case kCases[] = {
      }},
 
     // What the block says of devices and memory.
-    {"a device that is not here", Code::kNotFound, [](Frame* f) { f->devices.devices[0].uuid.fill(std::byte{0x5a}); }},
+    {"a device that is not here", Code::kNotFound,
+     [](Frame* f) { f->devices.devices[0].uuid.fill(std::byte{0x5a}); }},
     {"an event that is none", Code::kInvalidArgument,
      [](Frame* f) {
        f->devices.devices[0].has_event = true;
        f->devices.devices[0].event.fill(std::byte{0x5a});
      }},
-    {"an IPC handle that is none", Code::kInvalidArgument, [](Frame* f) { f->devices.segments[0].handle.assign(64, std::byte{0x5a}); }},
-    {"a handle of no known form", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].handle = {std::byte{1}, std::byte{'x'}}; }},
-    {"a handle of a later version", Code::kIncompatible, [](Frame* f) { f->devices.segments[0].handle.assign(5, std::byte{9}); }},
-    {"a segment of PyTorch's", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].handle = segment_of_torch(); }},
+    {"an IPC handle that is none", Code::kInvalidArgument,
+     [](Frame* f) { f->devices.segments[0].handle.assign(64, std::byte{0x5a}); }},
+    {"a handle of no known form", Code::kCorrupt,
+     [](Frame* f) { f->devices.segments[0].handle = {std::byte{1}, std::byte{'x'}}; }},
+    {"a handle of a later version", Code::kIncompatible,
+     [](Frame* f) { f->devices.segments[0].handle.assign(5, std::byte{9}); }},
+    {"a segment of PyTorch's", Code::kCorrupt,
+     [](Frame* f) { f->devices.segments[0].handle = segment_of_torch(); }},
     {"an IPC handle with an fd, which is closed", kGoesOnWell,
      [](Frame* f) {
        f->devices.segments[0].n_fds = 1;
        f->fds = {0};
      }},
-    {"pieces without their fd", Code::kInvalidArgument, [](Frame* f) { f->devices.segments[0].handle = handle_of_a_page(); }},
+    {"pieces without their fd", Code::kInvalidArgument,
+     [](Frame* f) { f->devices.segments[0].handle = handle_of_a_page(); }},
     {"pieces with another file than memory's", Code::kInvalidArgument,
      [](Frame* f) {
        f->devices.segments[0].handle = handle_of_a_page();
@@ -243,7 +262,8 @@ const Case kCases[] = {
        f->content.storages[0].nbytes = 0;
        f->content.dims = {0, 1};
      }},
-    {"bytes where no handle leads", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].handle.clear(); }},
+    {"bytes where no handle leads", Code::kCorrupt,
+     [](Frame* f) { f->devices.segments[0].handle.clear(); }},
 };
 
 bool ends(Code code) { return code == Code::kCorrupt; }
@@ -282,9 +302,10 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
     Memory memory(kNbytes);
     fill(memory.pointer, 7, kNbytes);
     EXPECT_EQ(byte_at(memory.pointer), 7);
-    const std::shared_ptr<const CudaExport> exported = cuda_memory(*wrap_cuda(memory.data(), kNbytes, 0, nullptr, nullptr, false).value())
-                                                           ->lend_by(CudaTransport::kNone, memory.pointer, kNbytes)
-                                                           .value();
+    const std::shared_ptr<const CudaExport> exported =
+        cuda_memory(*wrap_cuda(memory.data(), kNbytes, 0, nullptr, nullptr, false).value())
+            ->lend_by(CudaTransport::kNone, memory.pointer, kNbytes)
+            .value();
     for (size_t i = 0; i < std::size(kCases); ++i) {
       SCOPED_TRACE(kCases[i].what);
       Peer peer(sockets[i].take(0));
@@ -308,7 +329,8 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
   });
 }
 
-// What the victim itself has lent, the peer knows the way to one piece of, and asks for another: by an address that it guessed.
+// What the victim itself has lent, the peer knows the way to one piece of, and asks for another: by
+// an address that it guessed.
 TEST(CudaConnectionHostile, WhatOthersWereLentDoesNotComeHome) {
   in_child({}, [] {
     use_device();

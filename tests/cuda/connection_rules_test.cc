@@ -1,4 +1,5 @@
-// What holds of every connection holds where device memory travels, too: callbacks may call it, and limits count what they name.
+// What holds of every connection holds where device memory travels, too: callbacks may call it, and
+// limits count what they name.
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -61,7 +62,8 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
         kept.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.say('r');
-        EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);  // the owner's message has nothing in it
+        // The owner's message has nothing in it.
+        EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.expect('d');
       });
@@ -174,7 +176,8 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
       if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) std::_Exit(kNoNamespace);
       const pid_t inner = start([&] {
         // As in a container: a driver reads /proc/self, which has to be of this namespace.
-        if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("proc", "/proc", "proc", 0, nullptr) != 0)
+        if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            mount("proc", "/proc", "proc", 0, nullptr) != 0)
           std::_Exit(kNoNamespace);
         line.become(1);
         const Connection::Owned connection = ends.connect(1);
@@ -208,7 +211,9 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
       EXPECT_TRUE(soon([&] {
         (void)collect_cuda();
         siginfo_t info{};
-        return memory.gone == 1 || waitid(P_PID, static_cast<id_t>(other), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+        return memory.gone == 1 ||
+               waitid(P_PID, static_cast<id_t>(other), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+               info.si_pid != 0;
       }));
       line.say('d');
       ended = wait_for(other);

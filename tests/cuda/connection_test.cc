@@ -45,7 +45,8 @@ TEST(CudaConnection, ATensorTravels) {
         EXPECT_FALSE(storages[0]->is_read_only());
         line.say('o');
         line.expect('r');
-        EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);  // after the sender's stream
+        // After the sender's stream.
+        EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);
         storages.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.say('d');
@@ -53,14 +54,16 @@ TEST(CudaConnection, ATensorTravels) {
       });
 }
 
-// Whether this process has a counter's file. By its mappings: others have such files in /dev/shm, too, and the names are random.
+// Whether this process has a counter's file. By its mappings: others have such files in /dev/shm,
+// too, and the names are random.
 bool has_counters() {
   std::ifstream maps("/proc/self/maps");
   const std::string all{std::istreambuf_iterator<char>(maps), {}};
   return all.find("/dev/shm/tenon-cuda-") != std::string::npos;
 }
 
-// One handle, one open and one event, however many tensors lie in an allocation; and no counter's file.
+// One handle, one open and one event, however many tensors lie in an allocation; and no counter's
+// file.
 TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
   static constexpr uint64_t kMany = 2000;
   in_two_connected(
@@ -71,7 +74,8 @@ TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kMany; ++i) {
           fill(memory.pointer + i * 512, static_cast<unsigned char>(i), 1);
-          storages.push_back(wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false).value());
+          storages.push_back(
+              wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false).value());
         }
         send(connection, storages);
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
@@ -80,7 +84,8 @@ TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
         storages.clear();
         EXPECT_EQ(memory.freed, 0);
         line.say('r');
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.freed == static_cast<int>(kMany); }));
+        EXPECT_TRUE(
+            soon([&] { return collect_cuda() == 0 && memory.freed == static_cast<int>(kMany); }));
         line.expect('d');
         CU(cuMemFree(memory.pointer));
       },
@@ -294,7 +299,8 @@ TEST(CudaConnection, ReadOnlyIsAskedFor) {
         // A read-only storage is not lent to who could write it.
         EXPECT_EQ(try_send(connection, {memory.wrap(0, 512, true)}).code(), Code::kPermission);
         Memory plain(kNbytes);
-        EXPECT_EQ(try_send(connection, {wrap(&plain)}, memory::Access::kReadOnly).code(), Code::kUnsupported);
+        EXPECT_EQ(try_send(connection, {wrap(&plain)}, memory::Access::kReadOnly).code(),
+                  Code::kUnsupported);
         EXPECT_TRUE(has_come_back(plain));
         const Status sent = try_send(connection, {memory.wrap(0, 512)}, memory::Access::kReadOnly);
         EXPECT_TRUE(sent.is_ok()) << sent.message();
@@ -322,7 +328,8 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
         use_device();
         Memory memory(kNbytes);
         fill(memory.pointer, 6, kNbytes);
-        send(connection, {wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value()});
+        send(connection,
+             {wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value()});
         EXPECT_TRUE(has_come_back(memory));
         line.expect('d');
       },
@@ -368,7 +375,8 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
       {}, read_only);
 }
 
-// The host's, a device's, and empty ones of both, in one message, twice; the second time the host's segment is known.
+// The host's, a device's, and empty ones of both, in one message, twice; the second time the host's
+// segment is known.
 TEST(CudaConnection, AllKindsInOneMessage) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -382,7 +390,8 @@ TEST(CudaConnection, AllKindsInOneMessage) {
           const Ref<Storage> host = Storage::create_from({}, text.data(), text.size()).value();
           const Ref<Storage> no_host = Storage::create({}, 0).value();
           const Ref<Storage> no_device = wrap_cuda(nullptr, 0, 0, nullptr, nullptr, false).value();
-          const std::vector<Ref<Storage>> all{wrap(&memory), host, no_device, pieces.wrap(512, 512), no_host};
+          const std::vector<Ref<Storage>> all{wrap(&memory), host, no_device, pieces.wrap(512, 512),
+                                              no_host};
           send(connection, all);
           send(connection, all);
           send(connection, {no_device});

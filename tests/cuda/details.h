@@ -7,6 +7,8 @@
 
 namespace cuda_test {
 
-inline bool says(const tenon::Status& status, const std::string& part) { return status.message().find(part) != std::string::npos; }
+inline bool says(const tenon::Status& status, const std::string& part) {
+  return status.message().find(part) != std::string::npos;
+}
 
 }  // namespace cuda_test

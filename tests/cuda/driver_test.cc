@@ -25,8 +25,11 @@ using cuda_test::says;
 void* ask(const char* name, int version) {
   void* found = nullptr;
   void* const library = cuda_test::library();
-  if (auto* v2 = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2")); v2 != nullptr) {
-    EXPECT_EQ(v2(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), CUDA_SUCCESS) << name;
+  if (auto* v2 =
+          reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
+      v2 != nullptr) {
+    EXPECT_EQ(v2(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), CUDA_SUCCESS)
+        << name;
   } else {
     auto* v1 = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(library, "cuGetProcAddress"));
     EXPECT_EQ(v1(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM), CUDA_SUCCESS) << name;
@@ -48,7 +51,8 @@ TEST(Driver, HasEveryFunctionAtItsVersion) {
   EXPECT_EQ(reinterpret_cast<void*>(cu->name), ask(#name, version)) << #name;
 #include "cuda/functions.inc"
 #undef FUNCTION
-    for (size_t part = 0; part < kParts; ++part) EXPECT_TRUE(cu->has(static_cast<Part>(part)).is_ok());
+    for (size_t part = 0; part < kParts; ++part)
+      EXPECT_TRUE(cu->has(static_cast<Part>(part)).is_ok());
     EXPECT_EQ(driver().value(), cu);
     EXPECT_TRUE(available().is_ok());
     CUcontext context = nullptr;
@@ -73,7 +77,8 @@ TEST(Driver, IsStartedOnceByManyThreads) {
 }
 
 // Twice, since what the driver said is kept: the fake would not say it again.
-void expect_refused(const std::vector<std::string>& environment, const std::vector<std::string>& parts, const std::string& error) {
+void expect_refused(const std::vector<std::string>& environment,
+                    const std::vector<std::string>& parts, const std::string& error) {
   in_child(environment, [&] {
     for (int i = 0; i < 2; ++i) {
       const Status status = available();
@@ -94,9 +99,11 @@ TEST(Driver, AnOlderOneIsRefusedByVersion) {
 
 TEST(Driver, ItsOwnRefusalIsKept) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
-  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=803"}, {"cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803: "}, "803");
+  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=803"},
+                 {"cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803: "}, "803");
   expect_refused({"FAKE_CUDA_FAIL=cuInit:1=201"}, {"cuInit: CUDA_ERROR_INVALID_CONTEXT"}, "201");
-  expect_refused({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=999"}, {"cuDeviceGetCount: CUDA_ERROR_UNKNOWN"}, "999");
+  expect_refused({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=999"},
+                 {"cuDeviceGetCount: CUDA_ERROR_UNKNOWN"}, "999");
 }
 
 // Each of those who wait for the first one's answer asks for itself then.
@@ -120,7 +127,8 @@ TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
   in_child({"FAKE_CUDA_FAIL=cuInit:1=802", "FAKE_CUDA_LATENCY=cuDeviceGetCount=50000"}, [] {
     std::atomic<int> refused{0};
     std::vector<std::thread> threads;
-    for (int i = 0; i < 8; ++i) threads.emplace_back([&refused] { refused += driver().is_ok() ? 0 : 1; });
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&refused] { refused += driver().is_ok() ? 0 : 1; });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(refused, 1);
     EXPECT_TRUE(available().is_ok());
@@ -149,7 +157,9 @@ TEST(Driver, WhatMpsRefusesForNowIsAskedAgain) {
 }
 
 TEST(Driver, WithoutADeviceIsRefused) {
-  if (on_the_fake()) expect_refused({"FAKE_CUDA_WORLD"}, {"CUDA cannot be used here: cuInit: CUDA_ERROR_NO_DEVICE"}, "100");
+  if (on_the_fake())
+    expect_refused({"FAKE_CUDA_WORLD"}, {"CUDA cannot be used here: cuInit: CUDA_ERROR_NO_DEVICE"},
+                   "100");
   expect_refused({"CUDA_VISIBLE_DEVICES="}, {"CUDA_ERROR_NO_DEVICE"}, "100");
 }
 

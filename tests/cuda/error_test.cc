@@ -16,8 +16,10 @@ using cuda_test::says;
 
 TEST(Error, HasTheDriversWords) {
   in_child({}, [] {
-    const Status status = result_status(*driver().value(), CUDA_ERROR_INVALID_HANDLE, "cuIpcOpenMemHandle of /a");
-    EXPECT_TRUE(says(status, "cuIpcOpenMemHandle of /a: CUDA_ERROR_INVALID_HANDLE (400: ")) << status.message();
+    const Status status =
+        result_status(*driver().value(), CUDA_ERROR_INVALID_HANDLE, "cuIpcOpenMemHandle of /a");
+    EXPECT_TRUE(says(status, "cuIpcOpenMemHandle of /a: CUDA_ERROR_INVALID_HANDLE (400: "))
+        << status.message();
     EXPECT_EQ(status.detail("cuda_error"), "400");
     EXPECT_EQ(status.detail("cuda_error_name"), "CUDA_ERROR_INVALID_HANDLE");
     EXPECT_EQ(status.detail("limit"), "");
@@ -34,7 +36,8 @@ TEST(Error, HasTheCodeThatSaysWhatToDo) {
         {CUDA_ERROR_OUT_OF_MEMORY, Code::kResourceExhausted, "device memory"},
         {CUDA_ERROR_DEVICE_UNAVAILABLE, Code::kResourceExhausted, "compute mode of the device"},
         {CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, Code::kResourceExhausted, "clients of MPS"},
-        {CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, Code::kResourceExhausted, "device connections of MPS"},
+        {CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, Code::kResourceExhausted,
+         "device connections of MPS"},
         {CUDA_ERROR_NOT_PERMITTED, Code::kPermission, ""},
         {CUDA_ERROR_NOT_SUPPORTED, Code::kUnsupported, ""},
         {CUDA_ERROR_NO_DEVICE, Code::kUnsupported, ""},

@@ -1,4 +1,5 @@
-// Events as objects, through the C API: they order work of two processes, and the host asks and waits for them.
+// Events as objects, through the C API: they order work of two processes, and the host asks and
+// waits for them.
 #include <pthread.h>
 #include <signal.h>
 #include <tenon/tenon.h>
@@ -24,7 +25,9 @@ using EventErrorPointer = std::unique_ptr<tenon_error, ReleaseEvent>;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
-tenon_cuda_event_options options(uint32_t flags, int32_t device = 0) { return {sizeof(tenon_cuda_event_options), flags, device}; }
+tenon_cuda_event_options options(uint32_t flags, int32_t device = 0) {
+  return {sizeof(tenon_cuda_event_options), flags, device};
+}
 
 EventPointer new_event(uint32_t flags = 0, int32_t device = 0) {
   const tenon_cuda_event_options how = options(flags, device);
@@ -36,7 +39,8 @@ EventPointer new_event(uint32_t flags = 0, int32_t device = 0) {
 EventPointer open_event(const IpcBytes& handle) {
   tenon_cuda_event* event = nullptr;
   tenon_error* error = nullptr;
-  EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &event, &error), TENON_OK) << tenon_error_message(error);
+  EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &event, &error), TENON_OK)
+      << tenon_error_message(error);
   return EventPointer(event);
 }
 IpcBytes handle_of(const EventPointer& event) {
@@ -50,7 +54,8 @@ bool is_complete(const EventPointer& event) {
   EXPECT_TRUE(complete == 0 || complete == 1);
   return complete == 1;
 }
-tenon_status synchronize(const EventPointer& event, int64_t timeout_ns, tenon_cancel* cancel = nullptr, uint32_t flags = 0) {
+tenon_status synchronize(const EventPointer& event, int64_t timeout_ns,
+                         tenon_cancel* cancel = nullptr, uint32_t flags = 0) {
   const tenon_wait wait = {sizeof(tenon_wait), timeout_ns, cancel, flags, 0};
   return tenon_cuda_event_synchronize(event.get(), &wait, nullptr);
 }
@@ -62,7 +67,8 @@ CancelPointer new_cancel() {
 
 uint64_t events_here() { return COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()); }
 
-// The receiver's copy is given to its stream before the sender's fill is let go: nothing but the event holds it back.
+// The receiver's copy is given to its stream before the sender's fill is let go: nothing but the
+// event holds it back.
 TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
   in_two(
       {},
@@ -153,7 +159,8 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
         // Only its maker can lend it.
         IpcBytes handle{};
         handle.fill(7);
-        EXPECT_EQ(tenon_cuda_event_ipc_handle(event.get(), handle.data(), nullptr), TENON_UNSUPPORTED);
+        EXPECT_EQ(tenon_cuda_event_ipc_handle(event.get(), handle.data(), nullptr),
+                  TENON_UNSUPPORTED);
         EXPECT_EQ(handle[0], 7);
         event = nullptr;
         CU(cuStreamDestroy(stream));
@@ -186,9 +193,14 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     EXPECT_EQ(synchronize(event, 0, cancel.get()), TENON_WOULD_BLOCK);
 
     // It goes on in one that no cancel ends, and in one that only the time would.
-    std::thread waits([&] { EXPECT_EQ(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr), TENON_OK); });
-    std::thread looks([&] { EXPECT_EQ(synchronize(event, int64_t{3600} * 1'000'000'000, cancel.get()), TENON_OK); });
-    EXPECT_TRUE(soon([] { return !on_the_fake() || LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()) == 1; }));
+    std::thread waits(
+        [&] { EXPECT_EQ(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr), TENON_OK); });
+    std::thread looks([&] {
+      EXPECT_EQ(synchronize(event, int64_t{3600} * 1'000'000'000, cancel.get()), TENON_OK);
+    });
+    EXPECT_TRUE(soon([] {
+      return !on_the_fake() || LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()) == 1;
+    }));
     gate.open();
     waits.join();
     looks.join();
@@ -269,7 +281,8 @@ TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
   });
 }
 
-void expect_driver_error(tenon_status got, tenon_error* error, tenon_status wanted, const char* number, const char* name) {
+void expect_driver_error(tenon_status got, tenon_error* error, tenon_status wanted,
+                         const char* number, const char* name) {
   const EventErrorPointer owner(error);
   EXPECT_EQ(got, wanted) << name;
   ASSERT_NE(error, nullptr) << name;
@@ -280,7 +293,8 @@ void expect_driver_error(tenon_status got, tenon_error* error, tenon_status want
 void expect_another_context(const EventPointer& event, CUstream stream) {
   tenon_error* error = nullptr;
   const tenon_status status = tenon_cuda_event_record(event.get(), stream, &error);
-  EXPECT_NE(strstr(tenon_error_message(error), "another context than the event's"), nullptr) << tenon_error_message(error);
+  EXPECT_NE(strstr(tenon_error_message(error), "another context than the event's"), nullptr)
+      << tenon_error_message(error);
   expect_driver_error(status, error, TENON_INVALID_ARGUMENT, "400", "CUDA_ERROR_INVALID_HANDLE");
 }
 
@@ -314,13 +328,15 @@ TEST(CudaEvent, ARecordIsOfTheEventsContext) {
     using Create = CUresult(CUcontext*, unsigned, CUdevice);
     using Destroy = CUresult(CUcontext);
     CUcontext second = nullptr;
-    ASSERT_EQ(reinterpret_cast<Create*>(dlsym(library(), "cuCtxCreate_v2"))(&second, 0, 0), CUDA_SUCCESS);
+    ASSERT_EQ(reinterpret_cast<Create*>(dlsym(library(), "cuCtxCreate_v2"))(&second, 0, 0),
+              CUDA_SUCCESS);
     CUstream of_second = new_stream();
     expect_another_context(event, of_second);
     expect_another_context(event, nullptr);
     OK(tenon_cuda_event_wait(event.get(), of_second, nullptr));
     CU(cuStreamDestroy(of_second));
-    ASSERT_EQ(reinterpret_cast<Destroy*>(dlsym(library(), "cuCtxDestroy_v2"))(second), CUDA_SUCCESS);
+    ASSERT_EQ(reinterpret_cast<Destroy*>(dlsym(library(), "cuCtxDestroy_v2"))(second),
+              CUDA_SUCCESS);
     EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
@@ -331,14 +347,16 @@ TEST(CudaEvent, HandlesThatLeadNowhere) {
     IpcBytes handle = handle_of(event);
     auto* untouched = reinterpret_cast<tenon_cuda_event*>(&handle);
     tenon_error* error = nullptr;
-    // cuda.h names no error for either case, so of a real driver none is expected but that there is one.
+    // cuda.h names no error for either case, so of a real driver none is expected but that there is
+    // one.
     const auto is_refused = [](tenon_status got) {
       EXPECT_NE(got, TENON_OK);
       if (on_the_fake()) EXPECT_EQ(got, TENON_INVALID_ARGUMENT);
     };
     is_refused(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &untouched, &error));
     if (on_the_fake()) {
-      EXPECT_NE(strstr(tenon_error_message(error), "the process that made it cannot"), nullptr) << tenon_error_message(error);
+      EXPECT_NE(strstr(tenon_error_message(error), "the process that made it cannot"), nullptr)
+          << tenon_error_message(error);
     }
     tenon_error_release(error);
     handle[9] ^= 1U;
@@ -347,13 +365,15 @@ TEST(CudaEvent, HandlesThatLeadNowhere) {
 
     const EventPointer of_this_process = new_event();
     error = nullptr;
-    EXPECT_EQ(tenon_cuda_event_ipc_handle(of_this_process.get(), handle.data(), &error), TENON_INVALID_ARGUMENT);
+    EXPECT_EQ(tenon_cuda_event_ipc_handle(of_this_process.get(), handle.data(), &error),
+              TENON_INVALID_ARGUMENT);
     EXPECT_STREQ(tenon_error_detail(error, "option"), "TENON_CUDA_EVENT_INTERPROCESS");
     tenon_error_release(error);
     for (const int32_t device : {-1, 999}) {
       const tenon_cuda_event_options how = options(0, device);
       EXPECT_EQ(tenon_cuda_event_new(&how, &untouched, nullptr), TENON_INVALID_ARGUMENT);
-      EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), &how, &untouched, nullptr), TENON_INVALID_ARGUMENT);
+      EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), &how, &untouched, nullptr),
+                TENON_INVALID_ARGUMENT);
     }
   });
 }
@@ -421,21 +441,35 @@ TEST(CudaEvent, AFailedDriverCallIsToldAndLeavesNothing) {
         int complete = 7;
         IpcBytes handle{};
         const tenon_wait soon_over = {sizeof(tenon_wait), 1'000'000'000, nullptr, 0, 0};
-        const auto fails = [](const char* function, const std::function<tenon_status(tenon_error**)>& call) {
+        const auto fails = [](const char* function,
+                              const std::function<tenon_status(tenon_error**)>& call) {
           LEDGER(fake_cuda_fail)(function, 1, CUDA_ERROR_ECC_UNCORRECTABLE);
           tenon_error* error = nullptr;
           const tenon_status status = call(&error);
           expect_driver_error(status, error, TENON_IO, "214", "CUDA_ERROR_ECC_UNCORRECTABLE");
         };
-        fails("cuEventCreate", [&](tenon_error** err) { return tenon_cuda_event_new(nullptr, &made, err); });
-        fails("cuIpcOpenEventHandle",
-              [&](tenon_error** err) { return tenon_cuda_event_from_ipc_handle(sent.data(), nullptr, &made, err); });
-        fails("cuIpcGetEventHandle", [&](tenon_error** err) { return tenon_cuda_event_ipc_handle(event.get(), handle.data(), err); });
-        fails("cuEventRecord", [&](tenon_error** err) { return tenon_cuda_event_record(event.get(), nullptr, err); });
-        fails("cuStreamWaitEvent", [&](tenon_error** err) { return tenon_cuda_event_wait(event.get(), nullptr, err); });
-        fails("cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_query(event.get(), &complete, err); });
-        fails("cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_synchronize(event.get(), &soon_over, err); });
-        fails("cuEventSynchronize", [&](tenon_error** err) { return tenon_cuda_event_synchronize(event.get(), nullptr, err); });
+        fails("cuEventCreate",
+              [&](tenon_error** err) { return tenon_cuda_event_new(nullptr, &made, err); });
+        fails("cuIpcOpenEventHandle", [&](tenon_error** err) {
+          return tenon_cuda_event_from_ipc_handle(sent.data(), nullptr, &made, err);
+        });
+        fails("cuIpcGetEventHandle", [&](tenon_error** err) {
+          return tenon_cuda_event_ipc_handle(event.get(), handle.data(), err);
+        });
+        fails("cuEventRecord", [&](tenon_error** err) {
+          return tenon_cuda_event_record(event.get(), nullptr, err);
+        });
+        fails("cuStreamWaitEvent",
+              [&](tenon_error** err) { return tenon_cuda_event_wait(event.get(), nullptr, err); });
+        fails("cuEventQuery", [&](tenon_error** err) {
+          return tenon_cuda_event_query(event.get(), &complete, err);
+        });
+        fails("cuEventQuery", [&](tenon_error** err) {
+          return tenon_cuda_event_synchronize(event.get(), &soon_over, err);
+        });
+        fails("cuEventSynchronize", [&](tenon_error** err) {
+          return tenon_cuda_event_synchronize(event.get(), nullptr, err);
+        });
         EXPECT_EQ(made, nullptr);
         EXPECT_EQ(complete, 7);
         EXPECT_EQ(handle, IpcBytes{});
@@ -459,7 +493,8 @@ TEST(CudaEvent, AChildOfForkReleasesItAndNoMore) {
       int complete = 7;
       IpcBytes bytes{};
       EXPECT_EQ(tenon_cuda_event_new(nullptr, &made, nullptr), TENON_UNSUPPORTED);
-      EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &made, nullptr), TENON_UNSUPPORTED);
+      EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &made, nullptr),
+                TENON_UNSUPPORTED);
       EXPECT_EQ(tenon_cuda_event_record(event.get(), nullptr, nullptr), TENON_UNSUPPORTED);
       EXPECT_EQ(tenon_cuda_event_wait(event.get(), nullptr, nullptr), TENON_UNSUPPORTED);
       EXPECT_EQ(tenon_cuda_event_query(event.get(), &complete, nullptr), TENON_UNSUPPORTED);

@@ -42,19 +42,23 @@ void obey_modes() {
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
   ASSERT_EQ(syscall(SYS_capget, &head, data), 0);
-  for (const int each : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) data[CAP_TO_INDEX(each)].effective &= ~CAP_TO_MASK(each);
+  for (const int each : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH})
+    data[CAP_TO_INDEX(each)].effective &= ~CAP_TO_MASK(each);
   ASSERT_EQ(syscall(SYS_capset, &head, data), 0);
 }
 
 void expect_not_released(const CudaHandle& handle) {
   tenon_error* error = nullptr;
-  EXPECT_EQ(tenon_release_cuda_counter(handle.counter.c_str(), handle.slot, &error), TENON_PERMISSION) << tenon_error_message(error);
+  EXPECT_EQ(tenon_release_cuda_counter(handle.counter.c_str(), handle.slot, &error),
+            TENON_PERMISSION)
+      << tenon_error_message(error);
   EXPECT_STREQ(tenon_error_detail(error, "errno"), std::to_string(EACCES).c_str());
   EXPECT_STREQ(tenon_error_detail(error, "path"), ("/dev/shm" + handle.counter).c_str());
   tenon_error_release(error);
 }
 
-// It is opened all the same; the counter is tried again at the end, and if that fails its sender has to wait.
+// It is opened all the same; the counter is tried again at the end, and if that fails its sender
+// has to wait.
 TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
   in_two(
       {},
@@ -97,7 +101,8 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         line.expect('m');
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-        EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);  // it was, at the second try
+        // It was, at the second try.
+        EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);
         line.say('s');
         line.expect('l');
         EXPECT_TRUE(release_cuda_counter(first.counter, first.slot).is_ok());
@@ -108,12 +113,14 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
 TEST(CudaFaultsCounter, ACounterOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
   in_child({}, [] {
-    // Before there is a thread: a sanitizer's allocator is of no use in a child while another thread is in it.
+    // Before there is a thread: a sanitizer's allocator is of no use in a child while another
+    // thread is in it.
     Line line;
     const pid_t other = start([&] {
       line.become(1);
       const CudaHandle handle = line.receive();
-      ASSERT_TRUE(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+      ASSERT_TRUE(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 &&
+                  setresuid(65534, 65534, 65534) == 0);
       expect_not_released(handle);
     });
     line.become(0);
@@ -183,8 +190,8 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
     Ref<Storage> storage = wrap(&memory);
     const CudaHandle warm = share(storage);  // what is drawn once has been
     for (const char* const prefix : {"tenon-cuda-", ".tenon-new-"}) {
-      for (const Squatter kind :
-           {Squatter::kFile, Squatter::kSmallFile, Squatter::kLink, Squatter::kDanglingLink, Squatter::kFolder, Squatter::kPipe}) {
+      for (const Squatter kind : {Squatter::kFile, Squatter::kSmallFile, Squatter::kLink,
+                                  Squatter::kDanglingLink, Squatter::kFolder, Squatter::kPipe}) {
         SCOPED_TRACE(prefix + std::to_string(static_cast<int>(kind)));
         const std::string told = tell_name();
         const std::string taken = "/dev/shm/" + (prefix + told);
@@ -197,7 +204,8 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
         EXPECT_TRUE(says(refused, "is taken") && says(refused, told)) << refused.message();
         EXPECT_EQ(refused.detail("errno"), std::to_string(EEXIST));
         expect_untouched(kind, taken, target);
-        for (const std::string each : {"tenon-cuda-", ".tenon-new-"}) EXPECT_EQ(is_there("/dev/shm/" + (each + told)), each == prefix);
+        for (const std::string each : {"tenon-cuda-", ".tenon-new-"})
+          EXPECT_EQ(is_there("/dev/shm/" + (each + told)), each == prefix);
         const CudaHandle handle = share(storage);
         EXPECT_EQ(handle.counter.find(told), std::string::npos);
         EXPECT_TRUE(release_cuda_counter(handle.counter, handle.slot).is_ok());
@@ -213,7 +221,8 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
   });
 }
 
-// A counter's file itself has it: one that lives is let be, and one whose maker was killed makes room.
+// A counter's file itself has it: one that lives is let be, and one whose maker was killed makes
+// room.
 TEST(CudaFaultsCounter, ACountersNameIsAnotherCounters) {
   in_child({}, [] {
     const auto create = [] {
@@ -231,7 +240,8 @@ TEST(CudaFaultsCounter, ACountersNameIsAnotherCounters) {
     EXPECT_EQ(wait_for(dead), -SIGKILL);
     Result<CudaCounter> ours = create();
     // Somebody else may be looking at it.
-    EXPECT_TRUE(soon([&] { return ours.is_ok() || (ours = create()).is_ok(); })) << ours.status().message();
+    EXPECT_TRUE(soon([&] { return ours.is_ok() || (ours = create()).is_ok(); }))
+        << ours.status().message();
     ASSERT_TRUE(ours.is_ok());
     EXPECT_EQ(ours.value().name(), name);
     EXPECT_EQ(create().status().code(), Code::kPermission);

@@ -1,4 +1,5 @@
-// Lends that go wrong half way: the device is lost and the connection is not; the storage has ended, and somebody remembers it.
+// Lends that go wrong half way: the device is lost and the connection is not; the storage has
+// ended, and somebody remembers it.
 #include <dlpack/dlpack.h>
 #include <tenon/tenon.h>
 
@@ -24,15 +25,18 @@ constexpr Loss kLosses[] = {{CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCOR
 
 void expect_lost(const Status& status, const Loss& loss) {
   EXPECT_EQ(status.code(), Code::kIo) << status.message();
-  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(loss.result))) << status.message();
+  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(loss.result)))
+      << status.message();
   EXPECT_EQ(status.detail("cuda_error_name"), loss.name) << status.message();
 }
 
-// From then on, or (CUDA_SUCCESS) no more. What only gives back does what it should: the fake would take it for open.
+// From then on, or (CUDA_SUCCESS) no more. What only gives back does what it should: the fake would
+// take it for open.
 void lose_device(CUresult result) {
   for (const char* function :
-       {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamQuery",
-        "cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcGetEventHandle", "cuIpcOpenEventHandle", "cuPointerGetAttributes", "cuMemAlloc"}) {
+       {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamWaitEvent",
+        "cuStreamSynchronize", "cuStreamQuery", "cuIpcGetMemHandle", "cuIpcOpenMemHandle",
+        "cuIpcGetEventHandle", "cuIpcOpenEventHandle", "cuPointerGetAttributes", "cuMemAlloc"}) {
     LEDGER(fake_cuda_fail)(function, 0, result);
   }
 }
@@ -52,7 +56,9 @@ void expect_host(Connection& connection, char byte) {
   expect_host(storages[0], byte);
 }
 
-Ref<Storage> wrap_counted(Memory* memory) { return wrap_cuda(memory->data(), memory->nbytes, 0, count_free, memory, false).value(); }
+Ref<Storage> wrap_counted(Memory* memory) {
+  return wrap_cuda(memory->data(), memory->nbytes, 0, count_free, memory, false).value();
+}
 bool is_back(const Memory& memory) {
   return soon([&] { return collect_cuda() == 0 && memory.freed == 1; });
 }
@@ -71,7 +77,8 @@ void sender_loses(const Loss& loss) {
         lose_device(loss.result);
         expect_lost(try_send(connection, {lent}), loss);  // exported before: then it is the mark
         expect_lost(try_send(connection, {never_lent}), loss);
-        expect_lost(try_send(connection, {host, lent}), loss);  // of which the host's part is not known over there
+        // Of which the host's part is not known over there.
+        expect_lost(try_send(connection, {host, lent}), loss);
         send(connection, {host});
         send(connection, {host});
         expect_host(connection, 'a');
@@ -103,7 +110,8 @@ void sender_loses(const Loss& loss) {
       });
 }
 
-constexpr const char* kOpening[] = {"cuIpcOpenEventHandle", "cuStreamWaitEvent", "cuIpcOpenMemHandle", "cuPointerGetAttributes"};
+constexpr const char* kOpening[] = {"cuIpcOpenEventHandle", "cuStreamWaitEvent",
+                                    "cuIpcOpenMemHandle", "cuPointerGetAttributes"};
 
 void receiver_loses(const Loss& loss) {
   in_two_connected(

@@ -1,4 +1,5 @@
-// What the driver refuses is told by its code, its number and its name, wherever it happens; and it leaves nothing.
+// What the driver refuses is told by its code, its number and its name, wherever it happens; and it
+// leaves nothing.
 #include <tenon/tenon.h>
 
 #include <filesystem>
@@ -16,8 +17,8 @@ struct Told {
   std::string message;
 };
 Told told(const Status& status) {
-  return {status.code(), std::string(status.detail("cuda_error")), std::string(status.detail("cuda_error_name")),
-          status.is_ok() ? "" : status.message()};
+  return {status.code(), std::string(status.detail("cuda_error")),
+          std::string(status.detail("cuda_error_name")), status.is_ok() ? "" : status.message()};
 }
 using CCall = std::function<tenon_status(tenon_error**)>;
 Told told_by_c(const CCall& call) {
@@ -27,7 +28,8 @@ Told told_by_c(const CCall& call) {
     const char* const found = tenon_error_detail(error, key);
     return found != nullptr ? found : "";
   };
-  Told result{static_cast<Code>(status), text("cuda_error"), text("cuda_error_name"), tenon_error_message(error)};
+  Told result{static_cast<Code>(status), text("cuda_error"), text("cuda_error_name"),
+              tenon_error_message(error)};
   EXPECT_EQ(tenon_error_code(error), status);
   tenon_error_release(error);
   return result;
@@ -38,7 +40,8 @@ struct Error {
   Code code;
   const char* name;
 };
-// One of each code that a caller can do something about. The first is that of a process that lacks the permission.
+// One of each code that a caller can do something about. The first is that of a process that lacks
+// the permission.
 constexpr Error kErrors[] = {
     {CUDA_ERROR_NOT_PERMITTED, Code::kPermission, "CUDA_ERROR_NOT_PERMITTED"},
     {CUDA_ERROR_OUT_OF_MEMORY, Code::kResourceExhausted, "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -58,7 +61,8 @@ void expect_told(const Told& told, const Error& error) {
 // All that this process has of the driver's, by kind, and its fds.
 std::vector<uint64_t> held() {
   std::vector<uint64_t> counts;
-  for (int32_t kind = 1; kind < FAKE_CUDA_KINDS; ++kind) counts.push_back(LEDGER(fake_cuda_live)(kind, getpid()));
+  for (int32_t kind = 1; kind < FAKE_CUDA_KINDS; ++kind)
+    counts.push_back(LEDGER(fake_cuda_live)(kind, getpid()));
   const std::filesystem::directory_iterator fds("/proc/self/fd");
   counts.push_back(static_cast<uint64_t>(std::distance(begin(fds), end(fds))));
   return counts;
@@ -68,7 +72,8 @@ using Call = std::function<Told()>;
 // What is tried once more when the device is full fails if it is full then, too.
 enum class Tries : uint8_t { kOne, kTwoIfFull };
 
-// The driver answers with each error once. The first time there may be more afterwards, for good: the library's thread, for one.
+// The driver answers with each error once. The first time there may be more afterwards, for good:
+// the library's thread, for one.
 void refuse(const char* function, const Call& call, Tries tries = Tries::kOne) {
   std::vector<uint64_t> before;
   for (const Error& error : kErrors) {
@@ -81,7 +86,8 @@ void refuse(const char* function, const Call& call, Tries tries = Tries::kOne) {
     EXPECT_EQ(held(), before);
   }
 }
-void refuse_each(const std::vector<const char*>& functions, const Call& call, Tries tries = Tries::kOne) {
+void refuse_each(const std::vector<const char*>& functions, const Call& call,
+                 Tries tries = Tries::kOne) {
   for (const char* function : functions) refuse(function, call, tries);
 }
 
@@ -124,7 +130,9 @@ void lend_and_open(const Way& way) {
         const CudaHandle handle = line.receive();
         const auto open_it = [&] { return told(open_cuda(handle, nullptr, {}).status()); };
         refuse_each(way.open, open_it);
-        refuse_each({"cuCtxGetCurrent", "cuPointerGetAttributes", "cuIpcOpenEventHandle", "cuStreamWaitEvent"}, open_it);
+        refuse_each({"cuCtxGetCurrent", "cuPointerGetAttributes", "cuIpcOpenEventHandle",
+                     "cuStreamWaitEvent"},
+                    open_it);
         Ref<Storage> storage = open(handle);  // the same one
         EXPECT_EQ(byte_at(pointer_of(storage) + kPage - 1), 7);
         line.say('o');
@@ -134,10 +142,14 @@ void lend_and_open(const Way& way) {
         line.say('d');
       });
 }
-const std::vector<const char*> kExportPieces = {"cuMemGetAddressRange", "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"};
-const std::vector<const char*> kMapPieces = {"cuMemAddressReserve", "cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess"};
+const std::vector<const char*> kExportPieces = {
+    "cuMemGetAddressRange", "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"};
+const std::vector<const char*> kMapPieces = {
+    "cuMemAddressReserve", "cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess"};
 
-TEST(CudaFaults, OfAnIpcHandle) { lend_and_open({CudaTransport::kIpc, {"cuIpcGetMemHandle"}, {"cuIpcOpenMemHandle"}}); }
+TEST(CudaFaults, OfAnIpcHandle) {
+  lend_and_open({CudaTransport::kIpc, {"cuIpcGetMemHandle"}, {"cuIpcOpenMemHandle"}});
+}
 TEST(CudaFaults, OfFds) { lend_and_open({CudaTransport::kFd, kExportPieces, kMapPieces}); }
 TEST(CudaFaults, OfTheFabric) {
   if (expected_version() < 12030) GTEST_SKIP() << "a driver older than 12.3 has no fabric handles";
@@ -163,11 +175,12 @@ TEST(CudaFaults, OfArenas) {
       });
     };
     refuse_each(
-        {"cuCtxGetCurrent", "cuMemAlloc", "cuPointerGetAttributes", "cuIpcGetMemHandle"}, [&] { return make(TENON_CUDA_IPC); },
-        Tries::kTwoIfFull);
+        {"cuCtxGetCurrent", "cuMemAlloc", "cuPointerGetAttributes", "cuIpcGetMemHandle"},
+        [&] { return make(TENON_CUDA_IPC); }, Tries::kTwoIfFull);
     refuse_each(
-        {"cuCtxGetCurrent", "cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-         "cuPointerGetAttributes", "cuMemGetAddressRange", "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"},
+        {"cuCtxGetCurrent", "cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve",
+         "cuMemMap", "cuMemSetAccess", "cuPointerGetAttributes", "cuMemGetAddressRange",
+         "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"},
         [&] { return make(TENON_CUDA_FD); }, Tries::kTwoIfFull);
     EXPECT_EQ(arena, nullptr);
     EXPECT_EQ(make(TENON_CUDA_FD).code, Code::kOk);
@@ -178,7 +191,8 @@ TEST(CudaFaults, OfArenas) {
 
 TEST(CudaFaults, OfEvents) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
-  const tenon_cuda_event_options interprocess = {sizeof interprocess, TENON_CUDA_EVENT_INTERPROCESS, 0};
+  const tenon_cuda_event_options interprocess = {sizeof interprocess, TENON_CUDA_EVENT_INTERPROCESS,
+                                                 0};
   in_two(
       {},
       [&](Line& line) {
@@ -202,15 +216,27 @@ TEST(CudaFaults, OfEvents) {
         const auto refused = [](const char* function, const CCall& call) {
           refuse_each({function, "cuCtxGetCurrent"}, [&] { return told_by_c(call); });
         };
-        refused("cuEventCreate", [&](tenon_error** err) { return tenon_cuda_event_new(&interprocess, &made, err); });
-        const CCall open_sent = [&](tenon_error** err) { return tenon_cuda_event_from_ipc_handle(sent.data(), nullptr, &made, err); };
+        refused("cuEventCreate",
+                [&](tenon_error** err) { return tenon_cuda_event_new(&interprocess, &made, err); });
+        const CCall open_sent = [&](tenon_error** err) {
+          return tenon_cuda_event_from_ipc_handle(sent.data(), nullptr, &made, err);
+        };
         refused("cuIpcOpenEventHandle", open_sent);
-        refused("cuIpcGetEventHandle", [&](tenon_error** err) { return tenon_cuda_event_ipc_handle(event, handle.data(), err); });
-        refused("cuEventRecord", [&](tenon_error** err) { return tenon_cuda_event_record(event, nullptr, err); });
-        refused("cuStreamWaitEvent", [&](tenon_error** err) { return tenon_cuda_event_wait(event, nullptr, err); });
-        refused("cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_query(event, &complete, err); });
-        refused("cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_synchronize(event, &bounded, err); });
-        refused("cuEventSynchronize", [&](tenon_error** err) { return tenon_cuda_event_synchronize(event, nullptr, err); });
+        refused("cuIpcGetEventHandle", [&](tenon_error** err) {
+          return tenon_cuda_event_ipc_handle(event, handle.data(), err);
+        });
+        refused("cuEventRecord",
+                [&](tenon_error** err) { return tenon_cuda_event_record(event, nullptr, err); });
+        refused("cuStreamWaitEvent",
+                [&](tenon_error** err) { return tenon_cuda_event_wait(event, nullptr, err); });
+        refused("cuEventQuery",
+                [&](tenon_error** err) { return tenon_cuda_event_query(event, &complete, err); });
+        refused("cuEventQuery", [&](tenon_error** err) {
+          return tenon_cuda_event_synchronize(event, &bounded, err);
+        });
+        refused("cuEventSynchronize", [&](tenon_error** err) {
+          return tenon_cuda_event_synchronize(event, nullptr, err);
+        });
         EXPECT_EQ(made, nullptr);
         EXPECT_EQ(complete, 7);
         EXPECT_EQ(handle, IpcBytes{});
@@ -254,13 +280,17 @@ TEST(CudaFaults, OfPinnedMemory) {
       how.flags = TENON_STORAGE_ISOLATED;
       tenon_storage* storage = nullptr;
       ASSERT_EQ(tenon_storage_new(&how, kNbytes, &storage, nullptr), TENON_OK);
-      std::vector<const char*> functions = {"cuCtxGetCurrent", "cuMemHostRegister", "cuMemHostGetDevicePointer"};
+      std::vector<const char*> functions = {"cuCtxGetCurrent", "cuMemHostRegister",
+                                            "cuMemHostGetDevicePointer"};
       if (mode == TENON_MODE_FROZEN) {
         ASSERT_EQ(tenon_storage_freeze(storage, nullptr), TENON_OK);
-        functions.insert(functions.begin(), {"cuDeviceGet", "cuDeviceGetAttribute"});  // whether it can be kept from writing
+        // Whether it can be kept from writing.
+        functions.insert(functions.begin(), {"cuDeviceGet", "cuDeviceGetAttribute"});
       }
       void* address = nullptr;
-      const CCall pin = [&](tenon_error** err) { return tenon_storage_pin(storage, 0, &address, err); };
+      const CCall pin = [&](tenon_error** err) {
+        return tenon_storage_pin(storage, 0, &address, err);
+      };
       refuse_each(functions, [&] { return told_by_c(pin); });
       EXPECT_EQ(address, nullptr);
       EXPECT_EQ(pin(nullptr), TENON_OK);
@@ -277,14 +307,17 @@ TEST(CudaFaults, OfPinnedMemory) {
 // Which driver's words they are is the driver's affair; that there are some is ours.
 void expect_no_memory(const Status& status) {
   const Told got = told(status);
-  EXPECT_TRUE(got.code == Code::kInvalidArgument || got.code == Code::kUnsupported || got.code == Code::kNotFound) << got.message;
+  EXPECT_TRUE(got.code == Code::kInvalidArgument || got.code == Code::kUnsupported ||
+              got.code == Code::kNotFound)
+      << got.message;
   EXPECT_NE(got.number, "") << got.message;
   EXPECT_EQ(got.name.rfind("CUDA_ERROR_", 0), 0U) << got.message;
 }
 
 TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
   NEEDS_THE_FAKE("what a real one makes of a pointer that is used again is its own affair");
-  for (const CudaTransport transport : {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kPool}) {
+  for (const CudaTransport transport :
+       {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kPool}) {
     in_child({}, [&] {
       use_device();
       {
@@ -292,7 +325,8 @@ TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
         const auto [here, there] = ends.connect_both();
         Lendable memory(transport, kPage);
         Ref<Storage> storage = memory.wrap();
-        auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer_of(storage)));
+        auto* const data =
+            reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer_of(storage)));
         memory.free();
         for (const uint64_t offset : {uint64_t{0}, kPage - 1}) {
           const Status wrapped = wrap_cuda(data + offset, 1, 0, nullptr, nullptr, false).status();

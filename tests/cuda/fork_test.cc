@@ -1,4 +1,5 @@
-// The driver does not work in a child of fork of a process that started it: such a child is told so, and the driver is left alone.
+// The driver does not work in a child of fork of a process that started it: such a child is told
+// so, and the driver is left alone.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,7 +32,8 @@ void expect_told_of_fork() {
   for (int i = 0; i < 2; ++i) {
     const Status status = available();
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_TRUE(says(status, "it is a child of fork of one that had started the driver")) << status.message();
+    EXPECT_TRUE(says(status, "it is a child of fork of one that had started the driver"))
+        << status.message();
   }
 }
 
@@ -80,7 +82,8 @@ bool sleeps(pid_t thread) {
 TEST(Fork, WhileAnotherThreadStartsIt) {
   NEEDS_THE_FAKE("no driver promises anything of a fork while it starts");
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's allocator is of no use in the child of a fork while another thread is in it";
+  GTEST_SKIP() << "a sanitizer's allocator is of no use in the child of a fork while another "
+                  "thread is in it";
 #endif
   in_child({"FAKE_CUDA_LATENCY=cuInit=1000000"}, [] {
     std::atomic<pid_t> thread{0};
@@ -88,8 +91,10 @@ TEST(Fork, WhileAnotherThreadStartsIt) {
       thread = gettid();
       EXPECT_TRUE(available().is_ok());
     });
-    // Into cuInit, where it sleeps: while it still loads the library it holds locks of the loader, which the child would need.
-    while (thread == 0 || cuda_test::library() == nullptr || !sleeps(thread)) std::this_thread::yield();
+    // Into cuInit, where it sleeps: while it still loads the library it holds locks of the loader,
+    // which the child would need.
+    while (thread == 0 || cuda_test::library() == nullptr || !sleeps(thread))
+      std::this_thread::yield();
     EXPECT_EQ(wait_for(start(expect_told_of_fork)), 0);
     starter.join();
     EXPECT_TRUE(available().is_ok());
@@ -101,12 +106,14 @@ TEST(Fork, OfAProcessWhereOthersStartedIt) {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr);
     EXPECT_EQ(reinterpret_cast<PFN_cuInit_v2000>(dlsym(library, "cuInit"))(0), CUDA_SUCCESS);
-    EXPECT_EQ(wait_for(start([] {
-                const Status status = available();
-                EXPECT_EQ(status.code(), Code::kUnsupported);
-                EXPECT_TRUE(says(status, "child of fork") && says(status, "CUDA_ERROR_NOT_INITIALIZED")) << status.message();
-              })),
-              0);
+    EXPECT_EQ(
+        wait_for(start([] {
+          const Status status = available();
+          EXPECT_EQ(status.code(), Code::kUnsupported);
+          EXPECT_TRUE(says(status, "child of fork") && says(status, "CUDA_ERROR_NOT_INITIALIZED"))
+              << status.message();
+        })),
+        0);
     EXPECT_TRUE(available().is_ok());
   });
 }

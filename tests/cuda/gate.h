@@ -1,4 +1,5 @@
-// Work of a stream that ends when it is told to, so that nothing depends on how long anything takes.
+// Work of a stream that ends when it is told to, so that nothing depends on how long anything
+// takes.
 #pragma once
 
 #include "share_kit.h"
@@ -16,7 +17,8 @@ class Gate {
   }
   void stand_in(CUstream stream) {
     load_code();
-    auto* const launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
+    auto* const launch =
+        reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
     ASSERT_NE(launch, nullptr);
     const auto stay = [](void* self) {
       char byte = 0;

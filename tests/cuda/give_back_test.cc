@@ -1,4 +1,5 @@
-// When device memory goes back to its owner, and when it does not: by whichever thread, whatever the driver answers.
+// When device memory goes back to its owner, and when it does not: by whichever thread, whatever
+// the driver answers.
 #include <unistd.h>
 
 #include <atomic>
@@ -21,7 +22,8 @@ struct Work {
   CUstream stream = nullptr;
 };
 
-void in_one_process(const std::vector<std::string>& environment, const std::function<void()>& body) {
+void in_one_process(const std::vector<std::string>& environment,
+                    const std::function<void()>& body) {
   in_child(environment, [&] {
     use_device();
     body();
@@ -29,7 +31,8 @@ void in_one_process(const std::vector<std::string>& environment, const std::func
   });
 }
 
-// An owner's function may let go of other device memory, or look for what has come back: however much waits, it goes one after the other.
+// An owner's function may let go of other device memory, or look for what has come back: however
+// much waits, it goes one after the other.
 void many_that_end_others(bool look_too) {
   in_one_process({}, [look_too] {
     struct Pair {
@@ -37,9 +40,9 @@ void many_that_end_others(bool look_too) {
       bool look;
       int* ended;
     };
-    // Each storage that goes makes an event and records it. Behind a gate that is closed a real driver
-    // makes the caller wait at some number of them: an H100 (driver 580) did at 200, for ever, as the
-    // caller has the gate to open.
+    // Each storage that goes makes an event and records it. Behind a gate that is closed a real
+    // driver makes the caller wait at some number of them: an H100 (driver 580) did at 200, for
+    // ever, as the caller has the gate to open.
     const int many = on_the_fake() ? 20'000 : 8;
     Work work;
     Memory memory(kNbytes);
@@ -54,8 +57,10 @@ void many_that_end_others(bool look_too) {
       if (it.look) (void)collect_cuda();
     };
     for (int i = 0; i < many; ++i) {
-      pairs.push_back({wrap_cuda(memory.data(), kNbytes, 0, count, &ended, false).value(), look_too, &ended});
-      storages.push_back(wrap_cuda(memory.data(), kNbytes, 0, end_both, &pairs.back(), false).value());
+      pairs.push_back(
+          {wrap_cuda(memory.data(), kNbytes, 0, count, &ended, false).value(), look_too, &ended});
+      storages.push_back(
+          wrap_cuda(memory.data(), kNbytes, 0, end_both, &pairs.back(), false).value());
       EXPECT_TRUE(record_stream(*storages.back(), work.stream).is_ok());
     }
     work.begin();
@@ -126,7 +131,8 @@ TEST(CudaGiveBack, WhenTheDeviceIsLost) {
     in_one_process({}, [&] {
       Work work;
       Memory memory(kNbytes);
-      Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, count_free, &memory, false).value();
+      Ref<Storage> storage =
+          wrap_cuda(memory.data(), kNbytes, 0, count_free, &memory, false).value();
       work.begin();
       EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
       fail_driver(function, 0, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -166,7 +172,8 @@ TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
 TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
   in_one_process({}, [] {
     const auto create = reinterpret_cast<PFN_cuCtxCreate_v3020>(dlsym(library(), "cuCtxCreate_v2"));
-    const auto destroy = reinterpret_cast<PFN_cuCtxDestroy_v4000>(dlsym(library(), "cuCtxDestroy_v2"));
+    const auto destroy =
+        reinterpret_cast<PFN_cuCtxDestroy_v4000>(dlsym(library(), "cuCtxDestroy_v2"));
     ASSERT_NE(create, nullptr);
     ASSERT_NE(destroy, nullptr);
     Memory memory(kNbytes);
@@ -187,7 +194,8 @@ TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
   });
 }
 
-// Two threads open what is one storage here, each in a stream of its own. Which of them comes second is up to them, and so tried often.
+// Two threads open what is one storage here, each in a stream of its own. Which of them comes
+// second is up to them, and so tried often.
 TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
   constexpr int kRounds = 200;
   in_two(
@@ -213,8 +221,8 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           Ref<Storage> opened[2];
           std::atomic<int> ready{0};
           std::array<std::thread, 2> threads;
-          // A real driver runs the gates of all streams in one thread, in the order of their launch: so
-          // the gate that is opened first must be launched first.
+          // A real driver runs the gates of all streams in one thread, in the order of their
+          // launch: so the gate that is opened first must be launched first.
           works[i % 2].begin();
           works[1 - i % 2].begin();
           for (int n = 0; n < 2; ++n) {
@@ -314,7 +322,8 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
   });
 }
 
-// A thread may be in the middle of saying so when another forks: the child, which has no such thread, does not wait for it.
+// A thread may be in the middle of saying so when another forks: the child, which has no such
+// thread, does not wait for it.
 TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
   in_one_process({}, [] {
     Memory memory(kNbytes);
@@ -335,7 +344,8 @@ TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
   });
 }
 
-// Its storage went while a handle of it was under way: it comes back as it was, and can be lent anew.
+// Its storage went while a handle of it was under way: it comes back as it was, and can be lent
+// anew.
 TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
   in_two(
       {},
@@ -343,7 +353,8 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         use_device();
         Memory memory(kNbytes);
         fill(memory.pointer, 6, kNbytes);
-        Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
+        Ref<Storage> storage =
+            wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
         const CudaHandle mine = share(storage, nullptr, {.let_write = true});
         storage = nullptr;
         EXPECT_EQ(open_cuda(mine, nullptr, {.device = 0}).status().code(), Code::kOk);
@@ -354,7 +365,8 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         fill(other.pointer, 6, kNbytes);
         storage = wrap(&other);
         const CudaHandle again = share(storage);
-        EXPECT_EQ(open_cuda(again, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(open_cuda(again, nullptr, {.read_only = true}).status().code(),
+                  Code::kUnsupported);
         storage = nullptr;
         storage = open(again);
         ASSERT_TRUE(storage);

@@ -1,12 +1,13 @@
-// A kernel on memory that another process lent, in a stream of the borrower's: text in PTX, which a driver compiles for whatever device it
-// has.
+// A kernel on memory that another process lent, in a stream of the borrower's: text in PTX, which a
+// driver compiles for whatever device it has.
 #include "connected_kit.h"
 #include "share/cuda_arena.h"
 
 namespace cuda_test {
 namespace {
 
-// Adds 1 to each of `count` words. Of PTX 6.0 and compute capability 5.0, which every driver from 11.4 on reads.
+// Adds 1 to each of `count` words. Of PTX 6.0 and compute capability 5.0, which every driver
+// from 11.4 on reads.
 constexpr char kPtx[] = R"(
 .version 6.0
 .target sm_50
@@ -37,7 +38,8 @@ over:
 }
 )";
 
-constexpr uint32_t kWords = 1000;  // no multiple of a block's threads: the last ones have nothing to do
+// No multiple of a block's threads: the last ones have nothing to do.
+constexpr uint32_t kWords = 1000;
 constexpr uint64_t kWordsNbytes = 4096;
 
 template <typename Function>
@@ -50,18 +52,24 @@ Function of_driver(const char* name) {
 class AddOne {
  public:
   AddOne() {
-    EXPECT_EQ(of_driver<PFN_cuModuleLoadData_v2000>("cuModuleLoadData")(&module_, kPtx), CUDA_SUCCESS);
-    EXPECT_EQ(of_driver<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction")(&function_, module_, "tenon_test_add_one"), CUDA_SUCCESS);
+    EXPECT_EQ(of_driver<PFN_cuModuleLoadData_v2000>("cuModuleLoadData")(&module_, kPtx),
+              CUDA_SUCCESS);
+    EXPECT_EQ(of_driver<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction")(&function_, module_,
+                                                                              "tenon_test_add_one"),
+              CUDA_SUCCESS);
   }
   AddOne(const AddOne&) = delete;
   AddOne& operator=(const AddOne&) = delete;
-  ~AddOne() { EXPECT_EQ(of_driver<PFN_cuModuleUnload_v2000>("cuModuleUnload")(module_), CUDA_SUCCESS); }
+  ~AddOne() {
+    EXPECT_EQ(of_driver<PFN_cuModuleUnload_v2000>("cuModuleUnload")(module_), CUDA_SUCCESS);
+  }
   void to(CUdeviceptr pointer, CUstream stream) const {
     constexpr unsigned kThreads = 128;
     uint32_t count = kWords;
     void* parameters[] = {&pointer, &count};
-    EXPECT_EQ(of_driver<PFN_cuLaunchKernel_v4000>("cuLaunchKernel")(function_, (kWords + kThreads - 1) / kThreads, 1, 1, kThreads, 1, 1, 0,
-                                                                    stream, parameters, nullptr),
+    EXPECT_EQ(of_driver<PFN_cuLaunchKernel_v4000>("cuLaunchKernel")(
+                  function_, (kWords + kThreads - 1) / kThreads, 1, 1, kThreads, 1, 1, 0, stream,
+                  parameters, nullptr),
               CUDA_SUCCESS);
   }
 
@@ -73,11 +81,14 @@ class AddOne {
 // Words of `before` bytes to which `times` was added, and behind them those bytes alone.
 void expect_words(CUdeviceptr pointer, unsigned char before, uint32_t times, CUstream stream) {
   std::vector<uint32_t> words(kWordsNbytes / sizeof(uint32_t));
-  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(words.data()), pointer, kWordsNbytes, stream), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(words.data()), pointer, kWordsNbytes,
+                                   stream),
+            CUDA_SUCCESS);
   EXPECT_EQ(driver().cuStreamSynchronize(stream), CUDA_SUCCESS);
   const uint32_t word = before * 0x01010101U;
   EXPECT_EQ(std::count(words.begin(), words.begin() + kWords, word + times), kWords);
-  EXPECT_EQ(std::count(words.begin() + kWords, words.end(), word), static_cast<int64_t>(words.size() - kWords));
+  EXPECT_EQ(std::count(words.begin() + kWords, words.end(), word),
+            static_cast<int64_t>(words.size() - kWords));
 }
 
 // The lender's fill takes its time; nothing but the handle's event holds the kernel back.
@@ -117,7 +128,8 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
       });
 }
 
-// A block of an arena that is mapped, to and fro: each side's stream comes after the other's kernel.
+// A block of an arena that is mapped, to and fro: each side's stream comes after the other's
+// kernel.
 TEST(CudaKernel, OnAMappedBlockOverAConnection) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -126,7 +138,8 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
         connection.set_stream(0, stream);
         {
           const AddOne add_one;
-          Result<Ref<CudaArena>> arena = CudaArena::create({.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = 1 << 20});
+          Result<Ref<CudaArena>> arena = CudaArena::create(
+              {.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = 1 << 20});
           ASSERT_TRUE(arena.is_ok()) << arena.status().message();
           Result<Ref<Storage>> storage = arena.value()->allocate(kWordsNbytes, {.timeout_ns = 0});
           ASSERT_TRUE(storage.is_ok()) << storage.status().message();

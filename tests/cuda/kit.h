@@ -1,5 +1,6 @@
-// What the tests of CUDA share: a case runs in a child of its own, since a process starts the driver once, with an empty world of the fake.
-// On a real driver (tests/gpu) the same cases run, but for what only the fake can be told to do or asked about.
+// What the tests of CUDA share: a case runs in a child of its own, since a process starts the
+// driver once, with an empty world of the fake. On a real driver (tests/gpu) the same cases run,
+// but for what only the fake can be told to do or asked about.
 #pragma once
 
 #include <dlfcn.h>
@@ -31,7 +32,10 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   ~World() {
-    nftw(path_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(
+        path_.c_str(),
+        [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16,
+        FTW_DEPTH | FTW_PHYS);
   }
   const std::string& path() const { return path_; }
 
@@ -45,8 +49,8 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Whether the driver that a process here finds is the one of tests/fake_cuda. A child looks: some tests ask whether this process has opened
-// it.
+// Whether the driver that a process here finds is the one of tests/fake_cuda. A child looks: some
+// tests ask whether this process has opened it.
 inline bool on_the_fake() {
   static const bool fake = [] {
     const pid_t child = fork();
@@ -69,20 +73,23 @@ inline pid_t start(const std::function<void()>& body) {
   std::fflush(nullptr);
   const bool is_inherited = library() != nullptr;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  library_thread_settle();  // a sanitizer's allocator is of no use in a child while another thread is in it
+  library_thread_settle();  // a sanitizer's allocator is of no use in a child while another thread
+                            // is in it
 #endif
   const pid_t child = fork();
   if (child != 0) return child;
   body();
   std::fflush(nullptr);
   const int status = ::testing::Test::HasFailure() ? 1 : 0;
-  // What a real driver does at the exit of a child of fork of the process that started it nobody promises.
+  // What a real driver does at the exit of a child of fork of the process that started it nobody
+  // promises.
   if (is_inherited && !on_the_fake()) std::_Exit(status);
   std::exit(status);
 }
 
 // In a child with a world, and with these variables; "NAME" alone takes one away.
-inline void in_child(const std::vector<std::string>& environment, const std::function<void()>& body) {
+inline void in_child(const std::vector<std::string>& environment,
+                     const std::function<void()>& body) {
   const World world;
   (void)on_the_fake();  // to be known before there are children
   const pid_t child = start([&] {
@@ -107,7 +114,8 @@ Function* ledger(Function*, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 #define LEDGER(function) ::cuda_test::ledger(static_cast<decltype(&function)>(nullptr), #function)
-// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0). COUNT is 0 on a real driver.
+// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0). COUNT
+// is 0 on a real driver.
 #define COUNT(function, ...) (::cuda_test::on_the_fake() ? LEDGER(function)(__VA_ARGS__) : 0U)
 #define EXPECT_COUNT(expected, function, ...) \
   if (::cuda_test::on_the_fake()) EXPECT_EQ(LEDGER(function)(__VA_ARGS__), expected)
@@ -123,8 +131,9 @@ inline bool child_finds(const std::function<bool()>& what) {
   return wait_for(child) == 0;
 }
 // For what a real device may lack, and the fake has unless it is told otherwise.
-#define NEEDS_OF_A_REAL_DEVICE(found, why) \
-  if (!::cuda_test::on_the_fake() && !::cuda_test::child_finds(found)) GTEST_SKIP() << "not on this device: " << (why)
+#define NEEDS_OF_A_REAL_DEVICE(found, why)                             \
+  if (!::cuda_test::on_the_fake() && !::cuda_test::child_finds(found)) \
+  GTEST_SKIP() << "not on this device: " << (why)
 
 // How much longer than usual to be patient: compute-sanitizer takes its time.
 inline int patience() {

@@ -13,7 +13,9 @@ ConnectionOptions dropping() {
   return options;
 }
 
-bool is_open(const Ref<Storage>& storage) { return cuda::find_allocation(pointer_of(storage)).is_ok(); }
+bool is_open(const Ref<Storage>& storage) {
+  return cuda::find_allocation(pointer_of(storage)).is_ok();
+}
 
 void wait_until_gone(Connection& connection) {
   Result<int> fd = connection.gone_fd();

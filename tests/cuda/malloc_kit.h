@@ -1,5 +1,6 @@
-// The program's malloc fails when it is told to, as in tests/fault, but not in the driver: what that does without memory is its own affair.
-// For one source of a program, and not under sanitizers, as fault/failing_malloc.h.
+// The program's malloc fails when it is told to, as in tests/fault, but not in the driver: what
+// that does without memory is its own affair. For one source of a program, and not under
+// sanitizers, as fault/failing_malloc.h.
 #pragma once
 
 #include "connected_kit.h"
@@ -14,7 +15,8 @@
 
 namespace {
 
-// Blocks that this thread made, and not in the driver, whoever gives them back: each knows by a head whether it is one of them.
+// Blocks that this thread made, and not in the driver, whoever gives them back: each knows by a
+// head whether it is one of them.
 thread_local bool t_counts = false;
 std::atomic<long> g_counted{0};
 struct alignas(std::max_align_t) Head {
@@ -41,7 +43,9 @@ void* operator new(size_t nbytes) {
   void* const block = take_block(nbytes);
   return block != nullptr ? block : throw std::bad_alloc();
 }
-void* operator new(size_t nbytes, const std::nothrow_t& /*tag*/) noexcept { return take_block(nbytes); }
+void* operator new(size_t nbytes, const std::nothrow_t& /*tag*/) noexcept {
+  return take_block(nbytes);
+}
 void operator delete(void* block) noexcept { give_block(block); }
 void operator delete(void* block, size_t /*nbytes*/) noexcept { give_block(block); }
 void operator delete(void* block, const std::nothrow_t& /*tag*/) noexcept { give_block(block); }
@@ -88,11 +92,13 @@ Doing g_doing;
 
 [[noreturn]] inline void tell_and_abort() {
   t_allowed = -1;
-  std::fprintf(stderr, "[pid %d] std::terminate: %s with %ld allocations\n", getpid(), g_doing.what.c_str(), g_doing.allowed);
+  std::fprintf(stderr, "[pid %d] std::terminate: %s with %ld allocations\n", getpid(),
+               g_doing.what.c_str(), g_doing.allowed);
   std::abort();
 }
 
-// The process of a test, once it is alone: the driver is started, and what lives as long as the process is there.
+// The process of a test, once it is alone: the driver is started, and what lives as long as the
+// process is there.
 inline void begin() {
   auto* const cu = const_cast<cuda::Driver*>(&driver());
 #define FUNCTION(name, version, part) spare<&cuda::Driver::name>(cu);
@@ -115,7 +121,8 @@ bool with_allocations(long allowed, const char* what, const Body& body) {
   return t_refused;
 }
 
-// What has no error to give: a round is called with 0, 1, 2, … allocations for as long as it says that it wanted more.
+// What has no error to give: a round is called with 0, 1, 2, … allocations for as long as it says
+// that it wanted more.
 template <typename Round>
 void until_enough(const char* what, const Round& round) {
   long allowed = 0;
@@ -131,8 +138,10 @@ void fail_at_every_allocation(const char* what, const Step& step, const After& a
     tenon_status status = TENON_OK;
     const bool refused = with_allocations(allowed, what, [&] { status = step(&error); });
     const fault::Outcome outcome = fault::read_error(status, error);
-    const std::string where = std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
-    const bool is_want = refused && status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "memory";
+    const std::string where =
+        std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
+    const bool is_want =
+        refused && status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "memory";
     CHECK_SAYING(outcome.ok() || is_want, where);
     after(outcome.ok(), where);
     return refused;
@@ -141,8 +150,9 @@ void fail_at_every_allocation(const char* what, const Step& step, const After& a
 
 // ---- what could leak
 
-// Twice to fill what lives as long as the process; then a pass leaves nothing behind. What the library's thread has in hand comes back
-// later, and some tables forget what has ended now and then: of a few passes one leaves no block, or there is one that each of them leaves.
+// Twice to fill what lives as long as the process; then a pass leaves nothing behind. What the
+// library's thread has in hand comes back later, and some tables forget what has ended now and
+// then: of a few passes one leaves no block, or there is one that each of them leaves.
 constexpr int kPasses = 5;
 class Passes {
  public:
@@ -152,7 +162,9 @@ class Passes {
       for (int tries = 0; tries < 100 && g_counted.load() > blocks_; ++tries) usleep(5000);
       is_clean_ |= g_counted.load() <= blocks_;
     }
-    if (passed_ == kPasses) CHECK_SAYING(is_clean_, std::to_string(g_counted.load() - blocks_) + " blocks are left by the last pass");
+    if (passed_ == kPasses)
+      CHECK_SAYING(is_clean_, std::to_string(g_counted.load() - blocks_) +
+                                  " blocks are left by the last pass");
     held_ = fault::hold();
     blocks_ = g_counted.load();
   }
@@ -165,7 +177,8 @@ class Passes {
 };
 
 // In a process with a world of its own.
-inline void in_one(const std::function<void()>& body, const std::vector<std::string>& environment = {}) {
+inline void in_one(const std::function<void()>& body,
+                   const std::vector<std::string>& environment = {}) {
   in_child(environment, [&] {
     begin();
     body();
@@ -187,8 +200,9 @@ inline void in_one_without_leaks(const std::function<void()>& body) {
 // What this process has opened of others'.
 inline uint64_t opened_here() {
   uint64_t count = 0;
-  for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_VMM_HANDLE, FAKE_CUDA_RESERVATION,
-                                    FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
+  for (const fake_cuda_kind kind :
+       {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_VMM_HANDLE, FAKE_CUDA_RESERVATION,
+        FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
     count += LEDGER(fake_cuda_live)(kind, getpid());
   }
   return count;
@@ -196,12 +210,17 @@ inline uint64_t opened_here() {
 
 // ---- handles
 
-inline tenon_storage* as_c(const Ref<Storage>& storage) { return reinterpret_cast<tenon_storage*>(storage.get()); }
-inline CUdeviceptr pointer_of(const tenon_storage* storage) { return reinterpret_cast<uintptr_t>(tenon_storage_data(storage)); }
+inline tenon_storage* as_c(const Ref<Storage>& storage) {
+  return reinterpret_cast<tenon_storage*>(storage.get());
+}
+inline CUdeviceptr pointer_of(const tenon_storage* storage) {
+  return reinterpret_cast<uintptr_t>(tenon_storage_data(storage));
+}
 
 // As the file says it to everybody; -1: there is no such file.
 inline int64_t counter_of(const tenon_cuda_handle& handle) {
-  const os::Fd file(::open((std::string("/dev/shm") + handle.counter).c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd file(
+      ::open((std::string("/dev/shm") + handle.counter).c_str(), O_RDONLY | O_CLOEXEC));
   int64_t value = -1;
   const auto at = static_cast<off_t>(kFilenameHeaderNbytes + handle.slot * sizeof value);
   if (file.is_open()) CHECK_EQ(pread(file.get(), &value, sizeof value, at), sizeof value);
@@ -218,7 +237,9 @@ inline tenon_cuda_handle share_it(const Ref<Storage>& storage, CUstream stream =
   REQUIRE_OK(tenon_share_cuda(as_c(storage), stream, nullptr, &handle, err));
   return handle;
 }
-inline void let_go(const tenon_cuda_handle& handle) { CHECK_OK(tenon_release_cuda_counter(handle.counter, handle.slot, err)); }
+inline void let_go(const tenon_cuda_handle& handle) {
+  CHECK_OK(tenon_release_cuda_counter(handle.counter, handle.slot, err));
+}
 
 }  // namespace
 }  // namespace cuda_test

@@ -1,11 +1,14 @@
-// Memory that fails at every allocation in turn: device memory in messages of a connection, under leases.
+// Memory that fails at every allocation in turn: device memory in messages of a connection, under
+// leases.
 #include "malloc_kit.h"
 
 #if !FAULT_ASAN && !FAULT_TSAN
 namespace cuda_test {
 namespace {
 
-tenon_connection* as_c_connection(Connection& connection) { return reinterpret_cast<tenon_connection*>(&connection); }
+tenon_connection* as_c_connection(Connection& connection) {
+  return reinterpret_cast<tenon_connection*>(&connection);
+}
 
 tenon_cuda_arena* new_cuda_arena(tenon_cuda_transport transport) {
   tenon_cuda_arena_options how{};
@@ -33,7 +36,8 @@ void look(long allowed) {
 // So many blocks of an arena in each message: one may have its lease when memory ends at another.
 constexpr uint64_t kBlocks = 2;
 // With that byte everywhere. The caller's reference to the first storage is for who asks for it.
-tenon_message* blocks_of(tenon_cuda_arena* arena, unsigned char byte, tenon_storage** out = nullptr) {
+tenon_message* blocks_of(tenon_cuda_arena* arena, unsigned char byte,
+                         tenon_storage** out = nullptr) {
   std::vector<tenon_storage*> storages(kBlocks);
   for (tenon_storage*& each : storages) {
     REQUIRE_OK(tenon_cuda_arena_allocate(arena, kNbytes, nullptr, &each, err));
@@ -42,7 +46,9 @@ tenon_message* blocks_of(tenon_cuda_arena* arena, unsigned char byte, tenon_stor
   if (out != nullptr) *out = tenon_storage_retain(storages[0]);
   return fault::new_message(storages);
 }
-tenon_storage* storage_in(const tenon_message* message, size_t i = 0) { return tenon_tensor_storage(tenon_message_tensor(message, i)); }
+tenon_storage* storage_in(const tenon_message* message, size_t i = 0) {
+  return tenon_tensor_storage(tenon_message_tensor(message, i));
+}
 bool shows(const tenon_message* message, unsigned char byte) {
   bool good = tenon_message_count(message) == kBlocks;
   for (size_t i = 0; good && i < kBlocks; ++i) {
@@ -52,8 +58,10 @@ bool shows(const tenon_message* message, unsigned char byte) {
   return good;
 }
 
-// The message is there already. Called again it gives it, and `stubborn` means: with one allocation more each time.
-tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubborn, bool* refused) {
+// The message is there already. Called again it gives it, and `stubborn` means: with one allocation
+// more each time.
+tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubborn,
+                          bool* refused) {
   const tenon_wait now = fault::wait_ns(0);
   tenon_message* message = nullptr;
   *refused = false;
@@ -62,11 +70,14 @@ tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubb
     REQUIRE(allowed < 1000);
     tenon_error* error = nullptr;
     tenon_status status = TENON_OK;
-    const bool here = with_allocations(allowed, "tenon_recv", [&] { status = tenon_recv(connection, &now, &message, &error); });
+    const bool here = with_allocations(
+        allowed, "tenon_recv", [&] { status = tenon_recv(connection, &now, &message, &error); });
     const fault::Outcome outcome = fault::read_error(status, error);
     *refused |= here;
-    const std::string where = first + " allocations at first, then " + std::to_string(allowed) + ": " + outcome.text();
-    const bool good = outcome.ok() == (message != nullptr) && (outcome.ok() || (here && status == TENON_RESOURCE_EXHAUSTED));
+    const std::string where =
+        first + " allocations at first, then " + std::to_string(allowed) + ": " + outcome.text();
+    const bool good = outcome.ok() == (message != nullptr) &&
+                      (outcome.ok() || (here && status == TENON_RESOURCE_EXHAUSTED));
     if (!CHECK_SAYING(good, where) && message == nullptr) _exit(1);
   }
   return message;
@@ -91,45 +102,51 @@ void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transp
     tenon_message_release(message);
     line.send_as(byte);
     const auto allowed = line.receive_as<long>();
-    CHECK_SAYING(blocks_used(arena) == kBlocks, "received with " + std::to_string(allowed) + " allocations");
+    CHECK_SAYING(blocks_used(arena) == kBlocks,
+                 "received with " + std::to_string(allowed) + " allocations");
     line.say('r');
     line.expect('d');
     look(allowed % 4);
-    CHECK_SAYING(blocks_come_back(arena), "received with " + std::to_string(allowed) + " allocations");
+    CHECK_SAYING(blocks_come_back(arena),
+                 "received with " + std::to_string(allowed) + " allocations");
   }
   with_allocations(0, "tenon_cuda_arena_release", [&] { tenon_cuda_arena_release(arena); });
   EXPECT_EQ(fault::g_failures, 0);
 }
 
-void receive_at_every_allocation(tenon_cuda_transport transport, bool stubborn, const ConnectionOptions& options = {}) {
-  in_two_connected([transport](Line& line, Connection& connection) { lend_blocks(line, connection, transport); },
-                   [stubborn](Line& line, Connection& connection) {
-                     begin();
-                     Passes passes;
-                     for (int pass = 0; pass < kPasses; ++pass) {
-                       until_enough("tenon_recv", [&](long allowed) {
-                         line.say('n');
-                         const auto byte = line.receive_as<unsigned char>();
-                         bool refused = false;
-                         tenon_message* message = receive_at(as_c_connection(connection), allowed, stubborn, &refused);
-                         CHECK(shows(message, byte));
-                         line.send_as(allowed);
-                         line.expect('r');
-                         CHECK(shows(message, byte));
-                         with_allocations(allowed, "tenon_message_release", [&] { tenon_message_release(message); });
-                         look(allowed);
-                         CHECK_EQ(tenon_cuda_collect(), 0);
-                         line.say('d');
-                         return refused && !stubborn;
-                       });
-                       line.say('p');
-                       line.expect('p');
-                       passes.end_of_one();
-                     }
-                     line.say('e');
-                     EXPECT_EQ(fault::g_failures, 0);
-                   },
-                   {}, options);
+void receive_at_every_allocation(tenon_cuda_transport transport, bool stubborn,
+                                 const ConnectionOptions& options = {}) {
+  in_two_connected(
+      [transport](Line& line, Connection& connection) { lend_blocks(line, connection, transport); },
+      [stubborn](Line& line, Connection& connection) {
+        begin();
+        Passes passes;
+        for (int pass = 0; pass < kPasses; ++pass) {
+          until_enough("tenon_recv", [&](long allowed) {
+            line.say('n');
+            const auto byte = line.receive_as<unsigned char>();
+            bool refused = false;
+            tenon_message* message =
+                receive_at(as_c_connection(connection), allowed, stubborn, &refused);
+            CHECK(shows(message, byte));
+            line.send_as(allowed);
+            line.expect('r');
+            CHECK(shows(message, byte));
+            with_allocations(allowed, "tenon_message_release",
+                             [&] { tenon_message_release(message); });
+            look(allowed);
+            CHECK_EQ(tenon_cuda_collect(), 0);
+            line.say('d');
+            return refused && !stubborn;
+          });
+          line.say('p');
+          line.expect('p');
+          passes.end_of_one();
+        }
+        line.say('e');
+        EXPECT_EQ(fault::g_failures, 0);
+      },
+      {}, options);
 }
 TEST(CudaMallocLease, ReceivesByAnIpcHandle) {
   NEEDS_THE_FAKE("a driver has needs of its own");
@@ -144,7 +161,8 @@ TEST(CudaMallocLease, ReceivesOneMessageThatFailsAtEach) {
   receive_at_every_allocation(TENON_CUDA_IPC, true);
 }
 
-// The bytes are here already, so the message's own lease goes back at once, and the first one's stays.
+// The bytes are here already, so the message's own lease goes back at once, and the first one's
+// stays.
 TEST(CudaMallocLease, ReceivesWhatItHas) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_two_connected(
@@ -175,9 +193,12 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
           line.say('n');
           line.expect('s');
           bool refused = false;
-          tenon_message* message = receive_at(as_c_connection(connection), allowed, false, &refused);
-          for (size_t i = 0; i < kBlocks; ++i) CHECK(storage_in(message, i) == storage_in(first, i));
-          with_allocations(allowed, "tenon_message_release", [&] { tenon_message_release(message); });
+          tenon_message* message =
+              receive_at(as_c_connection(connection), allowed, false, &refused);
+          for (size_t i = 0; i < kBlocks; ++i)
+            CHECK(storage_in(message, i) == storage_in(first, i));
+          with_allocations(allowed, "tenon_message_release",
+                           [&] { tenon_message_release(message); });
           return refused;
         });
         line.say('e');
@@ -192,7 +213,8 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
 
 // ---- sending
 
-// `again`: the same message once there is memory. Else it is dropped, with which nothing is lent, and another one goes.
+// `again`: the same message once there is memory. Else it is dropped, with which nothing is lent,
+// and another one goes.
 void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
   in_two_connected(
       [transport, again](Line& line, Connection& connection) {
@@ -205,10 +227,12 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
             tenon_message* message = blocks_of(arena, ++byte);
             tenon_error* error = nullptr;
             tenon_status status = TENON_OK;
-            const bool refused = with_allocations(allowed, "tenon_send",
-                                                  [&] { status = tenon_send(as_c_connection(connection), message, nullptr, &error); });
+            const bool refused = with_allocations(allowed, "tenon_send", [&] {
+              status = tenon_send(as_c_connection(connection), message, nullptr, &error);
+            });
             const fault::Outcome outcome = fault::read_error(status, error);
-            const std::string where = "sent with " + std::to_string(allowed) + " allocations: " + outcome.text();
+            const std::string where =
+                "sent with " + std::to_string(allowed) + " allocations: " + outcome.text();
             CHECK_SAYING(outcome.ok() || (refused && status == TENON_RESOURCE_EXHAUSTED), where);
             if (!outcome.ok()) {
               if (!again) {
@@ -219,7 +243,8 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
               }
               REQUIRE_OK(tenon_send(as_c_connection(connection), message, nullptr, err));
             }
-            with_allocations(allowed % 4, "tenon_message_release", [&] { tenon_message_release(message); });
+            with_allocations(allowed % 4, "tenon_message_release",
+                             [&] { tenon_message_release(message); });
             line.send_as(byte);
             line.expect('h');
             CHECK_SAYING(blocks_used(arena) == kBlocks, where);
@@ -242,7 +267,8 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
           tenon_message* message = nullptr;
           tenon_message* more = nullptr;
           REQUIRE_OK(tenon_recv(as_c_connection(connection), &now, &message, err));
-          CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(as_c_connection(connection), &now, &more, err));
+          CHECK_STATUS(TENON_WOULD_BLOCK,
+                       tenon_recv(as_c_connection(connection), &now, &more, err));
           line.say('h');
           line.expect('r');
           CHECK(shows(message, byte));
@@ -255,11 +281,13 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
 }
 TEST(CudaMallocLease, SendsAgain) {
   NEEDS_THE_FAKE("a driver has needs of its own");
-  for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD}) send_at_every_allocation(transport, true);
+  for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD})
+    send_at_every_allocation(transport, true);
 }
 TEST(CudaMallocLease, SendsAnother) {
   NEEDS_THE_FAKE("a driver has needs of its own");
-  for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD}) send_at_every_allocation(transport, false);
+  for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD})
+    send_at_every_allocation(transport, false);
 }
 
 // ---- in one process
@@ -288,7 +316,8 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
             look(allowed % 4);
             CHECK_EQ(blocks_used(arena), kBlocks);
             CHECK(shows(message, 9));
-            refused |= with_allocations(allowed, "tenon_message_release", [&] { tenon_message_release(message); });
+            refused |= with_allocations(allowed, "tenon_message_release",
+                                        [&] { tenon_message_release(message); });
             look(allowed % 4);
             CHECK(blocks_come_back(arena));
             return refused;
@@ -322,11 +351,15 @@ TEST(CudaMallocLease, MessagesThatNobodyReads) {
         // One of them failed half-way.
         tenon_message* got = nullptr;
         const tenon_wait now = fault::wait_ns(0);
-        bool refused = with_allocations(allowed, "tenon_recv", [&] { (void)tenon_recv(right, &now, &got, nullptr); });
-        refused |= with_allocations(allowed, "tenon_connection_release", [&] { tenon_connection_release(right); });
-        refused |= with_allocations(allowed, "tenon_connection_release", [&] { tenon_connection_release(left); });
+        bool refused = with_allocations(allowed, "tenon_recv",
+                                        [&] { (void)tenon_recv(right, &now, &got, nullptr); });
+        refused |= with_allocations(allowed, "tenon_connection_release",
+                                    [&] { tenon_connection_release(right); });
+        refused |= with_allocations(allowed, "tenon_connection_release",
+                                    [&] { tenon_connection_release(left); });
         if (got != nullptr) tenon_message_release(got);
-        refused |= with_allocations(allowed, "tenon_cuda_collect", [] { (void)tenon_cuda_collect(); });
+        refused |=
+            with_allocations(allowed, "tenon_cuda_collect", [] { (void)tenon_cuda_collect(); });
         CHECK_SAYING(blocks_come_back(arena), std::to_string(allowed) + " allocations");
         return refused;
       });
@@ -340,5 +373,7 @@ TEST(CudaMallocLease, MessagesThatNobodyReads) {
 }  // namespace cuda_test
 
 #else
-TEST(CudaMallocLease, Injection) { GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself"; }
+TEST(CudaMallocLease, Injection) {
+  GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself";
+}
 #endif

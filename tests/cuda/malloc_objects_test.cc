@@ -1,4 +1,5 @@
-// Memory that fails at every allocation in turn: the start of the driver, arenas on a device, events as objects, and pinned memory.
+// Memory that fails at every allocation in turn: the start of the driver, arenas on a device,
+// events as objects, and pinned memory.
 #include <dlpack/dlpack.h>
 
 #include "malloc_kit.h"
@@ -15,16 +16,19 @@ TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
     for (long allowed = 0; allowed < 3; ++allowed) {
       tenon_error* error = nullptr;
       tenon_status status = TENON_OK;
-      with_allocations(allowed, "tenon_cuda_available", [&] { status = tenon_cuda_available(&error); });
+      with_allocations(allowed, "tenon_cuda_available",
+                       [&] { status = tenon_cuda_available(&error); });
       const fault::Outcome outcome = fault::read_error(status, error);
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED, std::to_string(allowed) + " allocations: " + outcome.text());
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED,
+                   std::to_string(allowed) + " allocations: " + outcome.text());
     }
     // Somebody else has started it: Tenon's own part is left.
     void* const found = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     REQUIRE(found != nullptr);
     REQUIRE(reinterpret_cast<PFN_cuInit_v2000>(dlsym(found, "cuInit"))(0) == CUDA_SUCCESS);
     fail_at_every_allocation(
-        "tenon_cuda_available", [](tenon_error** err) { return tenon_cuda_available(err); }, [](bool, const std::string&) {});
+        "tenon_cuda_available", [](tenon_error** err) { return tenon_cuda_available(err); },
+        [](bool, const std::string&) {});
     CHECK_OK(tenon_cuda_available(err));
     EXPECT_EQ(fault::g_failures, 0);
   });
@@ -33,7 +37,8 @@ TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
 // ---- another framework's memory
 
 struct ForeignUnversioned {
-  explicit ForeignUnversioned(uint64_t nbytes) : memory(nbytes), size(static_cast<int64_t>(nbytes)) {
+  explicit ForeignUnversioned(uint64_t nbytes)
+      : memory(nbytes), size(static_cast<int64_t>(nbytes)) {
     managed.dl_tensor.data = memory.data();
     managed.dl_tensor.device = {kDLCUDA, 0};
     managed.dl_tensor.ndim = 1;
@@ -55,18 +60,22 @@ TEST(CudaMallocObjects, WrapsAndHandsOut) {
     tenon_tensor* tensor = nullptr;
     fail_at_every_allocation(
         "tenon_tensor_from_dlpack_legacy",
-        [&](tenon_error** err) { return tenon_tensor_from_dlpack_legacy(&foreign.managed, &tensor, err); },
+        [&](tenon_error** err) {
+          return tenon_tensor_from_dlpack_legacy(&foreign.managed, &tensor, err);
+        },
         [&](bool made, const std::string& where) {
           CHECK_SAYING(foreign.memory.freed == taken && made == (tensor != nullptr), where);
           if (!made) return;
           ++taken;
-          with_allocations(0, "tenon_tensor_release", [&] { tenon_tensor_release(std::exchange(tensor, nullptr)); });
+          with_allocations(0, "tenon_tensor_release",
+                           [&] { tenon_tensor_release(std::exchange(tensor, nullptr)); });
           CHECK_SAYING(tenon_cuda_collect() == 0 && foreign.memory.freed == taken, where);
         });
     REQUIRE_OK(tenon_tensor_from_dlpack_legacy(&foreign.managed, &tensor, err));
     DLManagedTensorVersioned* out = nullptr;
     fail_at_every_allocation(
-        "tenon_tensor_to_dlpack", [&](tenon_error** err) { return tenon_tensor_to_dlpack(tensor, &out, err); },
+        "tenon_tensor_to_dlpack",
+        [&](tenon_error** err) { return tenon_tensor_to_dlpack(tensor, &out, err); },
         [&](bool made, const std::string& where) {
           CHECK_SAYING(made == (out != nullptr), where);
           if (made) out->deleter(std::exchange(out, nullptr));
@@ -96,21 +105,29 @@ void arena_at_every_allocation(tenon_cuda_transport transport) {
   const uint64_t before = LEDGER(fake_cuda_live)(0, getpid());
   tenon_cuda_arena* arena = nullptr;
   fail_at_every_allocation(
-      "tenon_cuda_arena_new", [&](tenon_error** err) { return tenon_cuda_arena_new(&how, &arena, err); },
+      "tenon_cuda_arena_new",
+      [&](tenon_error** err) { return tenon_cuda_arena_new(&how, &arena, err); },
       [&](bool made, const std::string& where) {
         CHECK_SAYING(made == (arena != nullptr), where);
-        with_allocations(0, "tenon_cuda_arena_release", [&] { tenon_cuda_arena_release(std::exchange(arena, nullptr)); });
+        with_allocations(0, "tenon_cuda_arena_release",
+                         [&] { tenon_cuda_arena_release(std::exchange(arena, nullptr)); });
         CHECK_SAYING(LEDGER(fake_cuda_live)(0, getpid()) == before, where);
       });
   REQUIRE_OK(tenon_cuda_arena_new(&how, &arena, err));
   for (const uint64_t nbytes : {uint64_t{0}, uint64_t{256}, kPage}) {
     tenon_storage* storage = nullptr;
     fail_at_every_allocation(
-        "tenon_cuda_arena_allocate", [&](tenon_error** err) { return tenon_cuda_arena_allocate(arena, nbytes, nullptr, &storage, err); },
+        "tenon_cuda_arena_allocate",
+        [&](tenon_error** err) {
+          return tenon_cuda_arena_allocate(arena, nbytes, nullptr, &storage, err);
+        },
         [&](bool made, const std::string& where) {
           CHECK_SAYING(made == (storage != nullptr), where);
-          with_allocations(0, "tenon_storage_release", [&] { tenon_storage_release(std::exchange(storage, nullptr)); });
-          CHECK_SAYING(stats_of(arena).blocks_used == 0 && stats_of(arena).bytes_largest_free == kPage, where);
+          with_allocations(0, "tenon_storage_release",
+                           [&] { tenon_storage_release(std::exchange(storage, nullptr)); });
+          CHECK_SAYING(
+              stats_of(arena).blocks_used == 0 && stats_of(arena).bytes_largest_free == kPage,
+              where);
         });
   }
   // A full one, without memory to say so.
@@ -121,20 +138,25 @@ void arena_at_every_allocation(tenon_cuda_transport transport) {
       const tenon_wait wait = fault::wait_ns(timeout);
       tenon_storage* storage = nullptr;
       tenon_status status = TENON_OK;
-      const bool refused = with_allocations(allowed, "tenon_cuda_arena_allocate",
-                                            [&] { status = tenon_cuda_arena_allocate(arena, 256, &wait, &storage, nullptr); });
-      CHECK(storage == nullptr && (status == TENON_RESOURCE_EXHAUSTED || (status == TENON_TIMEOUT && timeout != 0)));
+      const bool refused = with_allocations(allowed, "tenon_cuda_arena_allocate", [&] {
+        status = tenon_cuda_arena_allocate(arena, 256, &wait, &storage, nullptr);
+      });
+      CHECK(storage == nullptr &&
+            (status == TENON_RESOURCE_EXHAUSTED || (status == TENON_TIMEOUT && timeout != 0)));
       return refused;
     });
   }
   tenon_storage_release(all);
-  // Blocks that come back in any order, with no memory to remember where they were. Once all are there the arena is whole again.
+  // Blocks that come back in any order, with no memory to remember where they were. Once all are
+  // there the arena is whole again.
   for (long allowed = 0; allowed < 4; ++allowed) {
     std::vector<tenon_storage*> blocks(100);
-    for (tenon_storage*& each : blocks) REQUIRE_OK(tenon_cuda_arena_allocate(arena, 1000, nullptr, &each, err));
+    for (tenon_storage*& each : blocks)
+      REQUIRE_OK(tenon_cuda_arena_allocate(arena, 1000, nullptr, &each, err));
     for (const size_t first : {1U, 0U}) {
       for (size_t i = first; i < blocks.size(); i += 2) {
-        with_allocations(allowed, "tenon_storage_release", [&] { tenon_storage_release(blocks[i]); });
+        with_allocations(allowed, "tenon_storage_release",
+                         [&] { tenon_storage_release(blocks[i]); });
       }
       CHECK_EQ(stats_of(arena).blocks_used, first * blocks.size() / 2);
       tenon_storage* one = nullptr;
@@ -156,10 +178,12 @@ TEST(CudaMallocObjects, Arenas) {
 // ---- events
 
 uint64_t events_and_imports_here() {
-  return LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()) + LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, getpid());
+  return LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()) +
+         LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, getpid());
 }
 
-// Each call that an event has, and each with an error of the driver's for whose words there is no memory.
+// Each call that an event has, and each with an error of the driver's for whose words there is no
+// memory.
 void use_at_every_allocation(tenon_cuda_event* event, CUstream stream, bool has_handle) {
   IpcBytes handle{};
   int complete = 0;
@@ -169,20 +193,27 @@ void use_at_every_allocation(tenon_cuda_event* event, CUstream stream, bool has_
     std::function<tenon_status(tenon_error**)> call;
   };
   std::vector<Call> calls = {
-      {"cuEventRecord", [&](tenon_error** err) { return tenon_cuda_event_record(event, stream, err); }},
-      {"cuStreamWaitEvent", [&](tenon_error** err) { return tenon_cuda_event_wait(event, stream, err); }},
-      {"cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_query(event, &complete, err); }},
-      {"cuEventQuery", [&](tenon_error** err) { return tenon_cuda_event_synchronize(event, &wait, err); }},
+      {"cuEventRecord",
+       [&](tenon_error** err) { return tenon_cuda_event_record(event, stream, err); }},
+      {"cuStreamWaitEvent",
+       [&](tenon_error** err) { return tenon_cuda_event_wait(event, stream, err); }},
+      {"cuEventQuery",
+       [&](tenon_error** err) { return tenon_cuda_event_query(event, &complete, err); }},
+      {"cuEventQuery",
+       [&](tenon_error** err) { return tenon_cuda_event_synchronize(event, &wait, err); }},
   };
   if (has_handle)
-    calls.push_back({"cuIpcGetEventHandle", [&](tenon_error** err) { return tenon_cuda_event_ipc_handle(event, handle.data(), err); }});
+    calls.push_back({"cuIpcGetEventHandle", [&](tenon_error** err) {
+                       return tenon_cuda_event_ipc_handle(event, handle.data(), err);
+                     }});
   for (const Call& each : calls) {
     fail_at_every_allocation(each.function, each.call, [](bool, const std::string&) {});
     LEDGER(fake_cuda_fail)(each.function, 0, CUDA_ERROR_ECC_UNCORRECTABLE);
     until_enough(each.function, [&](long allowed) {
       tenon_error* error = nullptr;
       tenon_status status = TENON_OK;
-      const bool refused = with_allocations(allowed, each.function, [&] { status = each.call(&error); });
+      const bool refused =
+          with_allocations(allowed, each.function, [&] { status = each.call(&error); });
       tenon_error_release(error);
       CHECK(status == TENON_IO || (refused && status == TENON_RESOURCE_EXHAUSTED));
       return refused;
@@ -192,14 +223,16 @@ void use_at_every_allocation(tenon_cuda_event* event, CUstream stream, bool has_
   }
 }
 
-void event_at_every_allocation(const std::function<tenon_status(tenon_cuda_event**, tenon_error**)>& make, const char* function,
-                               bool has_handle) {
+void event_at_every_allocation(
+    const std::function<tenon_status(tenon_cuda_event**, tenon_error**)>& make,
+    const char* function, bool has_handle) {
   const uint64_t before = events_and_imports_here();
   CUstream stream = nullptr;
   REQUIRE(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
   tenon_cuda_event* event = nullptr;
   const auto end = [&] {
-    with_allocations(0, "tenon_cuda_event_release", [&] { tenon_cuda_event_release(std::exchange(event, nullptr)); });
+    with_allocations(0, "tenon_cuda_event_release",
+                     [&] { tenon_cuda_event_release(std::exchange(event, nullptr)); });
     CHECK_EQ(events_and_imports_here(), before);
   };
   fail_at_every_allocation(
@@ -227,8 +260,11 @@ TEST(CudaMallocObjects, Events) {
   for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_CUDA_EVENT_INTERPROCESS}}) {
     in_one_without_leaks([flags] {
       const tenon_cuda_event_options how = {sizeof how, flags, 0};
-      event_at_every_allocation([&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_new(&how, out, err); },
-                                "cuEventCreate", flags != 0);
+      event_at_every_allocation(
+          [&](tenon_cuda_event** out, tenon_error** err) {
+            return tenon_cuda_event_new(&how, out, err);
+          },
+          "cuEventCreate", flags != 0);
     });
   }
 }
@@ -254,7 +290,9 @@ TEST(CudaMallocObjects, EventsOfAnotherProcess) {
         Passes passes;
         for (int pass = 0; pass < kPasses; ++pass) {
           event_at_every_allocation(
-              [&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, out, err); },
+              [&](tenon_cuda_event** out, tenon_error** err) {
+                return tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, out, err);
+              },
               "cuIpcOpenEventHandle", false);
           passes.end_of_one();
         }
@@ -280,7 +318,8 @@ TEST(CudaMallocObjects, PinnedMemory) {
     renew();
     void* address = nullptr;
     fail_at_every_allocation(
-        "tenon_storage_pin", [&](tenon_error** err) { return tenon_storage_pin(storage, 0, &address, err); },
+        "tenon_storage_pin",
+        [&](tenon_error** err) { return tenon_storage_pin(storage, 0, &address, err); },
         [&](bool pinned, const std::string& where) {
           CHECK_SAYING(pinned == (address != nullptr), where);
           address = nullptr;
@@ -293,9 +332,11 @@ TEST(CudaMallocObjects, PinnedMemory) {
       until_enough(function, [&](long allowed) {
         LEDGER(fake_cuda_fail)(function, 1, CUDA_ERROR_ECC_UNCORRECTABLE);
         tenon_status status = TENON_OK;
-        const bool refused = with_allocations(allowed, function, [&] { status = tenon_storage_pin(storage, 0, &address, nullptr); });
+        const bool refused = with_allocations(
+            allowed, function, [&] { status = tenon_storage_pin(storage, 0, &address, nullptr); });
         LEDGER(fake_cuda_fail)(function, 1, CUDA_SUCCESS);
-        CHECK(address == nullptr && (status == TENON_IO || (refused && status == TENON_RESOURCE_EXHAUSTED)));
+        CHECK(address == nullptr &&
+              (status == TENON_IO || (refused && status == TENON_RESOURCE_EXHAUSTED)));
         CHECK_OK(tenon_storage_pin(storage, 0, &address, err));
         CHECK_EQ(registered(), 1);
         address = nullptr;
@@ -303,7 +344,8 @@ TEST(CudaMallocObjects, PinnedMemory) {
         return refused;
       });
     }
-    with_allocations(0, "tenon_storage_release", [&] { tenon_storage_release(std::exchange(storage, nullptr)); });
+    with_allocations(0, "tenon_storage_release",
+                     [&] { tenon_storage_release(std::exchange(storage, nullptr)); });
     tenon_storage_trim();
     CHECK_EQ(registered(), 0);
   });
@@ -313,5 +355,7 @@ TEST(CudaMallocObjects, PinnedMemory) {
 }  // namespace cuda_test
 
 #else
-TEST(CudaMallocObjects, Injection) { GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself"; }
+TEST(CudaMallocObjects, Injection) {
+  GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself";
+}
 #endif

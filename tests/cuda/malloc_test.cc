@@ -1,4 +1,5 @@
-// Memory that fails at every allocation in turn: device memory is lent by handles, opened, and given back.
+// Memory that fails at every allocation in turn: device memory is lent by handles, opened, and
+// given back.
 #include "malloc_kit.h"
 
 #if !FAULT_ASAN && !FAULT_TSAN
@@ -16,8 +17,9 @@ bool share_with(const Ref<Storage>& storage, long allowed, tenon_cuda_handle* ou
   tenon_cuda_handle handle = no_handle();
   tenon_error* error = nullptr;
   tenon_status status = TENON_OK;
-  const bool refused =
-      with_allocations(allowed, "tenon_share_cuda", [&] { status = tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, &error); });
+  const bool refused = with_allocations(allowed, "tenon_share_cuda", [&] {
+    status = tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, &error);
+  });
   const fault::Outcome outcome = fault::read_error(status, error);
   const std::string where = std::to_string(allowed) + " allocations: " + outcome.text();
   CHECK_SAYING(outcome.ok() || (refused && status == TENON_RESOURCE_EXHAUSTED), where);
@@ -85,7 +87,8 @@ TEST(CudaMalloc, SharesAgain) {
   }
 }
 
-// No event is lost with a call of the driver that fails where no memory is left to say so. There are 1,000, and the last are wanted here.
+// No event is lost with a call of the driver that fails where no memory is left to say so. There
+// are 1,000, and the last are wanted here.
 TEST(CudaMalloc, EventsAreNotLost) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   for (const char* function : {"cuEventCreate", "cuIpcGetEventHandle", "cuEventRecord"}) {
@@ -104,8 +107,9 @@ TEST(CudaMalloc, EventsAreNotLost) {
         for (int i = 0; i < kTries; ++i) {
           LEDGER(fake_cuda_fail)(function, 1, CUDA_ERROR_ILLEGAL_ADDRESS);
           tenon_cuda_handle handle = no_handle();
-          refused |=
-              with_allocations(allowed, function, [&] { (void)tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, nullptr); });
+          refused |= with_allocations(allowed, function, [&] {
+            (void)tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, nullptr);
+          });
           LEDGER(fake_cuda_fail)(function, 1, CUDA_SUCCESS);
           if (handle.nbytes != 0) let_go(handle);
         }
@@ -122,7 +126,8 @@ TEST(CudaMalloc, EventsAreNotLost) {
 
 // ---- what cannot fail
 
-// A storage ends and is collected without memory, while it is lent and a stream that uses it has not passed.
+// A storage ends and is collected without memory, while it is lent and a stream that uses it has
+// not passed.
 TEST(CudaMalloc, StoragesEnd) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {
@@ -131,7 +136,8 @@ TEST(CudaMalloc, StoragesEnd) {
     for (int pass = 0; pass < kPasses; ++pass) {
       CUstream stream = nullptr;
       REQUIRE(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-      for (const auto& [lent, used] : {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}, std::pair{false, false}}) {
+      for (const auto& [lent, used] : {std::pair{true, false}, std::pair{false, true},
+                                       std::pair{true, true}, std::pair{false, false}}) {
         until_enough("the end of a storage", [&, lent = lent, used = used](long allowed) {
           Gate gate;
           memory.back = 0;
@@ -140,16 +146,23 @@ TEST(CudaMalloc, StoragesEnd) {
           if (used) {
             gate.stand_in(stream);
             fail_at_every_allocation(
-                "tenon_storage_record_stream", [&](tenon_error** err) { return tenon_storage_record_stream(as_c(storage), stream, err); },
+                "tenon_storage_record_stream",
+                [&](tenon_error** err) {
+                  return tenon_storage_record_stream(as_c(storage), stream, err);
+                },
                 [](bool, const auto&) {});
           }
-          bool refused = with_allocations(allowed, "tenon_storage_release", [&] { storage = nullptr; });
+          bool refused =
+              with_allocations(allowed, "tenon_storage_release", [&] { storage = nullptr; });
           CHECK_EQ(memory.back, lent || used ? 0 : 1);
-          refused |= with_allocations(allowed, "tenon_cuda_collect", [&] { CHECK_EQ(tenon_cuda_collect(), lent || used ? 1 : 0); });
+          refused |= with_allocations(allowed, "tenon_cuda_collect", [&] {
+            CHECK_EQ(tenon_cuda_collect(), lent || used ? 1 : 0);
+          });
           CHECK_EQ(memory.back, lent || used ? 0 : 1);
           if (used) gate.open();
           if (lent) let_go(handle);
-          refused |= with_allocations(allowed, "tenon_cuda_collect", [&] { (void)tenon_cuda_collect(); });
+          refused |=
+              with_allocations(allowed, "tenon_cuda_collect", [&] { (void)tenon_cuda_collect(); });
           CHECK(soon([&] { return tenon_cuda_collect() == 0; }));
           CHECK_EQ(memory.back, 1);
           return refused;
@@ -174,7 +187,9 @@ TEST(CudaMalloc, MessagesEnd) {
         for (const tenon_cuda_handle& each : handles) let_go(each);
         const Ref<Storage> other = memory.wrap();  // whose share looks at what waits
         tenon_cuda_handle handle = no_handle();
-        with_allocations(allowed, "tenon_share_cuda", [&] { (void)tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, nullptr); });
+        with_allocations(allowed, "tenon_share_cuda", [&] {
+          (void)tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, nullptr);
+        });
         if (handle.nbytes != 0) let_go(handle);
       }
       std::vector<tenon_cuda_handle> handles;
@@ -236,7 +251,8 @@ tenon_cuda_handle as_c_handle(const CudaHandle& from) {
 bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   line.say('n');
   // A line remembers which fds came.
-  std::unique_ptr<CudaHandle> came = uncounted([&] { return std::make_unique<CudaHandle>(line.receive()); });
+  std::unique_ptr<CudaHandle> came =
+      uncounted([&] { return std::make_unique<CudaHandle>(line.receive()); });
   const auto byte = line.receive_as<unsigned char>();
   const tenon_cuda_handle handle = as_c_handle(*came);
   const long fds = fault::count_fds();
@@ -244,21 +260,30 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   tenon_storage* storage = nullptr;
   tenon_error* error = nullptr;
   tenon_status status = TENON_OK;
-  const bool refused =
-      with_allocations(allowed, "tenon_open_cuda", [&] { status = tenon_open_cuda(&handle, nullptr, options, &storage, &error); });
+  const bool refused = with_allocations(allowed, "tenon_open_cuda", [&] {
+    status = tenon_open_cuda(&handle, nullptr, options, &storage, &error);
+  });
   const fault::Outcome outcome = fault::read_error(status, error);
   const std::string where = std::to_string(allowed) + " allocations: " + outcome.text();
-  CHECK_SAYING(outcome.ok() == (storage != nullptr) && (outcome.ok() || (refused && status == TENON_RESOURCE_EXHAUSTED)), where);
-  CHECK_SAYING(counter_of(handle) == 1, where + ": the counter is " + std::to_string(counter_of(handle)));
+  CHECK_SAYING(outcome.ok() == (storage != nullptr) &&
+                   (outcome.ok() || (refused && status == TENON_RESOURCE_EXHAUSTED)),
+               where);
+  CHECK_SAYING(counter_of(handle) == 1,
+               where + ": the counter is " + std::to_string(counter_of(handle)));
   if (storage == nullptr) {
     CHECK_SAYING(tenon_cuda_collect() == 0, where);
-    CHECK_SAYING(soon([&] { return fault::count_fds() <= fds; }), where);  // the library's thread has some for a moment, now or before
-    CHECK_SAYING(opened_here() == open_before, where + ": open is " + std::to_string(opened_here()));
+    // The library's thread has some for a moment, now or before.
+    CHECK_SAYING(soon([&] { return fault::count_fds() <= fds; }), where);
+    CHECK_SAYING(opened_here() == open_before,
+                 where + ": open is " + std::to_string(opened_here()));
   }
   line.say('f');
   line.expect('r');
-  if (storage == nullptr && !CHECK_OK(tenon_open_cuda(&handle, nullptr, options, &storage, err))) _exit(1);
-  CHECK_SAYING(byte_at(pointer_of(storage)) == byte && byte_at(pointer_of(storage) + kNbytes - 1) == byte, where);
+  if (storage == nullptr && !CHECK_OK(tenon_open_cuda(&handle, nullptr, options, &storage, err)))
+    _exit(1);
+  CHECK_SAYING(
+      byte_at(pointer_of(storage)) == byte && byte_at(pointer_of(storage) + kNbytes - 1) == byte,
+      where);
   CHECK_EQ(counter_of(handle), 1);
   with_allocations(allowed, "tenon_storage_release", [&] { tenon_storage_release(storage); });
   CHECK_SAYING(tenon_cuda_collect() == 0 && opened_here() == open_before, where);
@@ -271,7 +296,8 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   line.say('d');
   return refused;
 }
-void open_at_every_allocation(CudaTransport way, uint32_t flags, const std::vector<std::string>& environment = {}) {
+void open_at_every_allocation(CudaTransport way, uint32_t flags,
+                              const std::vector<std::string>& environment = {}) {
   in_two(
       environment, [way](Line& line) { lend_by(line, way); },
       [flags](Line& line) {
@@ -281,7 +307,8 @@ void open_at_every_allocation(CudaTransport way, uint32_t flags, const std::vect
         options.flags = flags;
         Passes passes;
         for (int pass = 0; pass < kPasses; ++pass) {
-          until_enough("tenon_open_cuda", [&](long allowed) { return open_with(line, allowed, &options); });
+          until_enough("tenon_open_cuda",
+                       [&](long allowed) { return open_with(line, allowed, &options); });
           passes.end_of_one();
         }
         line.say('e');
@@ -332,12 +359,16 @@ TEST(CudaMalloc, OpensAgain) {
           tenon_storage* storage = nullptr;
           fail_at_every_allocation(
               "tenon_open_cuda of what is open",
-              [&](tenon_error** err) { return tenon_open_cuda(&handle, nullptr, nullptr, &storage, err); },
+              [&](tenon_error** err) {
+                return tenon_open_cuda(&handle, nullptr, nullptr, &storage, err);
+              },
               [&](bool opened, const std::string& where) {
                 CHECK_SAYING(storage == (opened ? kept : nullptr), where);
-                CHECK_SAYING(counter_of(handle) == (opened ? 0 : 1), where + ": the counter is " + std::to_string(counter_of(handle)));
+                CHECK_SAYING(counter_of(handle) == (opened ? 0 : 1),
+                             where + ": the counter is " + std::to_string(counter_of(handle)));
                 // The same handle, or another one.
-                if (!opened && CHECK_OK(tenon_open_cuda(&handle, nullptr, nullptr, &storage, err))) CHECK_EQ(counter_of(handle), 0);
+                if (!opened && CHECK_OK(tenon_open_cuda(&handle, nullptr, nullptr, &storage, err)))
+                  CHECK_EQ(counter_of(handle), 0);
                 tenon_storage_release(std::exchange(storage, nullptr));
                 next();
               });
@@ -365,8 +396,9 @@ TEST(CudaMalloc, OpensItsOwn) {
         const tenon_cuda_handle handle = share_it(storage);
         if (gone) storage = nullptr;
         tenon_storage* opened = nullptr;
-        const bool refused =
-            with_allocations(allowed, "tenon_open_cuda", [&] { (void)tenon_open_cuda(&handle, nullptr, nullptr, &opened, nullptr); });
+        const bool refused = with_allocations(allowed, "tenon_open_cuda", [&] {
+          (void)tenon_open_cuda(&handle, nullptr, nullptr, &opened, nullptr);
+        });
         CHECK_EQ(counter_of(handle), opened != nullptr && !gone ? 0 : 1);
         CHECK_EQ(tenon_cuda_collect(), gone ? 1 : 0);
         CHECK_EQ(memory.back, 0);
@@ -388,5 +420,7 @@ TEST(CudaMalloc, OpensItsOwn) {
 }  // namespace cuda_test
 
 #else
-TEST(CudaMalloc, Injection) { GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself"; }
+TEST(CudaMalloc, Injection) {
+  GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself";
+}
 #endif

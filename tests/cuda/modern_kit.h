@@ -13,7 +13,8 @@ namespace cuda_test {
 constexpr uint64_t kPage = uint64_t{2} << 20;
 constexpr auto kByFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// Pieces of so many pages each, at neighbouring addresses of a larger reservation, as a framework's expandable segment has them.
+// Pieces of so many pages each, at neighbouring addresses of a larger reservation, as a framework's
+// expandable segment has them.
 class Mapped {
  public:
   explicit Mapped(const std::vector<uint64_t>& pages, CUmemAllocationHandleType type = kByFd) {
@@ -41,7 +42,8 @@ class Mapped {
   ~Mapped() {
     EXPECT_EQ(driver().cuMemUnmap(base_, nbytes_), CUDA_SUCCESS);
     EXPECT_EQ(driver().cuMemAddressFree(base_, nbytes_ + 8 * kPage), CUDA_SUCCESS);
-    for (const CUmemGenericAllocationHandle piece : pieces_) EXPECT_EQ(driver().cuMemRelease(piece), CUDA_SUCCESS);
+    for (const CUmemGenericAllocationHandle piece : pieces_)
+      EXPECT_EQ(driver().cuMemRelease(piece), CUDA_SUCCESS);
   }
   CUdeviceptr base() const { return base_; }
   uint64_t nbytes() const { return nbytes_; }
@@ -74,7 +76,8 @@ inline bool has_fabric() {
   use_device();
   int supported = 0;
   constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
-  if (driver().cuDeviceGetAttribute(&supported, kSupported, 0) != CUDA_SUCCESS || supported == 0) return false;
+  if (driver().cuDeviceGetAttribute(&supported, kSupported, 0) != CUDA_SUCCESS || supported == 0)
+    return false;
   // A device that has it may not be allowed to use it.
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -103,9 +106,11 @@ inline CUdeviceptr allocate_from(CUmemoryPool pool, uint64_t nbytes) {
 // Memory that travels by that way, and how often its owner got it back.
 class Lendable {
  public:
-  explicit Lendable(CudaTransport way, uint64_t nbytes = kNbytes, unsigned char byte = 7) : nbytes_(nbytes) {
+  explicit Lendable(CudaTransport way, uint64_t nbytes = kNbytes, unsigned char byte = 7)
+      : nbytes_(nbytes) {
     if (way == CudaTransport::kFd) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1});
-    if (way == CudaTransport::kFabric) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1}, CU_MEM_HANDLE_TYPE_FABRIC);
+    if (way == CudaTransport::kFabric)
+      mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1}, CU_MEM_HANDLE_TYPE_FABRIC);
     if (way == CudaTransport::kPool) pool_ = make_pool();
     if (mapped_) {
       base_ = mapped_->base();
@@ -125,7 +130,8 @@ class Lendable {
   }
   Result<Ref<Storage>> try_wrap() {
     const auto come_back = [](void* self) { ++static_cast<Lendable*>(self)->back; };
-    return wrap_cuda(reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_)), nbytes_, 0, come_back, this, false);
+    return wrap_cuda(reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_)), nbytes_, 0,
+                     come_back, this, false);
   }
   Ref<Storage> wrap() { return try_wrap().value(); }
   int back = 0;
@@ -148,7 +154,8 @@ class Lendable {
 };
 
 inline Ref<CudaArena> arena_of(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
-  Result<Ref<CudaArena>> made = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
+  Result<Ref<CudaArena>> made =
+      CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
   EXPECT_TRUE(made.is_ok()) << made.status().message();
   return made.is_ok() ? std::move(made).value() : Ref<CudaArena>();
 }

@@ -11,15 +11,18 @@ using tenon::Code;
 using tenon::Status;
 
 TEST(NoDriver, SaysSoEveryTime) {
-  if (void* real = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); real != nullptr) GTEST_SKIP() << "this machine has a driver";
+  if (void* real = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); real != nullptr)
+    GTEST_SKIP() << "this machine has a driver";
   for (int i = 0; i < 2; ++i) {
     const Status status = tenon::cuda::driver().status();
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_TRUE(says(status, "there is no CUDA driver here") && says(status, "libcuda.so.1")) << status.message();
+    EXPECT_TRUE(says(status, "there is no CUDA driver here") && says(status, "libcuda.so.1"))
+        << status.message();
     EXPECT_EQ(tenon::cuda::available().message(), status.message());
   }
   // Nothing was started, so there is nothing that a child could not use: it is told the same.
   const std::string here = tenon::cuda::available().message();
-  const pid_t child = cuda_test::start([&] { EXPECT_EQ(tenon::cuda::available().message(), here); });
+  const pid_t child =
+      cuda_test::start([&] { EXPECT_EQ(tenon::cuda::available().message(), here); });
   EXPECT_EQ(cuda_test::wait_for(child), 0);
 }

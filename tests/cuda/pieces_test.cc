@@ -10,7 +10,8 @@ namespace {
 
 void expect_error(const Status& status, Code code, CUresult error, const char* name) {
   EXPECT_EQ(status.code(), code) << status.message();
-  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(error))) << status.message();
+  EXPECT_EQ(status.detail("cuda_error"), std::to_string(static_cast<int>(error)))
+      << status.message();
   EXPECT_EQ(status.detail("cuda_error_name"), name) << status.message();
 }
 
@@ -32,13 +33,15 @@ TEST(CudaPieces, AHoleIsNamedWithTheDriversWord) {
 TEST(CudaPieces, AnotherFailureIsNoHole) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   const auto fails = [](CUresult error, Code code, const char* name) {
-    in_child({"FAKE_CUDA_FAIL=cuMemGetAddressRange:1=" + std::to_string(static_cast<int>(error))}, [&] {
-      use_device();
-      const Mapped mapped({1});
-      const Status status = cuda::find_pieces(mapped.base(), kPage, 0).status();
-      expect_error(status, code, error, name);
-      EXPECT_EQ(says(status, "no device memory is mapped"), code == Code::kUnsupported) << status.message();
-    });
+    in_child({"FAKE_CUDA_FAIL=cuMemGetAddressRange:1=" + std::to_string(static_cast<int>(error))},
+             [&] {
+               use_device();
+               const Mapped mapped({1});
+               const Status status = cuda::find_pieces(mapped.base(), kPage, 0).status();
+               expect_error(status, code, error, name);
+               EXPECT_EQ(says(status, "no device memory is mapped"), code == Code::kUnsupported)
+                   << status.message();
+             });
   };
   fails(CUDA_ERROR_ILLEGAL_ADDRESS, Code::kIo, "CUDA_ERROR_ILLEGAL_ADDRESS");
   fails(CUDA_ERROR_OUT_OF_MEMORY, Code::kResourceExhausted, "CUDA_ERROR_OUT_OF_MEMORY");

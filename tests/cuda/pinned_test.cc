@@ -1,4 +1,5 @@
-// Shared host memory that devices reach, through the C API: what one process's device writes the other one's reads.
+// Shared host memory that devices reach, through the C API: what one process's device writes the
+// other one's reads.
 #include <tenon/tenon.h>
 
 #include <atomic>
@@ -41,10 +42,13 @@ StoragePointer new_storage(const How& wanted) {
   how.arena = wanted.arena;
   tenon_storage* out = nullptr;
   tenon_error* error = nullptr;
-  EXPECT_EQ(tenon_storage_new(&how, wanted.nbytes, &out, &error), TENON_OK) << tenon_error_message(error);
+  EXPECT_EQ(tenon_storage_new(&how, wanted.nbytes, &out, &error), TENON_OK)
+      << tenon_error_message(error);
   return StoragePointer(out);
 }
-StoragePointer new_isolated(tenon_mode mode = TENON_MODE_SHARED) { return new_storage({.flags = TENON_STORAGE_ISOLATED, .mode = mode}); }
+StoragePointer new_isolated(tenon_mode mode = TENON_MODE_SHARED) {
+  return new_storage({.flags = TENON_STORAGE_ISOLATED, .mode = mode});
+}
 ArenaPointer new_pinned_arena(uint64_t capacity_nbytes) {
   tenon_arena_options how{};
   how.struct_size = sizeof how;
@@ -70,7 +74,8 @@ uint64_t reserved_here() {
 void* pin(const StoragePointer& storage, int32_t device = 0) {
   void* address = nullptr;
   tenon_error* error = nullptr;
-  EXPECT_EQ(tenon_storage_pin(storage.get(), device, &address, &error), TENON_OK) << tenon_error_message(error);
+  EXPECT_EQ(tenon_storage_pin(storage.get(), device, &address, &error), TENON_OK)
+      << tenon_error_message(error);
   EXPECT_EQ(tenon_storage_is_pinned(storage.get()), address != nullptr ? 1 : 0);
   return address;
 }
@@ -78,18 +83,23 @@ PinnedErrorPointer refused(tenon_storage* storage, tenon_status status, int32_t 
   int untouched = 0;
   void* address = &untouched;
   tenon_error* error = nullptr;
-  EXPECT_EQ(tenon_storage_pin(storage, device, &address, &error), status) << tenon_error_message(error);
+  EXPECT_EQ(tenon_storage_pin(storage, device, &address, &error), status)
+      << tenon_error_message(error);
   EXPECT_EQ(address, &untouched);
   return PinnedErrorPointer(error);
 }
-std::string error_message_of(const PinnedErrorPointer& error) { return tenon_error_message(error.get()); }
+std::string error_message_of(const PinnedErrorPointer& error) {
+  return tenon_error_message(error.get());
+}
 std::string detail_of(const PinnedErrorPointer& error, const char* key) {
   const char* const found = tenon_error_detail(error.get(), key);
   return found != nullptr ? found : "";
 }
 
 CUdeviceptr as_pointer(const void* address) { return reinterpret_cast<uintptr_t>(address); }
-int first_byte(const StoragePointer& storage) { return *static_cast<const unsigned char*>(tenon_storage_data(storage.get())); }
+int first_byte(const StoragePointer& storage) {
+  return *static_cast<const unsigned char*>(tenon_storage_data(storage.get()));
+}
 // In a stream of its own, beside the host.
 void copy(CUdeviceptr to, CUdeviceptr from) {
   CUstream stream = nullptr;
@@ -134,9 +144,11 @@ class Ends {
     connect(1);
     tenon_message* message = nullptr;
     tenon_error* error = nullptr;
-    EXPECT_EQ(tenon_recv(connection_.get(), nullptr, &message, &error), TENON_OK) << tenon_error_message(error);
+    EXPECT_EQ(tenon_recv(connection_.get(), nullptr, &message, &error), TENON_OK)
+        << tenon_error_message(error);
     const std::unique_ptr<tenon_message, ReleasePinned> kept(message);
-    return StoragePointer(tenon_storage_retain(tenon_tensor_storage(tenon_message_tensor(message, 0))));
+    return StoragePointer(
+        tenon_storage_retain(tenon_tensor_storage(tenon_message_tensor(message, 0))));
   }
   // A segment may stay with the connection over which it came.
   void end() { connection_ = nullptr; }
@@ -151,8 +163,10 @@ class Ends {
   std::unique_ptr<tenon_connection, ReleasePinned> connection_;
 };
 
-// The sender's device fills what the receiver's reads, and the other way round: no process's own device is the other's.
-void both_ways(const std::vector<std::string>& environment, const std::vector<std::string>& of_receiver = {}) {
+// The sender's device fills what the receiver's reads, and the other way round: no process's own
+// device is the other's.
+void both_ways(const std::vector<std::string>& environment,
+               const std::vector<std::string>& of_receiver = {}) {
   Ends ends;
   in_two(
       environment,
@@ -213,7 +227,9 @@ void expect_no_way_to_lend(std::vector<std::string> environment) {
     Ref<Storage> storage = wrap(&memory);
     const Status status = share_cuda(storage, nullptr, {}).status();
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("integrated GPUs): copy it into pinned host memory, and lend that"), std::string::npos)
+    EXPECT_NE(
+        status.message().find("integrated GPUs): copy it into pinned host memory, and lend that"),
+        std::string::npos)
         << status.message();
   });
 }
@@ -236,7 +252,8 @@ TEST(CudaPinned, WhoMayOnlyReadPinsToRead) {
   const auto registers_to_read = [] {
     int supported = 0;
     constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED;
-    return driver().cuDeviceGetAttribute(&supported, kSupported, 0) == CUDA_SUCCESS && supported != 0;
+    return driver().cuDeviceGetAttribute(&supported, kSupported, 0) == CUDA_SUCCESS &&
+           supported != 0;
   };
   NEEDS_OF_A_REAL_DEVICE(registers_to_read, "it cannot be kept from writing to what it registers");
   Ends ends;
@@ -272,9 +289,12 @@ TEST(CudaPinned, ADeviceThatCannotBeKeptFromWriting) {
   in_child({"FAKE_CUDA_READ_ONLY=0"}, [] {
     StoragePointer storage = new_isolated(TENON_MODE_FROZEN);
     // The kernel would not seal what a device may hold.
-    EXPECT_NE(error_message_of(refused(storage.get(), TENON_PERMISSION)).find("not frozen yet"), std::string::npos);
+    EXPECT_NE(error_message_of(refused(storage.get(), TENON_PERMISSION)).find("not frozen yet"),
+              std::string::npos);
     OK(tenon_storage_freeze(storage.get(), nullptr));
-    EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("cannot be kept from writing"), std::string::npos);
+    EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED))
+                  .find("cannot be kept from writing"),
+              std::string::npos);
     expect_registered(0, 0);
     EXPECT_NE(pin(new_isolated()), nullptr);
   });
@@ -322,7 +342,8 @@ TEST(CudaPinned, AnArenaHasToBeReserved) {
     const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
     EXPECT_EQ(detail_of(error, "wanted"), std::to_string(stats.bytes_capacity));
     EXPECT_EQ(detail_of(error, "limit_value"), std::to_string(stats.bytes_reserved));
-    EXPECT_NE(error_message_of(error).find(std::to_string(stats.bytes_capacity)), std::string::npos) << error_message_of(error);
+    EXPECT_NE(error_message_of(error).find(std::to_string(stats.bytes_capacity)), std::string::npos)
+        << error_message_of(error);
     EXPECT_EQ(reserved_of(huge), stats.bytes_reserved);
     expect_registered(0, 0);
 
@@ -354,13 +375,15 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
       [&](Line& line) {
         StoragePointer storage = ends.receive();
         const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
-        EXPECT_NE(error_message_of(error).find("where it was made"), std::string::npos) << error_message_of(error);
+        EXPECT_NE(error_message_of(error).find("where it was made"), std::string::npos)
+            << error_message_of(error);
         expect_registered(0, 0);
         line.say('d');
       });
 }
 
-// The library's thread finds that nobody has a lease any more, and ends the arena; but it does not wait for what the device has to do.
+// The library's thread finds that nobody has a lease any more, and ends the arena; but it does not
+// wait for what the device has to do.
 TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
   NEEDS_THE_FAKE("whether the driver waits there is the driver's affair");
   Ends ends;
@@ -466,7 +489,8 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     void* data = nullptr;
     OK(tenon_storage_data_mut(storage.get(), &data, nullptr));
     CU(cuMemHostRegister(data, kNbytes, 0));
-    EXPECT_EQ(detail_of(refused(storage.get(), TENON_INVALID_ARGUMENT), "cuda_error_name"), "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
+    EXPECT_EQ(detail_of(refused(storage.get(), TENON_INVALID_ARGUMENT), "cuda_error_name"),
+              "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
     CU(cuMemHostUnregister(data));
     // A context that is gone.
     EXPECT_NE(pin(storage), nullptr);
@@ -483,7 +507,8 @@ TEST(CudaPinned, AChildOfForkIsToldAndLeavesItsParentsAlone) {
     void* const address = pin(storage);
     const pid_t child = start([&] {
       EXPECT_EQ(tenon_storage_is_pinned(storage.get()), 0);
-      EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("child of fork"), std::string::npos);
+      EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("child of fork"),
+                std::string::npos);
       storage = nullptr;
     });
     EXPECT_EQ(wait_for(child), 0);

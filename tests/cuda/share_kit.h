@@ -54,12 +54,18 @@ inline CUstream new_stream() {
 
 // Makes the nth call of a function of the fake driver fail, or every call if nth is 0.
 // CUDA_SUCCESS takes that back.
-inline void fail_driver(const char* function, uint64_t nth, CUresult result) { LEDGER(fake_cuda_fail)(function, nth, result); }
+inline void fail_driver(const char* function, uint64_t nth, CUresult result) {
+  LEDGER(fake_cuda_fail)(function, nth, result);
+}
 
 // As cudaMalloc and cudaFree, with a count of what was freed.
 struct Memory {
-  explicit Memory(uint64_t size) : nbytes(size) { EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS); }
-  std::byte* data(uint64_t offset = 0) const { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer + offset)); }
+  explicit Memory(uint64_t size) : nbytes(size) {
+    EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS);
+  }
+  std::byte* data(uint64_t offset = 0) const {
+    return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer + offset));
+  }
   CUdeviceptr pointer = 0;
   uint64_t nbytes;
   int freed = 0;
@@ -72,16 +78,18 @@ inline void free_memory(void* context) {
 inline void count_free(void* context) { ++static_cast<Memory*>(context)->freed; }
 
 inline Ref<Storage> wrap(Memory* memory) {
-  Result<Ref<Storage>> storage = wrap_cuda(memory->data(), memory->nbytes, 0, free_memory, memory, false);
+  Result<Ref<Storage>> storage =
+      wrap_cuda(memory->data(), memory->nbytes, 0, free_memory, memory, false);
   EXPECT_TRUE(storage.is_ok()) << storage.status().message();
   return std::move(storage).value();
 }
 
-inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes, CUstream stream = nullptr) {
+inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes,
+                 CUstream stream = nullptr) {
   EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
 }
-// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where
-// that waits for this process. So these are the first.
+// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
+// all that is under way: for ever, where that waits for this process. So these are the first.
 inline void load_code() {
   static const bool once = [] {
     constexpr uint64_t kRoom = 4096;
@@ -96,15 +104,17 @@ inline void load_code() {
   }();
   (void)once;
 }
-// Work that takes its time on every driver: what the stream is given after it waits for a function of the host.
+// Work that takes its time on every driver: what the stream is given after it waits for a function
+// of the host.
 inline void take_time(CUstream stream = nullptr) {
   load_code();
-  const auto launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
+  const auto launch =
+      reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
   ASSERT_NE(launch, nullptr);
   ASSERT_EQ(launch(stream, [](void*) { usleep(200000); }, nullptr), CUDA_SUCCESS);
 }
-// Host memory that the driver knows. A copy from a device into any other host memory is over when the
-// call returns: a test that copies behind a closed gate would wait for itself.
+// Host memory that the driver knows. A copy from a device into any other host memory is over when
+// the call returns: a test that copies behind a closed gate would wait for itself.
 class HostRoom {
  public:
   explicit HostRoom(size_t nbytes) {
@@ -122,11 +132,14 @@ class HostRoom {
  private:
   unsigned char* bytes_ = nullptr;
 };
-inline CUdeviceptr pointer_of(const Ref<Storage>& storage) { return reinterpret_cast<uintptr_t>(storage->data()); }
+inline CUdeviceptr pointer_of(const Ref<Storage>& storage) {
+  return reinterpret_cast<uintptr_t>(storage->data());
+}
 // After all that was given to the stream.
 inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {
   unsigned char byte = 0;
-  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&byte), pointer, 1, stream), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&byte), pointer, 1, stream),
+            CUDA_SUCCESS);
   EXPECT_EQ(driver().cuStreamSynchronize(stream), CUDA_SUCCESS);
   return byte;
 }
@@ -163,7 +176,8 @@ class Line {
     Packet packet{};
     packet.device = handle.device;
     packet.memory_nbytes = handle.memory.size();
-    std::copy(handle.memory.begin(), handle.memory.end(), reinterpret_cast<std::byte*>(packet.memory));
+    std::copy(handle.memory.begin(), handle.memory.end(),
+              reinterpret_cast<std::byte*>(packet.memory));
     packet.nbytes = handle.nbytes;
     packet.offset = handle.offset;
     std::snprintf(packet.counter, sizeof packet.counter, "%s", handle.counter.c_str());
@@ -198,7 +212,8 @@ class Line {
     for (uint64_t i = 0; i < packet.n_fds; ++i) {
       char nothing = 0;
       int fd = -1;
-      if (!packets::take_packet(ends_[side_], &nothing, 1, &fd) || fd < 0) end("has no fds to give");
+      if (!packets::take_packet(ends_[side_], &nothing, 1, &fd) || fd < 0)
+        end("has no fds to give");
       numbers.push_back(fds_.emplace_back(fd).get());
     }
     handle.fds = numbers;
@@ -234,7 +249,8 @@ class Line {
   int side_ = 0;
 };
 
-inline CudaHandle share(const Ref<Storage>& storage, CUstream stream = nullptr, const CudaShareOptions& options = {}) {
+inline CudaHandle share(const Ref<Storage>& storage, CUstream stream = nullptr,
+                        const CudaShareOptions& options = {}) {
   Result<CudaHandle> handle = share_cuda(storage, stream, options);
   EXPECT_TRUE(handle.is_ok()) << handle.status().message();
   return std::move(handle).value();
@@ -255,8 +271,8 @@ bool soon(const Condition& condition) {
   return false;
 }
 
-// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device
-// take their time.
+// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it
+// is told otherwise; those of a device take their time.
 inline uint64_t left() {
   if (!on_the_fake()) (void)soon([] { return collect_cuda() == 0; });
   return collect_cuda();
@@ -265,16 +281,19 @@ inline uint64_t left() {
 // Nothing is left, and no rule was broken.
 inline void expect_nothing_left() {
   EXPECT_EQ(left(), 0U);
-  for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_ALLOCATION, FAKE_CUDA_VMM_HANDLE,
-                                    FAKE_CUDA_RESERVATION, FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
+  for (const fake_cuda_kind kind :
+       {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_ALLOCATION, FAKE_CUDA_VMM_HANDLE,
+        FAKE_CUDA_RESERVATION, FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
     EXPECT_COUNT(0U, fake_cuda_live, kind, 0) << kind;
   }
   EXPECT_COUNT(0U, fake_cuda_faults, 0);
 }
 
 // Sender and receiver, each a process of one world. The receiver may have variables of its own.
-inline void in_two(const std::vector<std::string>& environment, const std::function<void(Line&)>& sender,
-                   const std::function<void(Line&)>& receiver, const std::vector<std::string>& of_receiver = {}) {
+inline void in_two(const std::vector<std::string>& environment,
+                   const std::function<void(Line&)>& sender,
+                   const std::function<void(Line&)>& receiver,
+                   const std::vector<std::string>& of_receiver = {}) {
   in_child(environment, [&] {
     Line line;
     const pid_t other = start([&] {

@@ -10,7 +10,8 @@ TEST(CudaShareRefused, WhatIsNoMemoryOfThatDeviceIsRefused) {
     Memory memory(kNbytes);
     int host = 0;
     const auto code = [&](std::byte* data, uint64_t nbytes, int32_t device) {
-      const Result<Ref<Storage>> storage = wrap_cuda(data, nbytes, device, count_free, &memory, false);
+      const Result<Ref<Storage>> storage =
+          wrap_cuda(data, nbytes, device, count_free, &memory, false);
       return storage.status().code();
     };
     EXPECT_EQ(code(memory.data(), kNbytes, 0), Code::kOk);
@@ -52,7 +53,8 @@ TEST(CudaShareRefused, ReadOnlyMemoryIsLentToWriteOnlyWhenAsked) {
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
     EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kPermission);
-    Result<CudaHandle> handle = share_cuda(storage, nullptr, {.form = CudaForm::kA, .let_write = true});
+    Result<CudaHandle> handle =
+        share_cuda(storage, nullptr, {.form = CudaForm::kA, .let_write = true});
     ASSERT_TRUE(handle.is_ok());
     EXPECT_EQ(open(handle.value()).get(), storage.get());
     storage = nullptr;
@@ -73,14 +75,17 @@ TEST(CudaShareRefused, HandlesThatAreNotGood) {
     };
     EXPECT_NE(code([](CudaHandle* it) { it->memory.pop_back(); }), Code::kOk);
     EXPECT_EQ(code([](CudaHandle* it) { it->memory.clear(); }), Code::kInvalidArgument);
-    // What is opened there is at least the allocation; and which of a handle's bytes count is not documented.
-    EXPECT_EQ(code([](CudaHandle* it) { it->nbytes += on_the_fake() ? 1 : uint64_t{1} << 40; }), Code::kInvalidArgument);
+    // What is opened there is at least the allocation; and which of a handle's bytes count is not
+    // documented.
+    EXPECT_EQ(code([](CudaHandle* it) { it->nbytes += on_the_fake() ? 1 : uint64_t{1} << 40; }),
+              Code::kInvalidArgument);
     if (on_the_fake()) {
       EXPECT_NE(code([](CudaHandle* it) { it->memory[5] ^= std::byte{1}; }), Code::kOk);
       EXPECT_NE(code([](CudaHandle* it) { it->event[9] ^= std::byte{1}; }), Code::kOk);
     }
     EXPECT_EQ(code([](CudaHandle* it) { it->offset = UINT64_MAX; }), Code::kInvalidArgument);
-    EXPECT_EQ(code([](CudaHandle* it) { it->has_uuid = false, it->device = 300; }), Code::kInvalidArgument);
+    EXPECT_EQ(code([](CudaHandle* it) { it->has_uuid = false, it->device = 300; }),
+              Code::kInvalidArgument);
     EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0);
     Ref<Storage> storage = open(good);
     line.say('o');
@@ -119,7 +124,8 @@ TEST(CudaShareRefused, AFailedDriverCallLeavesNothing) {
     const CudaHandle handle = line.receive();
     Memory memory(kNbytes);
     Ref<Storage> own = wrap(&memory);
-    for (const char* function : {"cuIpcOpenMemHandle", "cuIpcOpenEventHandle", "cuStreamWaitEvent", "cuPointerGetAttributes"}) {
+    for (const char* function : {"cuIpcOpenMemHandle", "cuIpcOpenEventHandle", "cuStreamWaitEvent",
+                                 "cuPointerGetAttributes"}) {
       LEDGER(fake_cuda_fail)(function, 1, CUDA_ERROR_ECC_UNCORRECTABLE);
       const Result<Ref<Storage>> opened = open_cuda(handle, nullptr, {});
       EXPECT_EQ(opened.status().code(), Code::kIo) << function;

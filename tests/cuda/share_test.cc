@@ -19,7 +19,8 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
   });
 }
 
-// Nothing but the event orders the two: the lender's work is done when the borrower's stream has its own, and nobody waits on the host.
+// Nothing but the event orders the two: the lender's work is done when the borrower's stream has
+// its own, and nobody waits on the host.
 TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
   in_two(
       {},
@@ -63,7 +64,8 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
       });
 }
 
-// The lender may write again only when the borrower's work has passed, though the borrower's storage went long before.
+// The lender may write again only when the borrower's work has passed, though the borrower's
+// storage went long before.
 TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
   in_two(
       {},
@@ -92,10 +94,13 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         Memory copy(kNbytes);
         CU(cuStreamSynchronize(named));
         EXPECT_TRUE(record_stream(*storage, other).is_ok());
-        alarm(200);  // to close the memory while its copies are still to come waits for them, and so for the gate
+        // To close the memory while its copies are still to come waits for them, and so for the
+        // gate.
+        alarm(200);
         Gate gate;
         gate.stand_in(other);
-        for (int i = 0; i < 10; ++i) CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
+        for (int i = 0; i < 10; ++i)
+          CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
         line.say('g');
@@ -156,7 +161,8 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kMany; ++i) {
           fill(memory.pointer + i * 512, static_cast<unsigned char>(i), 512);
-          Result<Ref<Storage>> storage = wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false);
+          Result<Ref<Storage>> storage =
+              wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false);
           ASSERT_TRUE(storage.is_ok());
           storages.push_back(std::move(storage).value());
         }
@@ -172,7 +178,8 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         use_device();
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kMany; ++i) storages.push_back(open(line.receive()));
-        for (uint64_t i = 0; i < kMany; i += 97) EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
+        for (uint64_t i = 0; i < kMany; i += 97)
+          EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         storages.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
@@ -277,7 +284,8 @@ TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
   }
 }
 
-// Who hands a handle on can change what it says of the device, and PyTorch's tuple has a number only.
+// Who hands a handle on can change what it says of the device, and PyTorch's tuple has a number
+// only.
 TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
   NEEDS_THE_FAKE("it wants two devices");
   in_two(
@@ -286,7 +294,8 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
         use_device(1);
         Memory memory(kNbytes);
         fill(memory.pointer, 7, kNbytes);
-        Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 1, free_memory, &memory, false).value();
+        Ref<Storage> storage =
+            wrap_cuda(memory.data(), kNbytes, 1, free_memory, &memory, false).value();
         line.send(share(storage));
         line.expect('d');
         storage = nullptr;
@@ -298,7 +307,8 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
         handle.uuid = cuda::find_device(0).value().uuid;
         const Status refused = open_cuda(handle, nullptr, {}).status();
         EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-        EXPECT_NE(refused.message().find("on CUDA device 1"), std::string::npos) << refused.message();
+        EXPECT_NE(refused.message().find("on CUDA device 1"), std::string::npos)
+            << refused.message();
         handle.has_uuid = false;
         handle.device = 0;
         EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kInvalidArgument);
@@ -374,7 +384,8 @@ TEST(CudaShare, AnEmptyStorageHasNoHandle) {
       });
 }
 
-// What the driver is asked, exactly: a share and an open of memory that both know, in the default stream.
+// What the driver is asked, exactly: a share and an open of memory that both know, in the default
+// stream.
 TEST(CudaShare, CallsOfTheDriver) {
   NEEDS_THE_FAKE("its calls are not counted");
   constexpr int kTimes = 100;
@@ -385,7 +396,8 @@ TEST(CudaShare, CallsOfTheDriver) {
         Memory memory(kTimes * 512);
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kTimes; ++i)
-          storages.push_back(wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false).value());
+          storages.push_back(
+              wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false).value());
         line.send(share(storages[0]));
         line.send(share(storages[1]));
         line.expect('2');
@@ -394,8 +406,8 @@ TEST(CudaShare, CallsOfTheDriver) {
           std::vector<CudaHandle> handles;
           for (uint64_t i = 2; i < kTimes; ++i) handles.push_back(share(storages[i]));
           const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
-          // The current context twice and the event's record; at first the event is made, which takes its context once more, and its handle
-          // is asked for.
+          // The current context twice and the event's record; at first the event is made, which
+          // takes its context once more, and its handle is asked for.
           EXPECT_EQ(after - before, (kTimes - 2) * (round == 0 ? 6U : 3U));
           for (const CudaHandle& handle : handles) line.send(handle);
           line.expect('d');

@@ -53,11 +53,13 @@ TEST(Table, AsksForEachFunctionOnceAtItsVersion) {
   Driver driver = empty(kOldestDriver);
   EXPECT_TRUE(fill(&driver, source).is_ok());
   std::map<std::string, int> wanted;
-  for (const Wanted& each : all()) EXPECT_TRUE(wanted.emplace(each.name, each.version).second) << each.name;
+  for (const Wanted& each : all())
+    EXPECT_TRUE(wanted.emplace(each.name, each.version).second) << each.name;
   EXPECT_EQ(source.asked.size(), wanted.size());
   for (const auto& [name, version] : source.asked) EXPECT_EQ(version, wanted.at(name)) << name;
   EXPECT_NE(driver.cuMemAlloc, nullptr);
-  for (size_t part = 0; part < kParts; ++part) EXPECT_TRUE(driver.has(static_cast<Part>(part)).is_ok());
+  for (size_t part = 0; part < kParts; ++part)
+    EXPECT_TRUE(driver.has(static_cast<Part>(part)).is_ok());
 }
 
 TEST(Table, AGapIsThatPartsAlone) {

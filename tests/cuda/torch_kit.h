@@ -16,7 +16,8 @@ namespace cuda_test {
 
 constexpr size_t kFileNbytes = 80064;
 
-// PyTorch's counter file, as it makes and maps one; its RefcountedMapAllocator counts who has it open.
+// PyTorch's counter file, as it makes and maps one; its RefcountedMapAllocator counts who has it
+// open.
 class TorchFile {
  public:
   // A new one.
@@ -29,7 +30,8 @@ class TorchFile {
     struct stat info{};
     EXPECT_EQ(fstat(fd, &info), 0);
     EXPECT_EQ(info.st_size, static_cast<off_t>(kFileNbytes));
-    base_ = static_cast<char*>(mmap(nullptr, kFileNbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    base_ =
+        static_cast<char*>(mmap(nullptr, kFileNbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     EXPECT_NE(base_, MAP_FAILED);
     close(fd);
     count().fetch_add(1);
@@ -42,7 +44,9 @@ class TorchFile {
   }
   const std::string& name() const { return name_; }
   // Not atomic: a plain read and a plain write, in every version.
-  volatile int64_t& counter(uint64_t slot) { return *reinterpret_cast<volatile int64_t*>(base_ + 64 + 8 * slot); }
+  volatile int64_t& counter(uint64_t slot) {
+    return *reinterpret_cast<volatile int64_t*>(base_ + 64 + 8 * slot);
+  }
 
  private:
   std::atomic<int32_t>& count() { return *reinterpret_cast<std::atomic<int32_t>*>(base_); }

@@ -1,4 +1,5 @@
-// PyTorch's expandable segments: memory whose pieces its receiver fetches as fds out of the process that made them.
+// PyTorch's expandable segments: memory whose pieces its receiver fetches as fds out of the process
+// that made them.
 #include <fcntl.h>
 #include <sys/prctl.h>
 
@@ -18,10 +19,12 @@ void append(std::vector<std::byte>* bytes, const Value& value) {
   bytes->insert(bytes->end(), raw, raw + sizeof value);
 }
 
-// The producer: pieces of one page each, and their fds, which stay open as long as the pieces are there.
+// The producer: pieces of one page each, and their fds, which stay open as long as the pieces are
+// there.
 struct Segment {
   explicit Segment(uint64_t pages) : memory(std::vector<uint64_t>(pages, 1)) {
-    // Where Yama keeps processes from all but their children (ptrace_scope=1): its receiver is none.
+    // Where Yama keeps processes from all but their children (ptrace_scope=1): its receiver is
+    // none.
     (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     for (const CUmemGenericAllocationHandle piece : memory.pieces()) {
       int fd = -1;
@@ -30,7 +33,8 @@ struct Segment {
     }
   }
   // As PyTorch's ShareHeader lies in memory, with what was in the gap.
-  CudaHandle share(const std::string& prefix, size_t first, size_t count, TorchFile* file, uint64_t slot) const {
+  CudaHandle share(const std::string& prefix, size_t first, size_t count, TorchFile* file,
+                   uint64_t slot) const {
     CudaHandle handle;
     for (const char letter : prefix) handle.memory.push_back(static_cast<std::byte>(letter));
     append(&handle.memory, int32_t{getpid()});
@@ -56,7 +60,8 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
         [&](Line& line) {
           use_device();
           const Segment segment(4);
-          for (unsigned char page = 0; page < 4; ++page) fill(segment.memory.base() + page * kPage, page, kPage);
+          for (unsigned char page = 0; page < 4; ++page)
+            fill(segment.memory.base() + page * kPage, page, kPage);
           TorchFile file;
           const CudaHandle handle = segment.share(prefix, 1, 2, &file, 5);
           CU(cuStreamSynchronize(nullptr));
@@ -156,7 +161,8 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
                       ASSERT_EQ(setresgid(65534, 65534, 65534), 0);
                       ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
                       const Result<os::Fd> fetched = os::fetch_fd(os::open_pidfd(getppid()), 0);
-                      EXPECT_EQ(fetched.status().code(), Code::kPermission) << fetched.status().message();
+                      EXPECT_EQ(fetched.status().code(), Code::kPermission)
+                          << fetched.status().message();
                     })),
                     0);
         }
@@ -165,7 +171,8 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
       });
 }
 
-// More pieces than a message carries fds: it is opened here, and not lent on to whom it would never reach.
+// More pieces than a message carries fds: it is opened here, and not lent on to whom it would never
+// reach.
 TEST(CudaTorchSegment, OneOfTooManyPiecesIsNotLentOn) {
   in_child({}, [] {
     use_device();

@@ -1,5 +1,5 @@
-// Tenon through its C API on one side, and on the other what PyTorch does, call by call and byte by byte (docs/format/cuda.md): PyTorch
-// itself cannot run on the fake driver.
+// Tenon through its C API on one side, and on the other what PyTorch does, call by call and byte by
+// byte (docs/format/cuda.md): PyTorch itself cannot run on the fake driver.
 #include <tenon/tenon.h>
 
 #include <dlpack/dlpack.h>
@@ -60,7 +60,8 @@ void torch_sends(const std::string& prefix) {
       tenon_storage* storage = nullptr;
       OK(tenon_open_cuda(&handle, nullptr, nullptr, &storage, nullptr));
       EXPECT_EQ(tenon_storage_device(storage).type, 2);
-      const auto pointer = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(tenon_storage_data(storage)));
+      const auto pointer =
+          static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(tenon_storage_data(storage)));
       EXPECT_EQ(byte_at(pointer), 0x5a);
       EXPECT_EQ(byte_at(pointer + tuple.nbytes - 1), 0x5a);
       EXPECT_EQ(byte_at(pointer - 1), 0x11);
@@ -80,7 +81,8 @@ void torch_sends(const std::string& prefix) {
       TorchFile file;
       file.counter(3) = 1;
       CUevent event = nullptr;
-      CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS | CU_EVENT_BLOCKING_SYNC));
+      CU(cuEventCreate(&event,
+                       CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS | CU_EVENT_BLOCKING_SYNC));
       CU(cuEventRecord(event, nullptr));
       CUipcEventHandle event_handle{};
       CU(cuIpcGetEventHandle(&event_handle, event));
@@ -139,7 +141,9 @@ struct ForeignTensor {
   explicit ForeignTensor(Memory* given) : memory(given) {
     managed.version = {1, 0};
     managed.manager_ctx = this;
-    managed.deleter = [](DLManagedTensorVersioned* self) { free_memory(static_cast<ForeignTensor*>(self->manager_ctx)->memory); };
+    managed.deleter = [](DLManagedTensorVersioned* self) {
+      free_memory(static_cast<ForeignTensor*>(self->manager_ctx)->memory);
+    };
     managed.dl_tensor.data = memory->data();
     managed.dl_tensor.byte_offset = kTensorOffset;
     managed.dl_tensor.device = {kDLCUDA, 0};
@@ -298,7 +302,8 @@ TEST(CudaTorch, ItIsNoMemoryOfTheCpu) {
     // The tensor can be a value, which is written to archives through the host. A build without
     // modules has no values.
     tenon_value* value = nullptr;
-    EXPECT_EQ(tenon_value_new_tensor(tensor, &value, nullptr), CUDA_TEST_HAS_MODULES ? TENON_OK : TENON_UNSUPPORTED);
+    EXPECT_EQ(tenon_value_new_tensor(tensor, &value, nullptr),
+              CUDA_TEST_HAS_MODULES ? TENON_OK : TENON_UNSUPPORTED);
     tenon_value_release(value);
     tenon_tensor_release(tensor);
     EXPECT_EQ(memory.freed, 1);

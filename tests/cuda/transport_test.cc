@@ -1,4 +1,5 @@
-// The ways by which memory travels that PyTorch's handle cannot lead to: pieces by fd and by the fabric, and pools.
+// The ways by which memory travels that PyTorch's handle cannot lead to: pieces by fd and by the
+// fabric, and pools.
 #include <fcntl.h>
 
 #include "modern_kit.h"
@@ -24,7 +25,8 @@ void read_and_let_go(Line& line, uint64_t nbytes, int first, int last) {
   read_and_let_go(line, line.receive(), nbytes, first, last);
 }
 
-CudaHandle lend_and_wait(Line& line, Ref<Storage> storage, const int& gone, CudaTransport transport, const CudaShareOptions& options = {}) {
+CudaHandle lend_and_wait(Line& line, Ref<Storage> storage, const int& gone, CudaTransport transport,
+                         const CudaShareOptions& options = {}) {
   const CudaHandle handle = share(storage, nullptr, options);
   EXPECT_EQ(handle.transport, transport);
   line.send(handle);
@@ -50,7 +52,8 @@ TEST(CudaTransport, PiecesTravelAsFds) {
         const uint64_t nbytes = 2 * kPage + 100;
         fill(memory.base(), 1, memory.nbytes());
         fill(memory.base() + from + nbytes - 1, 2, 1);
-        const CudaHandle handle = lend_and_wait(line, memory.wrap(from, nbytes), memory.gone, CudaTransport::kFd);
+        const CudaHandle handle =
+            lend_and_wait(line, memory.wrap(from, nbytes), memory.gone, CudaTransport::kFd);
         EXPECT_EQ(handle.fds.size(), 2U);
         EXPECT_EQ(handle.offset, kPage + 512);
         EXPECT_COUNT(2U, fake_cuda_calls, "cuMemExportToShareableHandle", getpid());
@@ -58,7 +61,8 @@ TEST(CudaTransport, PiecesTravelAsFds) {
       [](Line& line) { read_and_let_go(line, 2 * kPage + 100, 1, 2); });
 }
 
-// One export and one import for all that lies in the same pieces, and the same bytes are the same storage.
+// One export and one import for all that lies in the same pieces, and the same bytes are the same
+// storage.
 TEST(CudaTransport, PiecesAreOpenedOnce) {
   static constexpr int kMany = 100;
   in_two(
@@ -129,7 +133,8 @@ TEST(CudaTransport, ANameDoesNotStandForAnotherFile) {
       });
 }
 
-// A lends to B and B to C. B lets go of its own storage, and C still reads; A gets the memory back when C has let go.
+// A lends to B and B to C. B lets go of its own storage, and C still reads; A gets the memory back
+// when C has let go.
 TEST(CudaTransport, WhatCameByFdIsLentOn) {
   in_child({}, [] {
     Line up;
@@ -144,7 +149,8 @@ TEST(CudaTransport, WhatCameByFdIsLentOn) {
       use_device();
       Ref<Storage> storage = open(up.receive());
       up.close_fds();
-      EXPECT_EQ(share_cuda(storage, nullptr, {.transport = CudaTransport::kPool}).status().code(), Code::kUnsupported);
+      EXPECT_EQ(share_cuda(storage, nullptr, {.transport = CudaTransport::kPool}).status().code(),
+                Code::kUnsupported);
       down.send(share(storage));
       down.expect('o');
       storage = nullptr;
@@ -198,7 +204,8 @@ TEST(CudaTransport, ReadOnlyIsReadOnly) {
           use_device();
           Mapped memory({1});
           fill(memory.base(), 5, kPage);
-          lend_and_wait(line, memory.wrap(0, kPage, !asked), memory.gone, CudaTransport::kFd, {.let_write = true});
+          lend_and_wait(line, memory.wrap(0, kPage, !asked), memory.gone, CudaTransport::kFd,
+                        {.let_write = true});
         },
         receiver(asked));
   }
@@ -217,7 +224,8 @@ TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
       [](Line& line) {
         use_device();
         const CudaHandle handle = line.receive();
-        EXPECT_EQ(open_cuda(handle, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(open_cuda(handle, nullptr, {.read_only = true}).status().code(),
+                  Code::kUnsupported);
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_MAPPING, getpid());
         // It is as good as before.
         Ref<Storage> storage = open(handle);
@@ -267,7 +275,8 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
         use_device();
         const CudaHandle first = line.receive();
         const CudaHandle second = line.receive();
-        EXPECT_EQ(open_cuda(first, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(open_cuda(first, nullptr, {.read_only = true}).status().code(),
+                  Code::kUnsupported);
         Ref<Storage> one = open(first);
         Ref<Storage> two = open(second);
         line.close_fds();
@@ -283,14 +292,16 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
 
 TEST(CudaTransport, APieceTravelsByTheFabric) {
   NEEDS_OF_A_REAL_DEVICE(has_fabric, "it has no fabric");
-  if (on_the_fake() && expected_version() < 12030) GTEST_SKIP() << "a driver older than 12.3 has no fabric handles";
+  if (on_the_fake() && expected_version() < 12030)
+    GTEST_SKIP() << "a driver older than 12.3 has no fabric handles";
   in_two(
       {"FAKE_CUDA_FABRIC=1"},
       [](Line& line) {
         use_device();
         Mapped memory({1, 1}, CU_MEM_HANDLE_TYPE_FABRIC);
         fill(memory.base() + kPage, 9, kPage);
-        EXPECT_EQ(share_cuda(memory.wrap(0, 2 * kPage), nullptr, {}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(share_cuda(memory.wrap(0, 2 * kPage), nullptr, {}).status().code(),
+                  Code::kUnsupported);
         memory.gone = 0;
         lend_and_wait(line, memory.wrap(kPage, kPage), memory.gone, CudaTransport::kFabric);
       },
@@ -312,12 +323,17 @@ TEST(CudaTransport, TheWayThatWasAskedForOrNone) {
       return handle.status().message();
     };
     Ref<Storage> storage = wrap(&plain);
-    EXPECT_NE(refusal(storage, CudaTransport::kFd).find("by fds; the driver knows for it: a CUDA IPC handle"), std::string::npos);
-    EXPECT_NE(refusal(mapped.wrap(0, 8), CudaTransport::kIpc).find("knows for it: fds"), std::string::npos);
-    EXPECT_NE(refusal(closed.wrap(0, 8), CudaTransport::kNone).find("knows no way"), std::string::npos);
+    EXPECT_NE(refusal(storage, CudaTransport::kFd)
+                  .find("by fds; the driver knows for it: a CUDA IPC handle"),
+              std::string::npos);
+    EXPECT_NE(refusal(mapped.wrap(0, 8), CudaTransport::kIpc).find("knows for it: fds"),
+              std::string::npos);
+    EXPECT_NE(refusal(closed.wrap(0, 8), CudaTransport::kNone).find("knows no way"),
+              std::string::npos);
     auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pooled));
     Ref<Storage> of_pool = wrap_cuda(data, 8, 0, nullptr, nullptr, false).value();
-    EXPECT_NE(refusal(of_pool, CudaTransport::kNone).find("without a handle type"), std::string::npos);
+    EXPECT_NE(refusal(of_pool, CudaTransport::kNone).find("without a handle type"),
+              std::string::npos);
     of_pool = nullptr;
     CU(cuMemFreeAsync(pooled, nullptr));
     CU(cuMemPoolDestroy(pool));
@@ -336,7 +352,8 @@ TEST(CudaTransport, PiecesThatAreTooMany) {
     const Result<CudaHandle> handle = share_cuda(storage, nullptr, {});
     EXPECT_EQ(handle.status().code(), Code::kUnsupported);
     EXPECT_NE(handle.status().message().find("300 pieces"), std::string::npos);
-    EXPECT_EQ(share_cuda(changing.wrap(0, changing.nbytes()), nullptr, {}).status().code(), Code::kUnsupported);
+    EXPECT_EQ(share_cuda(changing.wrap(0, changing.nbytes()), nullptr, {}).status().code(),
+              Code::kUnsupported);
   });
 }
 
@@ -363,19 +380,23 @@ TEST(CudaTransport, HandlesThatAreNotGood) {
         const os::Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
         const int other[] = {file.get(), file.get()};
         const int closed[] = {12345, 12345};
-        EXPECT_EQ(code([](CudaHandle* bad) { bad->fds = bad->fds.first(1); }), Code::kInvalidArgument);
+        EXPECT_EQ(code([](CudaHandle* bad) { bad->fds = bad->fds.first(1); }),
+                  Code::kInvalidArgument);
         EXPECT_EQ(code([](CudaHandle* bad) { bad->fds = {}; }), Code::kInvalidArgument);
         const Code of_other = code([&](CudaHandle* bad) { bad->fds = other; });
-        EXPECT_TRUE(of_other == Code::kInvalidArgument || (!on_the_fake() && of_other != Code::kOk));
+        EXPECT_TRUE(of_other == Code::kInvalidArgument ||
+                    (!on_the_fake() && of_other != Code::kOk));
         EXPECT_NE(code([&](CudaHandle* bad) { bad->fds = closed; }), Code::kOk);
         EXPECT_EQ(code([](CudaHandle* bad) { bad->offset = 1; }), Code::kInvalidArgument);
         EXPECT_EQ(code([](CudaHandle* bad) { bad->memory.resize(30); }), Code::kCorrupt);
-        EXPECT_EQ(code([](CudaHandle* bad) { bad->memory[1] = std::byte{2}; }), Code::kIncompatible);
+        EXPECT_EQ(code([](CudaHandle* bad) { bad->memory[1] = std::byte{2}; }),
+                  Code::kIncompatible);
         EXPECT_EQ(code([](CudaHandle* bad) { bad->memory[2] = std::byte{9}; }), Code::kCorrupt);
-        // A piece that is said to have twice its size. The driver refuses it, as INVALID_VALUE or, as seen
-        // on an H100, as NOT_SUPPORTED.
+        // A piece that is said to have twice its size. The driver refuses it, as INVALID_VALUE or,
+        // as seen on an H100, as NOT_SUPPORTED.
         const Code of_twice = code([](CudaHandle* bad) { bad->memory[26] = std::byte{0x40}; });
-        EXPECT_TRUE(of_twice == Code::kInvalidArgument || (!on_the_fake() && of_twice == Code::kUnsupported));
+        EXPECT_TRUE(of_twice == Code::kInvalidArgument ||
+                    (!on_the_fake() && of_twice == Code::kUnsupported));
         read_and_let_go(line, good, 2 * kPage, 1, 1);
       });
 }

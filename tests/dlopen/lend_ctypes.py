@@ -1,4 +1,5 @@
-"""libtenon.so by ctypes, from nothing but the header's text: structs by hand, no wrapper. usage: lend_ctypes.py [FD]
+"""libtenon.so by ctypes, from nothing but the header's text: structs by hand, no wrapper. usage:
+lend_ctypes.py [FD]
 
 With FD, one end of a socket, it is the borrower that this same program starts.
 """
@@ -10,7 +11,21 @@ import os
 import socket
 import subprocess
 import sys
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    sizeof,
+)
 from typing import Any
 
 ABI_VERSION = 1
@@ -75,14 +90,23 @@ class TensorView(ctypes.Structure):
 
 
 class Wait(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("timeout_ns", c_int64), ("cancel", c_void_p), ("flags", c_uint32), ("reserved", c_uint32)]
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("timeout_ns", c_int64),
+        ("cancel", c_void_p),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
 
 
 class Stats(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         *((name, c_uint64) for name in ("bytes_copied", "storages", "segments", "segment_fds")),
-        *((name, c_uint64) for name in ("bytes_reserved", "bytes_live", "bytes_retired", "bytes_opened")),
+        *(
+            (name, c_uint64)
+            for name in ("bytes_reserved", "bytes_live", "bytes_retired", "bytes_opened")
+        ),
     ]
 
 
@@ -166,7 +190,10 @@ def fails(status: int, name: str, *arguments: Any) -> TenonError:
     try:
         call(name, *arguments)
     except TenonError as error:
-        check(error.status == error.code == status, f"{name}: {lib.tenon_status_name(error.status)} {error}")
+        check(
+            error.status == error.code == status,
+            f"{name}: {lib.tenon_status_name(error.status)} {error}",
+        )
         text = str(error)
         check(bool(text) and "\n" not in text, f"{name} has no message of one line: {text!r}")
         return error
@@ -183,7 +210,9 @@ def a_while() -> Any:
 
 def errors() -> None:
     out = c_void_p(77)
-    fails(INVALID_ARGUMENT, "storage_new", byref(sized(StorageOptions, alignment=3)), 64, byref(out))
+    fails(
+        INVALID_ARGUMENT, "storage_new", byref(sized(StorageOptions, alignment=3)), 64, byref(out)
+    )
     check(out.value == 77, "an output is untouched on failure")
     fails(INVALID_ARGUMENT, "storage_new", None, 64, None)
     error = fails(CORRUPT, "descriptor_open", b"no descriptor" * 20, 260, None, 0, None, byref(out))
@@ -230,9 +259,17 @@ def borrow(fd: int) -> None:
     call("message_get_views", message, views, count)
     for index, view in enumerate(views):
         check(view.name == b"tensor %d" % index, f"name {view.name}")
-        check((view.dtype.code, view.dtype.bits, view.dtype.lanes) == (DTYPE_FLOAT, 32, 1), "the dtype comes back")
-        check(view.ndim == 2 and view.sizes[0] == 2 and view.sizes[1] == 3 and view.strides[0] == 3, "the shape comes back")
-        check(view.numel == 6 and view.nbytes == 24 and view.is_contiguous == 1, "the sizes come back")
+        check(
+            (view.dtype.code, view.dtype.bits, view.dtype.lanes) == (DTYPE_FLOAT, 32, 1),
+            "the dtype comes back",
+        )
+        check(
+            view.ndim == 2 and view.sizes[0] == 2 and view.sizes[1] == 3 and view.strides[0] == 3,
+            "the shape comes back",
+        )
+        check(
+            view.numel == 6 and view.nbytes == 24 and view.is_contiguous == 1, "the sizes come back"
+        )
         check((view.device.type, view.device.id) == (DEVICE_CPU, 0), "memory of the host")
         if index == COUNT - 1:
             check(view.data_mut is None, "the last one is read-only")
@@ -255,16 +292,26 @@ def nothing_left() -> None:
     stats = sized(Stats)
     call("stats_get", byref(stats))
     check(
-        (stats.storages, stats.segments, stats.segment_fds) == (0, 0, 0), f"{stats.storages} storages, {stats.segments} segments are left"
+        (stats.storages, stats.segments, stats.segment_fds) == (0, 0, 0),
+        f"{stats.storages} storages, {stats.segments} segments are left",
     )
 
 
 def tensor_over(storage: c_void_p, offset: int) -> c_void_p:
-    spec = sized(TensorSpec, dtype=Dtype(DTYPE_FLOAT, 32, 1), ndim=2, sizes=(c_int64 * 2)(2, 3), offset=offset)
+    spec = sized(
+        TensorSpec,
+        dtype=Dtype(DTYPE_FLOAT, 32, 1),
+        ndim=2,
+        sizes=(c_int64 * 2)(2, 3),
+        offset=offset,
+    )
     tensor = make("tensor_new", storage, byref(spec))
     got = sized(TensorSpec)
     call("tensor_get_spec", tensor, byref(got))
-    check(got.strides[0] == 3 and got.strides[1] == 1 and got.offset == offset, "the library fills in strides")
+    check(
+        got.strides[0] == 3 and got.strides[1] == 1 and got.offset == offset,
+        "the library fills in strides",
+    )
     return tensor
 
 
@@ -273,10 +320,14 @@ def lend() -> None:
     with theirs:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         fd = str(theirs.fileno())
-        borrower = subprocess.Popen([sys.executable, __file__, fd], pass_fds=(theirs.fileno(),), env=environment)
+        borrower = subprocess.Popen(
+            [sys.executable, __file__, fd], pass_fds=(theirs.fileno(),), env=environment
+        )
     storage = make("storage_new", None, COUNT * 24)
     read_only = make("storage_new", byref(sized(StorageOptions, mode=MODE_LENDER_WRITES)), 24)
-    tensors = [tensor_over(storage, 6 * index) for index in range(COUNT - 1)] + [tensor_over(read_only, 0)]
+    tensors = [tensor_over(storage, 6 * index) for index in range(COUNT - 1)] + [
+        tensor_over(read_only, 0)
+    ]
     floats(make("tensor_data_mut", tensors[-1]).value or 0, 6)[5] = 2.5
 
     message = make("message_new")
@@ -288,14 +339,26 @@ def lend() -> None:
     fails(WOULD_BLOCK, "recv", connection, byref(sized(Wait)), byref(c_void_p()))
     call("send", connection, message, a_while())
     answer = make("recv", connection, a_while())
-    check(ctypes.string_at(lib.tenon_message_user_bytes(answer, None), 8) == b"desserts", "the answer is right")
+    check(
+        ctypes.string_at(lib.tenon_message_user_bytes(answer, None), 8) == b"desserts",
+        "the answer is right",
+    )
     check(borrower.wait(60) == 0, "the borrower ends in order")
     fails(PEER_GONE, "recv", connection, a_while(), byref(c_void_p()))
     for index, tensor in enumerate(tensors[:-1]):
-        check(floats(make("tensor_data_mut", tensor).value or 0, 6)[5] == index, f"the write to tensor {index} is seen here")
+        check(
+            floats(make("tensor_data_mut", tensor).value or 0, 6)[5] == index,
+            f"the write to tensor {index} is seen here",
+        )
     for tensor in tensors:
         lib.tenon_tensor_release(tensor)
-    for kind, one in (("message", answer), ("message", message), ("connection", connection), ("storage", storage), ("storage", read_only)):
+    for kind, one in (
+        ("message", answer),
+        ("message", message),
+        ("connection", connection),
+        ("storage", storage),
+        ("storage", read_only),
+    ):
         getattr(lib, f"tenon_{kind}_release")(one)
     ours.close()
 

@@ -35,10 +35,12 @@ class Checker(unittest.TestCase):
                 "README.md": "[a](docs/a.md) `[code](none.md)` [out](https://example.org/)\n",
                 "docs/a.md": "# A\n\n[up](../README.md#tenon)\n",
                 "allowed.txt": "# those that are right\nhttps://example.org/\n",
-                "build/site/index.html": '<h1 id="top">T</h1><a href="a.html#x">a</a>'
-                '<a href="https://example.org/">out</a><a href="#top">top</a>'
-                '<img src="p.svg#only-dark" srcset="p.svg 1x, p.svg 2x">'
-                '<img src="data:image/png;,">',
+                "build/site/index.html": (
+                    '<h1 id="top">T</h1><a href="a.html#x">a</a>'
+                    '<a href="https://example.org/">out</a><a href="#top">top</a>'
+                    '<img src="p.svg#only-dark" srcset="p.svg 1x, p.svg 2x">'
+                    '<img src="data:image/png;,">'
+                ),
                 "build/site/a.html": '<p id="x"></p><a href="reference/c/c.html?q=1#f">c</a>',
                 "build/site/p.svg": "<svg/>",
                 # What Doxygen wrote is not searched for links.
@@ -117,10 +119,12 @@ class Pages(unittest.TestCase):
         write(
             self.root,
             {
-                "README.md": "[g](docs/guides/g.md#a) [s](SECURITY.md) [e](examples)\n"
-                "[c](docs/reference/c/tenon_8h.html#x)\n"
-                '<picture><source media="(prefers-color-scheme: dark)" srcset="docs/d.svg">'
-                '<img src="docs/l.svg" alt="A"></picture>\n',
+                "README.md": (
+                    "[g](docs/guides/g.md#a) [s](SECURITY.md) [e](examples)\n"
+                    "[c](docs/reference/c/tenon_8h.html#x)\n"
+                    '<picture><source media="(prefers-color-scheme: dark)" srcset="docs/d.svg">'
+                    '<img src="docs/l.svg" alt="A"></picture>\n'
+                ),
                 "SECURITY.md": "# S\n",
                 "docs/d.svg": "<svg/>",
                 "docs/l.svg": "<svg/>",

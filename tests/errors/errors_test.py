@@ -26,10 +26,15 @@ PAGE = ROOT / "docs/guides/errors.md"
 SECONDS = 60
 
 ENTRY = re.compile(
-    r"<!-- error: (?P<id>\w+) -->\n+`(?P<code>\w+)`[^\n]*\n+```text\n(?P<text>.+?)\n```\n(?P<rest>.*?)(?=\n#|\n<!-- error:|\Z)",
+    r"<!-- error: (?P<id>\w+)"
+    r" -->\n+`(?P<code>\w+)`[^\n]*\n+```text\n(?P<text>.+?)\n```\n(?P<rest>.*?)(?=\n#|\n<!--"
+    r" error:|\Z)",
     re.DOTALL,
 )
-ROW = re.compile(r"^\| `(\w+)` \| (\d+) \| `(\w+)` \| `(\w+)`[^|]*\| `ErrorKind::(\w+)` \| `(\w+)` \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| `(\w+)` \| (\d+) \| `(\w+)` \| `(\w+)`[^|]*\| `ErrorKind::(\w+)` \| `(\w+)` \|",
+    re.MULTILINE,
+)
 
 
 @dataclass
@@ -43,7 +48,10 @@ class Entry:
 
 def read_page() -> dict[str, Entry]:
     page = PAGE.read_text()
-    entries = {each["id"]: Entry(each["code"], each["text"].replace("\n", " "), each["rest"]) for each in ENTRY.finditer(page)}
+    entries = {
+        each["id"]: Entry(each["code"], each["text"].replace("\n", " "), each["rest"])
+        for each in ENTRY.finditer(page)
+    }
     announced = re.findall(r"<!-- error: (\w+)", page)
     if announced != list(entries):
         sys.exit(f"{PAGE}: not in the form of an entry: {sorted(set(announced) - set(entries))}")
@@ -130,7 +138,11 @@ def check_table() -> list[str]:
     rows = ROW.findall(PAGE.read_text())
     codes = {ffi.string(lib.tenon_status_name(status)).decode(): status for status in range(1, 100)}
     codes.pop("UNKNOWN")
-    wrong = [] if [row[0] for row in rows] == list(codes) else [f"the table has {[row[0] for row in rows]}"]
+    wrong = (
+        []
+        if [row[0] for row in rows] == list(codes)
+        else [f"the table has {[row[0] for row in rows]}"]
+    )
     cpp = (ROOT / "wrappers/cpp/include/tenon/cpp/error.hpp").read_text()
     rust = (ROOT / "wrappers/rust/libtenon/src/error.rs").read_text()
     go = (ROOT / "wrappers/go/error.go").read_text()
@@ -153,7 +165,10 @@ def check_python() -> list[str]:
 
     entries = read_page()
     if set(entries) != set(mistakes.MISTAKES):
-        sys.exit(f"only one of the page and mistakes.py has {sorted(set(entries) ^ set(mistakes.MISTAKES))}")
+        sys.exit(
+            "only one of the page and mistakes.py has"
+            f" {sorted(set(entries) ^ set(mistakes.MISTAKES))}"
+        )
     wrong = check_table()
     for name, entry in entries.items():
         found = make(name)
@@ -170,7 +185,9 @@ def check_program(program: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.pt")
         file.write_bytes(b"this is text\n" * 100)
-        output = subprocess.run([program, file], stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=True).stdout
+        output = subprocess.run(
+            [program, file], stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=True
+        ).stdout
     wrong = []
     lines = output.splitlines()
     for line in lines:

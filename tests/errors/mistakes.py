@@ -284,7 +284,10 @@ def user_bytes() -> None:
 
 @mistake
 def tcp() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
         tenon.Connection(client)
 
 
@@ -376,12 +379,18 @@ def cuda() -> None:
 def no_library() -> None:
     package = Path(tenon.__file__).parent
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(package, Path(folder, "tenon"), ignore=shutil.ignore_patterns("libtenon.so*", "*.pyc", "bin"))
+        shutil.copytree(
+            package,
+            Path(folder, "tenon"),
+            ignore=shutil.ignore_patterns("libtenon.so*", "*.pyc", "bin"),
+        )
         variables = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         variables["PYTHONPATH"] = folder
         program = "try:\n import tenon\nexcept ImportError as error:\n print(error)"
         python = [sys.executable, "-B", "-c", program]
-        text = subprocess.run(python, env=variables, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
+        text = subprocess.run(
+            python, env=variables, cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
     if not text:
         raise CannotBeMade("another libtenon.so.1 is installed")
     raise ImportError(text.strip())

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The example cuda_weights of any language: what it prints on the driver of tests/fake_cuda; without one it says why and ends with 77.
+"""The example cuda_weights of any language: what it prints on the driver of tests/fake_cuda;
+without one it says why and ends with 77.
 
-It gets what the examples export_mlp and replace_weights write. After it the fake's ledger must tell that the worker opened memory once for
-each archive, that the lender had all of it back, and that no rule was broken. Exit status 77: the Python package is not installed.
+It gets what the examples export_mlp and replace_weights write. After it the fake's ledger must tell
+that the worker opened memory once for each archive, that the lender had all of it back, and that no
+rule was broken. Exit status 77: the Python package is not installed.
 
 usage: cuda_weights_test.py COMMAND...
 """
@@ -45,26 +47,41 @@ def environment(driver: bool, world: str | None) -> dict[str, str]:
 
 def check_lend(command: list[str], files: list[Path], world: str) -> None:
     output = subprocess.run(
-        [*command, *map(str, files)], check=True, stdout=subprocess.PIPE, text=True, env=environment(True, world)
+        [*command, *map(str, files)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(True, world),
     ).stdout
     print(output, end="")
     # Go has no commas between the numbers of a slice.
     lines = [re.sub(r"(\d) (\d)", r"\1, \2", line) for line in output.splitlines()]
-    wanted = [line for file, scale in zip(files, (1, 0.5), strict=True) for line in expected(file, scale)]
+    wanted = [
+        line for file, scale in zip(files, (1, 0.5), strict=True) for line in expected(file, scale)
+    ]
     wanted.append("0 storages are still lent")
     assert lines == wanted, wanted
     os.environ["FAKE_CUDA_WORLD"] = world
     ledger = ctypes.CDLL(str(DRIVER / "libcuda.so.1"))
-    for function in (ledger.fake_cuda_calls, ledger.fake_cuda_live, ledger.fake_cuda_faults, ledger.fake_cuda_left):
+    for function in (
+        ledger.fake_cuda_calls,
+        ledger.fake_cuda_live,
+        ledger.fake_cuda_faults,
+        ledger.fake_cuda_left,
+    ):
         function.restype = ctypes.c_uint64
-    assert ledger.fake_cuda_calls(b"cuIpcOpenMemHandle", 0) == len(files), "memory was opened more than once for an archive"
+    assert ledger.fake_cuda_calls(b"cuIpcOpenMemHandle", 0) == len(files), (
+        "memory was opened more than once for an archive"
+    )
     assert ledger.fake_cuda_live(0, 0) == 0, "something is held"
     assert ledger.fake_cuda_left(ALLOCATION, 0) == 0, "memory was not given back before the end"
     assert ledger.fake_cuda_faults(0) == 0, "a rule was broken"
 
 
 def check_refusal(command: list[str], files: list[Path], env: dict[str, str], reason: str) -> None:
-    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        [*command, *map(str, files)], capture_output=True, text=True, check=False, env=env
+    )
     print(done.stderr, end="")
     assert done.returncode == 77 and not done.stdout, done
     assert re.search(f"^cuda_weights: .*{reason}", done.stderr, re.MULTILINE), done.stderr
@@ -87,10 +104,19 @@ def main() -> int:
         files = [Path(folder) / "mlp.pt", Path(folder) / "new.pt"]
         for example, arguments in (("export_mlp", files[:1]), ("replace_weights", files)):
             subprocess.run(
-                [sys.executable, "-B", SOURCE / "examples" / "python" / f"{example}.py", *arguments], check=True, stdout=subprocess.PIPE
+                [
+                    sys.executable,
+                    "-B",
+                    SOURCE / "examples" / "python" / f"{example}.py",
+                    *arguments,
+                ],
+                check=True,
+                stdout=subprocess.PIPE,
             )
         if not has_driver():
-            check_refusal(command, files, environment(False, None), "(no CUDA driver here|has no CUDA)")
+            check_refusal(
+                command, files, environment(False, None), "(no CUDA driver here|has no CUDA)"
+            )
         if DRIVER.exists():
             check_refusal(command, files, environment(True, None), "no device")
             check_lend(command, files, world)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The examples with modules, which every language has under the same names: what they print, and that real PyTorch runs what they write.
+"""The examples with modules, which every language has under the same names: what they print, and
+that real PyTorch runs what they write.
 
-What export_mlp FILE writes is loaded, run, and compared with the same layers computed by PyTorch. replace_weights FILE OUT gets the
-TorchScript model in silero-vad, or an archive of tests/golden if that is not installed: every parameter of float32 is half of what it was,
-everything else is what it was. PyTorch looks at what the examples in C write. Those in other languages write the same bytes.
+What export_mlp FILE writes is loaded, run, and compared with the same layers computed by PyTorch.
+replace_weights FILE OUT gets the TorchScript model in silero-vad, or an archive of tests/golden if
+that is not installed: every parameter of float32 is half of what it was, everything else is what it
+was. PyTorch looks at what the examples in C write. Those in other languages write the same bytes.
 inspect_module FILE prints the tree of an archive of tests/golden.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
@@ -37,9 +39,11 @@ assert files["labels.txt"] in ("cat\\ndog\\nowl\\n", b"cat\\ndog\\nowl\\n"), fil
 own = dict(mlp.named_parameters())
 assert list(own) == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"], list(own)
 for tensor in own.values():
-    assert tensor.requires_grad and tensor.flatten()[:8].tolist() == [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, -0.75][: tensor.numel()]
+    ramp = [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, -0.75]
+    assert tensor.requires_grad and tensor.flatten()[:8].tolist() == ramp[: tensor.numel()]
 x = torch.arange(20.0).reshape(5, 4) / 7 - 1
-want = F.linear(F.relu(F.linear(x, own["fc1.weight"], own["fc1.bias"])), own["fc2.weight"], own["fc2.bias"])
+hidden = F.relu(F.linear(x, own["fc1.weight"], own["fc1.bias"]))
+want = F.linear(hidden, own["fc2.weight"], own["fc2.bias"])
 assert torch.equal(mlp(x), want) and want.abs().max() > 0.1
 mlp(x).sum().backward()
 assert own["fc1.weight"].grad is not None
@@ -55,12 +59,16 @@ halved = 0
 for name, tensor in was.items():
     half = name in parameters and tensor.dtype == torch.float32 and tensor.is_contiguous()
     halved += half
-    assert now[name].dtype == tensor.dtype and torch.equal(now[name], tensor * 0.5 if half else tensor), name
+    assert now[name].dtype == tensor.dtype, name
+    assert torch.equal(now[name], tensor * 0.5 if half else tensor), name
 assert halved == int(sys.argv[3]), (halved, sys.argv[3])
-assert [str(m.code) for m in old.modules() if hasattr(m, "forward")] == [str(m.code) for m in new.modules() if hasattr(m, "forward")]
+def code_of(module):
+    return [str(m.code) for m in module.modules() if hasattr(m, "forward")]
+assert code_of(old) == code_of(new)
 if "silero" in sys.argv[1]:
     out = new(torch.zeros(1, 512), 16000)
-    assert out.shape == (1, 1) and 0 <= out.item() <= 1 and out.item() != old(torch.zeros(1, 512), 16000).item()
+    assert out.shape == (1, 1) and 0 <= out.item() <= 1
+    assert out.item() != old(torch.zeros(1, 512), 16000).item()
 """
 
 INSPECTED = [
@@ -79,12 +87,16 @@ INSPECTED = [
 def run_in_pytorch(program: str, *arguments: str | Path) -> int:
     pythons, status = find_script_torches()
     for python in pythons.values():
-        subprocess.run([python, "-B", "-W", "ignore", "-c", program, *map(str, arguments)], check=True, cwd="/")
+        subprocess.run(
+            [python, "-B", "-W", "ignore", "-c", program, *map(str, arguments)], check=True, cwd="/"
+        )
     return status
 
 
 def run_example(command: list[str], *arguments: str | Path) -> str:
-    output = subprocess.run([*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    output = subprocess.run(
+        [*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     print(output, end="")
     return output
 
@@ -97,7 +109,7 @@ def printed(pattern: str, output: str) -> re.Match[str]:
 
 
 def is_as_in_c(name: str, command: list[str], written: Path, *given: Path) -> bool:
-    """Whether this is another language's example, which must have written what the one in C writes."""
+    """Whether this is another language's example, which must write what the one in C writes."""
     program = Path(os.environ["TENON_BUILD_DIR"]) / "examples" / "c" / name
     if command == [str(program)] or not program.exists():
         return False
@@ -111,15 +123,24 @@ def is_as_in_c(name: str, command: list[str], written: Path, *given: Path) -> bo
 
 def check_export_mlp(command: list[str], folder: Path) -> int:
     file = folder / "mlp.pt"
-    printed(rf"^{re.escape(str(file))}: 11 records, \d+ bytes, for PyTorch 1\.\d+ and later$", run_example(command, file))
+    printed(
+        rf"^{re.escape(str(file))}: 11 records, \d+ bytes, for PyTorch 1\.\d+ and later$",
+        run_example(command, file),
+    )
     return 0 if is_as_in_c("export_mlp", command, file) else run_in_pytorch(RUN_MLP, file)
 
 
 def check_replace_weights(command: list[str], folder: Path) -> int:
     silero = importlib.util.find_spec("silero_vad")
-    file = Path(silero.origin).parent / "data" / "silero_vad.jit" if silero and silero.origin else GOLDEN
+    file = (
+        Path(silero.origin).parent / "data" / "silero_vad.jit"
+        if silero and silero.origin
+        else GOLDEN
+    )
     out = folder / "new.pt"
-    n_new = printed(rf"^{re.escape(str(out))}: (\d+) parameters replaced$", run_example(command, file, out)).group(1)
+    n_new = printed(
+        rf"^{re.escape(str(out))}: (\d+) parameters replaced$", run_example(command, file, out)
+    ).group(1)
     if is_as_in_c("replace_weights", command, out, file):
         return 0
     return run_in_pytorch(COMPARE, file, out, n_new)
@@ -132,7 +153,11 @@ def check_inspect_module(command: list[str], _folder: Path) -> int:
     return 0
 
 
-CHECKS = {"export_mlp": check_export_mlp, "replace_weights": check_replace_weights, "inspect_module": check_inspect_module}
+CHECKS = {
+    "export_mlp": check_export_mlp,
+    "replace_weights": check_replace_weights,
+    "inspect_module": check_inspect_module,
+}
 
 
 def main() -> int:

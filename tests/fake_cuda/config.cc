@@ -59,7 +59,8 @@ std::vector<Device> read_machine() {
   for (const std::string& part : split(text, ',')) {
     const size_t equals = part.find('=');
     const std::string kind = part.substr(0, equals);
-    if (equals == std::string::npos || (kind != "gpu" && kind != "mig")) refuse("FAKE_CUDA_DEVICES", text);
+    if (equals == std::string::npos || (kind != "gpu" && kind != "mig"))
+      refuse("FAKE_CUDA_DEVICES", text);
     Device device;
     device.mig = kind == "mig";
     if (!device.mig || !was_mig) ++gpu;
@@ -74,7 +75,8 @@ std::vector<Device> read_machine() {
   return machine;
 }
 
-// As the real one reads it: indices or UUIDs (a prefix will do), and whatever follows an entry that is not there is not visible either.
+// As the real one reads it: indices or UUIDs (a prefix will do), and whatever follows an entry that
+// is not there is not visible either.
 std::vector<uint32_t> read_visible(const std::vector<Device>& machine) {
   std::vector<uint32_t> visible;
   const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -85,7 +87,8 @@ std::vector<uint32_t> read_visible(const std::vector<Device>& machine) {
       const Device* found = nullptr;
       for (const Device& device : machine) {
         const bool by_index = entry == std::to_string(device.physical);
-        const bool by_uuid = entry.size() > 4 && uuid_text(device).compare(0, entry.size(), entry) == 0;
+        const bool by_uuid =
+            entry.size() > 4 && uuid_text(device).compare(0, entry.size(), entry) == 0;
         if (found == nullptr && (by_index || by_uuid)) found = &device;
       }
       if (found == nullptr) break;
@@ -99,14 +102,16 @@ std::vector<uint32_t> read_visible(const std::vector<Device>& machine) {
   return visible;
 }
 
-// FAKE_CUDA_FAIL=cuMemAlloc:2=2,cuIpcOpenMemHandle:1+=801: function, nth call (with + each from there), code.
+// FAKE_CUDA_FAIL=cuMemAlloc:2=2,cuIpcOpenMemHandle:1+=801: function, nth call (with + each from
+// there), code.
 std::vector<Failure> read_failures() {
   const std::string text = variable("FAKE_CUDA_FAIL");
   std::vector<Failure> failures;
   for (const std::string& part : split(text, ',')) {
     const size_t colon = part.find(':');
     const size_t equals = part.find('=');
-    if (colon == std::string::npos || equals == std::string::npos || equals < colon) refuse("FAKE_CUDA_FAIL", text);
+    if (colon == std::string::npos || equals == std::string::npos || equals < colon)
+      refuse("FAKE_CUDA_FAIL", text);
     Failure failure;
     failure.function = part.substr(0, colon);
     failure.nth = std::strtoull(part.c_str() + colon + 1, nullptr, 10);
@@ -117,7 +122,8 @@ std::vector<Failure> read_failures() {
   return failures;
 }
 
-// FAKE_CUDA_LATENCY=stream=2000,cuIpcOpenMemHandle=1330: microseconds, of each operation on a stream and of each call.
+// FAKE_CUDA_LATENCY=stream=2000,cuIpcOpenMemHandle=1330: microseconds, of each operation on a
+// stream and of each call.
 void read_latencies(Config& config) {
   const std::string text = variable("FAKE_CUDA_LATENCY");
   for (const std::string& part : split(text, ',')) {
@@ -135,8 +141,10 @@ void read_latencies(Config& config) {
 Config read() {
   Config config;
   config.world = variable("FAKE_CUDA_WORLD");
-  config.driver = std::atoi(variable("FAKE_CUDA_DRIVER", std::to_string(FAKE_CUDA_NEWEST_DRIVER).c_str()).c_str());
-  if (config.driver < 11030 || config.driver > FAKE_CUDA_NEWEST_DRIVER) refuse("FAKE_CUDA_DRIVER", variable("FAKE_CUDA_DRIVER"));
+  config.driver = std::atoi(
+      variable("FAKE_CUDA_DRIVER", std::to_string(FAKE_CUDA_NEWEST_DRIVER).c_str()).c_str());
+  if (config.driver < 11030 || config.driver > FAKE_CUDA_NEWEST_DRIVER)
+    refuse("FAKE_CUDA_DRIVER", variable("FAKE_CUDA_DRIVER"));
   config.machine = read_machine();
   config.visible = read_visible(config.machine);
   config.ipc = flag("FAKE_CUDA_IPC", true);
@@ -163,7 +171,9 @@ const Config& config() {
   return *once;
 }
 
-const Device& device_of(int ordinal) { return config().machine[config().visible[static_cast<size_t>(ordinal)]]; }
+const Device& device_of(int ordinal) {
+  return config().machine[config().visible[static_cast<size_t>(ordinal)]];
+}
 
 int ordinal_of(uint32_t physical) {
   const std::vector<uint32_t>& visible = config().visible;

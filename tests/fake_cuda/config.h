@@ -1,4 +1,5 @@
-// What the machine is that the fake plays: read once per process from the environment, FAKE_CUDA_* and CUDA_VISIBLE_DEVICES.
+// What the machine is that the fake plays: read once per process from the environment, FAKE_CUDA_*
+// and CUDA_VISIBLE_DEVICES.
 #pragma once
 
 #include <array>
@@ -48,7 +49,9 @@ struct Config {
 
 const Config& config();
 const Device& device_of(int ordinal);
-inline bool is_device(int ordinal) { return ordinal >= 0 && static_cast<size_t>(ordinal) < config().visible.size(); }
+inline bool is_device(int ordinal) {
+  return ordinal >= 0 && static_cast<size_t>(ordinal) < config().visible.size();
+}
 // -1: this process does not see it.
 int ordinal_of(uint32_t physical);
 std::string uuid_text(const Device& device);

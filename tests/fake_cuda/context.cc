@@ -66,7 +66,8 @@ Context* current() { return stack.empty() ? nullptr : stack.back(); }
 CUresult need_context(Context** context) {
   *context = current();
   if (*context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return find_context((*context)->handle()) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return find_context((*context)->handle()) != nullptr ? CUDA_SUCCESS
+                                                       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 }  // namespace fake_cuda
@@ -115,7 +116,8 @@ FAKE_CUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 static CUresult set_primary_flags(CUdevice device, unsigned int flags) {
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  if (Context* primary = process().primaries[static_cast<size_t>(device)]; primary != nullptr) primary->flags = flags;
+  if (Context* primary = process().primaries[static_cast<size_t>(device)]; primary != nullptr)
+    primary->flags = flags;
   return CUDA_SUCCESS;
 }
 
@@ -129,7 +131,8 @@ FAKE_CUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigne
   return set_primary_flags(device, flags);
 }
 
-FAKE_CUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+FAKE_CUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags,
+                                                     int* active) {
   FAKE_CUDA_ENTER(cuDevicePrimaryCtxGetState)
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -155,12 +158,14 @@ FAKE_CUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUd
   return create_context(out, flags, device);
 }
 
-FAKE_CUDA_EXPORT CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int count, unsigned int flags, CUdevice device) {
+FAKE_CUDA_EXPORT CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int count,
+                                         unsigned int flags, CUdevice device) {
   FAKE_CUDA_ENTER(cuCtxCreate_v3)
   return count == 0 ? create_context(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-FAKE_CUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned int flags, CUdevice device) {
+FAKE_CUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters,
+                                         unsigned int flags, CUdevice device) {
   FAKE_CUDA_ENTER(cuCtxCreate_v4)
   return parameters == nullptr ? create_context(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -169,7 +174,8 @@ FAKE_CUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext handle) {
   FAKE_CUDA_ENTER(cuCtxDestroy_v2)
   Context* context = find_context(handle);
   if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
-  // "If ctx is current to the calling thread then ctx will also be popped from the current thread's context stack"
+  // "If ctx is current to the calling thread then ctx will also be popped from the current thread's
+  // context stack"
   if (current() == context) stack.pop_back();
   finish_context(*context);
   return CUDA_SUCCESS;
@@ -198,7 +204,8 @@ FAKE_CUDA_EXPORT CUresult cuCtxSetCurrent(CUcontext handle) {
     context = find_context(handle);
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   }
-  // "If there exists a CUDA context stack on the calling CPU thread, this will replace the top of that stack with ctx."
+  // "If there exists a CUDA context stack on the calling CPU thread, this will replace the top of
+  // that stack with ctx."
   if (!stack.empty()) stack.pop_back();
   if (context != nullptr) stack.push_back(context);
   return CUDA_SUCCESS;
@@ -220,7 +227,8 @@ static CUresult named_or_current(CUcontext handle, Context** context) {
 
 static CUresult get_device(CUdevice* out, CUcontext handle) {
   Context* context = nullptr;
-  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
+    return result;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = context->ordinal;
   return CUDA_SUCCESS;
@@ -228,7 +236,8 @@ static CUresult get_device(CUdevice* out, CUcontext handle) {
 
 static CUresult wait_for_all(CUcontext handle) {
   Context* context = nullptr;
-  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
+    return result;
   synchronise(*context);
   return CUDA_SUCCESS;
 }

@@ -1,4 +1,5 @@
-// cuda.h as the fake needs it: it defines functions by their symbols, of several versions, where the header's macros know only the newest.
+// cuda.h as the fake needs it: it defines functions by their symbols, of several versions, where
+// the header's macros know only the newest.
 #pragma once
 
 #include <cuda.h>

@@ -1,4 +1,5 @@
-// The devices that this process sees. Ordinals are its own, and differ from those of others; UUIDs do not.
+// The devices that this process sees. Ordinals are its own, and differ from those of others; UUIDs
+// do not.
 #include <cstdio>
 #include <cstring>
 
@@ -8,7 +9,8 @@ using namespace fake_cuda;
 
 namespace {
 
-// "If the device is in MIG mode, returns its MIG UUID" is what version 2 adds; the first one names the GPU.
+// "If the device is in MIG mode, returns its MIG UUID" is what version 2 adds; the first one names
+// the GPU.
 CUresult get_uuid(CUuuid* uuid, CUdevice device, bool of_instance) {
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -96,9 +98,11 @@ FAKE_CUDA_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   return get_uuid(uuid, device, true);
 }
 
-FAKE_CUDA_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+FAKE_CUDA_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
+                                               CUdevice device) {
   FAKE_CUDA_ENTER(cuDeviceGetAttribute)
-  if (value == nullptr || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   if (known_since(attribute) > config().driver) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = device_attribute_of(attribute, device_of(device));

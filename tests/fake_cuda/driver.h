@@ -1,4 +1,5 @@
-// The driver as the rule test asks for it: opened by name, each function at the version of its type, the real one or the fake.
+// The driver as the rule test asks for it: opened by name, each function at the version of its
+// type, the real one or the fake.
 #pragma once
 
 #include <cudaTypedefs.h>

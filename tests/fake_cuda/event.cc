@@ -1,4 +1,5 @@
-// Events: a number of records that were asked for and a number that came true, in the shared world, so that they order work of processes.
+// Events: a number of records that were asked for and a number that came true, in the shared world,
+// so that they order work of processes.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ CUresult look_up_event(CUevent handle, std::shared_ptr<Event>* out) {
   return CUDA_SUCCESS;
 }
 
-// "Performing operations on the imported event after the exported event has been freed with cuEventDestroy will result in undefined
-// behavior."
+// "Performing operations on the imported event after the exported event has been freed with
+// cuEventDestroy will result in undefined behavior."
 void check_alive(const Event& event) {
   if (event.shared().freed == 0) return;
   record_fault(FAKE_CUDA_EVENT_USED_AFTER_DESTROY, "event " + std::to_string(event.shared().id));
@@ -57,8 +58,11 @@ CUresult record(bool per_thread, CUevent handle, CUstream stream_handle) {
   std::shared_ptr<Event> event;
   if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(stream_handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
-  // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is returned."
+  if (const CUresult result = find_stream(stream_handle, per_thread, &stream);
+      result != CUDA_SUCCESS)
+    return result;
+  // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is
+  // returned."
   if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   check_alive(*event);
   Object& object = event->shared();
@@ -69,7 +73,8 @@ CUresult record(bool per_thread, CUevent handle, CUstream stream_handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult record_with_flags(bool per_thread, CUevent handle, CUstream stream_handle, unsigned flags) {
+CUresult record_with_flags(bool per_thread, CUevent handle, CUstream stream_handle,
+                           unsigned flags) {
   // CU_EVENT_RECORD_EXTERNAL: "This flag is invalid outside of stream capture."
   if (flags != CU_EVENT_RECORD_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
   return record(per_thread, handle, stream_handle);
@@ -80,24 +85,32 @@ CUresult wait_event(bool per_thread, CUstream stream_handle, CUevent handle, uns
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(stream_handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(stream_handle, per_thread, &stream);
+      result != CUDA_SUCCESS)
+    return result;
   check_alive(*event);
-  // cuEventRecord: "use the most recently captured state at the time of the API call, and are not affected by later calls"
+  // cuEventRecord: "use the most recently captured state at the time of the API call, and are not
+  // affected by later calls"
   const uint64_t number = event->shared().recorded;
   const bool come = event->shared().completed >= number;
-  stream->submit([event, number] { wait_for(event->shared(), number); }, come ? Stream::When::at_once : Stream::When::queued);
+  stream->submit([event, number] { wait_for(event->shared(), number); },
+                 come ? Stream::When::at_once : Stream::When::queued);
   return CUDA_SUCCESS;
 }
 
 CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   std::shared_ptr<Event> start;
   std::shared_ptr<Event> end;
-  if (const CUresult result = look_up_event(start_handle, &start); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = look_up_event(end_handle, &end); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(start_handle, &start); result != CUDA_SUCCESS)
+    return result;
+  if (const CUresult result = look_up_event(end_handle, &end); result != CUDA_SUCCESS)
+    return result;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& event : {start, end}) {
-    // "If either event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will return CUDA_ERROR_INVALID_HANDLE."
-    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || !event->recorded) return CUDA_ERROR_INVALID_HANDLE;
+    // "If either event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will
+    // return CUDA_ERROR_INVALID_HANDLE."
+    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || !event->recorded)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (event->shared().completed < event->shared().recorded) return CUDA_ERROR_NOT_READY;
   }
   const auto from = static_cast<int64_t>(start->shared().completed_ns.load());
@@ -136,7 +149,8 @@ FAKE_CUDA_EXPORT CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   FAKE_CUDA_ENTER(cuEventCreate)
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
-  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  constexpr unsigned kKnown =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   const bool interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
   // "CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING."
@@ -152,7 +166,9 @@ FAKE_CUDA_EXPORT CUresult cuEventCreate(CUevent* out, unsigned int flags) {
       const uint32_t used = world().file().objects_used;
       for (uint32_t i = 1; i < used; ++i) {
         const Object& other = world().at(i);
-        if (other.kind == FAKE_CUDA_EVENT && other.process == world().self && other.handle_types != 0) ++mine;
+        if (other.kind == FAKE_CUDA_EVENT && other.process == world().self &&
+            other.handle_types != 0)
+          ++mine;
       }
       if (mine >= config().max_ipc_events) return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -180,7 +196,8 @@ FAKE_CUDA_EXPORT CUresult cuEventDestroy_v2(CUevent handle) {
     World::Lock lock(world());
     if (event->shared().references > 0) event->shared().freed = 1;
   }
-  // "An event may be destroyed before it is complete": work that is queued keeps it until then. Who saw that it is complete sees it go.
+  // "An event may be destroyed before it is complete": work that is queued keeps it until then. Who
+  // saw that it is complete sees it go.
   Stream::settle();
   return CUDA_SUCCESS;
 }
@@ -191,7 +208,8 @@ FAKE_CUDA_EXPORT CUresult cuEventQuery(CUevent handle) {
   if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   check_alive(*event);
   Object& object = event->shared();
-  // Before the first record an event "represents an empty set of work, so for example cuEventQuery() would return CUDA_SUCCESS".
+  // Before the first record an event "represents an empty set of work, so for example
+  // cuEventQuery() would return CUDA_SUCCESS".
   const uint64_t number = object.recorded;
   if (object.completed < number && !world().alive(object.recorder)) come_true(object, number);
   return object.completed >= number ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -217,5 +235,7 @@ FAKE_CUDA_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent sta
 }
 
 FAKE_CUDA_BOTH(cuEventRecord, _ptsz, (CUevent event, CUstream stream), record, event, stream)
-FAKE_CUDA_BOTH(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned int flags), record_with_flags, event, stream, flags)
-FAKE_CUDA_BOTH(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned int flags), wait_event, stream, event, flags)
+FAKE_CUDA_BOTH(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned int flags),
+               record_with_flags, event, stream, flags)
+FAKE_CUDA_BOTH(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned int flags),
+               wait_event, stream, event, flags)

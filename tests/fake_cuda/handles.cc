@@ -1,4 +1,5 @@
-// How an object is named in other processes: 64 bytes that cannot be guessed, and fds that keep it alive.
+// How an object is named in other processes: 64 bytes that cannot be guessed, and fds that keep it
+// alive.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -28,7 +29,8 @@ struct Token {
 
 }  // namespace
 
-// Bytes 8 to 63 are random; bytes 0 to 7 are the index under a mask that follows from them and from the world's key.
+// Bytes 8 to 63 are random; bytes 0 to 7 are the index under a mask that follows from them and from
+// the world's key.
 void World::name(uint32_t index, void* bytes64) {
   Object& object = at(index);
   if (object.secret_index == 0) {
@@ -52,7 +54,8 @@ uint32_t World::find(const void* bytes64) {
   if (index == kNoObject || index >= file_->objects_used) return kNoObject;
   const Object& object = at(static_cast<uint32_t>(index));
   if (object.kind == FAKE_CUDA_NOTHING || object.secret_index != index) return kNoObject;
-  return std::memcmp(object.secret, bytes, sizeof object.secret) == 0 ? static_cast<uint32_t>(index) : kNoObject;
+  return std::memcmp(object.secret, bytes, sizeof object.secret) == 0 ? static_cast<uint32_t>(index)
+                                                                      : kNoObject;
 }
 
 bool World::make_memory(uint32_t index) {
@@ -63,7 +66,8 @@ bool World::make_memory(uint32_t index) {
   return made;
 }
 
-// The lock belongs to the open file, and so to every duplicate of the fd wherever it is, a message that nobody has read included.
+// The lock belongs to the open file, and so to every duplicate of the fd wherever it is, a message
+// that nobody has read included.
 int World::export_fd(uint32_t index) {
   Object& object = at(index);
   // First, so that the file of one who is killed here is found.
@@ -90,13 +94,15 @@ bool World::fds_left(uint32_t index) {
 
 uint32_t World::find_fd(int fd) {
   Token token = {};
-  if (pread(fd, &token, sizeof token, 0) != sizeof token || token.world_key != file_->key[1]) return kNoObject;
+  if (pread(fd, &token, sizeof token, 0) != sizeof token || token.world_key != file_->key[1])
+    return kNoObject;
   if (token.index == kNoObject || token.index >= file_->objects_used) return kNoObject;
   const Object& object = at(token.index);
   if (object.kind == FAKE_CUDA_NOTHING || object.id != token.id) return kNoObject;
   struct stat given = {};
   struct stat own = {};
-  if (fstat(fd, &given) != 0 || stat(path("export", object.id).c_str(), &own) != 0) return kNoObject;
+  if (fstat(fd, &given) != 0 || stat(path("export", object.id).c_str(), &own) != 0)
+    return kNoObject;
   return given.st_dev == own.st_dev && given.st_ino == own.st_ino ? token.index : kNoObject;
 }
 

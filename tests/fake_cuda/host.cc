@@ -51,7 +51,8 @@ std::shared_ptr<Backing> not_owned(void* host, size_t size) {
   return backing;
 }
 
-void add(RangeKind kind, Context& context, void* host, size_t size, unsigned flags, const std::shared_ptr<Backing>& backing) {
+void add(RangeKind kind, Context& context, void* host, size_t size, unsigned flags,
+         const std::shared_ptr<Backing>& backing) {
   Range range;
   range.base = reinterpret_cast<CUdeviceptr>(host);
   range.size = size;
@@ -60,8 +61,9 @@ void add(RangeKind kind, Context& context, void* host, size_t size, unsigned fla
   range.physical = context.physical;
   range.flags = flags;
   range.backing = backing;
-  range.object =
-      make_object(kind == RangeKind::host_allocated ? FAKE_CUDA_HOST_ALLOCATION : FAKE_CUDA_HOST_REGISTRATION, context, host, size);
+  range.object = make_object(
+      kind == RangeKind::host_allocated ? FAKE_CUDA_HOST_ALLOCATION : FAKE_CUDA_HOST_REGISTRATION,
+      context, host, size);
   range.buffer_id = process().next_buffer++;
   process().ranges[range.base] = range;
 }
@@ -69,21 +71,24 @@ void add(RangeKind kind, Context& context, void* host, size_t size, unsigned fla
 CUresult allocate_host(void** out, size_t size, unsigned flags) {
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
-  constexpr unsigned kKnown = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  constexpr unsigned kKnown =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (out == nullptr || size == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   auto backing = not_owned(mapped, size);
   backing->owned = true;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  add(RangeKind::host_allocated, *context, mapped, size, flags | CU_MEMHOSTALLOC_DEVICEMAP, backing);
+  add(RangeKind::host_allocated, *context, mapped, size, flags | CU_MEMHOSTALLOC_DEVICEMAP,
+      backing);
   *out = mapped;
   return CUDA_SUCCESS;
 }
 
 Range* find_host(const void* pointer) {
   Range* range = process().find(reinterpret_cast<CUdeviceptr>(pointer));
-  const bool host = range != nullptr && (range->kind == RangeKind::host_allocated || range->kind == RangeKind::host_registered);
+  const bool host = range != nullptr && (range->kind == RangeKind::host_allocated ||
+                                         range->kind == RangeKind::host_registered);
   return host ? range : nullptr;
 }
 
@@ -122,17 +127,20 @@ FAKE_CUDA_EXPORT CUresult cuMemFreeHost(void* pointer) {
 static CUresult register_memory(void* pointer, size_t size, unsigned int flags) {
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
-  constexpr unsigned kKnown =
-      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+  constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                              CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if (pointer == nullptr || size == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // "Using this flag with a current context associated with a device that does not have this attribute set will cause cuMemHostRegister to
-  // error with CUDA_ERROR_NOT_SUPPORTED."
-  if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0 && !config().read_only_access) return CUDA_ERROR_NOT_SUPPORTED;
+  // "Using this flag with a current context associated with a device that does not have this
+  // attribute set will cause cuMemHostRegister to error with CUDA_ERROR_NOT_SUPPORTED."
+  if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0 && !config().read_only_access)
+    return CUDA_ERROR_NOT_SUPPORTED;
   const auto from = reinterpret_cast<uintptr_t>(pointer);
   const Seen seen = look(from, from + size);
   if (!seen.mapped) return CUDA_ERROR_INVALID_VALUE;
-  // CU_MEMHOSTREGISTER_READ_ONLY: "this flag is required in order to register memory mapped to the CPU as read-only".
-  if (!seen.writable && (flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0) return CUDA_ERROR_INVALID_VALUE;
+  // CU_MEMHOSTREGISTER_READ_ONLY: "this flag is required in order to register memory mapped to the
+  // CPU as read-only".
+  if (!seen.writable && (flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
   auto after = process().ranges.lower_bound(from + size);
   if (after != process().ranges.begin()) {
@@ -170,13 +178,15 @@ FAKE_CUDA_EXPORT CUresult cuMemHostUnregister(void* pointer) {
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned int flags) {
+FAKE_CUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer,
+                                                       unsigned int flags) {
   FAKE_CUDA_ENTER(cuMemHostGetDevicePointer_v2)
   // "Flags provides for future releases. For now, it must be set to 0."
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
   if (find_host(pointer) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // All devices have CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: "the device pointer [...] will match the original pointer".
+  // All devices have CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: "the device pointer [...] will match
+  // the original pointer".
   *out = reinterpret_cast<CUdeviceptr>(pointer);
   return CUDA_SUCCESS;
 }

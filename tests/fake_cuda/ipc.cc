@@ -9,10 +9,13 @@ using namespace fake_cuda;
 
 namespace {
 
-// "CUipcMemHandles from each CUdevice in a given process may only be opened by one CUcontext per CUdevice per other process."
+// "CUipcMemHandles from each CUdevice in a given process may only be opened by one CUcontext per
+// CUdevice per other process."
 bool other_context_has_one(const Context& context, uint32_t exporter, uint32_t exporter_device) {
   for (const auto& [base, range] : process().ranges) {
-    if (range.kind != RangeKind::ipc || range.context == &context || range.context->ordinal != context.ordinal) continue;
+    if (range.kind != RangeKind::ipc || range.context == &context ||
+        range.context->ordinal != context.ordinal)
+      continue;
     const Object& allocation = world().at(world().at(range.object).target);
     // Once its exporter is dead, memory is of nobody.
     if (allocation.process == exporter && allocation.device == exporter_device) return true;
@@ -20,8 +23,8 @@ bool other_context_has_one(const Context& context, uint32_t exporter, uint32_t e
   return false;
 }
 
-// "If the memory handle has already been opened by the current context, the reference count on the handle is incremented by 1 and the
-// existing device pointer is returned."
+// "If the memory handle has already been opened by the current context, the reference count on the
+// handle is incremented by 1 and the existing device pointer is returned."
 Range* already_open(const Context& context, uint32_t allocation, uint64_t id) {
   for (auto& [base, range] : process().ranges) {
     if (range.kind != RangeKind::ipc || range.context != &context) continue;
@@ -34,7 +37,8 @@ Range* already_open(const Context& context, uint32_t allocation, uint64_t id) {
 CUresult find_allocation(const CUipcMemHandle& handle, uint32_t* allocation) {
   World& all = world();
   *allocation = all.find(&handle);
-  if (*allocation == kNoObject || all.at(*allocation).kind != FAKE_CUDA_ALLOCATION) return CUDA_ERROR_INVALID_VALUE;
+  if (*allocation == kNoObject || all.at(*allocation).kind != FAKE_CUDA_ALLOCATION)
+    return CUDA_ERROR_INVALID_VALUE;
   const Object& object = all.at(*allocation);
   // What its exporter freed is kept for those who still have it, not for new ones.
   if (object.freed != 0 || object.process == kNobody) return CUDA_ERROR_INVALID_VALUE;
@@ -51,12 +55,15 @@ FAKE_CUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr poi
   if (!config().ipc || config().machine[context->physical].mig) return CUDA_ERROR_NOT_SUPPORTED;
   const std::lock_guard<std::mutex> guard(process().mutex);
   const Range* range = process().find(pointer);
-  // "an existing device memory allocation created with cuMemAlloc": not managed, of a pool, mapped by cuMemMap, or received.
+  // "an existing device memory allocation created with cuMemAlloc": not managed, of a pool, mapped
+  // by cuMemMap, or received.
   if (range == nullptr || range->kind != RangeKind::allocated) return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
-  // "Takes a pointer to the base of an existing device memory allocation". Drivers take any pointer into it and give the handle of the
-  // base.
-  if (pointer != range->base) world().fault(FAKE_CUDA_INTERIOR_POINTER_EXPORTED, current_function(), std::to_string(pointer - range->base));
+  // "Takes a pointer to the base of an existing device memory allocation". Drivers take any pointer
+  // into it and give the handle of the base.
+  if (pointer != range->base)
+    world().fault(FAKE_CUDA_INTERIOR_POINTER_EXPORTED, current_function(),
+                  std::to_string(pointer - range->base));
   world().name(range->object, out);
   return CUDA_SUCCESS;
 }
@@ -65,7 +72,8 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
   // "Must be specified as CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS"
-  if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!config().ipc || config().machine[context->physical].mig) return CUDA_ERROR_NOT_SUPPORTED;
   Range range;
   range.kind = RangeKind::ipc;
@@ -77,7 +85,8 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
     World::Lock lock(world());
     world().reclaim();
     uint32_t allocation = kNoObject;
-    if (const CUresult result = find_allocation(handle, &allocation); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = find_allocation(handle, &allocation); result != CUDA_SUCCESS)
+      return result;
     const Object& object = world().at(allocation);
     // "exported from another process": its own process gets "invalid device context".
     if (object.process == world().self) return CUDA_ERROR_INVALID_CONTEXT;
@@ -88,7 +97,8 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
       *out = known->base;
       return CUDA_SUCCESS;
     }
-    if (other_context_has_one(*context, object.process, object.device)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (other_context_has_one(*context, object.process, object.device))
+      return CUDA_ERROR_INVALID_CONTEXT;
     size = object.size;
     range.physical = object.device;
     range.object = world().create(FAKE_CUDA_IPC_OPEN, object.device, size, allocation);
@@ -105,12 +115,14 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
+FAKE_CUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle,
+                                             unsigned int flags) {
   FAKE_CUDA_ENTER(cuIpcOpenMemHandle)
   return open_memory(out, handle, flags);
 }
 
-FAKE_CUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
+FAKE_CUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle,
+                                                unsigned int flags) {
   FAKE_CUDA_ENTER(cuIpcOpenMemHandle_v2)
   return open_memory(out, handle, flags);
 }
@@ -120,8 +132,8 @@ FAKE_CUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
   {
-    // "Decrements the reference count of the memory returned by cuIpcOpenMemHandle by 1. When the reference count reaches 0, this API
-    // unmaps the memory."
+    // "Decrements the reference count of the memory returned by cuIpcOpenMemHandle by 1. When the
+    // reference count reaches 0, this API unmaps the memory."
     const std::lock_guard<std::mutex> guard(process().mutex);
     const auto found = process().ranges.find(pointer);
     World::Lock lock(world());
@@ -146,8 +158,10 @@ FAKE_CUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent han
   const std::shared_ptr<Event> event = find_event(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // "This event must have been created with the CU_EVENT_INTERPROCESS and CU_EVENT_DISABLE_TIMING flags set."
-  if ((event->flags & CU_EVENT_INTERPROCESS) == 0 || event->import != kNoObject) return CUDA_ERROR_INVALID_HANDLE;
+  // "This event must have been created with the CU_EVENT_INTERPROCESS and CU_EVENT_DISABLE_TIMING
+  // flags set."
+  if ((event->flags & CU_EVENT_INTERPROCESS) == 0 || event->import != kNoObject)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (config().machine[event->context->physical].mig) return CUDA_ERROR_NOT_SUPPORTED;
   World::Lock lock(world());
   world().name(event->object, out);
@@ -166,8 +180,10 @@ FAKE_CUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle ha
     World::Lock lock(world());
     world().reclaim();
     const uint32_t object = world().find(&handle);
-    if (object == kNoObject || world().at(object).kind != FAKE_CUDA_EVENT) return CUDA_ERROR_INVALID_HANDLE;
-    if (world().at(object).freed != 0 || world().at(object).process == kNobody) return CUDA_ERROR_INVALID_HANDLE;
+    if (object == kNoObject || world().at(object).kind != FAKE_CUDA_EVENT)
+      return CUDA_ERROR_INVALID_HANDLE;
+    if (world().at(object).freed != 0 || world().at(object).process == kNobody)
+      return CUDA_ERROR_INVALID_HANDLE;
     // "exported from another process"
     if (world().at(object).process == world().self) return CUDA_ERROR_INVALID_CONTEXT;
     event->object = object;

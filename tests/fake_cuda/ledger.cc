@@ -31,7 +31,9 @@ uint64_t sum_of_calls(int32_t pid, Each counts) {
   return sum;
 }
 
-int32_t pid_of(World& all, const Object& object) { return object.process == kNobody ? 0 : all.file().processes[object.process].pid.load(); }
+int32_t pid_of(World& all, const Object& object) {
+  return object.process == kNobody ? 0 : all.file().processes[object.process].pid.load();
+}
 
 // Of dead processes nothing is live, so what they held goes first.
 template <typename Do>
@@ -55,12 +57,14 @@ void each(int32_t kind, int32_t pid, Do what) {
 #define LEDGER extern "C" __attribute__((visibility("default")))
 
 LEDGER uint64_t fake_cuda_calls(const char* function, int32_t pid) {
-  return sum_of_calls(pid, [function](const char* name) { return std::strcmp(name, function) == 0; });
+  return sum_of_calls(pid,
+                      [function](const char* name) { return std::strcmp(name, function) == 0; });
 }
 
 LEDGER uint64_t fake_cuda_all_calls(int32_t pid) {
   return sum_of_calls(pid, [](const char* name) {
-    return std::strcmp(name, "cuGetProcAddress") != 0 && std::strcmp(name, "cuDriverGetVersion") != 0 &&
+    return std::strcmp(name, "cuGetProcAddress") != 0 &&
+           std::strcmp(name, "cuDriverGetVersion") != 0 &&
            std::strncmp(name, "cuGetError", 10) != 0;
   });
 }
@@ -71,7 +75,8 @@ LEDGER uint64_t fake_cuda_live(int32_t kind, int32_t pid) {
   return count;
 }
 
-LEDGER uint64_t fake_cuda_objects(int32_t kind, int32_t pid, fake_cuda_object* out, uint64_t capacity) {
+LEDGER uint64_t fake_cuda_objects(int32_t kind, int32_t pid, fake_cuda_object* out,
+                                  uint64_t capacity) {
   uint64_t count = 0;
   each(kind, pid, [&](const Object& object, int32_t owner) {
     if (count < capacity) {
@@ -138,7 +143,9 @@ LEDGER int fake_cuda_get_fault(uint64_t number, fake_cuda_fault* out) {
   return 1;
 }
 
-LEDGER void fake_cuda_fail(const char* function, uint64_t nth, int32_t code) { fail_from_now(function, nth, code); }
+LEDGER void fake_cuda_fail(const char* function, uint64_t nth, int32_t code) {
+  fail_from_now(function, nth, code);
+}
 
 LEDGER void fake_cuda_reset() {
   World* all = World::get();

@@ -1,6 +1,8 @@
-/* What the processes of a fake_cuda world hold, called and did wrong. The functions are exported by the fake libcuda.so.1, so a test that
- * opens it by name finds them with dlsym; where they are missing, the driver is a real one. They need FAKE_CUDA_WORLD and no cuInit, count
- * as no process of the world, and first take back what died. A pid of 0 means all processes, the ended ones included. */
+/* What the processes of a fake_cuda world hold, called and did wrong. The functions are exported by
+ * the fake libcuda.so.1, so a test that opens it by name finds them with dlsym; where they are
+ * missing, the driver is a real one. They need FAKE_CUDA_WORLD and no cuInit, count as no process
+ * of the world, and first take back what died. A pid of 0 means all processes, the ended ones
+ * included. */
 #ifndef FAKE_CUDA_LEDGER_H
 #define FAKE_CUDA_LEDGER_H
 
@@ -66,7 +68,8 @@ typedef struct fake_cuda_object {
 
 /* Calls of the function of that name, all its versions together. */
 uint64_t fake_cuda_calls(const char* function, int32_t pid);
-/* Calls of all functions but cuGetProcAddress, cuGetErrorName, cuGetErrorString and cuDriverGetVersion. */
+/* Calls of all functions but cuGetProcAddress, cuGetErrorName, cuGetErrorString and
+ * cuDriverGetVersion. */
 uint64_t fake_cuda_all_calls(int32_t pid);
 
 /* Objects of a kind that are there now; kind 0: of all kinds. */
@@ -75,16 +78,18 @@ uint64_t fake_cuda_live(int32_t kind, int32_t pid);
 uint64_t fake_cuda_objects(int32_t kind, int32_t pid, fake_cuda_object* out, uint64_t capacity);
 /* Memory taken on a device, by all processes. */
 uint64_t fake_cuda_bytes(uint32_t device);
-/* Objects that processes held when they ended: on their own (killed = 0), or killed before they could (killed = 1). */
+/* Objects that processes held when they ended: on their own (killed = 0), or killed before they
+ * could (killed = 1). */
 uint64_t fake_cuda_left(int32_t kind, int32_t killed);
 uint64_t fake_cuda_processes(void);
 
-/* Faults so far, of a rule or (0) of all; and the last 1,024 of them by number. 0: that one is not there (any more). */
+/* Faults so far, of a rule or (0) of all; and the last 1,024 of them by number. 0: that one is not
+ * there (any more). */
 uint64_t fake_cuda_faults(int32_t rule);
 int fake_cuda_get_fault(uint64_t number, fake_cuda_fault* out);
 
-/* In this process, in addition to FAKE_CUDA_FAIL: the nth call from now of that function fails with `code`; 0 as nth: every one; 0 as code:
- * none any more. */
+/* In this process, in addition to FAKE_CUDA_FAIL: the nth call from now of that function fails with
+ * `code`; 0 as nth: every one; 0 as code: none any more. */
 void fake_cuda_fail(const char* function, uint64_t nth, int32_t code);
 
 /* Counts of calls, faults and of what was left become 0. What is live stays. */

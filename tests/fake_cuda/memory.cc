@@ -48,7 +48,9 @@ CUdeviceptr place_range(Range range, const std::shared_ptr<Backing>& backing, si
 
 CUresult allocate(Context* context, const Wanted& wanted, CUmemoryPool pool, CUdeviceptr* out) {
   Range range;
-  if (const CUresult result = make_allocation(context->physical, wanted, &range.object); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = make_allocation(context->physical, wanted, &range.object);
+      result != CUDA_SUCCESS)
+    return result;
   world().at(range.object).context = context->id;
   const std::shared_ptr<Backing> backing = map_memory(range.object, false);
   range.kind = wanted.kind;
@@ -73,7 +75,9 @@ bool take_range(CUdeviceptr base, std::initializer_list<RangeKind> kinds, Range*
   Process& here = process();
   const std::lock_guard<std::mutex> guard(here.mutex);
   const auto found = here.ranges.find(base);
-  if (found == here.ranges.end() || std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end()) return false;
+  if (found == here.ranges.end() ||
+      std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end())
+    return false;
   *out = found->second;
   here.ranges.erase(found);
   return true;
@@ -90,7 +94,8 @@ void drop_range(const Range& range, int32_t rule_if_open) {
   if (object.references > 0) {
     object.freed = 1;
     std::memset(range.backing->hidden, kPoison, range.size);
-    world().fault(rule_if_open, current_function(), "allocation " + std::to_string(object.id) + " is open elsewhere");
+    world().fault(rule_if_open, current_function(),
+                  "allocation " + std::to_string(object.id) + " is open elsewhere");
   }
   world().release(range.object);
 }
@@ -114,18 +119,22 @@ FAKE_CUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* out, size_t size, unsig
   FAKE_CUDA_ENTER(cuMemAllocManaged)
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
-  if (out == nullptr || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
   Wanted wanted;
   wanted.size = size;
   wanted.source = Source::managed;
   wanted.kind = RangeKind::managed;
-  if (const CUresult result = allocate(context, wanted, nullptr, out); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(context, wanted, nullptr, out); result != CUDA_SUCCESS)
+    return result;
   const std::lock_guard<std::mutex> guard(process().mutex);
   const Range& range = process().ranges[*out];
-  // The one kind of device memory that the host may touch: the hidden view moves to where all see it.
+  // The one kind of device memory that the host may touch: the hidden view moves to where all see
+  // it.
   void* seen = reinterpret_cast<void*>(range.base);
   const size_t whole = (size + 4095) / 4096 * 4096;
-  if (mremap(range.backing->hidden, 0, whole, MREMAP_MAYMOVE | MREMAP_FIXED, seen) == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (mremap(range.backing->hidden, 0, whole, MREMAP_MAYMOVE | MREMAP_FIXED, seen) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   return CUDA_SUCCESS;
 }
 
@@ -135,15 +144,16 @@ FAKE_CUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
   Range range;
   using Kind = RangeKind;
-  if (!take_range(pointer, {Kind::allocated, Kind::managed, Kind::pooled, Kind::pool_pointer}, &range)) {
+  if (!take_range(pointer, {Kind::allocated, Kind::managed, Kind::pooled, Kind::pool_pointer},
+                  &range)) {
     record_fault(FAKE_CUDA_FREED_TWICE, "cuMemFree of what is not allocated");
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (range.context != nullptr) {
     // "this API may perform implicit synchronization", and does.
     synchronise(*range.context);
-    // cuIpcOpenMemHandle: "Calling cuMemFree on an exported memory region before calling cuIpcCloseMemHandle in the importing context will
-    // result in undefined behavior."
+    // cuIpcOpenMemHandle: "Calling cuMemFree on an exported memory region before calling
+    // cuIpcCloseMemHandle in the importing context will result in undefined behavior."
     drop_range(range, FAKE_CUDA_FREED_WHILE_OPEN);
     return CUDA_SUCCESS;
   }

@@ -1,5 +1,6 @@
-// Kernels: a module loads, so that its code can be tested for what it does when nothing can be launched; but for one, of a name that only
-// tests/cuda/kernel_test.cc gives, whose work is done here.
+// Kernels: a module loads, so that its code can be tested for what it does when nothing can be
+// launched; but for one, of a name that only tests/cuda/kernel_test.cc gives, whose work is done
+// here.
 #include <cstring>
 
 #include "memory.h"
@@ -23,10 +24,12 @@ CUresult load(CUmodule* out, const void* image) {
 }
 
 // tenon_test_add_one(uint32_t* to, uint32_t count)
-CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, void** parameters, uint64_t threads) {
+CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, void** parameters,
+                       uint64_t threads) {
   if (function != reinterpret_cast<CUfunction>(&add_one_handle)) return CUDA_ERROR_NOT_SUPPORTED;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (parameters == nullptr || threads == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr to = 0;
   uint32_t count = 0;
@@ -34,7 +37,8 @@ CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, vo
   std::memcpy(&count, parameters[1], sizeof count);
   if (threads < count) count = static_cast<uint32_t>(threads);
   Place place;
-  if (resolve(to, count * sizeof(uint32_t), true, &place) != CUDA_SUCCESS) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (resolve(to, count * sizeof(uint32_t), true, &place) != CUDA_SUCCESS)
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   stream->submit([place, count] {
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t value = 0;
@@ -53,7 +57,8 @@ FAKE_CUDA_EXPORT CUresult cuModuleLoadData(CUmodule* out, const void* image) {
   return load(out, image);
 }
 
-FAKE_CUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
+FAKE_CUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int,
+                                             CUjit_option*, void**) {
   FAKE_CUDA_ENTER(cuModuleLoadDataEx)
   return load(out, image);
 }
@@ -62,16 +67,20 @@ FAKE_CUDA_EXPORT CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, 
   FAKE_CUDA_ENTER(cuModuleGetFunction)
   if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (module != reinterpret_cast<CUmodule>(&module_handle)) return CUDA_ERROR_INVALID_HANDLE;
-  *out = reinterpret_cast<CUfunction>(std::strcmp(name, "tenon_test_add_one") == 0 ? &add_one_handle : &function_handle);
+  *out = reinterpret_cast<CUfunction>(
+      std::strcmp(name, "tenon_test_add_one") == 0 ? &add_one_handle : &function_handle);
   return CUDA_SUCCESS;
 }
 
 FAKE_CUDA_EXPORT CUresult cuModuleUnload(CUmodule module) {
   FAKE_CUDA_ENTER(cuModuleUnload)
-  return module == reinterpret_cast<CUmodule>(&module_handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return module == reinterpret_cast<CUmodule>(&module_handle) ? CUDA_SUCCESS
+                                                              : CUDA_ERROR_INVALID_HANDLE;
 }
 
 FAKE_CUDA_BOTH(cuLaunchKernel, _ptsz,
-               (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                unsigned int block_y, unsigned int block_z, unsigned int, CUstream stream, void** parameters, void**),
-               launch_kernel, function, stream, parameters, uint64_t{1} * grid_x * grid_y * grid_z * block_x * block_y * block_z)
+               (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,
+                CUstream stream, void** parameters, void**),
+               launch_kernel, function, stream, parameters,
+               uint64_t{1} * grid_x * grid_y * grid_z * block_x * block_y * block_z)

@@ -1,4 +1,5 @@
-// A test of more than one process: the others are this program, started afresh with exec, with a socket to the one that started them.
+// A test of more than one process: the others are this program, started afresh with exec, with a
+// socket to the one that started them.
 #pragma once
 
 #include <sys/socket.h>
@@ -41,17 +42,21 @@ struct Sent {
 template <typename One, typename Other>
 void check_equal(const One& one, const Other& other, const char* what, const char* file, int line) {
   if (one == static_cast<One>(other)) return;
-  std::fprintf(stderr, "%s:%d: pid %d: %s: %lld, not %lld\n", file, line, getpid(), what, static_cast<long long>(one),
-               static_cast<long long>(other));
+  std::fprintf(stderr, "%s:%d: pid %d: %s: %lld, not %lld\n", file, line, getpid(), what,
+               static_cast<long long>(one), static_cast<long long>(other));
   ++failures;
 }
-#define EQUAL(one, other) ::rules::check_equal((one), (other), #one " == " #other, __FILE__, __LINE__)
+#define EQUAL(one, other) \
+  ::rules::check_equal((one), (other), #one " == " #other, __FILE__, __LINE__)
 #define OK(call) EQUAL(call, CUDA_SUCCESS)
-// cuda.h ties no error to the case: the fake has the one that is named, of a real driver any will do.
-inline void check_refused(CUresult result, CUresult of_the_fake, const char* what, const char* file, int line) {
+// cuda.h ties no error to the case: the fake has the one that is named, of a real driver any will
+// do.
+inline void check_refused(CUresult result, CUresult of_the_fake, const char* what, const char* file,
+                          int line) {
   if (cu.fake || result == CUDA_SUCCESS) check_equal(result, of_the_fake, what, file, line);
 }
-#define REFUSED(call, of_the_fake) ::rules::check_refused((call), (of_the_fake), #call, __FILE__, __LINE__)
+#define REFUSED(call, of_the_fake) \
+  ::rules::check_refused((call), (of_the_fake), #call, __FILE__, __LINE__)
 
 // Why this machine cannot be asked; a test says so and returns.
 inline std::string lacking;
@@ -85,7 +90,8 @@ class Channel {
 using Function = void (*)(Channel&);
 struct Test {
   Function run;
-  std::vector<std::string> environment;  // what a real driver cannot be told makes a test one of the fake
+  // What a real driver cannot be told makes a test one of the fake.
+  std::vector<std::string> environment;
   bool fake_only;
 };
 inline std::map<std::string, Test>& tests() {
@@ -101,17 +107,21 @@ inline std::map<std::string, Function>& peers() {
   static void peer_##name(Channel& parent);                                                     \
   static const bool peer_##name##_known = ::rules::peers().emplace(#name, &peer_##name).second; \
   static void peer_##name([[maybe_unused]] Channel& parent)
-#define RULES_TEST(name, fake_only, ...)                                                                                     \
-  static void test_##name(Channel&);                                                                                         \
-  static const bool test_##name##_known =                                                                                    \
-      ::rules::tests().emplace(#name, ::rules::Test{&test_##name, std::vector<std::string>{__VA_ARGS__}, fake_only}).second; \
+#define RULES_TEST(name, fake_only, ...)                                                          \
+  static void test_##name(Channel&);                                                              \
+  static const bool test_##name##_known =                                                         \
+      ::rules::tests()                                                                            \
+          .emplace(#name,                                                                         \
+                   ::rules::Test{&test_##name, std::vector<std::string>{__VA_ARGS__}, fake_only}) \
+          .second;                                                                                \
   static void test_##name(Channel&)
 #define TEST(name) RULES_TEST(name, false, )
 #define FAKE_TEST(name, ...) RULES_TEST(name, true, __VA_ARGS__)
 
 class Peer : public Channel {
  public:
-  explicit Peer(const char* role, const std::vector<std::string>& environment = {}) : Peer(role, environment, make_pair()) {}
+  explicit Peer(const char* role, const std::vector<std::string>& environment = {})
+      : Peer(role, environment, make_pair()) {}
   ~Peer() {
     if (pid_ > 0) EQUAL(join(), 0);
     close(fd_);
@@ -141,7 +151,8 @@ class Peer : public Channel {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
     return {ends[0], ends[1]};
   }
-  Peer(const char* role, const std::vector<std::string>& environment, Pair pair) : Channel(pair.here), fd_(pair.here) {
+  Peer(const char* role, const std::vector<std::string>& environment, Pair pair)
+      : Channel(pair.here), fd_(pair.here) {
     pid_ = fork();
     if (pid_ == 0) {
       for (const std::string& entry : environment) putenv(::strdup(entry.c_str()));

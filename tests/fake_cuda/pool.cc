@@ -1,4 +1,5 @@
-// Memory pools and allocation in stream order. Each allocation has memory of its own; what a pool would keep back is not played.
+// Memory pools and allocation in stream order. Each allocation has memory of its own; what a pool
+// would keep back is not played.
 #include "pool.h"
 
 #include <unistd.h>
@@ -61,7 +62,8 @@ Pool* default_of(int ordinal) {
 
 CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
   // "Imported memory pools do not support creating new allocations."
-  if (pool == nullptr || pool->imported || out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pool == nullptr || pool->imported || out == nullptr || size == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (pool->max_size != 0 && pool->used + size > pool->max_size) return CUDA_ERROR_OUT_OF_MEMORY;
   Context placed;
   placed.physical = pool->physical;
@@ -71,7 +73,9 @@ CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
   wanted.kind = RangeKind::pooled;
   wanted.handle_types = pool->handle_types;
   wanted.pool_object = pool->object;
-  if (const CUresult result = allocate(&placed, wanted, pool->handle(), out); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(&placed, wanted, pool->handle(), out);
+      result != CUDA_SUCCESS)
+    return result;
   const std::lock_guard<std::mutex> guard(process().mutex);
   pool->used += size;
   if (pool->used > pool->used_high) pool->used_high = pool->used;
@@ -80,7 +84,8 @@ CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
 
 CUresult allocate_async(bool per_thread, CUdeviceptr* out, size_t size, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
   Pool* pool = nullptr;
   {
@@ -93,9 +98,11 @@ CUresult allocate_async(bool per_thread, CUdeviceptr* out, size_t size, CUstream
   return allocate_from(pool, size, out);
 }
 
-CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size, CUmemoryPool pool_handle, CUstream handle) {
+CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size,
+                            CUmemoryPool pool_handle, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
   Pool* pool = nullptr;
   {
@@ -107,9 +114,11 @@ CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size, CUme
 
 CUresult free_async(bool per_thread, CUdeviceptr pointer, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   Range range;
-  if (!take_range(pointer, {RangeKind::pooled, RangeKind::pool_pointer, RangeKind::allocated}, &range)) {
+  if (!take_range(pointer, {RangeKind::pooled, RangeKind::pool_pointer, RangeKind::allocated},
+                  &range)) {
     record_fault(FAKE_CUDA_FREED_TWICE, "cuMemFreeAsync of what is not allocated");
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -121,7 +130,8 @@ CUresult free_async(bool per_thread, CUdeviceptr pointer, CUstream handle) {
 // The fabric needs what the machine has to have; any other type but one fd is none of a pool.
 CUresult check_type(unsigned type) {
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_SUCCESS;
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC && config().driver >= 12030) return config().fabric ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC && config().driver >= 12030)
+    return config().fabric ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -135,20 +145,26 @@ unsigned types_of_pool(CUmemoryPool handle) {
 void drop_pool_range(const Range& range) {
   {
     const std::lock_guard<std::mutex> guard(process().mutex);
-    if (Pool* pool = find_pool(range.pool); pool != nullptr && range.kind == RangeKind::pooled) pool->used -= range.size;
+    if (Pool* pool = find_pool(range.pool); pool != nullptr && range.kind == RangeKind::pooled)
+      pool->used -= range.size;
   }
-  // cuMemPoolImportPointer: "The imported memory must be freed from all importing processes before being freed in the exporting process."
-  drop_range(range, range.kind == RangeKind::allocated ? FAKE_CUDA_FREED_WHILE_OPEN : FAKE_CUDA_POOL_FREED_BEFORE_IMPORTERS);
+  // cuMemPoolImportPointer: "The imported memory must be freed from all importing processes before
+  // being freed in the exporting process."
+  drop_range(range, range.kind == RangeKind::allocated ? FAKE_CUDA_FREED_WHILE_OPEN
+                                                       : FAKE_CUDA_POOL_FREED_BEFORE_IMPORTERS);
 }
 
 }  // namespace fake_cuda
 
 using namespace fake_cuda;
 
-FAKE_CUDA_BOTH(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t size, CUstream stream), allocate_async, out, size, stream)
-FAKE_CUDA_BOTH(cuMemAllocFromPoolAsync, _ptsz, (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream), allocate_from_pool,
-               out, size, pool, stream)
-FAKE_CUDA_BOTH(cuMemFreeAsync, _ptsz, (CUdeviceptr pointer, CUstream stream), free_async, pointer, stream)
+FAKE_CUDA_BOTH(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t size, CUstream stream),
+               allocate_async, out, size, stream)
+FAKE_CUDA_BOTH(cuMemAllocFromPoolAsync, _ptsz,
+               (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream),
+               allocate_from_pool, out, size, pool, stream)
+FAKE_CUDA_BOTH(cuMemFreeAsync, _ptsz, (CUdeviceptr pointer, CUstream stream), free_async, pointer,
+               stream)
 
 FAKE_CUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   FAKE_CUDA_ENTER(cuDeviceGetDefaultMemPool)
@@ -177,16 +193,19 @@ FAKE_CUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handl
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
   // "imported memory pools may not be used in cuDeviceSetMemPool"
-  if (pool == nullptr || pool->imported || pool->physical != device_of(device).physical) return CUDA_ERROR_INVALID_VALUE;
+  if (pool == nullptr || pool->imported || pool->physical != device_of(device).physical)
+    return CUDA_ERROR_INVALID_VALUE;
   currents()[device] = pool;
   return CUDA_SUCCESS;
 }
 
 FAKE_CUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   FAKE_CUDA_ENTER(cuMemPoolCreate)
-  if (out == nullptr || props == nullptr || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || props == nullptr || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
-  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(props->location.id)) return CUDA_ERROR_INVALID_VALUE;
+  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(props->location.id))
+    return CUDA_ERROR_INVALID_VALUE;
   const auto types = static_cast<unsigned>(props->handleTypes);
   for (unsigned bit = 1; bit != 0 && bit <= types; bit <<= 1) {
     if ((types & bit) == 0) continue;
@@ -218,7 +237,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   }
   pool_handles().erase(pool);
   process().ended.push_back(pool);
-  // "the resources associated with the pool will be released automatically once there are no more outstanding allocations"
+  // "the resources associated with the pool will be released automatically once there are no more
+  // outstanding allocations"
   World::Lock lock(world());
   world().release(pool->object);
   return CUDA_SUCCESS;
@@ -230,7 +250,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
   return find_pool(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                                void* value) {
   FAKE_CUDA_ENTER(cuMemPoolSetAttribute)
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
@@ -238,8 +259,12 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_a
   switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: std::memcpy(&pool->reuse[attribute], value, sizeof(int)); return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: std::memcpy(&pool->release_threshold, value, sizeof(uint64_t)); return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      std::memcpy(&pool->reuse[attribute], value, sizeof(int));
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      std::memcpy(&pool->release_threshold, value, sizeof(uint64_t));
+      return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: {
       // "It is illegal to set this attribute to a non-zero value."
@@ -253,7 +278,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_a
   }
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+FAKE_CUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                                void* value) {
   FAKE_CUDA_ENTER(cuMemPoolGetAttribute)
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
@@ -275,13 +301,15 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_a
   }
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map, size_t count) {
+FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map,
+                                             size_t count) {
   FAKE_CUDA_ENTER(cuMemPoolSetAccess)
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
   if (pool == nullptr || map == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(map[i].location.id)) return CUDA_ERROR_INVALID_VALUE;
+    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(map[i].location.id))
+      return CUDA_ERROR_INVALID_VALUE;
     const bool own = device_of(map[i].location.id).physical == pool->physical;
     // A pool's own device always may.
     if (own && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
@@ -291,12 +319,14 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAcc
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
+FAKE_CUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle,
+                                             CUmemLocation* location) {
   FAKE_CUDA_ENTER(cuMemPoolGetAccess)
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
   if (pool == nullptr || flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(location->id)) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(location->id))
+    return CUDA_ERROR_INVALID_VALUE;
   // "By default, the pool's memory will be accessible from the device it is allocated on."
   const bool own = device_of(location->id).physical == pool->physical;
   const auto found = pool->access.find(location->id);
@@ -308,15 +338,17 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryP
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType type,
+FAKE_CUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle,
+                                                           CUmemAllocationHandleType type,
                                                            unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemPoolExportToShareableHandle)
   const std::lock_guard<std::mutex> guard(process().mutex);
   Pool* pool = find_pool(handle);
   if (pool == nullptr || out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  // "To create an IPC capable mempool, create a mempool with a CUmemAllocationHandleType other than CU_MEM_HANDLE_TYPE_NONE." And "an
-  // imported pool cannot be re-exported".
-  if (pool->imported || check_type(type) != CUDA_SUCCESS || (pool->handle_types & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  // "To create an IPC capable mempool, create a mempool with a CUmemAllocationHandleType other than
+  // CU_MEM_HANDLE_TYPE_NONE." And "an imported pool cannot be re-exported".
+  if (pool->imported || check_type(type) != CUDA_SUCCESS || (pool->handle_types & type) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     world().name(pool->object, out);
@@ -328,7 +360,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPo
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* os_handle, CUmemAllocationHandleType type,
+FAKE_CUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* os_handle,
+                                                             CUmemAllocationHandleType type,
                                                              unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemPoolImportFromShareableHandle)
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -338,8 +371,11 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, 
   const std::lock_guard<std::mutex> guard(process().mutex);
   World::Lock lock(world());
   world().reclaim();
-  const uint32_t origin = by_fd ? world().find_fd(static_cast<int>(reinterpret_cast<intptr_t>(os_handle))) : world().find(os_handle);
-  if (origin == kNoObject || world().at(origin).kind != FAKE_CUDA_POOL) return CUDA_ERROR_INVALID_VALUE;
+  const uint32_t origin =
+      by_fd ? world().find_fd(static_cast<int>(reinterpret_cast<intptr_t>(os_handle)))
+            : world().find(os_handle);
+  if (origin == kNoObject || world().at(origin).kind != FAKE_CUDA_POOL)
+    return CUDA_ERROR_INVALID_VALUE;
   if (ordinal_of(world().at(origin).device) < 0) return CUDA_ERROR_NOT_SUPPORTED;
   auto* pool = new Pool;
   pool->imported = true;
@@ -357,7 +393,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CU
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
   const Range* range = process().find(pointer);
-  if (range == nullptr || range->kind != RangeKind::pooled || range->base != pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (range == nullptr || range->kind != RangeKind::pooled || range->base != pointer)
+    return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   // "sharing a specific allocation from an already shared memory pool"
   if (world().at(range->object).handle_types == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -365,7 +402,8 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CU
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool handle, CUmemPoolPtrExportData* data) {
+FAKE_CUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool handle,
+                                                 CUmemPoolPtrExportData* data) {
   FAKE_CUDA_ENTER(cuMemPoolImportPointer)
   if (out == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
@@ -378,8 +416,10 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool 
     World::Lock lock(world());
     const uint32_t allocation = world().find(data);
     // "pool from which to import"
-    if (allocation == kNoObject || world().at(allocation).kind != FAKE_CUDA_ALLOCATION) return CUDA_ERROR_INVALID_VALUE;
-    if (world().at(allocation).target != pool->origin || world().at(allocation).freed != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (allocation == kNoObject || world().at(allocation).kind != FAKE_CUDA_ALLOCATION)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (world().at(allocation).target != pool->origin || world().at(allocation).freed != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     size = world().at(allocation).size;
     range.kind = RangeKind::pool_pointer;
     range.physical = pool->physical;

@@ -26,8 +26,9 @@ const Entry kEntries[] = {
 void* address_of(const char* symbol) {
   Dl_info self = {};
   // By this library's own name: a program may have a real driver loaded as well.
-  static void* const library =
-      dladdr(reinterpret_cast<void*>(&look_up), &self) != 0 ? dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  static void* const library = dladdr(reinterpret_cast<void*>(&look_up), &self) != 0
+                                   ? dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+                                   : nullptr;
   return library == nullptr ? nullptr : dlsym(library, symbol);
 }
 
@@ -38,7 +39,8 @@ CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, 
   constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (symbol == nullptr || out == nullptr || flags > kPerThread) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
-  // "If the specified CUDA version is greater than the driver version, the API will return CUDA_ERROR_INVALID_VALUE."
+  // "If the specified CUDA version is greater than the driver version, the API will return
+  // CUDA_ERROR_INVALID_VALUE."
   if (version > config().driver) return CUDA_ERROR_INVALID_VALUE;
   const Entry* best = nullptr;
   for (const Entry& entry : kEntries) {
@@ -60,8 +62,10 @@ CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, 
 using namespace fake_cuda;
 
 // The form of CUDA 11: what is not found is an error.
-FAKE_CUDA_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version, cuuint64_t flags) {
-  if (const CUresult entered = enter(Function::cuGetProcAddress, false); entered != CUDA_SUCCESS) return entered;
+FAKE_CUDA_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version,
+                                           cuuint64_t flags) {
+  if (const CUresult entered = enter(Function::cuGetProcAddress, false); entered != CUDA_SUCCESS)
+    return entered;
   Found found = Found::no_such_name;
   const CUresult result = look_up(symbol, out, version, flags, &found);
   return result == CUDA_SUCCESS && found != Found::yes ? CUDA_ERROR_NOT_FOUND : result;

@@ -1,13 +1,17 @@
-// Not in the library that plays a driver of CUDA 11, whose users have to make do with the first form.
+// Not in the library that plays a driver of CUDA 11, whose users have to make do with the first
+// form.
 #include "proc_address.h"
 
 using namespace fake_cuda;
 
-// "The API will return CUDA_SUCCESS and set the returned pfn to NULL if the requested driver function is not supported on the platform, no
-// ABI compatible driver function exists for the specified cudaVersion or if the driver symbol is invalid."
-FAKE_CUDA_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint64_t flags,
+// "The API will return CUDA_SUCCESS and set the returned pfn to NULL if the requested driver
+// function is not supported on the platform, no ABI compatible driver function exists for the
+// specified cudaVersion or if the driver symbol is invalid."
+FAKE_CUDA_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version,
+                                              cuuint64_t flags,
                                               CUdriverProcAddressQueryResult* status) {
-  if (const CUresult entered = enter(Function::cuGetProcAddress_v2, false); entered != CUDA_SUCCESS) return entered;
+  if (const CUresult entered = enter(Function::cuGetProcAddress_v2, false); entered != CUDA_SUCCESS)
+    return entered;
   Found found = Found::no_such_name;
   const CUresult result = look_up(symbol, out, version, flags, &found);
   if (status != nullptr) {

@@ -46,7 +46,8 @@ CUresult injected(const char* name) {
   const uint64_t count = count_of_name(name);
   for (const Failure& failure : *failures) {
     if (failure.function != name) continue;
-    if (count == failure.nth || (failure.onwards && count > failure.nth)) return static_cast<CUresult>(failure.code);
+    if (count == failure.nth || (failure.onwards && count > failure.nth))
+      return static_cast<CUresult>(failure.code);
   }
   return CUDA_SUCCESS;
 }
@@ -70,10 +71,12 @@ void fail_from_now(const char* function, uint64_t nth, int code) {
   const std::lock_guard<std::mutex> guard(failure_mutex);
   if (failures == nullptr) failures = new std::vector<Failure>(config().failures);
   if (code == 0) {
-    failures->erase(std::remove_if(failures->begin(), failures->end(), [&](const Failure& f) { return f.function == function; }),
+    failures->erase(std::remove_if(failures->begin(), failures->end(),
+                                   [&](const Failure& f) { return f.function == function; }),
                     failures->end());
   } else {
-    failures->push_back({function, count_of_name(function) + std::max<uint64_t>(nth, 1), nth == 0, code});
+    failures->push_back(
+        {function, count_of_name(function) + std::max<uint64_t>(nth, 1), nth == 0, code});
   }
   any_failure = !failures->empty();
 }
@@ -84,17 +87,19 @@ CUresult enter(Function function, bool needs_init) {
   ++calls_here[index];
   const State now = state;
   if (now == State::initialised) {
-    if (const uint32_t slot = world().self; slot != kNobody) ++world().file().processes[slot].calls[index];
+    if (const uint32_t slot = world().self; slot != kNobody)
+      ++world().file().processes[slot].calls[index];
   }
   if (const CUresult failure = injected(name_now); failure != CUDA_SUCCESS) return failure;
   const auto& latencies = config().latency_us;
   if (!latencies.empty()) {
-    if (const auto found = latencies.find(name_now); found != latencies.end()) usleep(static_cast<useconds_t>(found->second));
+    if (const auto found = latencies.find(name_now); found != latencies.end())
+      usleep(static_cast<useconds_t>(found->second));
   }
   if (!needs_init) return CUDA_SUCCESS;
   if (now == State::forked) record_fault(FAKE_CUDA_USED_AFTER_FORK, name_now);
-  // CUDA_ERROR_NOT_INITIALIZED: "the CUDA driver has not been initialized with ::cuInit() or that initialization has failed"; a child of
-  // fork gets it for ever.
+  // CUDA_ERROR_NOT_INITIALIZED: "the CUDA driver has not been initialized with ::cuInit() or that
+  // initialization has failed"; a child of fork gets it for ever.
   return now == State::initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
@@ -132,14 +137,17 @@ Range* Process::find(CUdeviceptr pointer) {
 
 CUdeviceptr Process::reserve(size_t size, size_t alignment) {
   if (arena_ == 0) {
-    // Private and PROT_NONE: a host that follows a device pointer faults, as it does with a real one.
+    // Private and PROT_NONE: a host that follows a device pointer faults, as it does with a real
+    // one.
 #ifdef __SANITIZE_THREAD__
-    constexpr uintptr_t kSame = 0x7e9000000000;  // ThreadSanitizer lets a program have only some ranges
+    constexpr uintptr_t kSame =
+        0x7e9000000000;  // ThreadSanitizer lets a program have only some ranges
 #else
     constexpr uintptr_t kSame = 0x300000000000;
 #endif
     void* at = config().same_addresses ? reinterpret_cast<void*>(kSame) : nullptr;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED_NOREPLACE : 0);
+    const int flags =
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED_NOREPLACE : 0);
     void* mapped = mmap(at, kArena, PROT_NONE, flags, -1, 0);
     if (mapped == MAP_FAILED) std::abort();
     arena_ = reinterpret_cast<CUdeviceptr>(mapped);
@@ -163,7 +171,8 @@ CUdeviceptr Process::reserve(size_t size, size_t alignment) {
 void Process::unreserve(CUdeviceptr base, size_t size, bool shown) {
   size = round_up(size, kPage);
   if (shown || config().mapped) {
-    mmap(reinterpret_cast<void*>(base), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(reinterpret_cast<void*>(base), size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   }
   free_.emplace(size, base);
 }
@@ -194,7 +203,8 @@ CUresult initialise() {
   process().primaries.assign(config().visible.size(), nullptr);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
   state = State::initialised;
-  for (size_t i = 0; i < kFunctions; ++i) shared->file().processes[shared->self].calls[i] = calls_here[i].load();
+  for (size_t i = 0; i < kFunctions; ++i)
+    shared->file().processes[shared->self].calls[i] = calls_here[i].load();
   return CUDA_SUCCESS;
 }
 
@@ -216,14 +226,16 @@ __attribute__((constructor)) void at_load() {
 using namespace fake_cuda;
 
 FAKE_CUDA_EXPORT CUresult cuInit(unsigned int flags) {
-  if (const CUresult entered = enter(Function::cuInit, false); entered != CUDA_SUCCESS) return entered;
+  if (const CUresult entered = enter(Function::cuInit, false); entered != CUDA_SUCCESS)
+    return entered;
   // "Flags parameter must be 0."
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return initialise();
 }
 
 FAKE_CUDA_EXPORT CUresult cuDriverGetVersion(int* version) {
-  if (const CUresult entered = enter(Function::cuDriverGetVersion, false); entered != CUDA_SUCCESS) return entered;
+  if (const CUresult entered = enter(Function::cuDriverGetVersion, false); entered != CUDA_SUCCESS)
+    return entered;
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *version = config().driver;
   return CUDA_SUCCESS;

@@ -1,7 +1,9 @@
-// What one process has: contexts, address space and the tables behind its handles. Nothing of it is ever torn down, as streams' threads may
-// run until the end; the world is told at exit, and learns of a kill by itself.
+// What one process has: contexts, address space and the tables behind its handles. Nothing of it is
+// ever torn down, as streams' threads may run until the end; the world is told at exit, and learns
+// of a kill by itself.
 //
-// Order of locks: Process::mutex, that of the streams, the world's. No stream is waited for under any.
+// Order of locks: Process::mutex, that of the streams, the world's. No stream is waited for under
+// any.
 #pragma once
 
 #include <atomic>
@@ -50,7 +52,15 @@ struct Backing {
 };
 std::shared_ptr<Backing> map_memory(uint32_t allocation, bool imported);
 
-enum class RangeKind { allocated, managed, ipc, pooled, pool_pointer, host_allocated, host_registered };
+enum class RangeKind {
+  allocated,
+  managed,
+  ipc,
+  pooled,
+  pool_pointer,
+  host_allocated,
+  host_registered
+};
 
 struct Range {
   CUdeviceptr base = 0;
@@ -78,13 +88,16 @@ class Process {
   std::vector<Context*> primaries;  // by ordinal
   std::unordered_map<const void*, Context*> contexts;
   std::map<CUdeviceptr, Range> ranges;
-  std::vector<const void*> ended;  // destroyed contexts and pools: kept, so that a stale handle is never that of a new one
+  // Destroyed contexts and pools: kept, so that a stale handle is never that of a new one.
+  std::vector<const void*> ended;
   uint64_t next_buffer = 1;
 
   Range* find(CUdeviceptr pointer);
   CUdeviceptr reserve(size_t size, size_t alignment);
   void unreserve(CUdeviceptr base, size_t size, bool shown = false);
-  bool in_arena(CUdeviceptr pointer) const { return pointer >= arena_ && pointer < arena_ + kArena; }
+  bool in_arena(CUdeviceptr pointer) const {
+    return pointer >= arena_ && pointer < arena_ + kArena;
+  }
   // With FAKE_CUDA_MAPPED the host sees the memory there, else it faults.
   void show(CUdeviceptr base, const Backing& backing, size_t size);
 
@@ -98,7 +111,8 @@ class Process {
 Process& process();
 World& world();  // only after cuInit
 
-// What every function begins with: the call is counted, may be told to fail or to take its time, and needs cuInit.
+// What every function begins with: the call is counted, may be told to fail or to take its time,
+// and needs cuInit.
 CUresult enter(Function function, bool needs_init = true);
 const char* current_function();
 void fail_from_now(const char* function, uint64_t nth, int code);
@@ -111,9 +125,10 @@ Context* find_context(CUcontext handle);
 // `fault` for the caller who does not hold the world's lock.
 void record_fault(int32_t rule, const std::string& text);
 
-#define FAKE_CUDA_ENTER(symbol)                                                                              \
-  if (const CUresult entered = ::fake_cuda::enter(::fake_cuda::Function::symbol); entered != CUDA_SUCCESS) { \
-    return entered;                                                                                          \
+#define FAKE_CUDA_ENTER(symbol)                                                   \
+  if (const CUresult entered = ::fake_cuda::enter(::fake_cuda::Function::symbol); \
+      entered != CUDA_SUCCESS) {                                                  \
+    return entered;                                                               \
   }
 
 }  // namespace fake_cuda

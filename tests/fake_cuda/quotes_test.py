@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Whether cuda.h says what the comments of this folder quote it with: quotes_test.py CUDA_H [FILE...]
+"""Whether cuda.h says what the comments of this folder quote it with: quotes_test.py CUDA_H
+[FILE...]
 
-A quotation is what stands between double quotes in a comment, of four words or more; "[...]" stands for what was left out. Of the header
-the stars and marks of Doxygen do not count. 1: something stands there that the header does not say. 77: it is of another major version.
+A quotation is what stands between double quotes in a comment, of four words or more; "[...]" stands
+for what was left out. Of the header the stars and marks of Doxygen do not count. 1: something
+stands there that the header does not say. 77: it is of another major version.
 """
 
 from __future__ import annotations
@@ -44,7 +46,11 @@ def comments(text: str) -> list[tuple[int, str]]:
 
 
 def quotations(text: str) -> list[tuple[int, str]]:
-    found = ((line, quoted) for line, comment in comments(text) for quoted in re.findall(r'"([^"]+)"', comment))
+    found = (
+        (line, quoted)
+        for line, comment in comments(text)
+        for quoted in re.findall(r'"([^"]+)"', comment)
+    )
     return [(line, quoted) for line, quoted in found if len(quoted.split()) >= FEWEST_WORDS]
 
 
@@ -69,9 +75,15 @@ def main() -> int:
     for name in sys.argv[2:]:
         text = Path(name).read_text()
         count += len(quotations(text))
-        wrong += [f'{name}:{line}: cuda.h does not say "{quoted}"' for line, quoted in missing(text, header)]
+        wrong += [
+            f'{name}:{line}: cuda.h does not say "{quoted}"'
+            for line, quoted in missing(text, header)
+        ]
     # That it can fail: the same folder's words, one of them another.
-    planted = 'int x;  // of one line\n// "cuMemMap can only create mappings on VA range reservations\n// that are not currently %s."\n'
+    planted = (
+        'int x;  // of one line\n// "cuMemMap can only create mappings on VA range reservations\n//'
+        ' that are not currently %s."\n'
+    )
     if missing(planted % "mapped", header) or missing(planted % "reserved", header) == []:
         wrong.append("a planted quotation was not told from a true one")
     print(*wrong, f"{count} quotations, {len(wrong)} that cuda.h does not have", sep="\n")

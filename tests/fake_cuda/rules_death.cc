@@ -17,7 +17,8 @@ constexpr size_t kSizeAtDeath = size_t{2} << 20;
 size_t files() {
   size_t count = 0;
   DIR* folder = opendir(std::getenv("FAKE_CUDA_WORLD"));
-  while (const dirent* entry = readdir(folder)) count += std::strchr(entry->d_name, '.') != nullptr && entry->d_name[0] != '.';
+  while (const dirent* entry = readdir(folder))
+    count += std::strchr(entry->d_name, '.') != nullptr && entry->d_name[0] != '.';
   closedir(folder);
   return count;
 }
@@ -31,7 +32,8 @@ TEST(fork_after_init) {
   const pid_t child = fork();
   if (child == 0) {
     int count = 0;
-    const bool refused = cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
+    const bool refused = cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                         cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
                          cu.cuMemFree(pointer) == CUDA_ERROR_NOT_INITIALIZED;
     // What a real driver's exit handlers do here nobody promises.
     cu.fake ? exit(refused ? 0 : 1) : _exit(refused ? 0 : 1);
@@ -102,7 +104,8 @@ PEER(opens_nothing) {
   const Started started;
   const Sent sent = parent.receive<Sent>();
   CUdeviceptr pointer = 0;
-  CHECK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != CUDA_SUCCESS);
+  CHECK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) !=
+        CUDA_SUCCESS);
 }
 
 FAKE_TEST(killed_exporter, "") {
@@ -123,8 +126,8 @@ FAKE_TEST(killed_exporter, "") {
   EQUAL(cu.fake_cuda_faults(0), 0U);
 }
 
-// One that is killed while it starts lets the world's mutex go before its files: its slot looks free, and its lock on it stands a little
-// longer.
+// One that is killed while it starts lets the world's mutex go before its files: its slot looks
+// free, and its lock on it stands a little longer.
 FAKE_TEST(killed_while_it_starts, "") {
   const std::string alive = std::string(std::getenv("FAKE_CUDA_WORLD")) + "/alive";
   int ready[2] = {-1, -1};

@@ -44,7 +44,8 @@ TEST(exporter_cannot_open) {
   const SentMemory sent = share(pointer);
   CUdeviceptr opened = 0;
   REFUSED(cu.cuIpcOpenMemHandle(&opened, sent.handle, kLazy), CUDA_ERROR_INVALID_CONTEXT);
-  // One allocation has one handle, and the next at the same address another: "will return a unique handle for the new memory".
+  // One allocation has one handle, and the next at the same address another: "will return a unique
+  // handle for the new memory".
   const SentMemory again = share(pointer);
   CHECK(std::memcmp(&sent, &again, sizeof sent) == 0);
   OK(cu.cuMemFree(pointer));
@@ -294,6 +295,8 @@ FAKE_TEST(without_ipc, "FAKE_CUDA_IPC=0") {
   CUipcMemHandle handle{};
   EQUAL(cu.cuIpcGetMemHandle(&handle, pointer), CUDA_ERROR_NOT_SUPPORTED);
   int supported = 1;
-  if (cu.version >= 12000) OK(cu.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, started.device));
+  if (cu.version >= 12000)
+    OK(cu.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+                               started.device));
   OK(cu.cuMemFree(pointer));
 }

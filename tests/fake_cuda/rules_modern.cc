@@ -91,7 +91,8 @@ TEST(vmm) {
   unsigned capable = 1;
   OK(cu.cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, pointer));
   EQUAL(capable & 0xffU, 0U);
-  // "The generic memory handle can be freed when there are still outstanding mappings made with this handle."
+  // "The generic memory handle can be freed when there are still outstanding mappings made with
+  // this handle."
   OK(cu.cuMemRelease(handle));
   EQUAL(first_byte(pointer), 1);
   CUmemGenericAllocationHandle again = 0;
@@ -141,7 +142,8 @@ TEST(vmm_by_fd) {
   EQUAL(types, static_cast<unsigned long long>(kFd));
   OK(cu.cuMemsetD8(pointer, 7, kSize));
   int fd = -1;
-  REFUSED(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_WIN32, 0), CUDA_ERROR_INVALID_VALUE);
+  REFUSED(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_WIN32, 0),
+          CUDA_ERROR_INVALID_VALUE);
   OK(cu.cuMemExportToShareableHandle(&fd, handle, kFd, 0));
   Peer peer("imports");
   // Everything here goes before the message is read: the fd keeps the memory.
@@ -184,7 +186,8 @@ RULES_TEST(fabric, false, "FAKE_CUDA_FABRIC=1") {
   if (!cu.fake) {
     int supported = 0;
     constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
-    if (cu.cuDeviceGetAttribute(&supported, kSupported, started.device) != CUDA_SUCCESS || supported == 0) {
+    if (cu.cuDeviceGetAttribute(&supported, kSupported, started.device) != CUDA_SUCCESS ||
+        supported == 0) {
       lacking = "it has no fabric";
       return;
     }
@@ -203,7 +206,8 @@ RULES_TEST(fabric, false, "FAKE_CUDA_FABRIC=1") {
   OK(cu.cuMemImportFromShareableHandle(&other, &name, CU_MEM_HANDLE_TYPE_FABRIC));
   OK(cu.cuMemRelease(other));
   name.data[5] = static_cast<unsigned char>(name.data[5] ^ 1);
-  CHECK(cu.cuMemImportFromShareableHandle(&other, &name, CU_MEM_HANDLE_TYPE_FABRIC) != CUDA_SUCCESS);
+  CHECK(cu.cuMemImportFromShareableHandle(&other, &name, CU_MEM_HANDLE_TYPE_FABRIC) !=
+        CUDA_SUCCESS);
   OK(cu.cuMemRelease(handle));
   if (cu.fake) EQUAL(cu.fake_cuda_bytes(0), 0U);
 }
@@ -212,7 +216,8 @@ FAKE_TEST(no_fabric, "") {
   const Started started;
   CUmemAllocationProp prop = properties(CU_MEM_HANDLE_TYPE_FABRIC);
   CUmemGenericAllocationHandle handle = 0;
-  EQUAL(cu.cuMemCreate(&handle, kSize, &prop, 0), cu.version < 12030 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_PERMITTED);
+  EQUAL(cu.cuMemCreate(&handle, kSize, &prop, 0),
+        cu.version < 12030 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_PERMITTED);
 }
 
 PEER(imports_pool) {
@@ -252,7 +257,8 @@ TEST(pool) {
   OK(cu.cuMemAllocFromPoolAsync(&pointer, kSize, pool, nullptr));
   OK(cu.cuMemsetD8(pointer, 7, kSize));
   CUmemoryPool of = nullptr;
-  OK(cu.cuPointerGetAttribute(static_cast<void*>(&of), CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pointer));
+  OK(cu.cuPointerGetAttribute(static_cast<void*>(&of), CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                              pointer));
   CHECK(of == pool);
   CUipcMemHandle old{};
   EQUAL(cu.cuIpcGetMemHandle(&old, pointer), CUDA_ERROR_INVALID_VALUE);

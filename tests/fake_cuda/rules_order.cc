@@ -1,4 +1,5 @@
-// Rules of streams and events: what is in order, what is not, and what an event of another process orders.
+// Rules of streams and events: what is in order, what is not, and what an event of another process
+// orders.
 #include <ctime>
 
 #include <atomic>
@@ -17,7 +18,8 @@ void pause_ms(long ms) {
   nanosleep(&time, nullptr);
 }
 
-// A stream's work that ends when the test sets `gate`, so that nothing depends on how long anything takes. A test is a process of its own.
+// A stream's work that ends when the test sets `gate`, so that nothing depends on how long anything
+// takes. A test is a process of its own.
 std::atomic<int> gate{0};
 void stand_at_the_gate(CUstream stream) {
   const auto wait = [](void*) {
@@ -73,7 +75,8 @@ FAKE_TEST(work_is_late, "FAKE_CUDA_LATENCY=stream=100000") {
   OK(cu.cuStreamSynchronize(reader));
   EQUAL(early, 1);
   void* late = nullptr;
-  OK(cu.cuMemHostAlloc(&late, 1, 0));  // a copy into other memory waits on the host, and the gate opens after it
+  // A copy into other memory waits on the host, and the gate opens after it.
+  OK(cu.cuMemHostAlloc(&late, 1, 0));
   OK(cu.cuStreamWaitEvent(reader, end, 0));
   OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, reader));
   EQUAL(cu.cuStreamQuery(reader), CUDA_ERROR_NOT_READY);
@@ -197,7 +200,8 @@ PEER(waits) {
   CUstream stream = nullptr;
   void* late = nullptr;
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  OK(cu.cuMemHostAlloc(&late, 1, 0));  // a copy into other memory may wait on the host, and the gate opens after it
+  // A copy into other memory may wait on the host, and the gate opens after it.
+  OK(cu.cuMemHostAlloc(&late, 1, 0));
   EQUAL(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
   OK(cu.cuStreamWaitEvent(stream, event, 0));
   OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, stream));

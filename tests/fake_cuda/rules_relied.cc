@@ -1,5 +1,6 @@
-// Rules that Tenon relies on without a question of its own: what the driver says of each kind of memory, one call for several mappings, an
-// event that goes before its wait has passed, and what is refused.
+// Rules that Tenon relies on without a question of its own: what the driver says of each kind of
+// memory, one call for several mappings, an event that goes before its wait has passed, and what is
+// refused.
 #include <atomic>
 #include <ctime>
 
@@ -35,9 +36,11 @@ Answers ask(CUdeviceptr pointer) {
                                       CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                       CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
                                       CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-  void* into[] = {
-      &said.type,         static_cast<void*>(&said.context), &said.base, &said.size, &said.id, &said.device, &said.managed, &said.ipc,
-      &said.handle_types, static_cast<void*>(&said.pool)};
+  void* into[] = {&said.type,         static_cast<void*>(&said.context),
+                  &said.base,         &said.size,
+                  &said.id,           &said.device,
+                  &said.managed,      &said.ipc,
+                  &said.handle_types, static_cast<void*>(&said.pool)};
   OK(cu.cuPointerGetAttributes(10, attributes, into, pointer));
   // "Returns in *data a boolean": cuda.h does not say how wide.
   said.managed &= 0xffU;
@@ -205,7 +208,8 @@ PEER(lets_go_of_the_event) {
   OK(cu.cuIpcOpenEventHandle(&event, sent.event));
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   void* late = nullptr;
-  OK(cu.cuMemHostAlloc(&late, 1, 0));  // a copy into other memory may wait on the host, and the gate opens after it
+  // A copy into other memory may wait on the host, and the gate opens after it.
+  OK(cu.cuMemHostAlloc(&late, 1, 0));
   OK(cu.cuStreamWaitEvent(stream, event, 0));
   OK(cu.cuEventDestroy(event));
   OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, stream));
@@ -218,7 +222,8 @@ PEER(lets_go_of_the_event) {
   OK(cu.cuIpcCloseMemHandle(pointer));
 }
 
-// "An event may be destroyed before it is complete": an imported one, too, and what waits for it goes on waiting.
+// "An event may be destroyed before it is complete": an imported one, too, and what waits for it
+// goes on waiting.
 TEST(imported_event_goes_before_its_wait) {
   const Started started;
   CUdeviceptr pointer = 0;
@@ -259,7 +264,8 @@ TEST(event_is_recorded_in_its_context) {
   CUstream of_second = nullptr;
   OK(cu.cuCtxCreate(&second, 0, started.device));
   OK(cu.cuStreamCreate(&of_second, CU_STREAM_NON_BLOCKING));
-  // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is returned."
+  // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is
+  // returned."
   EQUAL(cu.cuEventRecord(event, of_second), CUDA_ERROR_INVALID_HANDLE);
   OK(cu.cuStreamWaitEvent(of_second, event, 0));
   OK(cu.cuStreamDestroy(of_second));

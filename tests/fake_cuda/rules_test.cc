@@ -1,5 +1,6 @@
-// The driver's rules, each in a process of its own with a world of its own: on the fake libcuda.so.1, or on a real driver, where those
-// tests are left out that tell the fake what to be. Run without arguments; `rules_test NAME...` runs some.
+// The driver's rules, each in a process of its own with a world of its own: on the fake
+// libcuda.so.1, or on a real driver, where those tests are left out that tell the fake what to be.
+// Run without arguments; `rules_test NAME...` runs some.
 #include <ftw.h>
 
 #include <algorithm>
@@ -10,12 +11,13 @@ using namespace rules;
 
 TEST(versions) {
   CHECK(cu.version >= 11030);
-  // "If the specified CUDA version is greater than the driver version, the API will return CUDA_ERROR_INVALID_VALUE."
+  // "If the specified CUDA version is greater than the driver version, the API will return
+  // CUDA_ERROR_INVALID_VALUE."
   int nothing = 0;
   void* found = &nothing;
   const int newer = cu.version + 10;
-  const CUresult result =
-      cu.get_v2 != nullptr ? cu.get_v2("cuMemAlloc", &found, newer, 0, nullptr) : cu.get_v1("cuMemAlloc", &found, newer, 0);
+  const CUresult result = cu.get_v2 != nullptr ? cu.get_v2("cuMemAlloc", &found, newer, 0, nullptr)
+                                               : cu.get_v1("cuMemAlloc", &found, newer, 0);
   EQUAL(result, CUDA_ERROR_INVALID_VALUE);
   CHECK(cu.ask("cuNoSuchFunction", 11030) == nullptr);
   CHECK(cu.ask("cuMemAllocAsync", 11010) == nullptr);
@@ -23,7 +25,8 @@ TEST(versions) {
   CHECK((cu.ask("cuStreamGetId", std::min(cu.version, 12000)) != nullptr) == (cu.version >= 12000));
   // The first version of the UUID's function is another function than the second.
   CHECK(cu.version < 11040 || cu.ask("cuDeviceGetUuid", 11040) != cu.ask("cuDeviceGetUuid", 9020));
-  // "If a per-thread version is not found, the API will return the legacy version of the driver function."
+  // "If a per-thread version is not found, the API will return the legacy version of the driver
+  // function."
   constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   CHECK(cu.ask("cuMemcpyDtoHAsync", 7000, kPerThread) != cu.ask("cuMemcpyDtoHAsync", 7000));
   CHECK(cu.ask("cuMemAlloc", 7000, kPerThread) == cu.ask("cuMemAlloc", 7000));
@@ -83,7 +86,8 @@ TEST(memory) {
   // A host address is an error to ask about alone, and "default NULL values" among several.
   int local = 0;
   const auto host = reinterpret_cast<CUdeviceptr>(&local);
-  EQUAL(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host), CUDA_ERROR_INVALID_VALUE);
+  EQUAL(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host),
+        CUDA_ERROR_INVALID_VALUE);
   CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT};
   void* into[] = {&type, static_cast<void*>(&context)};
   OK(cu.cuPointerGetAttributes(2, asked, into, host));
@@ -101,7 +105,8 @@ TEST(host_memory) {
   OK(cu.cuMemsetD8(device, 9, 8192));
   EQUAL(static_cast<unsigned char*>(page)[8191], 9);
   unsigned type = 0;
-  OK(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(page)));
+  OK(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                              reinterpret_cast<CUdeviceptr>(page)));
   EQUAL(type, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
   CUipcMemHandle handle{};
   EQUAL(cu.cuIpcGetMemHandle(&handle, device), CUDA_ERROR_INVALID_VALUE);
@@ -171,7 +176,8 @@ FAKE_TEST(uuids, "FAKE_CUDA_DEVICES=gpu=64,mig=32,mig=32", "CUDA_VISIBLE_DEVICES
   CUuuid gpu{};
   CUuuid instance{};
   OK(cu.cuDeviceGetUuid(&gpu, 0));
-  const auto second = reinterpret_cast<PFN_cuDeviceGetUuid_v11040>(cu.ask("cuDeviceGetUuid", 11040));
+  const auto second =
+      reinterpret_cast<PFN_cuDeviceGetUuid_v11040>(cu.ask("cuDeviceGetUuid", 11040));
   OK(second(&instance, 0));
   CHECK(std::memcmp(&gpu, &instance, sizeof gpu) != 0);
   CUdeviceptr pointer = 0;
@@ -229,7 +235,9 @@ int main(int argc, char** argv) {
   int failed = 0;
   int skipped = 0;
   for (const auto& [name, test] : tests()) {
-    const bool wanted = argc == 1 || std::find_if(argv + 1, argv + argc, [&](const char* arg) { return name == arg; }) != argv + argc;
+    const bool wanted = argc == 1 || std::find_if(argv + 1, argv + argc, [&](const char* arg) {
+                                       return name == arg;
+                                     }) != argv + argc;
     if (!wanted) continue;
     if (test.fake_only && !cu.fake) {
       std::string why = "what is seen then is not promised";
@@ -242,6 +250,7 @@ int main(int argc, char** argv) {
     }
     failed += run(name, test);
   }
-  std::printf("driver %d, %s; %d failed, %d not for a real driver\n", cu.version, cu.fake ? "the fake" : "a real one", failed, skipped);
+  std::printf("driver %d, %s; %d failed, %d not for a real driver\n", cu.version,
+              cu.fake ? "the fake" : "a real one", failed, skipped);
   return failed == 0 ? 0 : 1;
 }

@@ -77,7 +77,8 @@ Stream::After Stream::what_is_before() {
   if (role == Role::legacy) {
     for (const std::weak_ptr<Stream>& weak : context->streams) {
       const std::shared_ptr<Stream> other = weak.lock();
-      if (other != nullptr && other->blocking() && other->completed_ < other->submitted_) after.emplace_back(other, other->submitted_);
+      if (other != nullptr && other->blocking() && other->completed_ < other->submitted_)
+        after.emplace_back(other, other->submitted_);
     }
   } else if (blocking() && context->legacy->completed_ < context->legacy->submitted_) {
     after.emplace_back(context->legacy, context->legacy->submitted_);
@@ -95,7 +96,8 @@ bool Stream::reached(const After& after) {
 uint64_t Stream::submit(std::function<void()> run, When when) {
   std::unique_lock<std::mutex> lock(mutex());
   After after = what_is_before();
-  const bool at_once = when != When::queued && config().stream_latency_us == 0 && completed_ == submitted_ && reached(after);
+  const bool at_once = when != When::queued && config().stream_latency_us == 0 &&
+                       completed_ == submitted_ && reached(after);
   const uint64_t number = ++submitted_;
   if (at_once) {
     lock.unlock();
@@ -123,7 +125,8 @@ void Stream::loop() {
       queue_.pop_front();
       progress().wait(lock, [&] { return completed_ + 1 == work.number && reached(work.after); });
       lock.unlock();
-      if (config().stream_latency_us != 0) usleep(static_cast<useconds_t>(config().stream_latency_us));
+      if (config().stream_latency_us != 0)
+        usleep(static_cast<useconds_t>(config().stream_latency_us));
       if (work.when == When::at_its_end) {
         at_its_end = std::move(work.run);
       } else {
@@ -172,7 +175,8 @@ void synchronise(Context& context) {
   {
     const std::lock_guard<std::mutex> guard(mutex());
     for (const std::weak_ptr<Stream>& weak : context.streams) {
-      if (const std::shared_ptr<Stream> stream = weak.lock(); stream != nullptr) all.emplace_back(stream, 0);
+      if (const std::shared_ptr<Stream> stream = weak.lock(); stream != nullptr)
+        all.emplace_back(stream, 0);
     }
     all.emplace_back(context.legacy, 0);
   }
@@ -185,28 +189,33 @@ namespace {
 CUresult create(CUstream* out, unsigned flags) {
   Context* context = nullptr;
   if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
-  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUstream>(make_stream(*context, Stream::Role::created, flags).get());
   return CUDA_SUCCESS;
 }
 
 CUresult synchronise_stream(bool per_thread, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
-  // An operation of its own, so that waiting for the legacy stream is waiting for what blocks it too.
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
+  // An operation of its own, so that waiting for the legacy stream is waiting for what blocks it
+  // too.
   stream->wait(stream->role == Stream::Role::legacy ? stream->submit([] {}) : stream->submitted());
   return CUDA_SUCCESS;
 }
 
 CUresult query(bool per_thread, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   return stream->done(stream->submitted()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult get_context(bool per_thread, CUstream handle, CUcontext* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->context->handle();
   return CUDA_SUCCESS;
@@ -220,7 +229,8 @@ CUresult get_contexts(bool per_thread, CUstream handle, CUcontext* out, CUgreenC
 
 CUresult get_flags(bool per_thread, CUstream handle, unsigned* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->flags;
   return CUDA_SUCCESS;
@@ -228,7 +238,8 @@ CUresult get_flags(bool per_thread, CUstream handle, unsigned* out) {
 
 CUresult get_id(bool per_thread, CUstream handle, unsigned long long* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->id;
   return CUDA_SUCCESS;
@@ -236,7 +247,8 @@ CUresult get_id(bool per_thread, CUstream handle, unsigned long long* out) {
 
 CUresult launch_host(bool per_thread, CUstream handle, CUhostFn function, void* data) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
+    return result;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   stream->submit([function, data] { function(data); }, Stream::When::queued);
   return CUDA_SUCCESS;
@@ -260,11 +272,13 @@ FAKE_CUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int
 FAKE_CUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
   FAKE_CUDA_ENTER(cuStreamDestroy_v2)
   // A default stream is nobody's to destroy.
-  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
+  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, false, &stream); result != CUDA_SUCCESS) return result;
-  // "the function will return immediately and the resources associated with hStream will be released automatically once the device has
-  // completed all work in hStream"
+  if (const CUresult result = find_stream(handle, false, &stream); result != CUDA_SUCCESS)
+    return result;
+  // "the function will return immediately and the resources associated with hStream will be
+  // released automatically once the device has completed all work in hStream"
   stream->close();
   World::Lock lock(world());
   world().release(stream->object);
@@ -274,17 +288,23 @@ FAKE_CUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 FAKE_CUDA_BOTH(cuStreamSynchronize, _ptsz, (CUstream handle), synchronise_stream, handle)
 FAKE_CUDA_BOTH(cuStreamQuery, _ptsz, (CUstream handle), query, handle)
 FAKE_CUDA_BOTH(cuStreamGetCtx, _ptsz, (CUstream handle, CUcontext* out), get_context, handle, out)
-FAKE_CUDA_BOTH(cuStreamGetCtx_v2, _ptsz, (CUstream handle, CUcontext* out, CUgreenCtx* green), get_contexts, handle, out, green)
-FAKE_CUDA_BOTH(cuStreamGetFlags, _ptsz, (CUstream handle, unsigned int* out), get_flags, handle, out)
-FAKE_CUDA_BOTH(cuStreamGetId, _ptsz, (CUstream handle, unsigned long long* out), get_id, handle, out)
-FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data), launch_host, handle, function, data)
+FAKE_CUDA_BOTH(cuStreamGetCtx_v2, _ptsz, (CUstream handle, CUcontext* out, CUgreenCtx* green),
+               get_contexts, handle, out, green)
+FAKE_CUDA_BOTH(cuStreamGetFlags, _ptsz, (CUstream handle, unsigned int* out), get_flags, handle,
+               out)
+FAKE_CUDA_BOTH(cuStreamGetId, _ptsz, (CUstream handle, unsigned long long* out), get_id, handle,
+               out)
+FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data),
+               launch_host, handle, function, data)
 
-// "Sets the calling thread's stream capture interaction mode to the value contained in *mode". Nothing is captured here, so no call is
-// refused.
+// "Sets the calling thread's stream capture interaction mode to the value contained in *mode".
+// Nothing is captured here, so no call is refused.
 FAKE_CUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   FAKE_CUDA_ENTER(cuThreadExchangeStreamCaptureMode)
   thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
   std::swap(*mode, current);
   return CUDA_SUCCESS;
 }

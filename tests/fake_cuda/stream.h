@@ -1,4 +1,5 @@
-// Streams: work in order on a thread of each, which starts with the first work that cannot be done at once.
+// Streams: work in order on a thread of each, which starts with the first work that cannot be done
+// at once.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   enum class Role { legacy, per_thread, created };
 
-  // Whether the work may be done by the calling thread when nothing is before it: not what may block, nor a caller's function.
-  // at_its_end: part of the stream's coming so far, for nobody may see one of the two without the other.
+  // Whether the work may be done by the calling thread when nothing is before it: not what may
+  // block, nor a caller's function. at_its_end: part of the stream's coming so far, for nobody may
+  // see one of the two without the other.
   enum class When { at_once, queued, at_its_end };
   uint64_t submit(std::function<void()> run, When when = When::at_once);
 

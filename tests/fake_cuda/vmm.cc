@@ -1,4 +1,5 @@
-// Memory, addresses and access as three things: cuMemCreate, cuMemAddressReserve, cuMemMap and cuMemSetAccess.
+// Memory, addresses and access as three things: cuMemCreate, cuMemAddressReserve, cuMemMap and
+// cuMemSetAccess.
 #include "vmm.h"
 
 #include <fcntl.h>
@@ -53,16 +54,19 @@ std::pair<const CUdeviceptr, Mapping>* find_in(Reservation& reservation, CUdevic
 
 CUresult check(const CUmemAllocationProp* prop) {
   if (!config().vmm) return CUDA_ERROR_NOT_SUPPORTED;
-  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   return is_device(prop->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// "The memory allocation will be freed when all outstanding mappings to the memory are unmapped and when all outstanding references to the
-// handle (including it's shareable counterparts) are also released."
+// "The memory allocation will be freed when all outstanding mappings to the memory are unmapped and
+// when all outstanding references to the handle (including it's shareable counterparts) are also
+// released."
 void drop_if_unused(CUmemGenericAllocationHandle handle) {
   const auto found = memories().find(handle);
-  if (found == memories().end() || found->second.references != 0 || found->second.mappings != 0) return;
+  if (found == memories().end() || found->second.references != 0 || found->second.mappings != 0)
+    return;
   memories().erase(found);
 }
 
@@ -71,14 +75,17 @@ void* hidden_at(const Reservation& reservation, CUdeviceptr base, CUdeviceptr po
 }
 
 bool map_into(void* at, uint32_t allocation, size_t size) {
-  const int fd = ::open(world().path("memory", world().at(allocation).id).c_str(), O_RDWR | O_CLOEXEC);
+  const int fd =
+      ::open(world().path("memory", world().at(allocation).id).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return false;
   void* mapped = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
   close(fd);
   return mapped != MAP_FAILED;
 }
 
-void hide(void* at, size_t size) { mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0); }
+void hide(void* at, size_t size) {
+  mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
 
 void synchronise_all() {
   std::vector<Context*> all;
@@ -116,14 +123,18 @@ CUresult resolve_mapping(CUdeviceptr pointer, size_t size, bool write, Place* pl
   for (CUdeviceptr at = pointer; at < pointer + size;) {
     const auto* mapping = find_in(reservation->second, at);
     if (mapping == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // "calling cuMemMap does not make the address accessible, the caller needs to update accessibility"
+    // "calling cuMemMap does not make the address accessible, the caller needs to update
+    // accessibility"
     const auto access = mapping->second.access.find(ordinal);
-    if (access == mapping->second.access.end() || access->second == CU_MEM_ACCESS_FLAGS_PROT_NONE) return CUDA_ERROR_INVALID_VALUE;
-    if (write && access->second != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (access == mapping->second.access.end() || access->second == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (write && access->second != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
     at = mapping->first + mapping->second.size;
   }
   place->backing = reservation->second.hidden;
-  place->bytes = static_cast<unsigned char*>(hidden_at(reservation->second, reservation->first, pointer));
+  place->bytes =
+      static_cast<unsigned char*>(hidden_at(reservation->second, reservation->first, pointer));
   return CUDA_SUCCESS;
 }
 
@@ -131,7 +142,9 @@ CUresult resolve_mapping(CUdeviceptr pointer, size_t size, bool write, Place* pl
 
 using namespace fake_cuda;
 
-FAKE_CUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* prop, CUmemAllocationGranularity_flags) {
+FAKE_CUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t* out,
+                                                        const CUmemAllocationProp* prop,
+                                                        CUmemAllocationGranularity_flags) {
   FAKE_CUDA_ENTER(cuMemGetAllocationGranularity)
   if (const CUresult result = check(prop); result != CUDA_SUCCESS) return result;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -139,8 +152,8 @@ FAKE_CUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t* out, const CUmem
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, const CUmemAllocationProp* prop,
-                                      unsigned long long flags) {
+FAKE_CUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t size,
+                                      const CUmemAllocationProp* prop, unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemCreate)
   if (const CUresult result = check(prop); result != CUDA_SUCCESS) return result;
   if (out == nullptr || size == 0 || !aligned(size) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +165,8 @@ FAKE_CUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t 
   wanted.handle_types = types;
   uint32_t allocation = kNoObject;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  const CUresult result = make_allocation(device_of(prop->location.id).physical, wanted, &allocation);
+  const CUresult result =
+      make_allocation(device_of(prop->location.id).physical, wanted, &allocation);
   if (result != CUDA_SUCCESS) return result;
   World::Lock lock(world());
   *out = new_handle(allocation);
@@ -177,7 +191,8 @@ FAKE_CUDA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+FAKE_CUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out,
+                                                      void* address) {
   FAKE_CUDA_ENTER(cuMemRetainAllocationHandle)
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto pointer = reinterpret_cast<CUdeviceptr>(address);
@@ -191,7 +206,8 @@ FAKE_CUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHand
   Memory& memory = memories()[*out];
   World::Lock lock(world());
   if (memory.references == 0) {
-    memory.object = world().create(FAKE_CUDA_VMM_HANDLE, memory.physical, memory.size, memory.allocation);
+    memory.object =
+        world().create(FAKE_CUDA_VMM_HANDLE, memory.physical, memory.size, memory.allocation);
     world().at(memory.object).address = *out;
   }
   ++memory.references;
@@ -199,30 +215,36 @@ FAKE_CUDA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHand
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+FAKE_CUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(
+    CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   FAKE_CUDA_ENTER(cuMemGetAllocationPropertiesFromHandle)
   const std::lock_guard<std::mutex> guard(process().mutex);
   const auto found = memories().find(handle);
   if (prop == nullptr || found == memories().end()) return CUDA_ERROR_INVALID_VALUE;
   std::memset(prop, 0, sizeof *prop);
   prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(world().at(found->second.allocation).handle_types);
+  prop->requestedHandleTypes =
+      static_cast<CUmemAllocationHandleType>(world().at(found->second.allocation).handle_types);
   prop->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   prop->location.id = ordinal_of(found->second.physical);
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr, unsigned long long flags) {
+FAKE_CUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment,
+                                              CUdeviceptr, unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemAddressReserve)
   if (!config().vmm) return CUDA_ERROR_NOT_SUPPORTED;
-  if (out == nullptr || size == 0 || !aligned(size) || flags != 0 || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || size == 0 || !aligned(size) || flags != 0 ||
+      (alignment & (alignment - 1)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   auto hidden = std::make_shared<Backing>();
   void* mapped = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   hidden->hidden = static_cast<unsigned char*>(mapped);
   hidden->size = size;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  const CUdeviceptr base = process().reserve(size, alignment > kGranularity ? alignment : kGranularity);
+  const CUdeviceptr base =
+      process().reserve(size, alignment > kGranularity ? alignment : kGranularity);
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   Reservation reservation;
   reservation.size = size;
@@ -241,9 +263,11 @@ FAKE_CUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr base, size_t size) {
   FAKE_CUDA_ENTER(cuMemAddressFree)
   const std::lock_guard<std::mutex> guard(process().mutex);
   const auto found = reservations().find(base);
-  // "The size must match what was given to memAddressReserve and the ptr given must match what was returned from memAddressReserve.", and
-  // nothing may be mapped there.
-  if (found == reservations().end() || found->second.size != size || !found->second.mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
+  // "The size must match what was given to memAddressReserve and the ptr given must match what was
+  // returned from memAddressReserve.", and nothing may be mapped there.
+  if (found == reservations().end() || found->second.size != size ||
+      !found->second.mappings.empty())
+    return CUDA_ERROR_INVALID_VALUE;
   {
     World::Lock lock(world());
     world().release(found->second.object);
@@ -253,14 +277,17 @@ FAKE_CUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr base, size_t size) {
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                                   unsigned long long flags) {
+FAKE_CUDA_EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
+                                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemMap)
   const std::lock_guard<std::mutex> guard(process().mutex);
   const auto found = memories().find(handle);
-  // "Both ptr, size, and offset must be a multiple of the value given via cuMemGetAllocationGranularity"; offset: "currently must be zero".
-  if (size == 0 || !aligned(size) || !aligned(base) || offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (found == memories().end() || found->second.references == 0 || size > found->second.size) return CUDA_ERROR_INVALID_VALUE;
+  // "Both ptr, size, and offset must be a multiple of the value given via
+  // cuMemGetAllocationGranularity"; offset: "currently must be zero".
+  if (size == 0 || !aligned(size) || !aligned(base) || offset != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (found == memories().end() || found->second.references == 0 || size > found->second.size)
+    return CUDA_ERROR_INVALID_VALUE;
   // "This range must be an address reservation previously reserved with cuMemAddressReserve"
   auto* reservation = find_reservation(base, size);
   if (reservation == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -269,7 +296,8 @@ FAKE_CUDA_EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
     if (at < base + size && base < at + mapping.size) return CUDA_ERROR_INVALID_VALUE;
   }
   Memory& memory = found->second;
-  if (!map_into(hidden_at(reservation->second, reservation->first, base), memory.allocation, size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!map_into(hidden_at(reservation->second, reservation->first, base), memory.allocation, size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   Mapping mapping;
   mapping.size = size;
   mapping.handle = handle;
@@ -291,9 +319,12 @@ FAKE_CUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
   auto* reservation = find_reservation(base, size);
   if (reservation == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   auto& mappings = reservation->second.mappings;
-  // "cuMemUnmap cannot unmap a sub-range of an address range mapped by cuMemCreate / cuMemMap": whole mappings, one after the other.
+  // "cuMemUnmap cannot unmap a sub-range of an address range mapped by cuMemCreate / cuMemMap":
+  // whole mappings, one after the other.
   CUdeviceptr end = base;
-  for (auto it = mappings.find(base); it != mappings.end() && it->first == end && end < base + size; ++it) end += it->second.size;
+  for (auto it = mappings.find(base); it != mappings.end() && it->first == end && end < base + size;
+       ++it)
+    end += it->second.size;
   if (end != base + size) return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   for (auto it = mappings.find(base); it != mappings.end() && it->first < end;) {
@@ -307,30 +338,40 @@ FAKE_CUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc* descriptors, size_t count) {
+FAKE_CUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr base, size_t size,
+                                         const CUmemAccessDesc* descriptors, size_t count) {
   FAKE_CUDA_ENTER(cuMemSetAccess)
   if (descriptors == nullptr || count == 0 || size == 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
   auto* reservation = find_reservation(base, size);
   if (reservation == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto& mappings = reservation->second.mappings;
-  // "The range must be a fully mapped address range containing all allocations created by cuMemMap / cuMemCreate."
+  // "The range must be a fully mapped address range containing all allocations created by cuMemMap
+  // / cuMemCreate."
   CUdeviceptr end = base;
-  for (auto it = mappings.find(base); it != mappings.end() && it->first == end && end < base + size; ++it) end += it->second.size;
+  for (auto it = mappings.find(base); it != mappings.end() && it->first == end && end < base + size;
+       ++it)
+    end += it->second.size;
   if (end != base + size) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+      return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(descriptors[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    if (descriptors[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && !config().read_only_access) return CUDA_ERROR_NOT_SUPPORTED;
+    if (descriptors[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && !config().read_only_access)
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
   for (auto it = mappings.find(base); it != mappings.end() && it->first < end; ++it) {
-    for (size_t i = 0; i < count; ++i) it->second.access[descriptors[i].location.id] = descriptors[i].flags;
-    if (config().mapped) map_into(reinterpret_cast<void*>(it->first), memories()[it->second.handle].allocation, it->second.size);
+    for (size_t i = 0; i < count; ++i)
+      it->second.access[descriptors[i].location.id] = descriptors[i].flags;
+    if (config().mapped)
+      map_into(reinterpret_cast<void*>(it->first), memories()[it->second.handle].allocation,
+               it->second.size);
   }
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
+FAKE_CUDA_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                                         CUdeviceptr pointer) {
   FAKE_CUDA_ENTER(cuMemGetAccess)
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
@@ -340,6 +381,8 @@ FAKE_CUDA_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemL
   const auto* mapping = reservation == nullptr ? nullptr : find_in(reservation->second, pointer);
   if (mapping == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = mapping->second.access.find(location->id);
-  *flags = found == mapping->second.access.end() ? static_cast<unsigned>(CU_MEM_ACCESS_FLAGS_PROT_NONE) : found->second;
+  *flags = found == mapping->second.access.end()
+               ? static_cast<unsigned>(CU_MEM_ACCESS_FLAGS_PROT_NONE)
+               : found->second;
   return CUDA_SUCCESS;
 }

@@ -34,7 +34,8 @@ struct MappedAt {
 
 // Both under Process::mutex.
 bool find_mapping(CUdeviceptr pointer, MappedAt* out);
-// CUDA_ERROR_ILLEGAL_ADDRESS: mapped, but not to be written; CUDA_ERROR_INVALID_VALUE: not mapped, or no access given.
+// CUDA_ERROR_ILLEGAL_ADDRESS: mapped, but not to be written; CUDA_ERROR_INVALID_VALUE: not mapped,
+// or no access given.
 CUresult resolve_mapping(CUdeviceptr pointer, size_t size, bool write, Place* place);
 
 }  // namespace fake_cuda

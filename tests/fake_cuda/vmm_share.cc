@@ -37,17 +37,22 @@ CUmemGenericAllocationHandle new_handle(uint32_t allocation) {
 
 using namespace fake_cuda;
 
-FAKE_CUDA_EXPORT CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+FAKE_CUDA_EXPORT CUresult cuMemExportToShareableHandle(void* out,
+                                                       CUmemGenericAllocationHandle handle,
+                                                       CUmemAllocationHandleType type,
                                                        unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemExportToShareableHandle)
   const std::lock_guard<std::mutex> guard(process().mutex);
   const auto found = memories().find(handle);
-  if (out == nullptr || flags != 0 || found == memories().end() || found->second.references == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || flags != 0 || found == memories().end() || found->second.references == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
+    return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   const uint32_t allocation = found->second.allocation;
   // CUmemAllocationProp::requestedHandleTypes: what was not requested at creation is not given.
-  if ((world().at(allocation).handle_types & static_cast<unsigned>(type)) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((world().at(allocation).handle_types & static_cast<unsigned>(type)) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     world().name(allocation, out);
     return CUDA_SUCCESS;
@@ -58,21 +63,30 @@ FAKE_CUDA_EXPORT CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAl
   return CUDA_SUCCESS;
 }
 
-FAKE_CUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* os_handle,
+FAKE_CUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out,
+                                                         void* os_handle,
                                                          CUmemAllocationHandleType type) {
   FAKE_CUDA_ENTER(cuMemImportFromShareableHandle)
   if (!config().vmm) return CUDA_ERROR_NOT_SUPPORTED;
   const bool by_fd = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  if (out == nullptr || (!by_fd && (type != CU_MEM_HANDLE_TYPE_FABRIC || os_handle == nullptr))) return CUDA_ERROR_INVALID_VALUE;
-  // "the importer process has not been granted access to the same IMEX channel as the exporter process, this API will error as
-  // CUDA_ERROR_NOT_PERMITTED"
-  if (const CUresult result = check_handle_types(static_cast<unsigned>(type)); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || (!by_fd && (type != CU_MEM_HANDLE_TYPE_FABRIC || os_handle == nullptr)))
+    return CUDA_ERROR_INVALID_VALUE;
+  // "the importer process has not been granted access to the same IMEX channel as the exporter
+  // process, this API will error as CUDA_ERROR_NOT_PERMITTED"
+  if (const CUresult result = check_handle_types(static_cast<unsigned>(type));
+      result != CUDA_SUCCESS)
+    return result;
   const std::lock_guard<std::mutex> guard(process().mutex);
   World::Lock lock(world());
-  const uint32_t allocation = by_fd ? world().find_fd(static_cast<int>(reinterpret_cast<intptr_t>(os_handle))) : world().find(os_handle);
-  if (allocation == kNoObject || world().at(allocation).kind != FAKE_CUDA_ALLOCATION) return CUDA_ERROR_INVALID_VALUE;
-  if (world().at(allocation).source != static_cast<uint32_t>(Source::vmm)) return CUDA_ERROR_INVALID_VALUE;
-  // "If the current process cannot support the memory described by this shareable handle, this API will error as CUDA_ERROR_NOT_SUPPORTED."
+  const uint32_t allocation =
+      by_fd ? world().find_fd(static_cast<int>(reinterpret_cast<intptr_t>(os_handle)))
+            : world().find(os_handle);
+  if (allocation == kNoObject || world().at(allocation).kind != FAKE_CUDA_ALLOCATION)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (world().at(allocation).source != static_cast<uint32_t>(Source::vmm))
+    return CUDA_ERROR_INVALID_VALUE;
+  // "If the current process cannot support the memory described by this shareable handle, this API
+  // will error as CUDA_ERROR_NOT_SUPPORTED."
   if (ordinal_of(world().at(allocation).device) < 0) return CUDA_ERROR_NOT_SUPPORTED;
   *out = new_handle(allocation);
   return CUDA_SUCCESS;

@@ -46,7 +46,10 @@ World* World::get() {
     const std::string& folder = config().world;
     auto* world = new World;
     if (!folder.empty() && world->open(folder)) return world;
-    std::fprintf(stderr, "fake libcuda: FAKE_CUDA_WORLD=%s is no folder that can be written: there is no device\n", folder.c_str());
+    std::fprintf(
+        stderr,
+        "fake libcuda: FAKE_CUDA_WORLD=%s is no folder that can be written: there is no device\n",
+        folder.c_str());
     delete world;
     return nullptr;
   }();
@@ -84,8 +87,8 @@ void World::initialise() {
   file_->magic = kMagic;
 }
 
-// Nobody sleeps in the mutex: of its sleepers the kernel wakes one when the owner dies, and if that one is killed before it has the mutex
-// the others sleep for ever.
+// Nobody sleeps in the mutex: of its sleepers the kernel wakes one when the owner dies, and if that
+// one is killed before it has the mutex the others sleep for ever.
 void World::lock() {
   int result = 0;
   for (int tries = 0; (result = pthread_mutex_trylock(&file_->mutex)) == EBUSY; ++tries) {
@@ -185,7 +188,8 @@ void World::disown(uint32_t index) {
 }
 
 void World::release(uint32_t index) {
-  if (self != kNobody && at(index).kind != FAKE_CUDA_NOTHING && at(index).process == self) disown(index);
+  if (self != kNobody && at(index).kind != FAKE_CUDA_NOTHING && at(index).process == self)
+    disown(index);
 }
 
 bool World::alive(uint32_t slot) {
@@ -207,8 +211,8 @@ void World::reclaim() {
 }
 
 uint32_t World::join(int32_t pid) {
-  // One that is being killed between its lock and its slot lets the mutex go before its files: a slot may look free whose byte is still
-  // locked.
+  // One that is being killed between its lock and its slot lets the mutex go before its files: a
+  // slot may look free whose byte is still locked.
   const auto take = [this](uint32_t slot) {
     const struct flock mine = byte_of(slot, F_WRLCK);
     return fcntl(alive_, F_SETLK, &mine) == 0;
@@ -235,7 +239,8 @@ void World::leave(uint32_t slot, bool killed) {
     Object& object = at(i);
     if (object.kind == FAKE_CUDA_NOTHING) continue;
     // Work of the dead is done for: nobody waits for it any longer.
-    if (object.recorder == slot && object.completed < object.recorded) object.completed.store(object.recorded);
+    if (object.recorder == slot && object.completed < object.recorded)
+      object.completed.store(object.recorded);
     if (object.process == slot) {
       ++file_->left[killed ? 1 : 0][object.kind];
       disown(i);
@@ -261,6 +266,8 @@ void World::fault(int32_t rule, const char* function, const std::string& text) {
   ++file_->fault_count;
 }
 
-std::string World::path(const char* what, uint64_t id) const { return folder_ + "/" + what + "." + std::to_string(id); }
+std::string World::path(const char* what, uint64_t id) const {
+  return folder_ + "/" + what + "." + std::to_string(id);
+}
 
 }  // namespace fake_cuda

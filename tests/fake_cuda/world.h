@@ -1,8 +1,11 @@
-// What the processes of one fake share: a file in the folder FAKE_CUDA_WORLD, mapped by each of them, under one robust mutex.
+// What the processes of one fake share: a file in the folder FAKE_CUDA_WORLD, mapped by each of
+// them, under one robust mutex.
 //
-// A process may be killed at any instruction. So an object is made by writing its kind last and taken away by clearing its kind first, and
-// all else that the world knows about objects (free list, references, memory in use) is worked out anew by who finds the mutex abandoned.
-// What a dead process held is taken back by whoever next asks for it: its lock on a byte of `alive` says whether it lives.
+// A process may be killed at any instruction. So an object is made by writing its kind last and
+// taken away by clearing its kind first, and all else that the world knows about objects (free
+// list, references, memory in use) is worked out anew by who finds the mutex abandoned. What a dead
+// process held is taken back by whoever next asks for it: its lock on a byte of `alive` says
+// whether it lives.
 #pragma once
 
 #include <pthread.h>
@@ -50,8 +53,9 @@ struct Object {
   uint64_t count;
   uint64_t address;
   uint64_t context;
-  uint64_t secret_index;           // of a memory handle; makes `secret` findable
-  std::atomic<uint64_t> recorded;  // of an event: how often a record was asked for, and how far they came
+  uint64_t secret_index;  // of a memory handle; makes `secret` findable
+  // Of an event: how often a record was asked for, and how far they came.
+  std::atomic<uint64_t> recorded;
   std::atomic<uint64_t> completed;
   std::atomic<uint64_t> completed_ns;
   std::atomic<uint32_t> wake;      // futex of `completed`
@@ -100,7 +104,8 @@ class World {
 
   // Everything below wants the lock held, but for what says otherwise.
   uint32_t create(int32_t kind, uint32_t device, uint64_t size, uint32_t target = kNoObject);
-  // The object is not this process's any more; it goes when nobody refers to it. Nothing happens when it was not (a late thread at exit).
+  // The object is not this process's any more; it goes when nobody refers to it. Nothing happens
+  // when it was not (a late thread at exit).
   void release(uint32_t index);
   // It never had an owner but who refers to it.
   void disown(uint32_t index);

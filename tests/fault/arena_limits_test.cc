@@ -1,5 +1,5 @@
-// Arenas and leases where the machine has no more to give: fds at every step, huge pages, locked memory. Each is an error that names its
-// limit, and then it works.
+// Arenas and leases where the machine has no more to give: fds at every step, huge pages, locked
+// memory. Each is an error that names its limit, and then it works.
 #include <sys/file.h>
 
 #include <filesystem>
@@ -9,7 +9,8 @@
 namespace leases {
 namespace {
 
-// The machine's pool of huge pages is nobody else's while this child lives: see Setting in unit/memory/backing_kit.h.
+// The machine's pool of huge pages is nobody else's while this child lives: see Setting in
+// unit/memory/backing_kit.h.
 void take_the_pool() {
   const int alone = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC);
   if (alone >= 0) flock(alone, LOCK_EX);
@@ -43,7 +44,9 @@ TEST(ArenaLimits, AnArenaAtEveryNumberOfFds) {
             outcome = CALL(tenon_arena_new(&options, &arena, err));
           }
           made = outcome.ok();
-          CHECK_SAYING(made || (outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE"), outcome.text());
+          CHECK_SAYING(made || (outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                                outcome.detail("limit") == "RLIMIT_NOFILE"),
+                       outcome.text());
           CHECK_EQ(made, arena != nullptr);
           if (made) tenon_storage_release(new_in(arena, kMiB, 3));
           tenon_arena_release(arena);
@@ -55,7 +58,8 @@ TEST(ArenaLimits, AnArenaAtEveryNumberOfFds) {
   });
 }
 
-// A message that travels in a memfd, under leases: at each number of free fds it is sent or refused.
+// A message that travels in a memfd, under leases: at each number of free fds it is sent or
+// refused.
 TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
   IN_CHILD([] {
     warm_all();
@@ -74,7 +78,9 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
       }
       if (!outcome.ok()) {
         ++refused;
-        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
+        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                         outcome.detail("limit") == "RLIMIT_NOFILE",
+                     outcome.text());
         CHECK(try_send(pair.left, message).ok());
       }
       tenon_message_release(message);
@@ -87,7 +93,8 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
   });
 }
 
-// Two messages under each of two accounts, the first of all received with so much room for fds. Returns how many were lost.
+// Two messages under each of two accounts, the first of all received with so much room for fds.
+// Returns how many were lost.
 int receive_with_room(const raw::Honest& honest, int room) {
   int lost = 0;
   bool seen = false;
@@ -112,16 +119,20 @@ int receive_with_room(const raw::Honest& honest, int room) {
       tenon_message* message = nullptr;
       Outcome outcome;
       {
-        const fault::Limit limit(RLIMIT_NOFILE, id == 1 && first ? fault::fd_limit_with_room(room) : 1000);
+        const fault::Limit limit(RLIMIT_NOFILE,
+                                 id == 1 && first ? fault::fd_limit_with_room(room) : 1000);
         outcome = try_receive(here, &message);
       }
       lost += outcome.ok() ? 0 : 1;
-      // Its content was read if its memfd came. But before that the library asks how much memory is left, if it
-      // did not do so in the last 50 ms, and for that it needs an fd too.
-      if (id == 1 && first) seen = room > 0 && outcome.text().find("no fd is left to read") == std::string::npos;
-      // The second account brings all again. But if nobody saw what the first message brought, no later one can
-      // be counted on.
-      if (id == 2) CHECK_SAYING(outcome.ok() == seen, "room for " + std::to_string(room) + ": " + outcome.text());
+      // Its content was read if its memfd came. But before that the library asks how much memory is
+      // left, if it did not do so in the last 50 ms, and for that it needs an fd too.
+      if (id == 1 && first)
+        seen = room > 0 && outcome.text().find("no fd is left to read") == std::string::npos;
+      // The second account brings all again. But if nobody saw what the first message brought, no
+      // later one can be counted on.
+      if (id == 2)
+        CHECK_SAYING(outcome.ok() == seen,
+                     "room for " + std::to_string(room) + ": " + outcome.text());
       CHECK_SAYING(outcome.ok() || outcome.status == TENON_RESOURCE_EXHAUSTED, outcome.text());
       CHECK_SAYING(outcome.ok() || outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
       if (outcome.ok()) CHECK(shows(message, raw::kPatternSeed));
@@ -162,7 +173,8 @@ TEST(ArenaLimits, NoHugePages) {
     if (std::filesystem::is_directory(sizes)) {
       for (const auto& each : std::filesystem::directory_iterator(sizes)) {
         known = true;
-        if (number_in(each.path() / "free_hugepages") > 0 || number_in(each.path() / "nr_overcommit_hugepages") > 0)
+        if (number_in(each.path() / "free_hugepages") > 0 ||
+            number_in(each.path() / "nr_overcommit_hugepages") > 0)
           fault::skip("this machine has huge pages to give");
       }
     }
@@ -173,7 +185,8 @@ TEST(ArenaLimits, NoHugePages) {
     const Outcome outcome = CALL(tenon_arena_new(&options, &arena, err));
     CHECK(arena == nullptr);
     if (known) {
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find("hugepages") != std::string::npos &&
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                       outcome.detail("limit").find("hugepages") != std::string::npos &&
                        outcome.detail("limit_value") == "0",
                    outcome.text());
     } else {
@@ -202,9 +215,10 @@ TEST(ArenaLimits, NoMoreLockedMemory) {
       tenon_arena* arena = nullptr;
       const Outcome made = CALL(tenon_arena_new(&options, &arena, err));
       if (most == 0) {
-        CHECK_SAYING(
-            made.status == TENON_RESOURCE_EXHAUSTED && made.detail("limit") == "RLIMIT_MEMLOCK" && made.detail("limit_value") == "0",
-            made.text());
+        CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED &&
+                         made.detail("limit") == "RLIMIT_MEMLOCK" &&
+                         made.detail("limit_value") == "0",
+                     made.text());
         CHECK(arena == nullptr);
         return;
       }
@@ -213,7 +227,8 @@ TEST(ArenaLimits, NoMoreLockedMemory) {
       tenon_storage* small = new_in(arena, 4096, 3);
       tenon_storage* storage = nullptr;
       const Outcome refused = try_new(arena, 4 * kMiB, &storage);
-      CHECK_SAYING(refused.status == TENON_RESOURCE_EXHAUSTED && refused.detail("limit") == "RLIMIT_MEMLOCK" &&
+      CHECK_SAYING(refused.status == TENON_RESOURCE_EXHAUSTED &&
+                       refused.detail("limit") == "RLIMIT_MEMLOCK" &&
                        refused.detail("limit_value") == std::to_string(most),
                    refused.text());
       CHECK(storage == nullptr && names::shows_pattern(small, 3));

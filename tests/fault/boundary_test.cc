@@ -28,7 +28,8 @@ void expect(Thrown thrown, tenon_status code, const char* part) {
   EXPECT_EQ(throw_through(thrown, &error), code);
   ASSERT_NE(error, nullptr);
   EXPECT_EQ(tenon_error_code(error), code);
-  EXPECT_NE(std::string(tenon_error_message(error)).find(part), std::string::npos) << tenon_error_message(error);
+  EXPECT_NE(std::string(tenon_error_message(error)).find(part), std::string::npos)
+      << tenon_error_message(error);
   tenon_error_release(error);
 }
 
@@ -60,8 +61,11 @@ TEST(Boundary, WhatNobodyFoundIsInternal) {
 TEST(Boundary, AStatusIsHandedOnAndSuccessLeavesTheErrorAlone) {
   tenon_error* error = nullptr;
   const auto fails = [&](tenon_error** err) {
-    return boundary(err,
-                    []() -> Status { return Status(Code::kTimeout, "too late").with("fd", 3).caused_by(Status(Code::kIo, "the cause")); });
+    return boundary(err, []() -> Status {
+      return Status(Code::kTimeout, "too late")
+          .with("fd", 3)
+          .caused_by(Status(Code::kIo, "the cause"));
+    });
   };
   EXPECT_EQ(fails(nullptr), TENON_TIMEOUT);
   EXPECT_EQ(fails(&error), TENON_TIMEOUT);

@@ -1,5 +1,5 @@
-// The program's malloc stands in for libc's, for the library too, and fails when it is told to. For one source of a program. Not under
-// sanitizers, which do the same: then nothing here is there.
+// The program's malloc stands in for libc's, for the library too, and fails when it is told to. For
+// one source of a program. Not under sanitizers, which do the same: then nothing here is there.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,9 @@ void* counted(void* block) {
 
 extern "C" {
 void* malloc(size_t nbytes) { return refuse() ? nullptr : counted(__libc_malloc(nbytes)); }
-void* calloc(size_t count, size_t nbytes) { return refuse() ? nullptr : counted(__libc_calloc(count, nbytes)); }
+void* calloc(size_t count, size_t nbytes) {
+  return refuse() ? nullptr : counted(__libc_calloc(count, nbytes));
+}
 void* realloc(void* block, size_t nbytes) {
   if (refuse()) return nullptr;
   void* moved = __libc_realloc(block, nbytes);
@@ -49,7 +51,9 @@ void* realloc(void* block, size_t nbytes) {
   if (nbytes == 0) g_blocks.fetch_sub(1, std::memory_order_relaxed);
   return moved;
 }
-void* memalign(size_t alignment, size_t nbytes) { return refuse() ? nullptr : counted(__libc_memalign(alignment, nbytes)); }
+void* memalign(size_t alignment, size_t nbytes) {
+  return refuse() ? nullptr : counted(__libc_memalign(alignment, nbytes));
+}
 void* aligned_alloc(size_t alignment, size_t nbytes) { return memalign(alignment, nbytes); }
 int posix_memalign(void** out, size_t alignment, size_t nbytes) {
   void* block = memalign(alignment, nbytes);
@@ -66,11 +70,13 @@ void free(void* block) {
 namespace fault {
 namespace {
 
-// Fds that belong to no segment: a segment makes the one that it lends with when it first needs it, and keeps it.
+// Fds that belong to no segment: a segment makes the one that it lends with when it first needs it,
+// and keeps it.
 long stray_fds() { return count_fds() - static_cast<long>(stats().segment_fds); }
 
-// Calls `step` with 0, 1, 2, … allocations allowed until it needs no more; after each refusal `recover` says whether what the step works on
-// is still whole. step returns a status and takes err; it must leave nothing behind when it fails.
+// Calls `step` with 0, 1, 2, … allocations allowed until it needs no more; after each refusal
+// `recover` says whether what the step works on is still whole. step returns a status and takes
+// err; it must leave nothing behind when it fails.
 template <typename Step, typename After>
 void fail_at_every_allocation(const char* what, Step step, After after) {
   int failures = 0;
@@ -87,13 +93,18 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
     t_allowed = -1;
     const bool refused = t_refused;
     const Outcome outcome = read_error(status, error);
-    const std::string where = std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
+    const std::string where =
+        std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
     if (!outcome.ok()) {
       ++failures;
-      CHECK_SAYING(refused && outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(), where);
-      // Fewer are no leak: the library's thread has come to what went before. It may also have one for a moment.
+      CHECK_SAYING(
+          refused && outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(),
+          where);
+      // Fewer are no leak: the library's thread has come to what went before. It may also have one
+      // for a moment.
       const bool none_left = soon([&] { return stray_fds() <= fds; });
-      CHECK_SAYING(none_left, where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
+      CHECK_SAYING(none_left,
+                   where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
     }
     after(outcome.ok(), where);
     if (!refused) break;
@@ -115,25 +126,28 @@ void run_without_leaks(Body body) {
       CHECK_HELD(held);
     }
     tenon_storage_trim();
-    // The library's thread may still hold what it is about to free. The message of a check is a block too.
+    // The library's thread may still hold what it is about to free. The message of a check is a
+    // block too.
     const bool gone = soon([&] { return g_blocks.load() <= before; });
-    if (!gone) CHECK_SAYING(gone, std::to_string(before) + " blocks -> " + std::to_string(g_blocks.load()));
+    if (!gone)
+      CHECK_SAYING(gone, std::to_string(before) + " blocks -> " + std::to_string(g_blocks.load()));
   });
 }
 
 // A step that makes one object: the output is untouched by a failure, and a success is undone.
-#define AT_EVERY_ALLOCATION(type, release, out, expression)                                            \
-  do {                                                                                                 \
-    type* out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                                        \
-    fail_at_every_allocation(                                                                          \
-        #expression, [&](tenon_error** err) { return (expression); },                                  \
-        [&](bool fault_made, const std::string& where) {                                               \
-          if (!fault_made) CHECK_SAYING(out == reinterpret_cast<type*>(uintptr_t{0x5a5a5a58}), where); \
-          if (fault_made) release(out);                                                                \
-          out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                                        \
-        });                                                                                            \
-    REQUIRE_OK(expression);                                                                            \
-    release(out);                                                                                      \
+#define AT_EVERY_ALLOCATION(type, release, out, expression)                             \
+  do {                                                                                  \
+    type* out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                         \
+    fail_at_every_allocation(                                                           \
+        #expression, [&](tenon_error** err) { return (expression); },                   \
+        [&](bool fault_made, const std::string& where) {                                \
+          if (!fault_made)                                                              \
+            CHECK_SAYING(out == reinterpret_cast<type*>(uintptr_t{0x5a5a5a58}), where); \
+          if (fault_made) release(out);                                                 \
+          out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                         \
+        });                                                                             \
+    REQUIRE_OK(expression);                                                             \
+    release(out);                                                                       \
   } while (false)
 
 }  // namespace

@@ -6,13 +6,14 @@ namespace {
 
 constexpr const char* kFdLimit = "RLIMIT_NOFILE";
 
-#define CHECK_NO_FD(out, expression)                                                                                           \
-  do {                                                                                                                         \
-    const auto fault_before = (out);                                                                                           \
-    const Outcome fault_outcome = CHECK_LIMIT(kFdLimit, expression);                                                           \
-    CHECK_SAYING(fault_outcome.detail("limit_value") == std::to_string(limit_value), #expression ": " + fault_outcome.text()); \
-    CHECK_SAYING(fault_before == (out), "output touched: " #expression);                                                       \
-    CHECK_EQ(count_fds(), fds);                                                                                                \
+#define CHECK_NO_FD(out, expression)                                                 \
+  do {                                                                               \
+    const auto fault_before = (out);                                                 \
+    const Outcome fault_outcome = CHECK_LIMIT(kFdLimit, expression);                 \
+    CHECK_SAYING(fault_outcome.detail("limit_value") == std::to_string(limit_value), \
+                 #expression ": " + fault_outcome.text());                           \
+    CHECK_SAYING(fault_before == (out), "output touched: " #expression);             \
+    CHECK_EQ(count_fds(), fds);                                                      \
   } while (false)
 
 TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
@@ -24,7 +25,8 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
     const tenon_storage_options frozen = storage_options(TENON_MODE_FROZEN, 0);
     REQUIRE_OK(tenon_storage_new(&frozen, 5000, &unfrozen, err));
     tenon_message* message = new_message({tenon_storage_retain(arena)});
-    tenon_message* lent = new_message({new_storage(5000, 4, TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED)});
+    tenon_message* lent =
+        new_message({new_storage(5000, 4, TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED)});
     tenon_message* large = new_large_message(arena, 10000);
     const int foreign = foreign_memfd(8192);
     const tenon_fd_handle handle = handle_over(foreign, 8192);
@@ -54,7 +56,8 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
           storage = nullptr;
         } else {
           CHECK_NO_FD(storage, tenon_storage_new(&options, 4096, &storage, err));
-          CHECK_NO_FD(storage, tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
+          CHECK_NO_FD(storage,
+                      tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
         }
       }
       if (open) {
@@ -137,8 +140,10 @@ TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
         CHECK_OK(tenon_storage_new(&options, 16 * kMiB, &storage, err));
         // Now nothing is left to give back.
         tenon_storage* other = nullptr;
-        const Outcome refused = CHECK_LIMIT(kFdLimit, tenon_storage_new(&options, 256 * kMiB, &other, err));
-        CHECK_SAYING(refused.message.find(kFdLimit) != std::string::npos && refused.message.find("raise the limit") != std::string::npos,
+        const Outcome refused =
+            CHECK_LIMIT(kFdLimit, tenon_storage_new(&options, 256 * kMiB, &other, err));
+        CHECK_SAYING(refused.message.find(kFdLimit) != std::string::npos &&
+                         refused.message.find("raise the limit") != std::string::npos,
                      refused.text());
       }
       tenon_storage_release(storage);
@@ -147,7 +152,8 @@ TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
   });
 }
 
-// What is learned about the machine at the limit, where /proc cannot be read, must not be believed later.
+// What is learned about the machine at the limit, where /proc cannot be read, must not be believed
+// later.
 TEST(FdLimit, NothingWrongIsRemembered) {
   IN_CHILD([] {
     int ends[2];
@@ -157,7 +163,8 @@ TEST(FdLimit, NothingWrongIsRemembered) {
       const ssize_t nbytes = recv(ends[1], bytes, sizeof bytes, 0);
       REQUIRE(nbytes > 0);
       tenon_message* got = nullptr;
-      CHECK_OK(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes), nullptr, 0, nullptr, &got, err));
+      CHECK_OK(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes), nullptr, 0, nullptr, &got,
+                                     err));
       tenon_message_release(got);
     });
     tenon_message* message = new_message({});
@@ -188,7 +195,8 @@ TEST(FdLimit, BytesOnlyOpenAtTheLimit) {
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     const pid_t lender = spawn([&] {
       close(ends[0]);
-      tenon_message* message = new_message({new_storage(4096, 6, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED)});
+      tenon_message* message =
+          new_message({new_storage(4096, 6, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED)});
       tenon_descriptor_options options{};
       options.struct_size = sizeof options;
       options.flags = TENON_DESCRIPTOR_BYTES_ONLY;
@@ -211,18 +219,21 @@ TEST(FdLimit, BytesOnlyOpenAtTheLimit) {
     for (int room = 0; room < 3; ++room) {
       const rlim_t value = fd_limit_with_room(room);
       const Limit limit(RLIMIT_NOFILE, value);
-      const Outcome outcome = CALL(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes), nullptr, 0, nullptr, &message, err));
+      const Outcome outcome = CALL(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes),
+                                                         nullptr, 0, nullptr, &message, err));
       if (outcome.ok()) {
         CHECK_SAYING(room >= 2, "worked with room for " + std::to_string(room));
         tenon_message_release(message);
         message = nullptr;
         continue;
       }
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kFdLimit &&
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                       outcome.detail("limit") == kFdLimit &&
                        outcome.detail("limit_value") == std::to_string(value),
                    outcome.text());
     }
-    REQUIRE_OK(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes), nullptr, 0, nullptr, &message, err));
+    REQUIRE_OK(tenon_descriptor_open(bytes, static_cast<size_t>(nbytes), nullptr, 0, nullptr,
+                                     &message, err));
     CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(message, 0)), 4096, 6));
     tenon_message_release(message);
     CHECK_HELD(before);
@@ -248,20 +259,24 @@ void send_until_too_many_in_flight(int type) {
       REQUIRE_OK(tenon_recv(pair.right, &now, &got, err));
       CHECK_EQ(tenon_message_count(got), kPerMessage);
       const auto seed = static_cast<uint64_t>(received++);
-      for (size_t i = 0; i < kPerMessage; ++i) CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, i)), 512, seed * 100 + i));
+      for (size_t i = 0; i < kPerMessage; ++i)
+        CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, i)), 512, seed * 100 + i));
       tenon_message_release(got);
     };
     for (; sent < 14; ++sent) {
       std::vector<tenon_storage*> storages;
       for (int i = 0; i < kPerMessage; ++i)
-        storages.push_back(new_storage(512, static_cast<uint64_t>(sent * 100 + i), TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+        storages.push_back(new_storage(512, static_cast<uint64_t>(sent * 100 + i),
+                                       TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
       tenon_message* message = new_message(storages);
       for (;;) {
         const Outcome outcome = CALL(tenon_send(pair.left, message, &now, err));
         if (outcome.ok()) break;
         ++refused;
-        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kFdLimit &&
-                         outcome.detail("limit_value") == "300" && outcome.detail("errno") == std::to_string(ETOOMANYREFS),
+        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                         outcome.detail("limit") == kFdLimit &&
+                         outcome.detail("limit_value") == "300" &&
+                         outcome.detail("errno") == std::to_string(ETOOMANYREFS),
                      outcome.text());
         REQUIRE(received < sent);
         receive_one();
@@ -292,7 +307,8 @@ void lose_fds_at_the_receiver(int type) {
     const Pair pair(type);
     const tenon_wait now = wait_ns(0);
     std::vector<tenon_storage*> kept;
-    for (uint64_t i = 0; i < 20; ++i) kept.push_back(new_storage(700, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+    for (uint64_t i = 0; i < 20; ++i)
+      kept.push_back(new_storage(700, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
     const auto send_these = [&](std::vector<size_t> which) {
       std::vector<tenon_storage*> storages;
       for (const size_t i : which) storages.push_back(tenon_storage_retain(kept[i]));
@@ -304,7 +320,8 @@ void lose_fds_at_the_receiver(int type) {
       tenon_message* got = nullptr;
       REQUIRE_OK(tenon_recv(pair.right, &now, &got, err));
       CHECK_EQ(tenon_message_count(got), which.size());
-      for (size_t i = 0; i < which.size(); ++i) CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, i)), 700, which[i]));
+      for (size_t i = 0; i < which.size(); ++i)
+        CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, i)), 700, which[i]));
       tenon_message_release(got);
     };
     tenon_message* got = nullptr;

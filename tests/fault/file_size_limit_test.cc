@@ -15,17 +15,22 @@ void run_under(rlim_t limit_value) {
     const Limit limit(RLIMIT_FSIZE, limit_value);
     tenon_storage* storage = nullptr;
     for (const tenon_mode mode : kModes) {
-      for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_ZEROED}}) {
+      for (const uint32_t flags :
+           {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_ZEROED}}) {
         const tenon_storage_options options = storage_options(mode, flags);
         for (const uint64_t over : {uint64_t{1}, uint64_t{4096}, uint64_t{8192}}) {
-          CHECK_LIMIT(kFileSizeLimit, tenon_storage_new(&options, limit_value + over, &storage, err));
-          CHECK_LIMIT(kFileSizeLimit, tenon_storage_new_from(&options, bytes.data(), limit_value + over, &storage, err));
+          CHECK_LIMIT(kFileSizeLimit,
+                      tenon_storage_new(&options, limit_value + over, &storage, err));
+          CHECK_LIMIT(kFileSizeLimit, tenon_storage_new_from(&options, bytes.data(),
+                                                             limit_value + over, &storage, err));
         }
         CHECK(storage == nullptr);
         if (limit_value == 0) continue;
         for (const uint64_t nbytes :
-             {uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{limit_value / 16}, uint64_t{limit_value / 2}, uint64_t{limit_value}}) {
-          if (!CHECK_OK(tenon_storage_new_from(&options, bytes.data(), nbytes, &storage, err))) continue;
+             {uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{limit_value / 16},
+              uint64_t{limit_value / 2}, uint64_t{limit_value}}) {
+          if (!CHECK_OK(tenon_storage_new_from(&options, bytes.data(), nbytes, &storage, err)))
+            continue;
           CHECK(has_pattern(tenon_storage_data(storage), nbytes, 5));
           tenon_storage_release(storage);
           if (!CHECK_OK(tenon_storage_new(&options, nbytes, &storage, err))) continue;
@@ -38,13 +43,16 @@ void run_under(rlim_t limit_value) {
     // Many small ones, over several segments of the limit's size.
     std::vector<tenon_storage*> many;
     for (uint64_t i = 0; limit_value > 0 && i < 300; ++i) {
-      if (!CHECK_OK(tenon_storage_new_from(nullptr, bytes.data(), limit_value / 64, &storage, err))) break;
+      if (!CHECK_OK(tenon_storage_new_from(nullptr, bytes.data(), limit_value / 64, &storage, err)))
+        break;
       many.push_back(storage);
     }
-    for (tenon_storage* each : many) CHECK(has_pattern(tenon_storage_data(each), limit_value / 64, 5));
+    for (tenon_storage* each : many)
+      CHECK(has_pattern(tenon_storage_data(each), limit_value / 64, 5));
     for (tenon_storage* each : many) tenon_storage_release(each);
     // Private memory is no file, an empty storage none at all.
-    const tenon_storage_options in_private = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+    const tenon_storage_options in_private =
+        storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     CHECK_OK(tenon_storage_new(&in_private, 20 * kMiB, &storage, err));
     tenon_storage_release(storage);
     CHECK_OK(tenon_storage_new(nullptr, 0, &storage, err));
@@ -73,8 +81,10 @@ TEST(FileSizeLimit, LoweredWhileFrozenOnesAreFilled) {
     {
       const Limit limit(RLIMIT_FSIZE, kMiB);
       CHECK_OK(tenon_storage_write(storage, 0, bytes.data(), kMiB, err));
-      CHECK_LIMIT(kFileSizeLimit, tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
-      CHECK_LIMIT(kFileSizeLimit, tenon_storage_write(storage, kMiB / 2, bytes.data() + kMiB / 2, kMiB, err));
+      CHECK_LIMIT(kFileSizeLimit,
+                  tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
+      CHECK_LIMIT(kFileSizeLimit,
+                  tenon_storage_write(storage, kMiB / 2, bytes.data() + kMiB / 2, kMiB, err));
     }
     CHECK_OK(tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
     CHECK_OK(tenon_storage_freeze(storage, err));
@@ -86,16 +96,19 @@ TEST(FileSizeLimit, LoweredWhileFrozenOnesAreFilled) {
 TEST(FileSizeLimit, LoweredWhileTheArenaLives) {
   IN_CHILD([] {
     const std::vector<unsigned char> bytes = pattern(kMiB, 7);
-    for (const tenon_mode mode : {tenon_mode{TENON_MODE_SHARED}, tenon_mode{TENON_MODE_LENDER_WRITES}}) {
+    for (const tenon_mode mode :
+         {tenon_mode{TENON_MODE_SHARED}, tenon_mode{TENON_MODE_LENDER_WRITES}}) {
       const tenon_storage_options options = storage_options(mode, 0);
       std::vector<tenon_storage*> many;
       for (int i = 0; i < 5; ++i) many.push_back(new_storage(kMiB, 7, mode));
       {
         const Limit limit(RLIMIT_FSIZE, kMiB);
-        for (const uint64_t nbytes : {uint64_t{128} << 10, uint64_t{100}, uint64_t{5000}, uint64_t{64} << 10, uint64_t{100} << 10}) {
+        for (const uint64_t nbytes : {uint64_t{128} << 10, uint64_t{100}, uint64_t{5000},
+                                      uint64_t{64} << 10, uint64_t{100} << 10}) {
           for (int i = 0; i < 40; ++i) {
             tenon_storage* storage = nullptr;
-            if (!CHECK_OK(tenon_storage_new_from(&options, bytes.data(), nbytes, &storage, err))) break;
+            if (!CHECK_OK(tenon_storage_new_from(&options, bytes.data(), nbytes, &storage, err)))
+              break;
             CHECK(has_pattern(tenon_storage_data(storage), nbytes, 7));
             many.push_back(storage);
           }
@@ -110,7 +123,8 @@ TEST(FileSizeLimit, WritingToAnUnsealedFile) {
   IN_CHILD([] {
     const int fd = foreign_memfd(2 * kMiB, 0);
     const tenon_fd_handle handle = handle_over(fd, 2 * kMiB);
-    const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
+    const tenon_open_options options =
+        open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
     tenon_storage* storage = nullptr;
     REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
     {

@@ -1,5 +1,5 @@
-// Fork at any moment, whatever other threads do: the child uses, releases, allocates and connects; nothing of the parent's is touched,
-// nobody hangs.
+// Fork at any moment, whatever other threads do: the child uses, releases, allocates and connects;
+// nothing of the parent's is touched, nobody hangs.
 #include <atomic>
 #include <thread>
 
@@ -27,14 +27,16 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
   IN_CHILD([] {
     std::atomic<bool> stop{false};
     std::vector<tenon_storage*> inherited;
-    for (uint64_t i = 0; i < 30; ++i) inherited.push_back(new_storage(kForkedNbytes, i, kModes[i % 3]));
+    for (uint64_t i = 0; i < 30; ++i)
+      inherited.push_back(new_storage(kForkedNbytes, i, kModes[i % 3]));
     const int foreign = foreign_memfd(8192);
     const Pair pair(SOCK_STREAM);
     std::vector<std::thread> threads;
     // Allocates and releases in all modes.
     threads.emplace_back([&] {
       for (uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i)
-        tenon_storage_release(new_storage(100 + i % 5000, i, kModes[i % 3], i % 7 == 0 ? TENON_STORAGE_ISOLATED : 0));
+        tenon_storage_release(
+            new_storage(100 + i % 5000, i, kModes[i % 3], i % 7 == 0 ? TENON_STORAGE_ISOLATED : 0));
     });
     // Lends what the child lends too, and opens.
     threads.emplace_back([&] {
@@ -71,9 +73,11 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
           tenon_fd_handle_close(&handle);
         }
         std::vector<tenon_storage*> mine;
-        for (uint64_t i = 0; i < 20; ++i) mine.push_back(new_storage(kForkedNbytes, 1000 + i, kModes[i % 3]));
+        for (uint64_t i = 0; i < 20; ++i)
+          mine.push_back(new_storage(kForkedNbytes, 1000 + i, kModes[i % 3]));
         for (tenon_storage* each : inherited) tenon_storage_release(each);
-        for (uint64_t i = 0; i < mine.size(); ++i) CHECK(has_pattern(tenon_storage_data(mine[i]), kForkedNbytes, 1000 + i));
+        for (uint64_t i = 0; i < mine.size(); ++i)
+          CHECK(has_pattern(tenon_storage_data(mine[i]), kForkedNbytes, 1000 + i));
         for (tenon_storage* each : mine) tenon_storage_release(each);
         send_to_itself(7);
         const tenon_wait now = wait_ns(0);
@@ -86,7 +90,9 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
       });
       REQUIRE(child > 0);
       const int status = join(child);
-      if (!CHECK_SAYING(status == 0, "round " + std::to_string(round) + ": " + how_it_ended(status))) break;
+      if (!CHECK_SAYING(status == 0,
+                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+        break;
     }
     stop = true;
     for (std::thread& each : threads) each.join();
@@ -99,7 +105,8 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
   });
 }
 
-// One lock at a time: forked while a thread does nothing but lend, fill or freeze the very segment that the child lends then.
+// One lock at a time: forked while a thread does nothing but lend, fill or freeze the very segment
+// that the child lends then.
 TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
   SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
@@ -123,7 +130,9 @@ TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
         tenon_fd_handle_close(&handle);
       });
       const int status = join(child);
-      if (!CHECK_SAYING(status == 0, "round " + std::to_string(round) + ": " + how_it_ended(status))) break;
+      if (!CHECK_SAYING(status == 0,
+                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+        break;
     }
     stop = true;
     for (std::thread& each : threads) each.join();
@@ -141,7 +150,9 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
       const tenon_wait wait = wait_ns(10'000'000'000);
       while (!stop.load(std::memory_order_relaxed)) {
         std::vector<tenon_storage*> several;
-        for (uint64_t i = 0; i < 20; ++i) several.push_back(new_storage(kForkedNbytes, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+        for (uint64_t i = 0; i < 20; ++i)
+          several.push_back(
+              new_storage(kForkedNbytes, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
         tenon_message* message = new_message(several);
         CHECK_OK(tenon_send(pair.left, message, &wait, err));
         tenon_message_release(message);
@@ -150,7 +161,8 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
     std::thread receiver([&] {
       tenon_message* got = nullptr;
       tenon_status status = TENON_OK;
-      while ((status = tenon_recv(pair.right, nullptr, &got, nullptr)) == TENON_OK) tenon_message_release(got);
+      while ((status = tenon_recv(pair.right, nullptr, &got, nullptr)) == TENON_OK)
+        tenon_message_release(got);
       CHECK(status == TENON_PEER_GONE);
     });
     for (int round = 0; round < 1000; ++round) {
@@ -160,12 +172,14 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
         tenon_connection_release(pair.right);
       });
       const int status = join(child);
-      if (!CHECK_SAYING(status == 0, "round " + std::to_string(round) + ": " + how_it_ended(status))) break;
+      if (!CHECK_SAYING(status == 0,
+                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+        break;
     }
     stop = true;
     sender.join();
-    // The receiver reads until this end of its socket. A limit of time could end it while the sender,
-    // which gets little of a busy machine, still fills the socket.
+    // The receiver reads until this end of its socket. A limit of time could end it while the
+    // sender, which gets little of a busy machine, still fills the socket.
     REQUIRE(shutdown(tenon_connection_fd(pair.left), SHUT_WR) == 0);
     receiver.join();
   });

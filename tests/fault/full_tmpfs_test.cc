@@ -1,4 +1,5 @@
-// A tmpfs without room: what lies on it is refused by name and never gives SIGBUS, and Tenon's own memory does not lie on it.
+// A tmpfs without room: what lies on it is refused by name and never gives SIGBUS, and Tenon's own
+// memory does not lie on it.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -23,7 +24,8 @@ void mount_small_tmpfs(const char* where) {
   const gid_t gid = getegid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
     skip(std::string("no mount namespace can be made: ") + std::strerror(errno));
-  if (uid != 0 && !(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
+  if (uid != 0 && !(put("/proc/self/setgroups", "deny") &&
+                    put("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
                     put("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
     skip("no user namespace can be set up");
   }
@@ -38,7 +40,9 @@ int sparse_file_on_full(const std::string& folder, uint64_t from, uint64_t to) {
   const int fd = open((folder + "/sparse").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(fd >= 0);
   REQUIRE(ftruncate(fd, static_cast<off_t>(2 * kMiB)) == 0);
-  if (to > from) REQUIRE(fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from), static_cast<off_t>(to - from)) == 0);
+  if (to > from)
+    REQUIRE(fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                      static_cast<off_t>(to - from)) == 0);
   const int filler = open((folder + "/filler").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(filler >= 0);
   const std::vector<char> zeros(kMiB / 16);
@@ -60,7 +64,8 @@ void open_holes(uint64_t from, uint64_t to) {
   for (const uint64_t nbytes : {2 * kMiB, kMiB}) {
     const tenon_fd_handle handle = handle_over(fd, nbytes);
     const Outcome outcome = CALL(tenon_open_fd(&handle, &options, &storage, err));
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kTmpfsLimit &&
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                     outcome.detail("limit") == kTmpfsLimit &&
                      outcome.detail("errno") == std::to_string(ENOSPC),
                  outcome.text());
     if (!outcome.ok()) continue;
@@ -90,12 +95,14 @@ TEST(FullTmpfs, AFileWhosePagesLieElsewhereIsRefused) {
   IN_CHILD([] { open_holes(kMiB, 2 * kMiB); });
 }
 
-// What the first opening learned about one range says nothing about another one of the same segment.
+// What the first opening learned about one range says nothing about another one of the same
+// segment.
 TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
   IN_CHILD([] {
     mount_small_tmpfs("/dev/shm");
     const int fd = sparse_file_on_full("/dev/shm", kMiB, 2 * kMiB);
-    const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
+    const tenon_open_options options =
+        open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
     tenon_fd_handle handle = handle_over(fd, kMiB, kMiB);
     handle.segment_nbytes = 2 * kMiB;
     tenon_storage* above = nullptr;
@@ -103,7 +110,9 @@ TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
     handle.offset = 0;
     tenon_storage* below = nullptr;
     const Outcome outcome = CALL(tenon_open_fd(&handle, &options, &below, err));
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kTmpfsLimit, outcome.text());
+    CHECK_SAYING(
+        outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kTmpfsLimit,
+        outcome.text());
     tenon_storage_release(below);
     tenon_storage_release(above);
     close(fd);
@@ -115,17 +124,20 @@ TEST(FullTmpfs, WriteAndReadOfWhatIsOpen) {
     mount_small_tmpfs("/dev/shm");
     const int fd = sparse_file_on_full("/dev/shm", 0, kMiB);
     const tenon_fd_handle handle = handle_over(fd, kMiB);
-    const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
+    const tenon_open_options options =
+        open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
     tenon_storage* storage = nullptr;
     REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
     // The pages go while it is open, and their room is taken.
-    REQUIRE(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(kMiB)) == 0);
+    REQUIRE(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                      static_cast<off_t>(kMiB)) == 0);
     const int filler = open("/dev/shm/more", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     REQUIRE(filler >= 0);
     REQUIRE(fallocate(filler, 0, 0, static_cast<off_t>(kMiB)) == 0);
     const std::vector<unsigned char> bytes = pattern(5000, 1);
     std::vector<unsigned char> back(5000);
-    CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_storage_write(storage, 10, bytes.data(), bytes.size(), err));
+    CHECK_STATUS(TENON_RESOURCE_EXHAUSTED,
+                 tenon_storage_write(storage, 10, bytes.data(), bytes.size(), err));
     CHECK_OK(tenon_storage_read(storage, 10, back.data(), back.size(), err));
     CHECK_EQ(back[17], 0);
     tenon_storage_release(storage);

@@ -1,4 +1,5 @@
-// A peer that does not keep to the protocol: garbage, fds that are no memory, too much of everything.
+// A peer that does not keep to the protocol: garbage, fds that are no memory, too much of
+// everything.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -27,7 +28,8 @@ Piece receive_piece(int socket) {
   packet.msg_controllen = sizeof control;
   const ssize_t got = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   piece.bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  for (cmsghdr* each = got > 0 ? CMSG_FIRSTHDR(&packet) : nullptr; each != nullptr; each = CMSG_NXTHDR(&packet, each)) {
+  for (cmsghdr* each = got > 0 ? CMSG_FIRSTHDR(&packet) : nullptr; each != nullptr;
+       each = CMSG_NXTHDR(&packet, each)) {
     const size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     const size_t before = piece.fds.size();
     piece.fds.resize(before + count);
@@ -54,8 +56,8 @@ void send_piece(int socket, const std::vector<unsigned char>& bytes, const std::
   (void)!sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// What an honest connection sends for this message, in pieces. The lender runs in a process of its own, so that nothing of it is known
-// here.
+// What an honest connection sends for this message, in pieces. The lender runs in a process of its
+// own, so that nothing of it is known here.
 template <typename Make>
 std::vector<Piece> capture(int type, Make make) {
   int ends[2];
@@ -95,10 +97,11 @@ void close_all(std::vector<Piece>* pieces) {
   pieces->clear();
 }
 
-// Feeds bytes and fds to a connection, and wants each receive to end with a typed error; then the connection goes, and so does all that
-// came.
+// Feeds bytes and fds to a connection, and wants each receive to end with a typed error; then the
+// connection goes, and so does all that came.
 template <typename Feed>
-std::vector<Outcome> feed_and_expect_errors(int type, Feed feed, const tenon_connection_options* options = nullptr) {
+std::vector<Outcome> feed_and_expect_errors(int type, Feed feed,
+                                            const tenon_connection_options* options = nullptr) {
   const Held before = hold();
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0);
@@ -131,7 +134,8 @@ TEST(HostilePeer, Garbage) {
       for (const size_t nbytes : std::initializer_list<size_t>{1, 4, 31, 32, 33, 64, 1000, 65536}) {
         for (int round = 0; round < 8; ++round) {
           std::vector<unsigned char> bytes(nbytes);
-          for (unsigned char& each : bytes) each = round == 0 ? 0 : round == 1 ? 0xff : static_cast<unsigned char>(random());
+          for (unsigned char& each : bytes)
+            each = round == 0 ? 0 : round == 1 ? 0xff : static_cast<unsigned char>(random());
           const std::vector<int> fds(static_cast<size_t>(round % 3), 2);
           const auto outcomes = feed_and_expect_errors(type, [&](int socket, auto receive) {
             send_piece(socket, bytes, fds);
@@ -139,8 +143,8 @@ TEST(HostilePeer, Garbage) {
           });
           CHECK_SAYING(!outcomes.back().ok(), outcomes.back().text());
           for (const Outcome& each : outcomes) {
-            const bool typed = each.status == TENON_CORRUPT || each.status == TENON_INCOMPATIBLE || each.status == TENON_PEER_GONE ||
-                               each.status == TENON_WOULD_BLOCK;
+            const bool typed = each.status == TENON_CORRUPT || each.status == TENON_INCOMPATIBLE ||
+                               each.status == TENON_PEER_GONE || each.status == TENON_WOULD_BLOCK;
             CHECK_SAYING(typed, each.text());
           }
         }
@@ -158,7 +162,8 @@ TEST(HostilePeer, HonestBytesSpoilt) {
       const Piece& piece = honest.front();
       const auto check = [](const std::vector<Outcome>& outcomes, size_t at) {
         for (const Outcome& each : outcomes) {
-          CHECK_SAYING(each.status != TENON_INTERNAL && each.status != TENON_IO, std::to_string(at) + ": " + each.text());
+          CHECK_SAYING(each.status != TENON_INTERNAL && each.status != TENON_IO,
+                       std::to_string(at) + ": " + each.text());
         }
       };
       for (size_t i = 0; i < piece.bytes.size(); ++i) {
@@ -172,9 +177,11 @@ TEST(HostilePeer, HonestBytesSpoilt) {
                                        }),
                 i);
         }
-        const std::vector<unsigned char> cut(piece.bytes.begin(), piece.bytes.begin() + static_cast<long>(i));
+        const std::vector<unsigned char> cut(piece.bytes.begin(),
+                                             piece.bytes.begin() + static_cast<long>(i));
         if (!cut.empty()) {
-          const auto outcomes = feed_and_expect_errors(type, [&](int socket, auto) { send_piece(socket, cut, piece.fds); });
+          const auto outcomes = feed_and_expect_errors(
+              type, [&](int socket, auto) { send_piece(socket, cut, piece.fds); });
           CHECK(!outcomes.back().ok());
           check(outcomes, i);
         }
@@ -245,7 +252,8 @@ TEST(HostilePeer, FdsThatAreNoMemory) {
         std::vector<Piece> honest = capture_one(type, kNbytes, mode);
         const Piece& piece = honest.front();
         REQUIRE(piece.fds.size() == 1);
-        for (const uint32_t open_flags : {uint32_t{0}, uint32_t{TENON_OPEN_PRIVATE_COPY}, uint32_t{TENON_OPEN_PRIVATE_COW}}) {
+        for (const uint32_t open_flags :
+             {uint32_t{0}, uint32_t{TENON_OPEN_PRIVATE_COPY}, uint32_t{TENON_OPEN_PRIVATE_COW}}) {
           tenon_connection_options options{};
           options.open_flags = open_flags;
           for (const WrongFd& wrong : wrong_fds(kNbytes)) {
@@ -261,15 +269,20 @@ TEST(HostilePeer, FdsThatAreNoMemory) {
             const Outcome& outcome = outcomes.front();
             // A copy may come from any file that is large enough.
             const bool may_be_copied = open_flags == TENON_OPEN_PRIVATE_COPY &&
-                                       (std::strstr(wrong.name, "disk") != nullptr || std::strstr(wrong.name, "holes") != nullptr ||
+                                       (std::strstr(wrong.name, "disk") != nullptr ||
+                                        std::strstr(wrong.name, "holes") != nullptr ||
                                         std::strstr(wrong.name, "unsealed") != nullptr);
             // Copy-on-write needs no more than a sealed size.
-            const bool may_be_mapped = open_flags == TENON_OPEN_PRIVATE_COW && std::strstr(wrong.name, "holes") != nullptr;
-            const bool typed =
-                outcome.status == TENON_INVALID_ARGUMENT || outcome.status == TENON_CORRUPT || outcome.status == TENON_PERMISSION;
-            CHECK_SAYING(typed || (outcome.ok() && (may_be_copied || may_be_mapped)), std::string(wrong.name) + ": " + outcome.text());
+            const bool may_be_mapped =
+                open_flags == TENON_OPEN_PRIVATE_COW && std::strstr(wrong.name, "holes") != nullptr;
+            const bool typed = outcome.status == TENON_INVALID_ARGUMENT ||
+                               outcome.status == TENON_CORRUPT ||
+                               outcome.status == TENON_PERMISSION;
+            CHECK_SAYING(typed || (outcome.ok() && (may_be_copied || may_be_mapped)),
+                         std::string(wrong.name) + ": " + outcome.text());
             // What is CORRUPT ends the connection, wherever that is found out.
-            CHECK_EQ(outcomes.back().status, outcome.status == TENON_CORRUPT ? TENON_CORRUPT : TENON_PEER_GONE);
+            CHECK_EQ(outcomes.back().status,
+                     outcome.status == TENON_CORRUPT ? TENON_CORRUPT : TENON_PEER_GONE);
             close(fd);
           }
         }
@@ -287,7 +300,8 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
         for (const int count : {3, 3, 10, 2, 1}) {
           std::vector<tenon_storage*> storages;
           for (int i = 0; i < count; ++i)
-            storages.push_back(new_storage(600, static_cast<uint64_t>(i), TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+            storages.push_back(new_storage(600, static_cast<uint64_t>(i), TENON_MODE_SHARED,
+                                           TENON_STORAGE_ISOLATED));
           // Kept alive to the end, so that nothing is said to be forgotten.
           for (tenon_storage* each : storages) tenon_storage_retain(each);
           tenon_message* message = new_message(storages);
@@ -305,17 +319,21 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
             CHECK(receive().ok());
             CHECK(receive().ok());
             const Outcome over = receive();
-            CHECK_SAYING(
-                over.status == TENON_RESOURCE_EXHAUSTED && over.detail("limit") == "max_segments" && over.detail("limit_value") == "8",
-                over.text());
+            CHECK_SAYING(over.status == TENON_RESOURCE_EXHAUSTED &&
+                             over.detail("limit") == "max_segments" &&
+                             over.detail("limit_value") == "8",
+                         over.text());
             receive();
             receive();
-            CHECK_SAYING(count_fds() <= fds + 8, std::to_string(count_fds() - fds) + " fds are held");
+            CHECK_SAYING(count_fds() <= fds + 8,
+                         std::to_string(count_fds() - fds) + " fds are held");
           },
           &options);
       // Two more fitted, the one after them did not.
       CHECK_SAYING(outcomes[3].ok(), outcomes[3].text());
-      CHECK_SAYING(outcomes[4].status == TENON_RESOURCE_EXHAUSTED && outcomes[4].detail("limit") == "max_segments", outcomes[4].text());
+      CHECK_SAYING(outcomes[4].status == TENON_RESOURCE_EXHAUSTED &&
+                       outcomes[4].detail("limit") == "max_segments",
+                   outcomes[4].text());
       close_all(&pieces);
     }
   });
@@ -326,7 +344,8 @@ TEST(HostilePeer, AFrameOfManyFdsDoesNotTakeThemAll) {
   IN_CHILD([] {
     std::vector<Piece> pieces = capture(SOCK_SEQPACKET, [](tenon_connection* connection) {
       std::vector<tenon_storage*> storages;
-      for (uint64_t i = 0; i < 1000; ++i) storages.push_back(new_storage(64, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+      for (uint64_t i = 0; i < 1000; ++i)
+        storages.push_back(new_storage(64, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
       tenon_message* message = new_message(storages);
       const tenon_wait now = wait_ns(0);
       REQUIRE_OK(tenon_send(connection, message, &now, err));
@@ -375,9 +394,10 @@ TEST(HostilePeer, LargerMessagesThanAreAccepted) {
               CHECK(receive().ok());
               for (int i = 0; i < 2; ++i) {
                 const Outcome over = receive();
-                CHECK_SAYING(
-                    over.status == TENON_RESOURCE_EXHAUSTED && over.detail("limit") == limit && !over.detail("limit_value").empty(),
-                    over.text());
+                CHECK_SAYING(over.status == TENON_RESOURCE_EXHAUSTED &&
+                                 over.detail("limit") == limit &&
+                                 !over.detail("limit_value").empty(),
+                             over.text());
               }
               const Outcome last = receive();
               CHECK_SAYING(last.ok(), "a small message after large ones: " + last.text());

@@ -1,4 +1,5 @@
-// kill -9 of either side, at any moment and at every step: the other goes on with what it holds, is told, and nothing is left.
+// kill -9 of either side, at any moment and at every step: the other goes on with what it holds, is
+// told, and nothing is left.
 #include <poll.h>
 #include <sys/prctl.h>
 
@@ -17,12 +18,14 @@ constexpr uint64_t kKilledNbytes = 300000;
 class NoNames {
  public:
   NoNames() : own_(has_own_shm()) {
-    if (!own_) std::printf("  names in /dev/shm are not looked at: this user cannot have one of its own\n");
+    if (!own_)
+      std::printf("  names in /dev/shm are not looked at: this user cannot have one of its own\n");
   }
   void check() const {
     DIR* folder = own_ ? opendir("/dev/shm") : nullptr;
     if (folder == nullptr) return;
-    while (const dirent* entry = readdir(folder)) CHECK_SAYING(entry->d_name[0] == '.' && std::strlen(entry->d_name) < 3, entry->d_name);
+    while (const dirent* entry = readdir(folder))
+      CHECK_SAYING(entry->d_name[0] == '.' && std::strlen(entry->d_name) < 3, entry->d_name);
     closedir(folder);
   }
 
@@ -30,7 +33,8 @@ class NoNames {
   const bool own_;
 };
 
-// Where a side says that it came to a step, and waits to be killed or told to go on. Fd -1: nobody listens.
+// Where a side says that it came to a step, and waits to be killed or told to go on. Fd -1: nobody
+// listens.
 struct Steps {
   int fd = -1;
   void at(unsigned char step) const {
@@ -56,7 +60,8 @@ void lend_steps(int socket, const Steps& steps, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     const auto seed = static_cast<uint64_t>(i);
     steps.at(1);
-    tenon_storage* storage = new_storage(kKilledNbytes, seed, kModes[i % 3], i % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
+    tenon_storage* storage =
+        new_storage(kKilledNbytes, seed, kModes[i % 3], i % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
     steps.at(2);
     tenon_message* message = new_message({tenon_storage_retain(storage)});
     // Every third time one that is longer than a packet.
@@ -64,7 +69,8 @@ void lend_steps(int socket, const Steps& steps, int rounds) {
     steps.at(3);
     bool gone = peer_is_gone(CALL(tenon_send(connection, message, &wait, err)));
     steps.at(4);
-    if (!gone && large != nullptr) gone = peer_is_gone(CALL(tenon_send(connection, large, &wait, err)));
+    if (!gone && large != nullptr)
+      gone = peer_is_gone(CALL(tenon_send(connection, large, &wait, err)));
     tenon_message_release(message);
     tenon_message_release(large);
     steps.at(5);
@@ -129,7 +135,8 @@ void borrow(int socket, const Steps& steps) {
     if (!outcome.ok()) break;
   }
   // The lender is gone, its bytes are not.
-  if (kept != nullptr) CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kKilledNbytes, kept_seed));
+  if (kept != nullptr)
+    CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kKilledNbytes, kept_seed));
   tenon_message_release(kept);
   tenon_connection_release(connection);
   Held wanted = before;
@@ -149,8 +156,10 @@ Family start(int type, bool step_lender, bool step_borrower, int rounds) {
   int lender_steps[2] = {-1, -1};
   int borrower_steps[2] = {-1, -1};
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0);
-  if (step_lender) REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lender_steps) == 0);
-  if (step_borrower) REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, borrower_steps) == 0);
+  if (step_lender)
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lender_steps) == 0);
+  if (step_borrower)
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, borrower_steps) == 0);
   Family family;
   const auto close_these = [](std::initializer_list<int> fds) {
     for (const int fd : fds) {
@@ -204,7 +213,8 @@ TEST(Kill, AtRandomMoments) {
       const unsigned delay_us = static_cast<unsigned>(random() % 12000);
       const bool kill_lender = random() % 2 == 0;
       usleep(delay_us);
-      const std::string where = "round " + std::to_string(round) + ", the " + (kill_lender ? "lender" : "borrower") + " after " +
+      const std::string where = "round " + std::to_string(round) + ", the " +
+                                (kill_lender ? "lender" : "borrower") + " after " +
                                 std::to_string(delay_us) + " us";
       longest = std::max(longest, kill_and_join(family, kill_lender, where));
       if (g_failures > 10) break;
@@ -222,7 +232,8 @@ TEST(Kill, AtEveryStep) {
     for (const int type : kSocketTypes) {
       for (const bool kill_lender : {true, false}) {
         for (int lap = 0; lap < 3; ++lap) {
-          for (unsigned char step = 1; step <= (kill_lender ? kLenderSteps : kBorrowerSteps); ++step) {
+          for (unsigned char step = 1; step <= (kill_lender ? kLenderSteps : kBorrowerSteps);
+               ++step) {
             const Family family = start(type, kill_lender, !kill_lender, 1000000);
             const int steps = kill_lender ? family.lender_steps : family.borrower_steps;
             int seen = 0;
@@ -232,9 +243,9 @@ TEST(Kill, AtEveryStep) {
               if (here == step && seen++ == lap) break;
               REQUIRE(send(steps, "", 1, MSG_NOSIGNAL) == 1);
             }
-            kill_and_join(
-                family, kill_lender,
-                std::string(kill_lender ? "lender" : "borrower") + " at step " + std::to_string(step) + " of lap " + std::to_string(lap));
+            kill_and_join(family, kill_lender,
+                          std::string(kill_lender ? "lender" : "borrower") + " at step " +
+                              std::to_string(step) + " of lap " + std::to_string(lap));
             close(steps);
           }
         }
@@ -264,7 +275,8 @@ TEST(Kill, MemoryComesBack) {
         const pid_t lender = spawn([&] {
           close(ends[1]);
           tenon_connection* connection = new_connection(ends[0]);
-          const tenon_storage_options options = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+          const tenon_storage_options options =
+              storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
           tenon_storage* storage = nullptr;
           REQUIRE_OK(tenon_storage_new(&options, 16 << 20, &storage, err));
           REQUIRE_OK(tenon_storage_write(storage, 0, "still here", 10, err));
@@ -282,7 +294,8 @@ TEST(Kill, MemoryComesBack) {
           tenon_connection* connection = new_connection(ends[1]);
           tenon_message* message = nullptr;
           REQUIRE_OK(tenon_recv(connection, nullptr, &message, err));
-          CHECK(std::memcmp(tenon_tensor_data(tenon_message_tensor(message, 0)), "still here", 10) == 0);
+          CHECK(std::memcmp(tenon_tensor_data(tenon_message_tensor(message, 0)), "still here",
+                            10) == 0);
           tenon_message_release(message);
           CHECK_STATUS(TENON_PEER_GONE, tenon_recv(connection, nullptr, &message, err));
           tenon_connection_release(connection);
@@ -292,8 +305,9 @@ TEST(Kill, MemoryComesBack) {
       }
     };
     // 960 MiB are lent each time. Other processes on this machine make shared memory meanwhile, and
-    // the kernel counts all of it together: half of what was lent, at any one look, is proof enough.
-    // Memory that others made and keep is there before the next time. Memory that is left here is not.
+    // the kernel counts all of it together: half of what was lent, at any one look, is proof
+    // enough. Memory that others made and keep is there before the next time. Memory that is left
+    // here is not.
     long left = 0;
     for (int time = 0; time < 3; ++time) {
       const long before = shmem_kib();

@@ -1,5 +1,5 @@
-// What the fault tests share. A test is a function that runs in a child process: limits stay in it, and a kill by the kernel or a crash is
-// a result.
+// What the fault tests share. A test is a function that runs in a child process: limits stay in it,
+// and a kill by the kernel or a crash is a result.
 #pragma once
 
 #include <dirent.h>
@@ -53,7 +53,8 @@
 #define FAULT_ASAN 0
 #endif
 
-// The sanitizers have needs of their own (mappings, memory, locks in their allocators), which some faults here take away from them.
+// The sanitizers have needs of their own (mappings, memory, locks in their allocators), which some
+// faults here take away from them.
 #if FAULT_ASAN || FAULT_TSAN
 #define SKIP_UNDER_SANITIZERS(why) GTEST_SKIP() << "skipped under a sanitizer: " << (why)
 #else
@@ -67,27 +68,30 @@ inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 inline int g_failures = 0;
 
 // Goes on after a failure, so that one run tells all; a child that met one exits 1.
-inline bool check(bool good, const char* text, const char* file, int line, const std::string& more = "") {
+inline bool check(bool good, const char* text, const char* file, int line,
+                  const std::string& more = "") {
   if (!good) {
     ++g_failures;
-    std::fprintf(stderr, "%s:%d: [pid %d] failed: %s%s%s\n", file, line, static_cast<int>(getpid()), text, more.empty() ? "" : ": ",
-                 more.c_str());
+    std::fprintf(stderr, "%s:%d: [pid %d] failed: %s%s%s\n", file, line, static_cast<int>(getpid()),
+                 text, more.empty() ? "" : ": ", more.c_str());
   }
   return good;
 }
 
 #define CHECK(condition) ::fault::check((condition), #condition, __FILE__, __LINE__)
-#define CHECK_SAYING(condition, more) ::fault::check((condition), #condition, __FILE__, __LINE__, (more))
+#define CHECK_SAYING(condition, more) \
+  ::fault::check((condition), #condition, __FILE__, __LINE__, (more))
 // For what the rest of a test cannot do without.
 #define REQUIRE(condition)                                                      \
   do {                                                                          \
     if (!::fault::check((condition), #condition, __FILE__, __LINE__)) _exit(1); \
   } while (false)
-#define CHECK_EQ(a, b)                                                                                                                 \
-  do {                                                                                                                                 \
-    const long long fault_a = static_cast<long long>(a);                                                                               \
-    const long long fault_b = static_cast<long long>(b);                                                                               \
-    ::fault::check(fault_a == fault_b, #a " == " #b, __FILE__, __LINE__, std::to_string(fault_a) + " and " + std::to_string(fault_b)); \
+#define CHECK_EQ(a, b)                                                           \
+  do {                                                                           \
+    const long long fault_a = static_cast<long long>(a);                         \
+    const long long fault_b = static_cast<long long>(b);                         \
+    ::fault::check(fault_a == fault_b, #a " == " #b, __FILE__, __LINE__,         \
+                   std::to_string(fault_a) + " and " + std::to_string(fault_b)); \
   } while (false)
 
 // What a call came to, with its error read and released.
@@ -103,7 +107,8 @@ struct Outcome {
   }
   std::string text() const {
     std::string all = std::string(tenon_status_name(status)) + " " + message;
-    for (const auto& [key, value] : details) all.append(" [").append(key).append("=").append(value).append("]");
+    for (const auto& [key, value] : details)
+      all.append(" [").append(key).append("=").append(value).append("]");
     return all;
   }
 };
@@ -147,19 +152,24 @@ inline bool check_ok(const Outcome& outcome, const char* text, const char* file,
     if (!CHECK_OK(expression)) _exit(1); \
   } while (false)
 
-inline Outcome check_fails(const Outcome& outcome, tenon_status status, const char* limit, const char* text, const char* file, int line) {
-  check(outcome.status == status, text, file, line, std::string("wanted ") + tenon_status_name(status) + ", got " + outcome.text());
+inline Outcome check_fails(const Outcome& outcome, tenon_status status, const char* limit,
+                           const char* text, const char* file, int line) {
+  check(outcome.status == status, text, file, line,
+        std::string("wanted ") + tenon_status_name(status) + ", got " + outcome.text());
   if (limit != nullptr) {
     check(outcome.detail("limit").find(limit) != std::string::npos, text, file, line,
           std::string("wanted limit ") + limit + ", got " + outcome.text());
-    check(!outcome.detail("limit_value").empty(), text, file, line, "no limit_value: " + outcome.text());
+    check(!outcome.detail("limit_value").empty(), text, file, line,
+          "no limit_value: " + outcome.text());
   }
   return outcome;
 }
 // RESOURCE_EXHAUSTED with a limit of that name (or whose name contains it) and its value.
-#define CHECK_LIMIT(name, expression) \
-  ::fault::check_fails(CALL(expression), TENON_RESOURCE_EXHAUSTED, name, #expression, __FILE__, __LINE__)
-#define CHECK_STATUS(status, expression) ::fault::check_fails(CALL(expression), status, nullptr, #expression, __FILE__, __LINE__)
+#define CHECK_LIMIT(name, expression)                                                           \
+  ::fault::check_fails(CALL(expression), TENON_RESOURCE_EXHAUSTED, name, #expression, __FILE__, \
+                       __LINE__)
+#define CHECK_STATUS(status, expression) \
+  ::fault::check_fails(CALL(expression), status, nullptr, #expression, __FILE__, __LINE__)
 
 // ---- what could leak
 
@@ -214,15 +224,18 @@ inline Held hold() {
 inline void check_held(const Held& before, const char* file, int line) {
   // The library's thread may look at a name just now, through an fd of its own, or end a ledger.
   Held now = hold();
-  for (int tries = 0; tries < 400 && (now.fds != before.fds || now.mappings != before.mappings); ++tries) {
+  for (int tries = 0; tries < 400 && (now.fds != before.fds || now.mappings != before.mappings);
+       ++tries) {
     usleep(5000);
     now = hold();
   }
   const auto same = [&](const char* what, uint64_t a, uint64_t b) {
-    check(a == b, what, file, line, std::to_string(a) + " before and " + std::to_string(b) + " after");
+    check(a == b, what, file, line,
+          std::to_string(a) + " before and " + std::to_string(b) + " after");
   };
   same("fds", static_cast<uint64_t>(before.fds), static_cast<uint64_t>(now.fds));
-  same("memfd mappings", static_cast<uint64_t>(before.mappings), static_cast<uint64_t>(now.mappings));
+  same("memfd mappings", static_cast<uint64_t>(before.mappings),
+       static_cast<uint64_t>(now.mappings));
   same("stats.storages", before.figures.storages, now.figures.storages);
   same("stats.segments", before.figures.segments, now.figures.segments);
   same("stats.segment_fds", before.figures.segment_fds, now.figures.segment_fds);
@@ -252,7 +265,9 @@ pid_t spawn(Body&& body) {
 
 inline std::string how_it_ended(int status) {
   if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
-  if (WIFSIGNALED(status)) return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " " + strsignal(WTERMSIG(status));
+  if (WIFSIGNALED(status))
+    return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " " +
+           strsignal(WTERMSIG(status));
   return "?";
 }
 
@@ -296,7 +311,8 @@ bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
   _exit(g_failures == 0 ? kSkip : 1);
 }
 
-// Root stands above some limits. A uid that no other process here has, so that what counts per user counts for this process alone.
+// Root stands above some limits. A uid that no other process here has, so that what counts per user
+// counts for this process alone.
 inline void become_somebody() {
   if (geteuid() != 0) return;
   const uid_t uid = 200000 + static_cast<uid_t>(getpid());
@@ -337,7 +353,9 @@ inline tenon_wait wait_ns(int64_t timeout_ns) {
   return wait;
 }
 
-inline unsigned char byte_at(uint64_t seed, uint64_t i) { return static_cast<unsigned char>(seed * 37 + i * 7 + (i >> 8)); }
+inline unsigned char byte_at(uint64_t seed, uint64_t i) {
+  return static_cast<unsigned char>(seed * 37 + i * 7 + (i >> 8));
+}
 
 inline std::vector<unsigned char> pattern(uint64_t nbytes, uint64_t seed) {
   std::vector<unsigned char> bytes(nbytes);
@@ -354,7 +372,8 @@ inline bool has_pattern(const void* data, uint64_t nbytes, uint64_t seed) {
 }
 
 // Filled with the seed's pattern, and frozen if of that mode.
-inline tenon_storage* new_storage(uint64_t nbytes, uint64_t seed = 1, tenon_mode mode = TENON_MODE_SHARED, uint32_t flags = 0) {
+inline tenon_storage* new_storage(uint64_t nbytes, uint64_t seed = 1,
+                                  tenon_mode mode = TENON_MODE_SHARED, uint32_t flags = 0) {
   const tenon_storage_options options = storage_options(mode, flags);
   const std::vector<unsigned char> bytes = pattern(nbytes, seed);
   tenon_storage* storage = nullptr;
@@ -395,7 +414,8 @@ inline tenon_message* new_message(const std::vector<tenon_storage*>& storages) {
   return message;
 }
 
-// A message whose descriptor is too long for a packet: `count` tensors over one storage, which is the caller's.
+// A message whose descriptor is too long for a packet: `count` tensors over one storage, which is
+// the caller's.
 inline tenon_message* new_large_message(tenon_storage* storage, size_t count) {
   tenon_message* message = nullptr;
   REQUIRE_OK(tenon_message_new(&message, err));
@@ -406,7 +426,8 @@ inline tenon_message* new_large_message(tenon_storage* storage, size_t count) {
   return message;
 }
 
-inline tenon_connection* new_connection(int socket, const tenon_connection_options* given = nullptr) {
+inline tenon_connection* new_connection(int socket,
+                                        const tenon_connection_options* given = nullptr) {
   tenon_connection_options options{};
   if (given != nullptr) options = *given;
   options.struct_size = sizeof options;
@@ -450,10 +471,12 @@ inline void warm_up() {
 }
 
 inline constexpr int kSocketTypes[] = {SOCK_STREAM, SOCK_SEQPACKET};
-inline constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+inline constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                        TENON_MODE_FROZEN};
 
 // Memory as a peer would lend it, made without Tenon so that this process does not know it.
-inline int foreign_memfd(uint64_t nbytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW, bool filled = true) {
+inline int foreign_memfd(uint64_t nbytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW,
+                         bool filled = true) {
   const int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(fd >= 0);
   REQUIRE(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
@@ -492,8 +515,8 @@ inline rlim_t fd_limit_with_room(int room) {
   return static_cast<rlim_t>(next);
 }
 
-// As fd_limit_with_room(0), beside a thread of the library that watches a directory: for a moment it has an
-// fd with which it looks at a name. So this is the least of many looks.
+// As fd_limit_with_room(0), beside a thread of the library that watches a directory: for a moment
+// it has an fd with which it looks at a name. So this is the least of many looks.
 inline rlim_t least_fd_limit() {
   rlim_t least = RLIM_INFINITY;
   for (int i = 0; i < 50; ++i) {

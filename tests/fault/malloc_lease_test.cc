@@ -1,4 +1,5 @@
-// Memory that fails at every allocation in turn: arenas, lending and borrowing under leases, and who holds what.
+// Memory that fails at every allocation in turn: arenas, lending and borrowing under leases, and
+// who holds what.
 #include "fault/failing_malloc.h"
 #include "lease/hostile_kit.h"
 
@@ -12,17 +13,22 @@ TEST(MallocLease, Arenas) {
   run_without_leaks([] {
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
       tenon_arena_options options = leases::arena_options(4 * kMiB, mode);
-      AT_EVERY_ALLOCATION(tenon_arena, tenon_arena_release, arena, tenon_arena_new(&options, &arena, err));
+      AT_EVERY_ALLOCATION(tenon_arena, tenon_arena_release, arena,
+                          tenon_arena_new(&options, &arena, err));
       tenon_arena* arena = leases::new_arena(4 * kMiB, mode);
       const tenon_storage_options born = leases::born_in(arena);
       for (const uint64_t nbytes : {uint64_t{0}, uint64_t{100}, kMiB})
-        AT_EVERY_ALLOCATION(tenon_storage, tenon_storage_release, storage, tenon_storage_new(&born, nbytes, &storage, err));
+        AT_EVERY_ALLOCATION(tenon_storage, tenon_storage_release, storage,
+                            tenon_storage_new(&born, nbytes, &storage, err));
       const auto nothing = [](bool, const std::string&) {};
-      fail_at_every_allocation("tenon_arena_reserve", [&](tenon_error** err) { return tenon_arena_reserve(arena, kMiB, err); }, nothing);
+      fail_at_every_allocation(
+          "tenon_arena_reserve",
+          [&](tenon_error** err) { return tenon_arena_reserve(arena, kMiB, err); }, nothing);
       tenon_arena_stats stats{};
       stats.struct_size = sizeof stats;
       fail_at_every_allocation(
-          "tenon_arena_stats_get", [&](tenon_error** err) { return tenon_arena_stats_get(arena, &stats, err); }, nothing);
+          "tenon_arena_stats_get",
+          [&](tenon_error** err) { return tenon_arena_stats_get(arena, &stats, err); }, nothing);
       CHECK_EQ(stats.bytes_live, 0);
       CHECK_EQ(stats.bytes_free, stats.bytes_reserved);
       tenon_arena_release(arena);
@@ -45,7 +51,9 @@ TEST(MallocLease, AFullArena) {
         const tenon_status status = tenon_storage_new(&born, 1, &storage, &error);
         t_allowed = -1;
         const Outcome outcome = read_error(status, error);
-        CHECK_SAYING(storage == nullptr && (outcome.status == TENON_RESOURCE_EXHAUSTED || outcome.status == TENON_TIMEOUT), outcome.text());
+        CHECK_SAYING(storage == nullptr && (outcome.status == TENON_RESOURCE_EXHAUSTED ||
+                                            outcome.status == TENON_TIMEOUT),
+                     outcome.text());
       }
     }
     tenon_storage_release(all);
@@ -75,12 +83,14 @@ void lend_at_every_allocation(bool large) {
       t_allowed = -1;
       if (t_refused) most = allowed + 1;
       const Outcome outcome = read_error(status, error);
-      CHECK_SAYING(outcome.ok() || (t_refused && outcome.status == TENON_RESOURCE_EXHAUSTED), outcome.text());
+      CHECK_SAYING(outcome.ok() || (t_refused && outcome.status == TENON_RESOURCE_EXHAUSTED),
+                   outcome.text());
       std::array<tenon_lease_holder, 4> holders{};
       holders[0].struct_size = sizeof holders[0];
       size_t total = 0;
       t_allowed = allowed % 8;
-      const tenon_status told = tenon_lease_holders(holders.data(), holders.size(), &total, nullptr);
+      const tenon_status told =
+          tenon_lease_holders(holders.data(), holders.size(), &total, nullptr);
       t_allowed = -1;
       CHECK(told == TENON_OK ? total <= 1 : told == TENON_RESOURCE_EXHAUSTED);
       if (!outcome.ok()) REQUIRE_OK(tenon_send(pair.left, message, &now, err));
@@ -98,8 +108,8 @@ void lend_at_every_allocation(bool large) {
 TEST(MallocLease, Lending) { lend_at_every_allocation(false); }
 TEST(MallocLease, LendingInALargeMessage) { lend_at_every_allocation(true); }
 
-// The borrower's side, of a lender that is another process: the message is there once memory is, its slots are given back once, and no
-// token stays.
+// The borrower's side, of a lender that is another process: the message is there once memory is,
+// its slots are given back once, and no token stays.
 TEST(MallocLease, Borrowing) {
   run_without_leaks([] {
     static const leases::raw::Honest honest;
@@ -115,7 +125,8 @@ TEST(MallocLease, Borrowing) {
         made.block.tokens.push_back({5, leases::raw::kInherited, 1});
         made.token_fds.push_back(up.token);
         const int memfd = leases::raw::memfd_with(made.content());
-        CHECK(leases::raw::send_packet(ends[1], leases::raw::cut(large ? made.large(memfd) : made.frame(), 0).front()));
+        CHECK(leases::raw::send_packet(
+            ends[1], leases::raw::cut(large ? made.large(memfd) : made.frame(), 0).front()));
         close(memfd);
         account.let_go_of_sent();
         leases::raw::let_go(&up.token);
@@ -128,8 +139,10 @@ TEST(MallocLease, Borrowing) {
         t_allowed = -1;
         if (t_refused) most = allowed + 1;
         const Outcome outcome = read_error(status, error);
-        CHECK_SAYING(outcome.ok() == (got != nullptr) && (outcome.ok() || (t_refused && outcome.status == TENON_RESOURCE_EXHAUSTED)),
-                     outcome.text());
+        CHECK_SAYING(
+            outcome.ok() == (got != nullptr) &&
+                (outcome.ok() || (t_refused && outcome.status == TENON_RESOURCE_EXHAUSTED)),
+            outcome.text());
         if (got == nullptr) REQUIRE_OK(tenon_recv(connection, &now, &got, err));
         CHECK(leases::shows(got, leases::raw::kPatternSeed));
         CHECK(!account.is_given_back(7));
@@ -156,5 +169,7 @@ TEST(MallocLease, Borrowing) {
 }  // namespace fault
 
 #else
-TEST(MallocLease, Injection) { GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself"; }
+TEST(MallocLease, Injection) {
+  GTEST_SKIP() << "skipped: the sanitizer stands in for malloc itself";
+}
 #endif

@@ -15,7 +15,8 @@ class Filled {
     pages_.reserve(70000);
     for (;;) {
       // Two protections in turn, so that the kernel cannot join neighbours.
-      void* page = mmap(nullptr, 4096, pages_.size() % 2 == 0 ? PROT_NONE : PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* page = mmap(nullptr, 4096, pages_.size() % 2 == 0 ? PROT_NONE : PROT_READ,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (page == MAP_FAILED) break;
       pages_.push_back(page);
       REQUIRE(pages_.size() < 300000);
@@ -39,7 +40,8 @@ void require_a_limit_that_can_be_met() {
   std::ifstream file("/proc/sys/vm/max_map_count");
   long most = 0;
   file >> most;
-  if (most <= 0 || most > 200000) skip("vm.max_map_count is " + std::to_string(most) + ", which is too many to fill here");
+  if (most <= 0 || most > 200000)
+    skip("vm.max_map_count is " + std::to_string(most) + ", which is too many to fill here");
 }
 
 TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
@@ -58,11 +60,14 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
       for (const tenon_mode mode : kModes) {
         const tenon_storage_options options = storage_options(mode, TENON_STORAGE_ISOLATED);
         CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&options, 4096, &storage, err));
-        CHECK_LIMIT(kMapCountLimit, tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
+        CHECK_LIMIT(kMapCountLimit,
+                    tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
       }
-      const tenon_storage_options private_ones = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+      const tenon_storage_options private_ones =
+          storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
       CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&private_ones, 100000, &storage, err));
-      for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_OPEN_PRIVATE_COW}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
+      for (const uint32_t flags :
+           {uint32_t{0}, uint32_t{TENON_OPEN_PRIVATE_COW}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
         const tenon_open_options options = open_options(flags);
         CHECK_LIMIT(kMapCountLimit, tenon_open_fd(&handle, &options, &storage, err));
       }
@@ -103,18 +108,23 @@ TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
   IN_CHILD([] {
     require_a_limit_that_can_be_met();
     const Held before = hold();
-    for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) tenon_storage_release(new_storage(kMiB, 1, mode));
+    for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES})
+      tenon_storage_release(new_storage(kMiB, 1, mode));
     CHECK_EQ(stats().segments, before.figures.segments + 2);
-    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options isolated =
+        storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     tenon_storage* storage = nullptr;
     std::vector<tenon_storage*> storages;
     {
       const Filled filled(0);
       Outcome made;
-      while ((made = CALL(tenon_storage_new(&isolated, 4096, &storage, err))).ok()) storages.push_back(storage);
-      CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED && made.detail("limit") == kMapCountLimit && made.detail("kept") == "0",
+      while ((made = CALL(tenon_storage_new(&isolated, 4096, &storage, err))).ok())
+        storages.push_back(storage);
+      CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED &&
+                       made.detail("limit") == kMapCountLimit && made.detail("kept") == "0",
                    made.text());
-      CHECK_SAYING(made.message.find("put small ones into one arena") != std::string::npos, made.text());
+      CHECK_SAYING(made.message.find("put small ones into one arena") != std::string::npos,
+                   made.text());
     }
     CHECK_EQ(storages.size(), 2);
     for (tenon_storage* each : storages) tenon_storage_release(each);
@@ -122,7 +132,8 @@ TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
   });
 }
 
-// A thread's malloc has no heap end to fall back to, so an error that takes much memory to make would not be made.
+// A thread's malloc has no heap end to fall back to, so an error that takes much memory to make
+// would not be made.
 TEST(MapCount, IsATypedErrorInAThreadToo) {
   SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");
   IN_CHILD([] {
@@ -132,7 +143,8 @@ TEST(MapCount, IsATypedErrorInAThreadToo) {
     std::thread([&] {
       free(malloc(1000));
       tenon_storage* storage = nullptr;
-      const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+      const tenon_storage_options isolated =
+          storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
       const Filled filled(0);
       CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&isolated, 4096, &storage, err));
       CHECK_LIMIT(kMapCountLimit, tenon_open_fd(&handle, nullptr, &storage, err));
@@ -157,7 +169,8 @@ TEST(MapCount, AtTheReceiver) {
         tenon_storage* first = new_storage(5000, 11, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
         tenon_storage* second = new_storage(5000, 12, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
         for (int i = 0; i < 3; ++i) {
-          tenon_message* message = new_message({tenon_storage_retain(first), tenon_storage_retain(second)});
+          tenon_message* message =
+              new_message({tenon_storage_retain(first), tenon_storage_retain(second)});
           REQUIRE_OK(tenon_send(connection, message, nullptr, err));
           tenon_message_release(message);
         }

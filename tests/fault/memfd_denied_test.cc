@@ -1,4 +1,5 @@
-// memfd_create denied, as containers' seccomp filters and policies deny it: what works without seals, and what is refused and why.
+// memfd_create denied, as containers' seccomp filters and policies deny it: what works without
+// seals, and what is refused and why.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,15 +26,18 @@ void deny_memfd_create(int error) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  const sock_fprog program{static_cast<unsigned short>(std::size(code)), const_cast<sock_filter*>(code)};
+  const sock_fprog program{static_cast<unsigned short>(std::size(code)),
+                           const_cast<sock_filter*>(code)};
   REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) skip(std::string("no seccomp filter here: ") + std::strerror(errno));
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    skip(std::string("no seccomp filter here: ") + std::strerror(errno));
   REQUIRE(syscall(SYS_memfd_create, "x", 0) == -1 && errno == error);
 }
 
 void check_says(const Outcome& outcome, const std::vector<const char*>& parts) {
   for (const char* part : parts)
-    CHECK_SAYING(outcome.message.find(part) != std::string::npos, std::string(part) + " is not in " + outcome.text());
+    CHECK_SAYING(outcome.message.find(part) != std::string::npos,
+                 std::string(part) + " is not in " + outcome.text());
 }
 
 void send_fd(int socket, int fd) {
@@ -65,10 +69,14 @@ TEST(MemfdDenied, ModesThatNeedSealsAreRefusedAndSayWhatWorks) {
       for (const tenon_mode mode : {TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN}) {
         const tenon_storage_options options = storage_options(mode, 0);
         for (const bool from : {false, true}) {
-          const Outcome refused = from ? CALL(tenon_storage_new_from(&options, "abc", 3, &storage, err))
-                                       : CALL(tenon_storage_new(&options, 100, &storage, err));
-          CHECK_SAYING(refused.status == denial.status && refused.detail("errno") == std::to_string(denial.error), refused.text());
-          check_says(refused, {denial.why, "memfd_create", "named files", "private memory", "SHARED", "allow_unsealed"});
+          const Outcome refused =
+              from ? CALL(tenon_storage_new_from(&options, "abc", 3, &storage, err))
+                   : CALL(tenon_storage_new(&options, 100, &storage, err));
+          CHECK_SAYING(refused.status == denial.status &&
+                           refused.detail("errno") == std::to_string(denial.error),
+                       refused.text());
+          check_says(refused, {denial.why, "memfd_create", "named files", "private memory",
+                               "SHARED", "allow_unsealed"});
         }
       }
       tenon_arena_options lender_writes{};
@@ -78,7 +86,8 @@ TEST(MemfdDenied, ModesThatNeedSealsAreRefusedAndSayWhatWorks) {
       tenon_arena* arena = nullptr;
       CHECK_STATUS(denial.status, tenon_arena_new(&lender_writes, &arena, err));
       CHECK(storage == nullptr && arena == nullptr);
-      for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}}) {
+      for (const uint32_t flags :
+           {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}}) {
         storage = new_storage(5000, 3, TENON_MODE_SHARED, flags);
         CHECK_EQ(tenon_storage_is_sealed(storage), flags == TENON_STORAGE_PRIVATE ? 1 : 0);
         CHECK(has_pattern(tenon_storage_data(storage), 5000, 3));
@@ -108,11 +117,15 @@ TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
       tenon_fd_handle handle = handle_over(receive_fd(ends[1]), 5000);
       tenon_storage* storage = nullptr;
       const Outcome refused = CALL(tenon_open_fd(&handle, nullptr, &storage, err));
-      CHECK_SAYING(refused.status == TENON_PERMISSION && refused.detail("option") == "ALLOW_UNSEALED", refused.text());
+      CHECK_SAYING(
+          refused.status == TENON_PERMISSION && refused.detail("option") == "ALLOW_UNSEALED",
+          refused.text());
       check_says(refused, {"not sealed", "allow_unsealed"});
-      const tenon_open_options read_only = open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
+      const tenon_open_options read_only =
+          open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
       CHECK_OK(tenon_open_fd(&handle, &read_only, &storage, err));
-      CHECK(tenon_storage_is_sealed(storage) == 0 && has_pattern(tenon_storage_data(storage), 5000, 6));
+      CHECK(tenon_storage_is_sealed(storage) == 0 &&
+            has_pattern(tenon_storage_data(storage), 5000, 6));
       tenon_storage_release(std::exchange(storage, nullptr));
       const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED);
       REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));

@@ -27,7 +27,9 @@ std::string mount_point(const char* type, const char* option) {
   std::ifstream file("/proc/self/mounts");
   std::string device, where, kind, options, rest;
   while (file >> device >> where >> kind >> options && std::getline(file, rest)) {
-    if (kind == type && ("," + options + ",").find(std::string(",") + option + ",") != std::string::npos) return where;
+    if (kind == type &&
+        ("," + options + ",").find(std::string(",") + option + ",") != std::string::npos)
+      return where;
   }
   return {};
 }
@@ -37,7 +39,8 @@ class Cgroup {
  public:
   explicit Cgroup(uint64_t nbytes) {
     static int serial = 0;
-    const std::string name = "/tenon-fault-" + std::to_string(getpid()) + "-" + std::to_string(serial++);
+    const std::string name =
+        "/tenon-fault-" + std::to_string(getpid()) + "-" + std::to_string(serial++);
     std::string root = mount_point("cgroup", "memory");
     v2_ = root.empty();
     if (v2_) {
@@ -48,7 +51,8 @@ class Cgroup {
       }
       if (read_text(root + "/cgroup.subtree_control").find("memory") == std::string::npos &&
           !write_text(root + "/cgroup.subtree_control", "+memory")) {
-        why_ = "the memory controller of " + root + " cannot be handed on (" + std::strerror(errno) + ")";
+        why_ = "the memory controller of " + root + " cannot be handed on (" +
+               std::strerror(errno) + ")";
         return;
       }
     }
@@ -57,7 +61,9 @@ class Cgroup {
       return;
     }
     folder_ = root + name;
-    if (!write_text(folder_ + (v2_ ? "/memory.max" : "/memory.limit_in_bytes"), std::to_string(nbytes))) why_ = "its limit cannot be set";
+    if (!write_text(folder_ + (v2_ ? "/memory.max" : "/memory.limit_in_bytes"),
+                    std::to_string(nbytes)))
+      why_ = "its limit cannot be set";
     if (v2_) (void)write_text(folder_ + "/memory.swap.max", "0");
     if (!v2_) (void)write_text(folder_ + "/memory.memsw.limit_in_bytes", std::to_string(nbytes));
   }
@@ -99,7 +105,8 @@ class Cgroup {
 
 // Bytes that may be read and take no memory.
 const void* much_of_nothing(uint64_t nbytes) {
-  const void* bytes = mmap(nullptr, nbytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const void* bytes =
+      mmap(nullptr, nbytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   REQUIRE(bytes != MAP_FAILED);
   return bytes;
 }
@@ -111,11 +118,14 @@ TEST(MemoryCgroup, MoreThanFitsIsRefusedByName) {
     tenon_storage* storage = nullptr;
     for (const tenon_mode mode : kModes) {
       for (const uint32_t flags :
-           {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}, uint32_t{TENON_STORAGE_ZEROED}}) {
+           {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE},
+            uint32_t{TENON_STORAGE_ZEROED}}) {
         const tenon_storage_options options = storage_options(mode, flags);
         for (const uint64_t nbytes : {kCgroupNbytes, 2 * kCgroupNbytes, 4 * kCgroupNbytes}) {
-          Outcome outcome = CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, nbytes, &storage, err));
-          CHECK_SAYING(outcome.detail("limit").find(cgroup.folder()) != std::string::npos, outcome.text());
+          Outcome outcome =
+              CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, nbytes, &storage, err));
+          CHECK_SAYING(outcome.detail("limit").find(cgroup.folder()) != std::string::npos,
+                       outcome.text());
           CHECK_LIMIT(kCgroupLimit, tenon_storage_new_from(&options, bytes, nbytes, &storage, err));
         }
       }
@@ -141,12 +151,14 @@ void keep_much(uint64_t nbytes, bool retired) {
 }
 
 TEST(MemoryCgroup, WhatIsKeptForLaterIsGivenBackFirst) {
-  SKIP_UNDER_SANITIZERS("its own memory is charged to the cgroup too, and little is left beside what is kept");
+  SKIP_UNDER_SANITIZERS(
+      "its own memory is charged to the cgroup too, and little is left beside what is kept");
   IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
     constexpr uint64_t kKept = 30 * kMiB;
     constexpr uint64_t kWanted = 26 * kMiB;
     const tenon_storage_options plain = storage_options(TENON_MODE_SHARED, 0);
-    const tenon_storage_options isolated = storage_options(TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options isolated =
+        storage_options(TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED);
     const tenon_storage_options frozen = storage_options(TENON_MODE_FROZEN, 0);
     const tenon_storage_options own = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_filename_options named{};
@@ -154,18 +166,29 @@ TEST(MemoryCgroup, WhatIsKeptForLaterIsGivenBackFirst) {
     const void* nothing = much_of_nothing(kWanted);
     tenon_storage* storage = nullptr;
     for (const bool retired : {false, true}) {
-      const auto wanted = [&](const char* what, const std::function<tenon_status(tenon_error**)>& make) {
+      const auto wanted = [&](const char* what,
+                              const std::function<tenon_status(tenon_error**)>& make) {
         keep_much(kKept, retired);
         const Outcome made = call(make);
         CHECK_SAYING(made.ok(), std::string(what) + ": " + made.text());
         tenon_storage_release(std::exchange(storage, nullptr));
       };
-      wanted("plain", [&](tenon_error** err) { return tenon_storage_new(&plain, kWanted, &storage, err); });
-      wanted("isolated", [&](tenon_error** err) { return tenon_storage_new(&isolated, kWanted, &storage, err); });
-      wanted("filled", [&](tenon_error** err) { return tenon_storage_new_from(&plain, nothing, kWanted, &storage, err); });
-      wanted("frozen", [&](tenon_error** err) { return tenon_storage_new_from(&frozen, nothing, kWanted, &storage, err); });
-      wanted("private", [&](tenon_error** err) { return tenon_storage_new(&own, kWanted, &storage, err); });
-      wanted("named", [&](tenon_error** err) { return tenon_storage_new_filename(&named, kWanted, &storage, err); });
+      wanted("plain",
+             [&](tenon_error** err) { return tenon_storage_new(&plain, kWanted, &storage, err); });
+      wanted("isolated", [&](tenon_error** err) {
+        return tenon_storage_new(&isolated, kWanted, &storage, err);
+      });
+      wanted("filled", [&](tenon_error** err) {
+        return tenon_storage_new_from(&plain, nothing, kWanted, &storage, err);
+      });
+      wanted("frozen", [&](tenon_error** err) {
+        return tenon_storage_new_from(&frozen, nothing, kWanted, &storage, err);
+      });
+      wanted("private",
+             [&](tenon_error** err) { return tenon_storage_new(&own, kWanted, &storage, err); });
+      wanted("named", [&](tenon_error** err) {
+        return tenon_storage_new_filename(&named, kWanted, &storage, err);
+      });
     }
     tenon_arena_options capacity{};
     capacity.struct_size = sizeof capacity;
@@ -186,19 +209,23 @@ TEST(MemoryCgroup, ARefusalSaysWhatIsHeld) {
   IN_CGROUP(kCgroupNbytes, [](const Cgroup& cgroup) {
     tenon_storage* stays = new_storage(kMiB, 1);
     tenon_storage* storage = nullptr;
-    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options isolated =
+        storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     const tenon_storage_options own = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     for (const tenon_storage_options& options : {isolated, own}) {
-      const Outcome refused = CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, 2 * kCgroupNbytes, &storage, err));
+      const Outcome refused =
+          CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, 2 * kCgroupNbytes, &storage, err));
       CHECK_EQ(std::stoull(refused.detail("limit_value")), kCgroupNbytes);
       CHECK_EQ(std::stoull(refused.detail("live")), kMiB);
       CHECK_EQ(std::stoull(refused.detail("lent")), 0);
       CHECK_EQ(std::stoull(refused.detail("retired")), 0);
       CHECK_EQ(std::stoull(refused.detail("kept")), stats().bytes_reserved - kMiB);
       for (const std::string& part :
-           {cgroup.folder(), "of " + std::to_string(kCgroupNbytes) + " are left", std::string("1048576 bytes are in storages"),
+           {cgroup.folder(), "of " + std::to_string(kCgroupNbytes) + " are left",
+            std::string("1048576 bytes are in storages"),
             std::string("release storages, or raise the memory limit of the container")}) {
-        CHECK_SAYING(refused.message.find(part) != std::string::npos, part + " is not in " + refused.text());
+        CHECK_SAYING(refused.message.find(part) != std::string::npos,
+                     part + " is not in " + refused.text());
       }
     }
     tenon_storage_release(stays);
@@ -211,7 +238,8 @@ TEST(MemoryCgroup, AFreeBlockThatFitsIsFound) {
     std::vector<tenon_storage*> storages;
     tenon_storage* storage = nullptr;
     const tenon_storage_options plain = storage_options(TENON_MODE_SHARED, 0);
-    while (CALL(tenon_storage_new(&plain, 512 * 1024, &storage, err)).ok()) storages.push_back(storage);
+    while (CALL(tenon_storage_new(&plain, 512 * 1024, &storage, err)).ok())
+      storages.push_back(storage);
     REQUIRE(storages.size() > 8);
     // Two neighbours make one piece that is twice as large.
     for (const size_t i : {size_t{2}, size_t{3}}) tenon_storage_release(storages[i]);
@@ -224,14 +252,17 @@ TEST(MemoryCgroup, AFreeBlockThatFitsIsFound) {
   });
 }
 
-uint64_t allocate_until_refused(const tenon_storage_options& options, uint64_t nbytes, bool from, const void* source,
-                                std::vector<tenon_storage*>* out) {
+uint64_t allocate_until_refused(const tenon_storage_options& options, uint64_t nbytes, bool from,
+                                const void* source, std::vector<tenon_storage*>* out) {
   for (uint64_t total = 0;; total += nbytes) {
     tenon_storage* storage = nullptr;
-    const Outcome outcome = from ? CALL(tenon_storage_new_from(&options, source, nbytes, &storage, err))
-                                 : CALL(tenon_storage_new(&options, nbytes, &storage, err));
+    const Outcome outcome =
+        from ? CALL(tenon_storage_new_from(&options, source, nbytes, &storage, err))
+             : CALL(tenon_storage_new(&options, nbytes, &storage, err));
     if (!outcome.ok()) {
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kCgroupLimit) == 0, outcome.text());
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                       outcome.detail("limit").find(kCgroupLimit) == 0,
+                   outcome.text());
       return total;
     }
     out->push_back(storage);
@@ -242,29 +273,35 @@ uint64_t allocate_until_refused(const tenon_storage_options& options, uint64_t n
 void touch(const std::vector<tenon_storage*>& storages) {
   for (tenon_storage* each : storages) {
     void* data = nullptr;
-    if (tenon_storage_data_mut(each, &data, nullptr) == TENON_OK) std::memset(data, 1, tenon_storage_nbytes(each));
+    if (tenon_storage_data_mut(each, &data, nullptr) == TENON_OK)
+      std::memset(data, 1, tenon_storage_nbytes(each));
   }
 }
 
 TEST(MemoryCgroup, ALoopEndsWithARefusalAndFreedMemoryCanBeHadAgain) {
-  for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}}) {
+  for (const uint32_t flags :
+       {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}}) {
     for (const tenon_mode mode : kModes) {
       if (flags == TENON_STORAGE_PRIVATE && mode != TENON_MODE_SHARED) continue;
       for (const bool from : {false, true}) {
         for (const uint64_t nbytes : {64 * uint64_t{1024}, 9 * kMiB + 100}) {
-          SCOPED_TRACE(testing::Message() << "flags " << flags << " mode " << mode << " from " << from << " nbytes " << nbytes);
+          SCOPED_TRACE(testing::Message() << "flags " << flags << " mode " << mode << " from "
+                                          << from << " nbytes " << nbytes);
           IN_CGROUP(kCgroupNbytes, [&](const Cgroup&) {
             const tenon_storage_options options = storage_options(mode, flags);
             const void* source = much_of_nothing(nbytes);
             std::vector<tenon_storage*> storages;
             uint64_t first = 0;
             for (int round = 0; round < 2; ++round) {
-              const uint64_t total = allocate_until_refused(options, nbytes, from, source, &storages);
+              const uint64_t total =
+                  allocate_until_refused(options, nbytes, from, source, &storages);
               touch(storages);
-              CHECK_SAYING(total >= kCgroupNbytes / 2, std::to_string(total) + " bytes in round " + std::to_string(round));
+              CHECK_SAYING(total >= kCgroupNbytes / 2,
+                           std::to_string(total) + " bytes in round " + std::to_string(round));
               if (round == 0) first = total;
-              CHECK_SAYING(total + 4 * kMiB + nbytes >= first,
-                           std::to_string(first) + " bytes at first and " + std::to_string(total) + " then");
+              CHECK_SAYING(
+                  total + 4 * kMiB + nbytes >= first,
+                  std::to_string(first) + " bytes at first and " + std::to_string(total) + " then");
               for (tenon_storage* each : storages) tenon_storage_release(each);
               storages.clear();
               tenon_storage_trim();
@@ -276,7 +313,8 @@ TEST(MemoryCgroup, ALoopEndsWithARefusalAndFreedMemoryCanBeHadAgain) {
   }
 }
 
-// /proc and the cgroup's files cannot be read without an fd, so there nothing is known: no reason to say yes.
+// /proc and the cgroup's files cannot be read without an fd, so there nothing is known: no reason
+// to say yes.
 TEST(MemoryCgroup, AtTheFdLimitToo) {
   IN_CGROUP(32 * kMiB, [](const Cgroup&) {
     tenon_storage* first = new_storage(100, 1);  // the arena's segment
@@ -305,14 +343,16 @@ TEST(MemoryCgroup, JustAfterTheFdLimitToo) {
       (void)CALL(tenon_storage_new(nullptr, 4 * kMiB, &at_limit, err));
       tenon_storage_release(at_limit);
     }
-    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options isolated =
+        storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     tenon_storage* large = nullptr;
     CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&isolated, 64 * kMiB, &large, err));
     tenon_storage_release(storage);
   });
 }
 
-// Its memory is reserved before the call returns: that holds for private memory that nobody has touched yet, too.
+// Its memory is reserved before the call returns: that holds for private memory that nobody has
+// touched yet, too.
 TEST(MemoryCgroup, PrivateMemoryThatIsTouchedLater) {
   IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
     const tenon_storage_options options = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
@@ -336,7 +376,8 @@ TEST(MemoryCgroup, OpeningHolesLargerThanTheLimit) {
     const tenon_fd_handle handle = handle_over(fd, uint64_t{1} << 30);
     tenon_storage* storage = nullptr;
     const Outcome outcome = CALL(tenon_open_fd(&handle, nullptr, &storage, err));
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED || outcome.status == TENON_CORRUPT, outcome.text());
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED || outcome.status == TENON_CORRUPT,
+                 outcome.text());
     struct stat info{};
     REQUIRE(fstat(fd, &info) == 0);
     CHECK_EQ(info.st_blocks, 0);
@@ -356,12 +397,15 @@ TEST(MemoryCgroup, ALargeMessage) {
     const tenon_wait now = wait_ns(0);
     tenon_storage* hog = nullptr;
     std::vector<tenon_storage*> hogs;
-    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options isolated =
+        storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     while (CALL(tenon_storage_new(&isolated, 256 * 1024, &hog, err)).ok()) hogs.push_back(hog);
     // The descriptor is built on the heap, which nobody is asked about.
-    for (int i = 0; i < 40 && !hogs.empty(); ++i, hogs.pop_back()) tenon_storage_release(hogs.back());
+    for (int i = 0; i < 40 && !hogs.empty(); ++i, hogs.pop_back())
+      tenon_storage_release(hogs.back());
     const Outcome outcome = CALL(tenon_send(pair.left, large, &now, err));
-    CHECK_SAYING(outcome.ok() || (outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kCgroupLimit) == 0),
+    CHECK_SAYING(outcome.ok() || (outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                                  outcome.detail("limit").find(kCgroupLimit) == 0),
                  outcome.text());
     for (tenon_storage* each : hogs) tenon_storage_release(each);
     if (!outcome.ok()) CHECK_OK(tenon_send(pair.left, large, &now, err));

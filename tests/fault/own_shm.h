@@ -10,7 +10,8 @@
 
 namespace fault {
 
-// False where this user may not: nothing is changed then that matters. To be called before there are threads.
+// False where this user may not: nothing is changed then that matters. To be called before there
+// are threads.
 inline bool has_own_shm(const char* options = "mode=1777") {
   const auto put_text = [](const char* path, const std::string& text) {
     const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -22,12 +23,14 @@ inline bool has_own_shm(const char* options = "mode=1777") {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   if (unshare(CLONE_NEWNS | (uid == 0 ? 0 : CLONE_NEWUSER)) != 0) return false;
-  if (uid != 0 && !(put_text("/proc/self/setgroups", "deny") &&
-                    put_text("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1") &&
-                    put_text("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1"))) {
+  if (uid != 0 &&
+      !(put_text("/proc/self/setgroups", "deny") &&
+        put_text("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1") &&
+        put_text("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1"))) {
     return false;
   }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
 }
 
 }  // namespace fault

@@ -1,4 +1,5 @@
-// Files that are cut short under an unsealed storage: the library's own copies give an error, never SIGBUS.
+// Files that are cut short under an unsealed storage: the library's own copies give an error, never
+// SIGBUS.
 #include <atomic>
 #include <thread>
 
@@ -47,7 +48,8 @@ void cut_while_open(int fd) {
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
   // What is copied from it by handle, too.
   tenon_storage* again = nullptr;
-  for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY}, uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
+  for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY},
+                               uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
     const tenon_open_options how = open_options(flags);
     CHECK_STATUS(TENON_CORRUPT, tenon_open_fd(&handle, &how, &again, err));
   }

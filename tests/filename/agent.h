@@ -1,5 +1,6 @@
-// Other processes that do as they are told: this program, started afresh, serving calls of the library over a socket. So a test reads from
-// top to bottom in one place, and what it says of two processes is true of two that have nothing in common.
+// Other processes that do as they are told: this program, started afresh, serving calls of the
+// library over a socket. So a test reads from top to bottom in one place, and what it says of two
+// processes is true of two that have nothing in common.
 #pragma once
 
 #include "filename/served.h"
@@ -34,7 +35,9 @@ class Agent : public AgentProcess {
     if (is_there()) quit();
   }
 
-  Done create(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) { return named(Op::kCreate, naming, nbytes, seed); }
+  Done create(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) {
+    return named(Op::kCreate, naming, nbytes, seed);
+  }
   // Makes and lends it: the handle is in the answer.
   Done create_shared(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) {
     Done made = create(naming, nbytes, seed);
@@ -53,8 +56,8 @@ class Agent : public AgentProcess {
     return ask(request);
   }
   Done share(int slot, const Naming& naming = {}) { return named(Op::kShare, naming, 0, 0, slot); }
-  Done open(const tenon_filename_handle& handle, uint32_t flags = TENON_OPEN_ALLOW_UNSEALED, tenon_access access = TENON_ACCESS_AUTO,
-            int64_t timeout_ns = -1) {
+  Done open(const tenon_filename_handle& handle, uint32_t flags = TENON_OPEN_ALLOW_UNSEALED,
+            tenon_access access = TENON_ACCESS_AUTO, int64_t timeout_ns = -1) {
     Request request;
     request.op = Op::kOpen;
     request.handle = handle;
@@ -64,7 +67,8 @@ class Agent : public AgentProcess {
     return ask(request);
   }
   Done share_fd(int slot, int* fd) { return ask(plain(Op::kShareFd, slot), -1, fd); }
-  Done open_fd(int fd, uint64_t nbytes, uint64_t offset, uint32_t flags = TENON_OPEN_ALLOW_UNSEALED) {
+  Done open_fd(int fd, uint64_t nbytes, uint64_t offset,
+               uint32_t flags = TENON_OPEN_ALLOW_UNSEALED) {
     Request request = plain(Op::kOpenFd, -1);
     request.nbytes = nbytes;
     request.offset = offset;
@@ -72,8 +76,12 @@ class Agent : public AgentProcess {
     return ask(request, fd);
   }
   void release(int slot) { ask(plain(Op::kRelease, slot)); }
-  Done read(int slot, uint64_t offset, uint64_t nbytes, uint64_t seed) { return ranged(Op::kRead, slot, offset, nbytes, seed); }
-  Done write(int slot, uint64_t offset, uint64_t nbytes, uint64_t seed) { return ranged(Op::kWrite, slot, offset, nbytes, seed); }
+  Done read(int slot, uint64_t offset, uint64_t nbytes, uint64_t seed) {
+    return ranged(Op::kRead, slot, offset, nbytes, seed);
+  }
+  Done write(int slot, uint64_t offset, uint64_t nbytes, uint64_t seed) {
+    return ranged(Op::kWrite, slot, offset, nbytes, seed);
+  }
   Outcome fill(int slot, uint64_t seed) { return ranged(Op::kFill, slot, 0, 0, seed).outcome; }
   bool shows(int slot, uint64_t seed) { return ranged(Op::kShows, slot, 0, 0, seed).value != 0; }
   bool is_read_only(int slot) { return ask(plain(Op::kReadOnly, slot)).value != 0; }

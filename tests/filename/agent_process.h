@@ -1,4 +1,5 @@
-// A process that is this program, started afresh, and does as it is told over a socket: what agents of all kinds of tests have in common.
+// A process that is this program, started afresh, and does as it is told over a socket: what agents
+// of all kinds of tests have in common.
 #pragma once
 
 #include <poll.h>
@@ -15,8 +16,9 @@ namespace names {
 using packets::put_packet;
 using packets::take_packet;
 
-// What is served until the exit is asked for: `answer(request, fd, &reply, &out)` makes the call; `fd` is its to close, `out` goes with the
-// reply. Comes back from no test: ends the process, with 0 if all was well and with 3 if the test was over without a word.
+// What is served until the exit is asked for: `answer(request, fd, &reply, &out)` makes the call;
+// `fd` is its to close, `out` goes with the reply. Comes back from no test: ends the process, with
+// 0 if all was well and with 3 if the test was over without a word.
 template <typename Request, typename Reply, typename Answer>
 [[noreturn]] void serve(int socket, Answer&& answer) {
   Request request;
@@ -28,7 +30,8 @@ template <typename Request, typename Reply, typename Answer>
     reply.status = outcome.status;
     std::snprintf(reply.message, sizeof reply.message, "%s", outcome.message.c_str());
     std::string details;
-    for (const auto& [key, value] : outcome.details) details.append(key).push_back('\0'), details.append(value).push_back('\0');
+    for (const auto& [key, value] : outcome.details)
+      details.append(key).push_back('\0'), details.append(value).push_back('\0');
     REQUIRE(details.size() < sizeof reply.details);
     std::memcpy(reply.details, details.data(), details.size());
     if (!put_packet(socket, &reply, sizeof reply, out)) break;
@@ -78,7 +81,8 @@ class AgentProcess {
   }
   // One that another one forked.
   AgentProcess(pid_t pid, int socket) : pid_(pid), socket_(socket), child_(false) {}
-  AgentProcess(AgentProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(other.socket_), child_(other.child_) {}
+  AgentProcess(AgentProcess&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)), socket_(other.socket_), child_(other.child_) {}
   ~AgentProcess() = default;
 
   bool is_there() const { return pid_ > 0; }
@@ -132,15 +136,16 @@ class AgentProcess {
   bool child_ = true;
 };
 
-// In an agent: a child that serves as well, over a socket whose other end is `out`. In the child `socket` is that socket, and `run` never
-// returns.
+// In an agent: a child that serves as well, over a socket whose other end is `out`. In the child
+// `socket` is that socket, and `run` never returns.
 template <typename Run>
 uint64_t fork_agent(int* socket, int* out, Run run) {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
   std::fflush(nullptr);
-  // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it just now.
+  // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it
+  // just now.
   if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const pid_t child = fork();
   REQUIRE(child >= 0);

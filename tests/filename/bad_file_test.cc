@@ -1,4 +1,5 @@
-// Files that are not what they claim: heads that cannot be, sizes that lie, and files that are cut short under their holders.
+// Files that are not what they claim: heads that cannot be, sizes that lie, and files that are cut
+// short under their holders.
 #include "filename/agent.h"
 
 namespace names {
@@ -31,7 +32,9 @@ TEST(BadHead, Counts) {
       for (const int32_t count : {-1, INT32_MIN, INT32_MAX}) {
         const Planted file(folder, {.count = count, .magic = magic}, 100);
         for (const tenon_access access : {TENON_ACCESS_AUTO, TENON_ACCESS_READ_ONLY}) {
-          CHECK_NAMES(TENON_CORRUPT, file.path(), try_open(handle_to(file.path(), 100), &storage, TENON_OPEN_ALLOW_UNSEALED, access));
+          CHECK_NAMES(
+              TENON_CORRUPT, file.path(),
+              try_open(handle_to(file.path(), 100), &storage, TENON_OPEN_ALLOW_UNSEALED, access));
         }
         CHECK_EQ(head_of(file.path()).count, count);
         // Reading a copy of it is nobody's count.
@@ -49,7 +52,8 @@ TEST(BadHead, Counts) {
   });
 }
 
-// 0: of PyTorch's, its last holder has just let go and removes the name; of Tenon's, the kernel knows who holds it.
+// 0: of PyTorch's, its last holder has just let go and removes the name; of Tenon's, the kernel
+// knows who holds it.
 TEST(BadHead, CountZero) {
   IN_CHILD([] {
     const Folder folder;
@@ -79,14 +83,18 @@ TEST(BadFile, TooSmall) {
     const std::string path = folder.at("a");
     tenon_storage* storage = nullptr;
     const std::vector<char> bytes(200, 1);
-    for (const size_t size : {size_t{0}, size_t{1}, size_t{4}, size_t{63}, size_t{64}, size_t{163}}) {
+    for (const size_t size :
+         {size_t{0}, size_t{1}, size_t{4}, size_t{63}, size_t{64}, size_t{163}}) {
       const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
       REQUIRE(fd >= 0 && write(fd, bytes.data(), size) == static_cast<ssize_t>(size));
-      for (const uint32_t flags : {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY},
-                                   uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
-        const Outcome small = CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 100), &storage, flags));
+      for (const uint32_t flags :
+           {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY},
+            uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
+        const Outcome small =
+            CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 100), &storage, flags));
         CHECK_SAYING(small.detail("field") == "nbytes", small.text());
-        if (size < 64) CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 0), &storage, flags));
+        if (size < 64)
+          CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 0), &storage, flags));
       }
       if (size < 64) {
         const tenon_filename_handle handle = handle_to(path, 100);
@@ -107,9 +115,11 @@ TEST(BadFile, RangesThatCannotBe) {
     tenon_storage* storage = create({.directory = folder.path()}, 1000);
     const std::string name = share(storage).name;
     const auto refused = [&](tenon_status status, uint64_t nbytes, uint64_t offset) {
-      for (const uint32_t flags : {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
+      for (const uint32_t flags :
+           {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
         tenon_storage* opened = nullptr;
-        const Outcome outcome = CHECK_NAMES(status, name, try_open(handle_to(name, nbytes, offset), &opened, flags));
+        const Outcome outcome =
+            CHECK_NAMES(status, name, try_open(handle_to(name, nbytes, offset), &opened, flags));
         CHECK_SAYING(!outcome.detail("field").empty(), outcome.text());
       }
     };
@@ -127,15 +137,18 @@ TEST(BadFile, RangesThatCannotBe) {
     CHECK_EQ(head_of(name).count, 1);
     tenon_storage_release(storage);
     // Nor can such a thing be made.
-    for (const uint64_t nbytes : {UINT64_MAX, UINT64_MAX - 63, uint64_t{INT64_MAX}, uint64_t{1} << 60}) {
+    for (const uint64_t nbytes :
+         {UINT64_MAX, UINT64_MAX - 63, uint64_t{INT64_MAX}, uint64_t{1} << 60}) {
       const Outcome outcome = try_create({.directory = folder.path()}, nbytes, &storage);
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(), outcome.text());
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(),
+                   outcome.text());
     }
     CHECK(folder.becomes_empty());
   });
 }
 
-// The bytes are gone, and the library says so; it ends, releases and counts without a load from what is not there.
+// The bytes are gone, and the library says so; it ends, releases and counts without a load from
+// what is not there.
 TEST(CutShort, WhileHeld) {
   for (const off_t left : {off_t{0}, off_t{10}, off_t{64}, off_t{4096}}) {
     IN_CHILD([left] {
@@ -144,8 +157,10 @@ TEST(CutShort, WhileHeld) {
       const Done lent = other.create_shared({.directory = folder.path()}, 100000, 1);
       const Done bystander = other.create({.directory = folder.path()}, 1000, 2);
       tenon_storage* storage = open_name(lent.handle);
-      tenon_storage* reader = open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
-      tenon_storage* cow = open_name(lent.handle, TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
+      tenon_storage* reader =
+          open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
+      tenon_storage* cow =
+          open_name(lent.handle, TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
       REQUIRE(truncate(path_of(lent.handle).c_str(), left) == 0);
       std::vector<unsigned char> bytes(50000);
       for (tenon_storage* each : {storage, reader}) {
@@ -157,10 +172,13 @@ TEST(CutShort, WhileHeld) {
       CHECK_EQ(other.read(lent.slot, 50000, 100, 1).outcome.status, TENON_CORRUPT);
       CHECK_EQ(other.write(lent.slot, 50000, 100, 1).outcome.status, TENON_CORRUPT);
       if (left >= 4096) CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), 4096 - 64, err));
-      // A page of which a part is left can be read as the kernel fills it, or not at all; what was cut away is not there again.
+      // A page of which a part is left can be read as the kernel fills it, or not at all; what was
+      // cut away is not there again.
       tenon_storage* again = nullptr;
       const Outcome reopened = try_open(lent.handle, &again);
-      CHECK_SAYING(reopened.status == TENON_CORRUPT && reopened.detail("path") == path_of(lent.handle), reopened.text());
+      CHECK_SAYING(
+          reopened.status == TENON_CORRUPT && reopened.detail("path") == path_of(lent.handle),
+          reopened.text());
       // Counting and letting go.
       (void)CALL(tenon_filename_incref(&lent.handle, err));
       (void)CALL(tenon_filename_decref(&lent.handle, err));
@@ -203,7 +221,8 @@ TEST(BadHead, ScribbledOverWhileHeld) {
       const Done held = b.open(lent.handle);
       REQUIRE(held.ok());
       const int fd = open(path_of(lent.handle).c_str(), O_RDWR | O_CLOEXEC);
-      const std::vector<unsigned char> nonsense = fault::pattern(64, static_cast<uint64_t>(seed + round));
+      const std::vector<unsigned char> nonsense =
+          fault::pattern(64, static_cast<uint64_t>(seed + round));
       REQUIRE(pwrite(fd, nonsense.data(), 64, 0) == 64);
       close(fd);
       (void)sweep(folder.path());
@@ -219,14 +238,16 @@ TEST(BadHead, ScribbledOverWhileHeld) {
   });
 }
 
-// Holes in a file that somebody else made: they are filled when it is opened, not when they are first touched.
+// Holes in a file that somebody else made: they are filled when it is opened, not when they are
+// first touched.
 TEST(BadFile, Holes) {
   IN_CHILD([] {
     const Folder folder;
     const std::string path = folder.at("sparse");
     const Head head{.count = 1};
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    REQUIRE(fd >= 0 && write(fd, &head, sizeof head) == static_cast<ssize_t>(sizeof head) && ftruncate(fd, (1 << 20) + 64) == 0);
+    REQUIRE(fd >= 0 && write(fd, &head, sizeof head) == static_cast<ssize_t>(sizeof head) &&
+            ftruncate(fd, (1 << 20) + 64) == 0);
     tenon_storage* storage = open_name(handle_to(path, 1 << 20));
     CHECK(look(path).st_blocks * 512 >= (1 << 20) + 64);
     tenon_storage_release(storage);

@@ -1,4 +1,5 @@
-// Names from outside, and names under which something else lies: each is refused by what it is, without a step into it.
+// Names from outside, and names under which something else lies: each is refused by what it is,
+// without a step into it.
 #include <sys/sysmacros.h>
 
 #include "filename/agent.h"
@@ -27,7 +28,8 @@ Outcome lend_one(const Naming& naming) {
 void check_name_refused(tenon_status status, const Naming& naming, int line) {
   for (const Outcome& outcome : {make_one(naming), lend_one(naming)}) {
     fault::check(outcome.status == status, "the status", __FILE__, line, outcome.text());
-    fault::check(outcome.details.contains("path"), "there is a path", __FILE__, line, outcome.text());
+    fault::check(outcome.details.contains("path"), "there is a path", __FILE__, line,
+                 outcome.text());
   }
 }
 #define REFUSED(status, ...) check_name_refused((status), Naming{__VA_ARGS__}, __LINE__)
@@ -40,14 +42,19 @@ TEST(BadName, ToBeMade) {
     for (const size_t length : {size_t{256}, size_t{290}})
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .name = std::string(length, 'n'));
     // Good as a file's, and too long for a handle with its directory.
-    REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .name = std::string(255 - folder.path().size(), 'n'));
-    for (const std::string& prefix :
-         {std::string("a/"), std::string("/"), std::string("../"), std::string(230, 'p'), std::string(290, 'p')})
+    REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(),
+            .name = std::string(255 - folder.path().size(), 'n'));
+    for (const std::string& prefix : {std::string("a/"), std::string("/"), std::string("../"),
+                                      std::string(230, 'p'), std::string(290, 'p')})
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .prefix = prefix);
     CHECK(folder.becomes_empty());
     // The longest that there may be, and a name of odd characters.
-    CHECK(make_one({.directory = folder.path(), .name = std::string(254 - folder.path().size(), 'n')}).ok());
-    CHECK(lend_one({.directory = folder.path(), .name = std::string(254 - folder.path().size(), 'n')}).ok());
+    CHECK(
+        make_one({.directory = folder.path(), .name = std::string(254 - folder.path().size(), 'n')})
+            .ok());
+    CHECK(
+        lend_one({.directory = folder.path(), .name = std::string(254 - folder.path().size(), 'n')})
+            .ok());
     CHECK(make_one({.directory = folder.path(), .name = " \xc3\xa4%s\\ -"}).ok());
     CHECK(make_one({.directory = folder.path(), .name = "..."}).ok());
     tenon_filename_options empty{};
@@ -77,7 +84,9 @@ TEST(BadName, Directories) {
     empty.directory = "";
     tenon_storage* storage = nullptr;
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_storage_new_filename(&empty, 100, &storage, err));
-    const auto opens = [&](const std::string& name) { return try_open(handle_to(name, 1), &storage); };
+    const auto opens = [&](const std::string& name) {
+      return try_open(handle_to(name, 1), &storage);
+    };
     CHECK_NAMES(TENON_NOT_FOUND, folder.at("none"), opens(folder.at("none/a")));
     CHECK_NAMES(TENON_INVALID_ARGUMENT, folder.at("file"), opens(folder.at("file/a")));
     CHECK_NAMES(TENON_INVALID_ARGUMENT, folder.at("link"), opens(folder.at("link/a")));
@@ -90,9 +99,11 @@ TEST(BadName, Directories) {
 TEST(BadName, InAHandle) {
   IN_CHILD([] {
     tenon_storage* storage = nullptr;
-    for (const char* name : {"relative", "a/b", "/", "/.", "/..", "//", "/a/", "/dev/shm/", "/dev/shm/.", "/dev/shm/.."}) {
+    for (const char* name : {"relative", "a/b", "/", "/.", "/..", "//", "/a/", "/dev/shm/",
+                             "/dev/shm/.", "/dev/shm/.."}) {
       const Outcome outcome = try_open(handle_to(name, 100), &storage);
-      CHECK_SAYING(outcome.status == TENON_INVALID_ARGUMENT, std::string(name) + ": " + outcome.text());
+      CHECK_SAYING(outcome.status == TENON_INVALID_ARGUMENT,
+                   std::string(name) + ": " + outcome.text());
     }
     // A name is missing where bytes are claimed.
     CHECK_EQ(try_open(handle_to("", 100), &storage).status, TENON_INVALID_ARGUMENT);
@@ -116,9 +127,11 @@ TEST(BadName, InAHandle) {
     handle.reserved = 0;
     handle.struct_size = 8;
     CHECK_EQ(try_open(handle, &storage).status, TENON_INVALID_ARGUMENT);
-    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_open_filename(nullptr, nullptr, nullptr, &storage, err));
+    CHECK_STATUS(TENON_INVALID_ARGUMENT,
+                 tenon_open_filename(nullptr, nullptr, nullptr, &storage, err));
     handle.struct_size = sizeof handle;
-    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_open_filename(&handle, nullptr, nullptr, nullptr, err));
+    CHECK_STATUS(TENON_INVALID_ARGUMENT,
+                 tenon_open_filename(&handle, nullptr, nullptr, nullptr, err));
     CHECK(storage == nullptr);
     CHECK_NAMES(TENON_NOT_FOUND, "/dev/shm/names-no-such", try_open(handle, &storage));
   });
@@ -129,7 +142,8 @@ TEST(BadName, ControlCharacters) {
   IN_CHILD([] {
     const Folder folder;
     tenon_storage* storage = nullptr;
-    CHECK_EQ(try_open(handle_to(folder.at("two\nlines\x1b[31m"), 100), &storage).status, TENON_NOT_FOUND);
+    CHECK_EQ(try_open(handle_to(folder.at("two\nlines\x1b[31m"), 100), &storage).status,
+             TENON_NOT_FOUND);
     CHECK_EQ(try_open(handle_to("two\nlines", 100), &storage).status, TENON_INVALID_ARGUMENT);
     CHECK_EQ(try_open(handle_to("/no\nfolder/x", 100), &storage).status, TENON_NOT_FOUND);
     // In a name of one's own they are allowed or not, but nothing is left of a refusal.
@@ -139,7 +153,8 @@ TEST(BadName, ControlCharacters) {
   });
 }
 
-// What is planted under a name that somebody will open: nothing of it is followed, waited for, or set going.
+// What is planted under a name that somebody will open: nothing of it is followed, waited for, or
+// set going.
 TEST(Planted, OpenRefuses) {
   IN_CHILD([] {
     const Folder folder;
@@ -154,12 +169,16 @@ TEST(Planted, OpenRefuses) {
     REQUIRE(mkfifo(folder.at("pipe").c_str(), 0600) == 0);
     REQUIRE(mkdir(folder.at("dir").c_str(), 0700) == 0);
     std::vector<std::string> leaves{"link", "absolute", "dangling", "zero", "pipe", "dir"};
-    if (geteuid() == 0 && mknod(folder.at("null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0) leaves.emplace_back("null");
+    if (geteuid() == 0 && mknod(folder.at("null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0)
+      leaves.emplace_back("null");
     tenon_storage* storage = nullptr;
     for (const std::string& leaf : leaves) {
-      for (const uint32_t flags : {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
-        for (const tenon_access access : {TENON_ACCESS_AUTO, TENON_ACCESS_READ_ONLY, TENON_ACCESS_WRITABLE}) {
-          CHECK_NAMES(TENON_CORRUPT, folder.at(leaf), try_open(handle_to(folder.at(leaf), 100), &storage, flags, access));
+      for (const uint32_t flags :
+           {uint32_t{TENON_OPEN_ALLOW_UNSEALED}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
+        for (const tenon_access access :
+             {TENON_ACCESS_AUTO, TENON_ACCESS_READ_ONLY, TENON_ACCESS_WRITABLE}) {
+          CHECK_NAMES(TENON_CORRUPT, folder.at(leaf),
+                      try_open(handle_to(folder.at(leaf), 100), &storage, flags, access));
         }
       }
       const tenon_filename_handle handle = handle_to(folder.at(leaf), 100);
@@ -183,8 +202,10 @@ TEST(Planted, CreateRefuses) {
     REQUIRE(mkdir(folder.at("dir").c_str(), 0700) == 0);
     const std::set<std::string> before = folder.leaves();
     for (const std::string& leaf : before) {
-      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf), make_one({.directory = folder.path(), .name = leaf}));
-      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf), lend_one({.directory = folder.path(), .name = leaf}));
+      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf),
+                  make_one({.directory = folder.path(), .name = leaf}));
+      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf),
+                  lend_one({.directory = folder.path(), .name = leaf}));
     }
     CHECK(folder.leaves() == before);
     CHECK_EQ(look(folder.at("victim")).st_size, 26);

@@ -1,4 +1,5 @@
-// A lender's socket is open to every process of its user: what some of them send must not stop the others.
+// A lender's socket is open to every process of its user: what some of them send must not stop the
+// others.
 #include "filename/agent.h"
 
 namespace names {
@@ -9,7 +10,9 @@ struct Lent {
   Agent lender;
   Done made;
   Done lent;
-  Lent() : made(lender.make(TENON_MODE_SHARED, 0, 5000, 1)), lent(lender.share(made.slot, {.directory = folder.path()})) {
+  Lent()
+      : made(lender.make(TENON_MODE_SHARED, 0, 5000, 1)),
+        lent(lender.share(made.slot, {.directory = folder.path()})) {
     REQUIRE(lent.ok());
   }
 };
@@ -21,7 +24,8 @@ int connect_to(const std::string& path) {
   address.sun_family = AF_UNIX;
   REQUIRE(path.size() < sizeof address.sun_path);
   std::memcpy(address.sun_path, path.c_str(), path.size());
-  if (connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return client;
+  if (connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return client;
   close(client);
   return -1;
 }
@@ -85,7 +89,8 @@ TEST(HostileClient, Garbage) {
   });
 }
 
-// A lender does not lose messages in flight to who says "received" without having received anything: the storage's holder still has it.
+// A lender does not lose messages in flight to who says "received" without having received
+// anything: the storage's holder still has it.
 TEST(HostileClient, ReceivedWithoutEnd) {
   IN_CHILD([] {
     const Lent all;
@@ -115,7 +120,8 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
       if (client < 0) break;
       clients.push_back(client);
       if (i % 200 == 0) {
-        // Before the lender is full others are served at once; after that they are told so, and no call waits for ever.
+        // Before the lender is full others are served at once; after that they are told so, and no
+        // call waits for ever.
         tenon_storage* storage = nullptr;
         const tenon_wait wait = fault::wait_ns(int64_t{kPatienceMs} * 1'000'000);
         const Outcome outcome = try_open(all.lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait);
@@ -148,7 +154,8 @@ TEST(HostileClient, ServedAndNeverGone) {
       return Agent();
     };
     Agent lender = start();
-    const Done lent = lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot, {.directory = folder.path()});
+    const Done lent =
+        lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot, {.directory = folder.path()});
     REQUIRE(lent.ok());
     const uint32_t good[2] = {0x31536e54, 1};
     std::vector<int> clients;
@@ -179,7 +186,8 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
       return Agent();
     };
     Agent lender = start();
-    const Done lent = lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot, {.directory = folder.path(), .mode = 0666});
+    const Done lent = lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot,
+                                   {.directory = folder.path(), .mode = 0666});
     REQUIRE(lent.ok());
     int ready[2] = {-1, -1};
     REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
@@ -209,7 +217,8 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
   });
 }
 
-// The lender without an fd left cannot take callers in; they wait, and are served when there is one.
+// The lender without an fd left cannot take callers in; they wait, and are served when there is
+// one.
 TEST(HostileClient, ALenderWithoutFds) {
   IN_CHILD([] {
     const Folder folder;

@@ -1,4 +1,5 @@
-// Messages in flight: a handle that was sent and not yet received keeps its name, as long as that makes sense.
+// Messages in flight: a handle that was sent and not yet received keeps its name, as long as that
+// makes sense.
 #include "filename/agent.h"
 
 namespace names {
@@ -19,7 +20,8 @@ void check_counts(const tenon_filename_handle& handle, int32_t count, int32_t in
   fault::check(head.count == count && head.in_flight == in_flight, "the counts", __FILE__, line,
                std::to_string(head.count) + " and " + std::to_string(head.in_flight));
 }
-#define CHECK_COUNTS(handle, count, in_flight) check_counts((handle), (count), (in_flight), __LINE__)
+#define CHECK_COUNTS(handle, count, in_flight) \
+  check_counts((handle), (count), (in_flight), __LINE__)
 
 TEST(Flight, TheSenderLetsGoFirst) {
   IN_CHILD([] {
@@ -52,7 +54,8 @@ TEST(Flight, IncrefAndDecref) {
     const Done got = receiver.open(lent.handle);
     CHECK_COUNTS(lent.handle, 4, 3);
     CHECK(receiver.decref(lent.handle).ok());
-    CHECK(third.decref(lent.handle).ok());  // who does not hold it may say that a message will never be received
+    // Who does not hold it may say that a message will never be received.
+    CHECK(third.decref(lent.handle).ok());
     CHECK_COUNTS(lent.handle, 2, 1);
     receiver.release(got.slot);
     CHECK_COUNTS(lent.handle, 1, 1);
@@ -67,7 +70,8 @@ TEST(Flight, WhoHoldsNothingCannotSend) {
     const Folder folder;
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 100);
-    CHECK_NAMES(TENON_NOT_FOUND, path_of(lent.handle), CALL(tenon_filename_incref(&lent.handle, err)));
+    CHECK_NAMES(TENON_NOT_FOUND, path_of(lent.handle),
+                CALL(tenon_filename_incref(&lent.handle, err)));
     const tenon_filename_handle none = handle_to(folder.at("none"), 100);
     CHECK_NAMES(TENON_NOT_FOUND, folder.at("none"), CALL(tenon_filename_incref(&none, err)));
     CHECK_COUNTS(lent.handle, 1, 0);
@@ -112,7 +116,8 @@ TEST(Flight, TheSenderExitsInOrder) {
       const Head head = head_of(path_of(sent.handle));
       CHECK_EQ(head.count, 1);
       CHECK_EQ(head.in_flight, 1);
-      CHECK_SAYING(head.keep_until_ns > before + 50'000'000'000 && head.keep_until_ns <= real_time_ns() + 60'000'000'000,
+      CHECK_SAYING(head.keep_until_ns > before + 50'000'000'000 &&
+                       head.keep_until_ns <= real_time_ns() + 60'000'000'000,
                    std::to_string(head.keep_until_ns - before));
       // Nobody holds it, and no sweep takes it.
       const tenon_sweep_result swept = receiver.sweep_all(folder.path());
@@ -137,7 +142,8 @@ TEST(Flight, TheSenderIsKilled) {
       if (released) sender.release(sent.slot);
       sender.kill();
       CHECK(is_gone(path_of(sent.handle)));
-      CHECK_NAMES(TENON_NOT_FOUND, path_of(sent.handle), receiver.open(sent.handle, kReceive).outcome);
+      CHECK_NAMES(TENON_NOT_FOUND, path_of(sent.handle),
+                  receiver.open(sent.handle, kReceive).outcome);
       receiver.release(own);
     });
   }
@@ -151,7 +157,8 @@ TEST(Flight, TheReceiverIsKilled) {
     sender.release(sent.slot);
     REQUIRE(receiver.open(sent.handle).ok());  // opened, and not yet counted as received
     receiver.kill();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the watch must not remove it: the sender still keeps it
+    // The watch must not remove it: the sender still keeps it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(exists(path_of(sent.handle)));
     sender.quit();
     // After the sender's end it is kept for its time, or for ever less one call.
@@ -161,7 +168,8 @@ TEST(Flight, TheReceiverIsKilled) {
   });
 }
 
-// What the parent keeps for its messages ends with the parent: a child that was forked meanwhile does not hold it.
+// What the parent keeps for its messages ends with the parent: a child that was forked meanwhile
+// does not hold it.
 TEST(Flight, AForkChildKeepsNothing) {
   IN_CHILD([] {
     const Folder folder;
@@ -191,7 +199,8 @@ TEST(Flight, DatesThatCannotBe) {
       head.nbytes = 100;
       plant(folder.at("tenon-x"), head, 100);
       const tenon_sweep_result found = sweep(folder.path());
-      CHECK_SAYING(found.in_flight == (kept ? 1 : 0) && found.dead == (kept ? 0 : 1), std::to_string(head.keep_until_ns));
+      CHECK_SAYING(found.in_flight == (kept ? 1 : 0) && found.dead == (kept ? 0 : 1),
+                   std::to_string(head.keep_until_ns));
       CHECK_EQ(folder.empty(), !kept);
       unlink(folder.at("tenon-x").c_str());
     };
@@ -217,7 +226,8 @@ TEST(Flight, BehindASocket) {
     Agent sender, receiver;
     for (const char* name : {"", "chosen"}) {
       const Done made = sender.make(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED, 1000, 4);
-      const Done sent = sender.share(made.slot, {.directory = folder.path(), .name = name, .flags = TENON_FILENAME_IN_FLIGHT});
+      const Done sent = sender.share(
+          made.slot, {.directory = folder.path(), .name = name, .flags = TENON_FILENAME_IN_FLIGHT});
       REQUIRE(sent.ok());
       sender.release(made.slot);
       CHECK_SAYING(exists(path_of(sent.handle)), name);
@@ -241,10 +251,12 @@ TEST(Flight, BehindASocket) {
       CHECK((there ? receiver : sender).decref(sent.handle).ok());
     }
     const Done made = sender.make(TENON_MODE_SHARED, 0, 1000, 4);
-    const Done sent = sender.share(made.slot, {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
+    const Done sent =
+        sender.share(made.slot, {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
     sender.quit();  // nobody is left to hand it out
     CHECK(folder.becomes_empty());
-    CHECK_NAMES(TENON_NOT_FOUND, path_of(sent.handle), receiver.open(sent.handle, TENON_OPEN_DECREF).outcome);
+    CHECK_NAMES(TENON_NOT_FOUND, path_of(sent.handle),
+                receiver.open(sent.handle, TENON_OPEN_DECREF).outcome);
   });
 }
 

@@ -1,4 +1,5 @@
-// Files: what a handle says, what lies on disk for PyTorch, and opening it in a process that has nothing but the handle.
+// Files: what a handle says, what lies on disk for PyTorch, and opening it in a process that has
+// nothing but the handle.
 #include "filename/agent.h"
 
 namespace names {
@@ -8,7 +9,8 @@ TEST(Handle, Fields) {
   IN_CHILD([] {
     const Folder folder;
     tenon_storage* storage = create({.directory = folder.path()}, 1000);
-    CHECK(tenon_storage_is_shared(storage) && !tenon_storage_is_sealed(storage) && !tenon_storage_is_read_only(storage));
+    CHECK(tenon_storage_is_shared(storage) && !tenon_storage_is_sealed(storage) &&
+          !tenon_storage_is_read_only(storage));
     CHECK_EQ(tenon_storage_mode(storage), TENON_MODE_SHARED);
     const tenon_filename_handle handle = share(storage);
     CHECK_EQ(handle.struct_size, sizeof handle);
@@ -18,7 +20,9 @@ TEST(Handle, Fields) {
     CHECK_EQ(handle.reserved, 0);
     CHECK(handle.manager[0] == '\0');
     const std::string name = handle.name;
-    CHECK_SAYING(name.starts_with(folder.at("tenon-")) && name.size() == folder.at("tenon-").size() + 32, name);
+    CHECK_SAYING(
+        name.starts_with(folder.at("tenon-")) && name.size() == folder.at("tenon-").size() + 32,
+        name);
     // The same name each time: nothing is made by lending.
     CHECK(name == share(storage).name);
     CHECK_EQ(folder.leaves().size(), 1);
@@ -35,7 +39,9 @@ TEST(Handle, NamesAreUnguessableAndPrefixAndNameAreOptions) {
     for (int i = 0; i < 50; ++i) {
       storages.push_back(create({.directory = folder.path(), .prefix = "run 7,"}, 8));
       const std::string leaf = share(storages.back()).name + folder.path().size() + 1;
-      CHECK_SAYING(leaf.starts_with("run 7,") && leaf.find_first_not_of("0123456789abcdef", 6) == std::string::npos && leaf.size() == 38,
+      CHECK_SAYING(leaf.starts_with("run 7,") &&
+                       leaf.find_first_not_of("0123456789abcdef", 6) == std::string::npos &&
+                       leaf.size() == 38,
                    leaf);
       CHECK(seen.insert(leaf).second);
       // Neither a counter nor a date: no two share their first 64 bits.
@@ -102,7 +108,8 @@ TEST(File, BytesArePyTorchs) {
   });
 }
 
-// Every page is there before anybody writes it: a full directory can be no SIGBUS later. Fresh memory is zero.
+// Every page is there before anybody writes it: a full directory can be no SIGBUS later. Fresh
+// memory is zero.
 TEST(File, IsReservedAndZero) {
   IN_CHILD([] {
     const Folder folder;
@@ -126,12 +133,17 @@ TEST(File, ModesAreThoseAskedForWhateverTheUmask) {
       CHECK_EQ(look(folder.at("a")).st_mode & 07777, mode);
       tenon_storage_release(storage);
     }
-    tenon_storage* storage = create({.directory = folder.path(), .name = "a", .flags = TENON_FILENAME_GROUP, .group = getegid()}, 1);
+    tenon_storage* storage = create({.directory = folder.path(),
+                                     .name = "a",
+                                     .flags = TENON_FILENAME_GROUP,
+                                     .group = getegid()},
+                                    1);
     CHECK_EQ(look(folder.at("a")).st_mode & 07777, 0660);
     CHECK_EQ(look(folder.at("a")).st_gid, getegid());
     tenon_storage_release(storage);
     for (const uint32_t mode : {0200U, 0400U, 0060U, 0700U, 04600U, 0601U, 010600U}) {
-      CHECK_EQ(try_create({.directory = folder.path(), .mode = mode}, 1, &storage).status, TENON_INVALID_ARGUMENT);
+      CHECK_EQ(try_create({.directory = folder.path(), .mode = mode}, 1, &storage).status,
+               TENON_INVALID_ARGUMENT);
     }
   });
 }
@@ -169,11 +181,14 @@ TEST(Open, TakesAllowUnsealed) {
     Agent other;
     const Done lent = other.create_shared({.directory = folder.path()}, 100);
     tenon_storage* storage = nullptr;
-    const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage, 0));
+    const Outcome refused =
+        CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage, 0));
     CHECK_SAYING(refused.detail("option") == "ALLOW_UNSEALED", refused.text());
     CHECK_EQ(head_of(path_of(lent.handle)).count, 1);  // nothing is counted by a failure
-    // So with a mapping of one's own, whose pages not written yet are the file's. A copy now cannot meet it later.
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage, TENON_OPEN_PRIVATE_COW));
+    // So with a mapping of one's own, whose pages not written yet are the file's. A copy now cannot
+    // meet it later.
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                try_open(lent.handle, &storage, TENON_OPEN_PRIVATE_COW));
     CHECK(try_open(lent.handle, &storage, TENON_OPEN_PRIVATE_COPY).ok());
     tenon_storage_release(storage);
   });
@@ -186,17 +201,20 @@ TEST(Open, RangesOfOneFile) {
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 5);
     tenon_storage* whole = open_name(lent.handle);
     CHECK(shows_pattern(whole, 5));
-    for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{999}, uint64_t{1000}}) {
+    for (const uint64_t offset :
+         {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{999}, uint64_t{1000}}) {
       for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, 1000 - offset}) {
         if (offset + nbytes > 1000) continue;
         const tenon_filename_handle part = handle_to(lent.handle.name, nbytes, offset);
         tenon_storage* storage = open_name(part);
         CHECK_EQ(tenon_storage_nbytes(storage), nbytes);
         if (nbytes > 0) {
-          CHECK(tenon_storage_data(storage) == static_cast<const char*>(tenon_storage_data(whole)) + offset);
+          CHECK(tenon_storage_data(storage) ==
+                static_cast<const char*>(tenon_storage_data(whole)) + offset);
           // What is opened in part is lent on as that part.
           const tenon_filename_handle again = share(storage);
-          CHECK(again.offset == offset && again.nbytes == nbytes && std::strcmp(again.name, lent.handle.name) == 0);
+          CHECK(again.offset == offset && again.nbytes == nbytes &&
+                std::strcmp(again.name, lent.handle.name) == 0);
           const Done there = other.open(again);
           CHECK(there.ok());
           other.release(there.slot);
@@ -245,14 +263,17 @@ TEST(Open, PrivateCowAndCopy) {
     const Done lent = maker.create_shared({.directory = folder.path()}, 10000, 1);
     tenon_storage* cow = open_name(lent.handle, TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
     tenon_storage* copy = open_name(lent.handle, TENON_OPEN_PRIVATE_COPY);
-    tenon_storage* part = open_name(handle_to(lent.handle.name, 9000, 1000), TENON_OPEN_PRIVATE_COPY);
+    tenon_storage* part =
+        open_name(handle_to(lent.handle.name, 9000, 1000), TENON_OPEN_PRIVATE_COPY);
     CHECK(!tenon_storage_is_shared(cow) && !tenon_storage_is_shared(copy));
     CHECK(shows_pattern(cow, 1) && shows_pattern(copy, 1));
-    CHECK(std::memcmp(tenon_storage_data(part), static_cast<const char*>(tenon_storage_data(copy)) + 1000, 9000) == 0);
+    CHECK(std::memcmp(tenon_storage_data(part),
+                      static_cast<const char*>(tenon_storage_data(copy)) + 1000, 9000) == 0);
     // Private ones are not counted.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 1);
     CHECK(maker.fill(lent.slot, 2).ok());
-    CHECK(shows_pattern(cow, 2) && shows_pattern(copy, 1));  // untouched pages show what is written later
+    // Untouched pages show what is written later.
+    CHECK(shows_pattern(cow, 2) && shows_pattern(copy, 1));
     put_pattern(cow, 3);
     put_pattern(copy, 4);
     CHECK(maker.shows(lent.slot, 2));
@@ -269,7 +290,8 @@ TEST(Open, ReadOnly) {
     const Folder folder;
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 5000, 1);
-    tenon_storage* storage = open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
+    tenon_storage* storage =
+        open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
     CHECK(tenon_storage_is_read_only(storage));
     CHECK(shows_pattern(storage, 1));
     void* data = nullptr;
@@ -281,7 +303,8 @@ TEST(Open, ReadOnly) {
       *const_cast<volatile char*>(static_cast<const char*>(tenon_storage_data(storage))) = 1;
     });
     const int how = fault::join(child);
-    CHECK_SAYING(kSanitized || (WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV), fault::how_it_ended(how));
+    CHECK_SAYING(kSanitized || (WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV),
+                 fault::how_it_ended(how));
     CHECK(how != 0);
     // A reader is a holder: it is in the count, and the name stays for it.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
@@ -302,7 +325,8 @@ TEST(Share, AFileCannotBeLentReadOnlyToItsOwnUser) {
     tenon_storage* storage = create({.directory = folder.path()}, 100);
     const std::string path = path_of(share(storage));
     tenon_filename_handle handle = blank_handle();
-    const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path, try_share(storage, {.access = TENON_ACCESS_READ_ONLY}, &handle));
+    const Outcome refused = CHECK_NAMES(
+        TENON_PERMISSION, path, try_share(storage, {.access = TENON_ACCESS_READ_ONLY}, &handle));
     CHECK_SAYING(!refused.detail("option").empty(), refused.text());
     // Nor under a second name.
     CHECK_NAMES(TENON_UNSUPPORTED, path, try_share(storage, {.name = "other"}, &handle));
@@ -311,7 +335,8 @@ TEST(Share, AFileCannotBeLentReadOnlyToItsOwnUser) {
   });
 }
 
-// A handle that was lent read-only is a promise of the lender, kept by the opener unless it opens privately.
+// A handle that was lent read-only is a promise of the lender, kept by the opener unless it opens
+// privately.
 TEST(Open, AHandleMayAllowLess) {
   IN_CHILD([] {
     const Folder folder;
@@ -319,7 +344,8 @@ TEST(Open, AHandleMayAllowLess) {
     Done lent = maker.create_shared({.directory = folder.path()}, 100, 1);
     lent.handle.access = TENON_ACCESS_READ_ONLY;
     tenon_storage* storage = nullptr;
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE));
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                try_open(lent.handle, &storage, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE));
     storage = open_name(lent.handle);
     CHECK(tenon_storage_is_read_only(storage));
     tenon_storage_release(storage);
@@ -341,7 +367,8 @@ TEST(Stats, NothingIsLeft) {
     const auto round = [&] {
       tenon_storage* own = create({.directory = folder.path()}, 100);
       tenon_storage* opened = open_name(lent.handle);
-      tenon_storage* reader = open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
+      tenon_storage* reader =
+          open_name(lent.handle, TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_READ_ONLY);
       tenon_storage_release(opened);
       tenon_storage_release(reader);
       tenon_storage_release(own);

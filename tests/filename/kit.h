@@ -1,4 +1,5 @@
-// What the tests of names share: folders of their own in shared memory, options and handles, and the head of a file as PyTorch sees it.
+// What the tests of names share: folders of their own in shared memory, options and handles, and
+// the head of a file as PyTorch sees it.
 #pragma once
 
 #include <fcntl.h>
@@ -52,7 +53,10 @@ class Folder {
     (void)becomes_empty();
     for (const std::string& leaf : all_leaves()) {
       const mode_t mode = look(at(leaf)).st_mode;
-      CHECK_SAYING(false, "left behind: " + leaf + (S_ISREG(mode) ? ", a file" : S_ISSOCK(mode) ? ", a socket" : ""));
+      CHECK_SAYING(false, "left behind: " + leaf +
+                              (S_ISREG(mode)    ? ", a file"
+                               : S_ISSOCK(mode) ? ", a socket"
+                                                : ""));
       remove((path_ + "/" + leaf).c_str());
     }
     CHECK(rmdir(path_.c_str()) == 0);
@@ -70,13 +74,15 @@ class Folder {
     DIR* stream = opendir(path_.c_str());
     REQUIRE(stream != nullptr);
     while (const dirent* entry = readdir(stream)) {
-      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) found.insert(entry->d_name);
+      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+        found.insert(entry->d_name);
     }
     closedir(stream);
     return found;
   }
   bool empty() const { return all_leaves().empty(); }
-  // The last holder and the thread that watches can meet at a name; one of them removes it, be it a moment later.
+  // The last holder and the thread that watches can meet at a name; one of them removes it, be it a
+  // moment later.
   bool becomes_empty() const {
     return soon([this] { return empty(); });
   }
@@ -116,7 +122,8 @@ inline tenon_filename_handle blank_handle() {
   return handle;
 }
 
-inline tenon_filename_handle handle_to(const std::string& name, uint64_t nbytes, uint64_t offset = 0) {
+inline tenon_filename_handle handle_to(const std::string& name, uint64_t nbytes,
+                                       uint64_t offset = 0) {
   tenon_filename_handle handle = blank_handle();
   handle.nbytes = nbytes;
   handle.offset = offset;
@@ -157,13 +164,15 @@ inline tenon_filename_handle share(tenon_storage* storage, const Naming& naming 
   return handle;
 }
 
-inline Outcome try_open(const tenon_filename_handle& handle, tenon_storage** out, uint32_t flags = TENON_OPEN_ALLOW_UNSEALED,
+inline Outcome try_open(const tenon_filename_handle& handle, tenon_storage** out,
+                        uint32_t flags = TENON_OPEN_ALLOW_UNSEALED,
                         tenon_access access = TENON_ACCESS_AUTO, const tenon_wait* wait = nullptr) {
   const tenon_open_options options = fault::open_options(flags, access);
   return CALL(tenon_open_filename(&handle, &options, wait, out, err));
 }
 
-inline tenon_storage* open_name(const tenon_filename_handle& handle, uint32_t flags = TENON_OPEN_ALLOW_UNSEALED,
+inline tenon_storage* open_name(const tenon_filename_handle& handle,
+                                uint32_t flags = TENON_OPEN_ALLOW_UNSEALED,
                                 tenon_access access = TENON_ACCESS_AUTO) {
   tenon_storage* storage = nullptr;
   const Outcome outcome = try_open(handle, &storage, flags, access);
@@ -189,7 +198,8 @@ inline bool shows_pattern(const tenon_storage* storage, uint64_t seed) {
   return fault::has_pattern(tenon_storage_data(storage), tenon_storage_nbytes(storage), seed);
 }
 
-inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0, int64_t min_age_ns = 0) {
+inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0,
+                                int64_t min_age_ns = 0) {
   tenon_sweep_options options{};
   options.struct_size = sizeof options;
   options.flags = flags;
@@ -202,13 +212,16 @@ inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0
 }
 
 // An error of that code whose details name `path` (or its last part).
-inline Outcome check_names(const Outcome& outcome, tenon_status status, const std::string& path, const char* file, int line) {
+inline Outcome check_names(const Outcome& outcome, tenon_status status, const std::string& path,
+                           const char* file, int line) {
   fault::check(outcome.status == status, "the status", file, line,
                std::string("wanted ") + tenon_status_name(status) + ", got " + outcome.text());
-  fault::check(outcome.detail("path") == path, "the detail path", file, line, "wanted " + path + ", got " + outcome.text());
+  fault::check(outcome.detail("path") == path, "the detail path", file, line,
+               "wanted " + path + ", got " + outcome.text());
   return outcome;
 }
-#define CHECK_NAMES(status, path, outcome) ::names::check_names((outcome), (status), (path), __FILE__, __LINE__)
+#define CHECK_NAMES(status, path, outcome) \
+  ::names::check_names((outcome), (status), (path), __FILE__, __LINE__)
 
 // ---- files as others write them
 
@@ -237,7 +250,8 @@ inline Head head_of(const std::string& path) {
 }
 
 // Returns its fd: while that is open, nobody takes the file for dead.
-inline int plant_open(const std::string& path, const Head& head, uint64_t payload, mode_t mode = 0600) {
+inline int plant_open(const std::string& path, const Head& head, uint64_t payload,
+                      mode_t mode = 0600) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   REQUIRE(fd >= 0);
   REQUIRE(fchmod(fd, mode) == 0);

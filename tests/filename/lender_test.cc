@@ -1,4 +1,5 @@
-// Behind a socket is a process, which may be dead, stopped, or somebody else: the borrower gets an answer in time, and it names the socket.
+// Behind a socket is a process, which may be dead, stopped, or somebody else: the borrower gets an
+// answer in time, and it names the socket.
 #include <atomic>
 #include <functional>
 
@@ -39,7 +40,8 @@ TEST(Lender, ABorrowerRemovesAKilledOnesName) {
     for (const bool chosen : {false, true}) {
       Agent lender;
       const Done made = lender.make(TENON_MODE_SHARED, 0, 10000, 1);
-      const Done lent = lender.share(made.slot, {.directory = folder.path(), .name = chosen ? "chosen" : ""});
+      const Done lent =
+          lender.share(made.slot, {.directory = folder.path(), .name = chosen ? "chosen" : ""});
       tenon_storage* storage = open_name(lent.handle, 0);
       lender.kill();
       CHECK(is_gone(path_of(lent.handle)));
@@ -116,24 +118,28 @@ TEST(Lender, StoppedObeysEveryKindOfWait) {
     tenon_storage* storage = nullptr;
     tenon_wait wait = fault::wait_ns(100 * kMs);
     int64_t begin = now_ns();
-    const Outcome late = CHECK_NAMES(TENON_TIMEOUT, path, try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
+    const Outcome late = CHECK_NAMES(TENON_TIMEOUT, path,
+                                     try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
     const int64_t took = now_ns() - begin;
     CHECK_SAYING(took >= 100 * kMs && took < kPatienceMs * kMs, std::to_string(took));
     CHECK_SAYING(late.detail("pid") == std::to_string(lender.pid()), late.text());
     wait = fault::wait_ns(0);
-    CHECK_NAMES(TENON_WOULD_BLOCK, path, try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
+    CHECK_NAMES(TENON_WOULD_BLOCK, path,
+                try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
 
     // A cancel, before and while.
     wait = fault::wait_ns(-1);
     REQUIRE_OK(tenon_cancel_new(&wait.cancel, err));
     tenon_cancel_trigger(wait.cancel);
-    CHECK_NAMES(TENON_CANCELLED, path, try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
+    CHECK_NAMES(TENON_CANCELLED, path,
+                try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
     tenon_cancel_reset(wait.cancel);
     std::thread canceller([cancel = wait.cancel] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       tenon_cancel_trigger(cancel);
     });
-    CHECK_NAMES(TENON_CANCELLED, path, try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
+    CHECK_NAMES(TENON_CANCELLED, path,
+                try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
     canceller.join();
     tenon_cancel_release(wait.cancel);
     wait.cancel = nullptr;
@@ -150,7 +156,8 @@ TEST(Lender, StoppedObeysEveryKindOfWait) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     });
-    CHECK_NAMES(TENON_INTERRUPTED, path, try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
+    CHECK_NAMES(TENON_INTERRUPTED, path,
+                try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
     over = true;
     knocker.join();
 
@@ -182,7 +189,8 @@ int listen_at(const std::string& path, int type = SOCK_SEQPACKET) {
   address.sun_family = AF_UNIX;
   REQUIRE(path.size() < sizeof address.sun_path);
   std::memcpy(address.sun_path, path.c_str(), path.size());
-  REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && listen(listener, 8) == 0);
+  REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+          listen(listener, 8) == 0);
   return listener;
 }
 
@@ -195,7 +203,8 @@ struct Answer {
 };
 
 // What one attempt to open a name of 4096 bytes comes to, when a server like that answers it.
-Outcome against(const std::function<void(int client)>& server, std::string* path, int64_t limit_ns) {
+Outcome against(const std::function<void(int client)>& server, std::string* path,
+                int64_t limit_ns) {
   const Folder folder;
   *path = folder.at("tenon-evil");
   const int listener = listen_at(*path);
@@ -223,7 +232,8 @@ Outcome against(const std::function<void(int client)>& server, std::string* path
 
 void check_against(tenon_status status, const std::function<void(int client)>& server, int line) {
   std::string path;
-  const Outcome outcome = against(server, &path, status == TENON_TIMEOUT ? 300 * kMs : 20'000 * kMs);
+  const Outcome outcome =
+      against(server, &path, status == TENON_TIMEOUT ? 300 * kMs : 20'000 * kMs);
   check_names(outcome, status, path, __FILE__, line);
 }
 #define AGAINST(status, ...) check_against((status), __VA_ARGS__, __LINE__)
@@ -243,7 +253,8 @@ TEST(HostileLender, SaysNothingOrHangsUp) {
 
 TEST(HostileLender, Garbage) {
   IN_CHILD([] {
-    AGAINST(TENON_CORRUPT, [](int client) { CHECK(put_packet(client, "HTTP/1.1 400 Bad Request", 24, -1)); });
+    AGAINST(TENON_CORRUPT,
+            [](int client) { CHECK(put_packet(client, "HTTP/1.1 400 Bad Request", 24, -1)); });
     AGAINST(TENON_CORRUPT, [](int client) { CHECK(put_packet(client, "x", 1, -1)); });
     for (const size_t nbytes : {size_t{8}, size_t{23}, size_t{25}, size_t{65536}})
       AGAINST(TENON_CORRUPT, [nbytes](int client) { give(client, {}, -1, nbytes); });
@@ -271,14 +282,16 @@ TEST(HostileLender, NoFdOrAWrongOne) {
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     close(ends[1]);
-    // What is no memory file at all is not memory for TENON_OPEN_FD either (INVALID_ARGUMENT), but here it is the lender's lie.
+    // What is no memory file at all is not memory for TENON_OPEN_FD either (INVALID_ARGUMENT), but
+    // here it is the lender's lie.
     with(ends[0], TENON_CORRUPT);
     with(open("/dev/null", O_RDWR | O_CLOEXEC), TENON_CORRUPT);
     with(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), TENON_CORRUPT);
     with(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), TENON_CORRUPT);
     // Memory, but not what a lender lends: too small, or such that it can be cut short.
     with(fault::foreign_memfd(100), TENON_CORRUPT);
-    with(fault::foreign_memfd(100), TENON_INVALID_ARGUMENT, {.nbytes = 100});  // whoever is wrong: the handle may be as well
+    // Whoever is wrong: the handle may be as well.
+    with(fault::foreign_memfd(100), TENON_INVALID_ARGUMENT, {.nbytes = 100});
     with(fault::foreign_memfd(4096, 0), TENON_PERMISSION);
     with(fault::foreign_memfd(4096), TENON_CORRUPT, {.nbytes = uint64_t{1} << 62});
     with(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), TENON_PERMISSION);
@@ -352,7 +365,8 @@ TEST(HostileLender, AFullQueue) {
     }
     tenon_storage* storage = nullptr;
     const tenon_wait wait = fault::wait_ns(50 * kMs);
-    CHECK_NAMES(TENON_TIMEOUT, path, try_open(handle_to(path, 100), &storage, 0, TENON_ACCESS_AUTO, &wait));
+    CHECK_NAMES(TENON_TIMEOUT, path,
+                try_open(handle_to(path, 100), &storage, 0, TENON_ACCESS_AUTO, &wait));
     for (const int client : waiting) close(client);
     close(listener);
     unlink(path.c_str());

@@ -65,12 +65,14 @@ TEST(Life, AloneTheNameIsGoneWhenReleaseReturns) {
   });
 }
 
-// Each holder in turn is killed; the others go on, and with the last one the name goes, soon, because a peer that watches is there.
+// Each holder in turn is killed; the others go on, and with the last one the name goes, soon,
+// because a peer that watches is there.
 TEST(Life, KilledHoldersInTurn) {
   IN_CHILD([] {
     const Folder folder;
     Agent watcher;
-    const Done own = watcher.create({.directory = folder.path()}, 10);  // so that its thread watches this folder
+    // So that its thread watches this folder.
+    const Done own = watcher.create({.directory = folder.path()}, 10);
     REQUIRE(own.ok());
     for (size_t first = 0; first < 3; ++first) {
       std::vector<Agent> holders(3);
@@ -80,7 +82,8 @@ TEST(Life, KilledHoldersInTurn) {
       for (size_t k = 0; k < 3; ++k) {
         CHECK(exists(path_of(lent.handle)));
         holders[(first + k) % 3].kill();
-        for (size_t rest = k + 1; rest < 3; ++rest) CHECK(holders[(first + rest) % 3].shows(slots[(first + rest) % 3], 5));
+        for (size_t rest = k + 1; rest < 3; ++rest)
+          CHECK(holders[(first + rest) % 3].shows(slots[(first + rest) % 3], 5));
         // Who comes new is let in as long as one of them lives.
         if (k < 2) {
           const Done guest = watcher.open(lent.handle);
@@ -90,20 +93,23 @@ TEST(Life, KilledHoldersInTurn) {
       }
       const int64_t begin = now_ns();
       CHECK(is_gone(path_of(lent.handle)));
-      std::printf("gone %.1f ms after the last holder was killed\n", static_cast<double>(now_ns() - begin) / 1e6);
+      std::printf("gone %.1f ms after the last holder was killed\n",
+                  static_cast<double>(now_ns() - begin) / 1e6);
     }
     watcher.release(own.slot);
     CHECK(folder.becomes_empty());
   });
 }
 
-// Many watchers see the same death at once and get into each other's way; one of them removes the name all the same.
+// Many watchers see the same death at once and get into each other's way; one of them removes the
+// name all the same.
 TEST(Life, ManyWatchers) {
   IN_CHILD([] {
     const Folder folder;
     std::vector<Agent> watchers(6);
     std::vector<int> own;
-    for (Agent& watcher : watchers) own.push_back(watcher.create({.directory = folder.path()}, 10).slot);
+    for (Agent& watcher : watchers)
+      own.push_back(watcher.create({.directory = folder.path()}, 10).slot);
     for (int round = 0; round < 10; ++round) {
       Agent maker;
       const Done lent = maker.create_shared({.directory = folder.path()}, 100);
@@ -146,8 +152,8 @@ TEST(Life, AFreshProcessFindsAllTheDead) {
       maker.kill();
     }
     CHECK_EQ(folder.leaves().size(), 100);
-    // A fresh process looks for 50 ms at most. A hundred small files take much less, but on a busy machine a few
-    // more processes may be needed.
+    // A fresh process looks for 50 ms at most. A hundred small files take much less, but on a busy
+    // machine a few more processes may be needed.
     size_t left = 100;
     for (int i = 0; i < 5 && left > 0; ++i) {
       Agent fresh;
@@ -201,7 +207,8 @@ TEST(Life, AForkChildThatIsKilled) {
     const Done lent = parent.create_shared({.directory = folder.path()}, 5000, 6);
     Agent child = parent.fork_child();
     parent.kill();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nothing must happen now: no event tells of that
+    // Nothing must happen now: no event tells of that.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(exists(path_of(lent.handle)));
     child.kill();
     CHECK(is_gone(path_of(lent.handle)));
@@ -209,7 +216,8 @@ TEST(Life, AForkChildThatIsKilled) {
   });
 }
 
-// Of parent and child each can go on making, opening and releasing names, and the parent's watch still works.
+// Of parent and child each can go on making, opening and releasing names, and the parent's watch
+// still works.
 TEST(Life, BothGoOnAfterFork) {
   IN_CHILD([] {
     const Folder folder;
@@ -270,7 +278,8 @@ TEST(Life, Unlink) {
     tenon_storage* again = nullptr;
     CHECK_NAMES(TENON_NOT_FOUND, path_of(handle), try_open(handle, &again));
     // The name may mean something else by now: letting go does not take it away.
-    tenon_storage* next = create({.directory = folder.path(), .name = handle.name + folder.path().size() + 1}, 50);
+    tenon_storage* next =
+        create({.directory = folder.path(), .name = handle.name + folder.path().size() + 1}, 50);
     other.release(slot);
     tenon_storage_release(storage);
     CHECK(exists(path_of(handle)));
@@ -281,10 +290,12 @@ TEST(Life, Unlink) {
     CHECK_OK(tenon_filename_unlink(lent.name, err));
     CHECK(folder.leaves().empty());
     let_go(storage);
-    REQUIRE(mkfifo(folder.at("pipe").c_str(), 0600) == 0 && mkdir(folder.at("dir").c_str(), 0700) == 0 &&
+    REQUIRE(mkfifo(folder.at("pipe").c_str(), 0600) == 0 &&
+            mkdir(folder.at("dir").c_str(), 0700) == 0 &&
             symlink("pipe", folder.at("link").c_str()) == 0);
     for (const char* leaf : {"pipe", "dir", "link"}) {
-      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf), CALL(tenon_filename_unlink(folder.at(leaf).c_str(), err)));
+      CHECK_NAMES(TENON_PERMISSION, folder.at(leaf),
+                  CALL(tenon_filename_unlink(folder.at(leaf).c_str(), err)));
       CHECK(exists(folder.at(leaf)));
     }
     unlink(folder.at("pipe").c_str());

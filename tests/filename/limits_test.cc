@@ -1,4 +1,5 @@
-// Limits: each is an error that names it, leaves no name and no fd, and is over when there is room again.
+// Limits: each is an error that names it, leaves no name and no fd, and is over when there is room
+// again.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -23,16 +24,19 @@ void mount_small(const std::string& where, const char* how) {
   const gid_t gid = getegid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
     fault::skip(std::string("no mount namespace can be made: ") + std::strerror(errno));
-  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") && put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
+  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") &&
+                    put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
                     put_setting("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
     fault::skip("no user namespace can be set up");
   }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("tmpfs", where.c_str(), "tmpfs", 0, how) != 0)
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", where.c_str(), "tmpfs", 0, how) != 0)
     fault::skip(std::string("nothing can be mounted: ") + std::strerror(errno));
 }
 
 void check_limit(const Outcome& outcome, const std::string& limit, int line) {
-  fault::check(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(limit) != std::string::npos &&
+  fault::check(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                   outcome.detail("limit").find(limit) != std::string::npos &&
                    !outcome.detail("limit_value").empty(),
                limit.c_str(), __FILE__, line, outcome.text());
 }
@@ -87,14 +91,17 @@ TEST(Limit, ADirectoryWithoutInodes) {
     std::vector<tenon_storage*> storages;
     tenon_storage* storage = nullptr;
     Outcome made;
-    while ((made = try_create({.directory = outer.path()}, 10, &storage)).ok()) storages.push_back(storage);
-    CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED && !made.detail("limit").empty() && made.detail("path") == outer.path(),
+    while ((made = try_create({.directory = outer.path()}, 10, &storage)).ok())
+      storages.push_back(storage);
+    CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED && !made.detail("limit").empty() &&
+                     made.detail("path") == outer.path(),
                  made.text());
     CHECK_EQ(storages.size(), 2);
     storage = fault::new_storage(10);
     tenon_filename_handle handle = blank_handle();
     const Outcome lent = try_share(storage, {.directory = outer.path()}, &handle);
-    CHECK_SAYING(lent.status == TENON_RESOURCE_EXHAUSTED && !lent.detail("limit").empty(), lent.text());
+    CHECK_SAYING(lent.status == TENON_RESOURCE_EXHAUSTED && !lent.detail("limit").empty(),
+                 lent.text());
     let_go(storage);
     for (tenon_storage* each : storages) tenon_storage_release(each);
     CHECK(outer.becomes_empty());
@@ -113,12 +120,14 @@ TEST(Limit, AFileSystemThatIsReadOnly) {
   });
 }
 
-// A name that is over leaves nothing of its directory open for ever, and a name that lives keeps what its end needs.
+// A name that is over leaves nothing of its directory open for ever, and a name that lives keeps
+// what its end needs.
 TEST(Limit, ManyDirectories) {
   IN_CHILD([] {
     constexpr int kHeld = 3;
     constexpr int kMet = 100;
-    // The service thread has two fds and one watch, and each directory that may stay open has one fd.
+    // The service thread has two fds and one watch, and each directory that may stay open has one
+    // fd.
     constexpr long kMost = 3 + 16 + kHeld;
     const Folder outer;
     const auto folder = [&](int i) { return outer.at(std::to_string(i)); };
@@ -134,7 +143,8 @@ TEST(Limit, ManyDirectories) {
     const long before = fault::count_fds();
     std::vector<tenon_storage*> held;
     for (int i = 0; i < kHeld; ++i) held.push_back(create({.directory = folder(i)}, 10));
-    for (int round = 0; round < 2; ++round) {  // the second time most of them were closed in between
+    // The second time most of them were closed in between.
+    for (int round = 0; round < 2; ++round) {
       for (int i = kHeld; i < kHeld + kMet; ++i) {
         tenon_storage* storage = create({.directory = folder(i)}, 10);
         put_pattern(storage, 1);
@@ -143,7 +153,8 @@ TEST(Limit, ManyDirectories) {
         tenon_storage_release(again);
         tenon_storage_release(storage);
       }
-      CHECK_SAYING(soon([&] { return fault::count_fds() <= before + kMost; }), std::to_string(fault::count_fds() - before) + " fds");
+      CHECK_SAYING(soon([&] { return fault::count_fds() <= before + kMost; }),
+                   std::to_string(fault::count_fds() - before) + " fds");
     }
     for (int i = 0; i < kHeld; ++i) {
       CHECK_EQ(inside(i), 1);
@@ -170,7 +181,8 @@ TEST(Limit, ManyDirectoriesOfSockets) {
       (void)share(storages.back(), {.directory = folder(i)});
     }
     for (tenon_storage* each : storages) let_go(each);
-    CHECK_SAYING(soon([&] { return fault::count_fds() <= before + 3 + 16; }), std::to_string(fault::count_fds() - before) + " fds");
+    CHECK_SAYING(soon([&] { return fault::count_fds() <= before + 3 + 16; }),
+                 std::to_string(fault::count_fds() - before) + " fds");
     for (int i = 0; i < kMet; ++i) CHECK(soon([&] { return rmdir(folder(i).c_str()) == 0; }));
   });
 }
@@ -182,9 +194,12 @@ TEST(Limit, NoPermission) {
     REQUIRE(mkdir(folder.at("closed").c_str(), 0500) == 0);
     REQUIRE(mkdir(folder.at("dark").c_str(), 0000) == 0);
     tenon_storage* storage = nullptr;
-    CHECK_NAMES(TENON_PERMISSION, folder.at("closed"), try_create({.directory = folder.at("closed")}, 10, &storage));
-    CHECK_NAMES(TENON_PERMISSION, folder.at("dark"), try_create({.directory = folder.at("dark")}, 10, &storage));
-    CHECK_NAMES(TENON_PERMISSION, folder.at("dark"), try_open(handle_to(folder.at("dark/a"), 10), &storage));
+    CHECK_NAMES(TENON_PERMISSION, folder.at("closed"),
+                try_create({.directory = folder.at("closed")}, 10, &storage));
+    CHECK_NAMES(TENON_PERMISSION, folder.at("dark"),
+                try_create({.directory = folder.at("dark")}, 10, &storage));
+    CHECK_NAMES(TENON_PERMISSION, folder.at("dark"),
+                try_open(handle_to(folder.at("dark/a"), 10), &storage));
     storage = fault::new_storage(10);
     tenon_filename_handle handle = blank_handle();
     const Outcome lent = try_share(storage, {.directory = folder.at("closed")}, &handle);
@@ -220,11 +235,13 @@ TEST(Limit, NoFds) {
     const Done file = other.create_shared({.directory = folder.path()}, 100, 1);
     const Done made = other.make(TENON_MODE_SHARED, 0, 100, 2);
     const Done socket = other.share(made.slot, {.directory = folder.path()});
-    tenon_storage* warm = create({.directory = folder.path(), .name = "warm"}, 10);  // the thread and the watch are there
+    // The thread and the watch are there.
+    tenon_storage* warm = create({.directory = folder.path(), .name = "warm"}, 10);
     tenon_storage* arena = fault::new_storage(100);
     const long fds = fault::count_fds();
     const rlim_t least = fault::least_fd_limit();
-    const auto attempts = [&](const char* what, const std::function<Outcome(tenon_storage**)>& attempt) {
+    const auto attempts = [&](const char* what,
+                              const std::function<Outcome(tenon_storage**)>& attempt) {
       int refused = 0;
       for (rlim_t room = 0;; ++room) {
         REQUIRE(room < 20);
@@ -239,17 +256,24 @@ TEST(Limit, NoFds) {
           break;
         }
         ++refused;
-        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "RLIMIT_NOFILE",
-                     std::string(what) + " with room for " + std::to_string(room) + ": " + outcome.text());
-        CHECK(soon([&] { return fault::count_fds() == fds; }));  // the thread may look at a name just now
+        CHECK_SAYING(
+            outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                outcome.detail("limit") == "RLIMIT_NOFILE",
+            std::string(what) + " with room for " + std::to_string(room) + ": " + outcome.text());
+        // The thread may look at a name just now.
+        CHECK(soon([&] { return fault::count_fds() == fds; }));
         CHECK_EQ(folder.leaves().size(), 3);
         CHECK_EQ(head_of(path_of(file.handle)).count, 1);
       }
       CHECK(refused > 0);
     };
-    attempts("create", [&](tenon_storage** out) { return try_create({.directory = folder.path()}, 100, out); });
+    attempts("create", [&](tenon_storage** out) {
+      return try_create({.directory = folder.path()}, 100, out);
+    });
     attempts("open a file", [&](tenon_storage** out) { return try_open(file.handle, out); });
-    attempts("open privately", [&](tenon_storage** out) { return try_open(file.handle, out, TENON_OPEN_PRIVATE_COPY); });
+    attempts("open privately", [&](tenon_storage** out) {
+      return try_open(file.handle, out, TENON_OPEN_PRIVATE_COPY);
+    });
     attempts("open a socket", [&](tenon_storage** out) { return try_open(socket.handle, out, 0); });
     attempts("lend", [&](tenon_storage**) {
       tenon_filename_handle handle = blank_handle();
@@ -257,7 +281,8 @@ TEST(Limit, NoFds) {
     });
     let_go(arena);
     tenon_storage_release(warm);
-    // A name that is released without an fd left: the name may stay for the next sweep, the process may not end.
+    // A name that is released without an fd left: the name may stay for the next sweep, the process
+    // may not end.
     tenon_storage* last = create({.directory = folder.path(), .name = "last"}, 10);
     {
       const fault::Limit limit(RLIMIT_NOFILE, least);

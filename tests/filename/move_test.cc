@@ -1,4 +1,5 @@
-// Private memory moves into a named file, but only as long as nobody can have a pointer to where it was.
+// Private memory moves into a named file, but only as long as nobody can have a pointer to where it
+// was.
 #include "filename/agent.h"
 
 namespace names {
@@ -8,14 +9,18 @@ TEST(Move, UntouchedPrivateMemory) {
   IN_CHILD([] {
     const Folder folder;
     Agent other;
-    for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{3} << 20}) {
-      tenon_storage* storage = fault::new_storage(nbytes, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+    for (const uint64_t nbytes :
+         {uint64_t{0}, uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{3} << 20}) {
+      tenon_storage* storage =
+          fault::new_storage(nbytes, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
       const uint64_t id = tenon_storage_id(storage);
       CHECK(!tenon_storage_is_shared(storage));
       const tenon_filename_handle handle = share(storage, {.directory = folder.path()});
-      CHECK(handle.offset == 0 && handle.nbytes == nbytes && handle.access == TENON_ACCESS_WRITABLE);
+      CHECK(handle.offset == 0 && handle.nbytes == nbytes &&
+            handle.access == TENON_ACCESS_WRITABLE);
       CHECK_EQ(look(path_of(handle)).st_size, static_cast<int64_t>(64 + nbytes));
-      CHECK(tenon_storage_is_shared(storage) && tenon_storage_id(storage) == id && tenon_storage_nbytes(storage) == nbytes);
+      CHECK(tenon_storage_is_shared(storage) && tenon_storage_id(storage) == id &&
+            tenon_storage_nbytes(storage) == nbytes);
       CHECK(shows_pattern(storage, 4));
       const Done there = other.open(handle);
       REQUIRE(there.ok());
@@ -40,10 +45,12 @@ TEST(Move, CopiesOfOthersMove) {
   IN_CHILD([] {
     const Folder folder;
     const std::vector<unsigned char> bytes = fault::pattern(5000, 6);
-    const tenon_storage_options options = fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+    const tenon_storage_options options =
+        fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_storage* copied = nullptr;
     REQUIRE_OK(tenon_storage_new_from(&options, bytes.data(), bytes.size(), &copied, err));
-    CHECK(shows_pattern(open_name(share(copied, {.directory = folder.path()}), TENON_OPEN_PRIVATE_COPY), 6));
+    CHECK(shows_pattern(
+        open_name(share(copied, {.directory = folder.path()}), TENON_OPEN_PRIVATE_COPY), 6));
     tenon_storage* snapshot = open_name(share(copied), TENON_OPEN_PRIVATE_COPY);
     const tenon_filename_handle handle = share(snapshot, {.directory = folder.path()});
     CHECK(std::strcmp(handle.name, share(copied).name) != 0);
@@ -80,7 +87,8 @@ void check_share_refused(const char* what, void (*expose)(tenon_storage* storage
   expose(storage);
   tenon_filename_handle handle = blank_handle();
   const Outcome refused = try_share(storage, {.directory = folder.path()}, &handle);
-  CHECK_SAYING(refused.status == TENON_UNSUPPORTED && !refused.detail("option").empty(), std::string(what) + ": " + refused.text());
+  CHECK_SAYING(refused.status == TENON_UNSUPPORTED && !refused.detail("option").empty(),
+               std::string(what) + ": " + refused.text());
   CHECK(folder.empty() && handle.name[0] == '\0');
   CHECK(!tenon_storage_is_shared(storage));
   CHECK(shows_pattern(storage, 4));
@@ -89,7 +97,9 @@ void check_share_refused(const char* what, void (*expose)(tenon_storage* storage
 
 TEST(Move, NotWhatWasHandedOut) {
   IN_CHILD([] {
-    check_share_refused("tenon_storage_data", [](tenon_storage* storage) { CHECK(tenon_storage_data(storage) != nullptr); });
+    check_share_refused("tenon_storage_data", [](tenon_storage* storage) {
+      CHECK(tenon_storage_data(storage) != nullptr);
+    });
     check_share_refused("tenon_storage_data_mut", [](tenon_storage* storage) {
       void* data = nullptr;
       CHECK_OK(tenon_storage_data_mut(storage, &data, err));
@@ -134,7 +144,8 @@ TEST(Move, NotWhatBelongsToSomebodyElse) {
     Outcome refused = try_share(wrapped, {.directory = folder.path()}, &handle);
     CHECK_SAYING(refused.status == TENON_UNSUPPORTED, refused.text());
     tenon_storage* named = create({.directory = folder.path()}, 100);
-    tenon_storage* cow = open_name(share(named), TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
+    tenon_storage* cow =
+        open_name(share(named), TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
     refused = try_share(cow, {.directory = folder.path()}, &handle);
     CHECK_SAYING(refused.status == TENON_UNSUPPORTED, refused.text());
     tenon_storage_release(cow);
@@ -150,10 +161,16 @@ TEST(Move, Failed) {
     tenon_storage* storage = fault::new_storage(1000, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_storage* taken = create({.directory = folder.path(), .name = "taken"}, 10);
     tenon_filename_handle handle = blank_handle();
-    CHECK_NAMES(TENON_PERMISSION, folder.at("taken"), try_share(storage, {.directory = folder.path(), .name = "taken"}, &handle));
-    CHECK_NAMES(TENON_NOT_FOUND, folder.at("none"), try_share(storage, {.directory = folder.at("none")}, &handle));
-    CHECK_EQ(try_share(storage, {.directory = folder.path(), .access = TENON_ACCESS_READ_ONLY}, &handle).status, TENON_PERMISSION);
-    CHECK_SAYING(!tenon_storage_is_shared(storage), "a lend that is refused moved the storage all the same");
+    CHECK_NAMES(TENON_PERMISSION, folder.at("taken"),
+                try_share(storage, {.directory = folder.path(), .name = "taken"}, &handle));
+    CHECK_NAMES(TENON_NOT_FOUND, folder.at("none"),
+                try_share(storage, {.directory = folder.at("none")}, &handle));
+    CHECK_EQ(
+        try_share(storage, {.directory = folder.path(), .access = TENON_ACCESS_READ_ONLY}, &handle)
+            .status,
+        TENON_PERMISSION);
+    CHECK_SAYING(!tenon_storage_is_shared(storage),
+                 "a lend that is refused moved the storage all the same");
     CHECK_EQ(folder.leaves().size(), 1);
     CHECK(handle.name[0] == '\0');
     CHECK(try_share(storage, {.directory = folder.path()}, &handle).ok());
@@ -175,7 +192,9 @@ TEST(Move, SharedMemoryDoesNotMove) {
       CHECK(tenon_storage_data(storage) == data);
       tenon_filename_handle torch = blank_handle();
       const Outcome refused = try_share(storage, {.flags = TENON_FILENAME_TORCH}, &torch);
-      CHECK_SAYING(refused.status == TENON_UNSUPPORTED && refused.detail("option") == "tenon_storage_new_filename", refused.text());
+      CHECK_SAYING(refused.status == TENON_UNSUPPORTED &&
+                       refused.detail("option") == "tenon_storage_new_filename",
+                   refused.text());
       let_go(storage);
     }
     // Not frozen yet: the same rule as for every lend.

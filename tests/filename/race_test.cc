@@ -1,4 +1,5 @@
-// Exactness: however many look for the dead at once, nothing alive is ever removed, and nothing dead stays.
+// Exactness: however many look for the dead at once, nothing alive is ever removed, and nothing
+// dead stays.
 #include <poll.h>
 
 #include "filename/kit.h"
@@ -9,16 +10,22 @@ namespace {
 constexpr int kPairs = 2;
 constexpr int kNames = kSanitized ? 250 : 1000;  // of each pair
 
-bool put_bytes(int to, const void* data, size_t nbytes) { return write(to, data, nbytes) == static_cast<ssize_t>(nbytes); }
-bool take(int from, void* data, size_t nbytes) { return recv(from, data, nbytes, MSG_WAITALL) == static_cast<ssize_t>(nbytes); }
+bool put_bytes(int to, const void* data, size_t nbytes) {
+  return write(to, data, nbytes) == static_cast<ssize_t>(nbytes);
+}
+bool take(int from, void* data, size_t nbytes) {
+  return recv(from, data, nbytes, MSG_WAITALL) == static_cast<ssize_t>(nbytes);
+}
 
-// Makes names and lends them; lets go of each in a different moment: before, while and after the other side opens it.
+// Makes names and lends them; lets go of each in a different moment: before, while and after the
+// other side opens it.
 void make_names(int socket, const std::string& folder) {
   for (int i = 0; i < kNames; ++i) {
     const bool in_flight = i % 4 == 0;
     tenon_storage* storage = create({.directory = folder}, 200);
     put_pattern(storage, static_cast<uint64_t>(i));
-    const tenon_filename_handle handle = share(storage, {.flags = in_flight ? uint32_t{TENON_FILENAME_IN_FLIGHT} : 0U});
+    const tenon_filename_handle handle =
+        share(storage, {.flags = in_flight ? uint32_t{TENON_FILENAME_IN_FLIGHT} : 0U});
     CHECK(exists(path_of(handle)));
     if (in_flight) tenon_storage_release(storage);
     REQUIRE(put_bytes(socket, &handle, sizeof handle));
@@ -35,7 +42,8 @@ void open_names(int socket) {
   for (int i = 0; i < kNames; ++i) {
     tenon_filename_handle handle = blank_handle();
     REQUIRE(take(socket, &handle, sizeof handle));
-    tenon_storage* storage = open_name(handle, TENON_OPEN_ALLOW_UNSEALED | (i % 4 == 0 ? uint32_t{TENON_OPEN_DECREF} : 0U));
+    tenon_storage* storage = open_name(
+        handle, TENON_OPEN_ALLOW_UNSEALED | (i % 4 == 0 ? uint32_t{TENON_OPEN_DECREF} : 0U));
     CHECK(shows_pattern(storage, static_cast<uint64_t>(i)));
     REQUIRE(put_bytes(socket, "o", 1));
     char word = 0;
@@ -95,7 +103,8 @@ TEST(Race, SweepsBesideMakersAndOpeners) {
       CHECK_SAYING(how == 0, fault::how_it_ended(how));
     }
     // Nothing is left, while the sweepers still run, and without a sweep of ours.
-    CHECK_SAYING(folder.becomes_empty(), std::to_string(folder.leaves().size()) + " names are left");
+    CHECK_SAYING(folder.becomes_empty(),
+                 std::to_string(folder.leaves().size()) + " names are left");
     close(stop[1]);
     for (const pid_t sweeper : sweepers) {
       const int how = fault::join(sweeper);
@@ -140,7 +149,8 @@ TEST(Race, TheLastTwoLetGoAtOnce) {
   });
 }
 
-// Makers of one chosen name: each turn has one winner, and a name never holds what another one made.
+// Makers of one chosen name: each turn has one winner, and a name never holds what another one
+// made.
 TEST(Race, OneChosenName) {
   IN_CHILD([] {
     const Folder folder;
@@ -155,7 +165,8 @@ TEST(Race, OneChosenName) {
           tenon_storage* storage = nullptr;
           const Outcome made = CALL(tenon_storage_new_filename(&options, 100 + id, &storage, err));
           if (!made.ok()) {
-            CHECK_SAYING(made.status == TENON_PERMISSION || made.status == TENON_NOT_FOUND, made.text());
+            CHECK_SAYING(made.status == TENON_PERMISSION || made.status == TENON_NOT_FOUND,
+                         made.text());
             continue;
           }
           ++won;

@@ -1,4 +1,5 @@
-// The other side of agent.h: a process that takes requests over a socket, makes the calls of the library, and answers what came of them.
+// The other side of agent.h: a process that takes requests over a socket, makes the calls of the
+// library, and answers what came of them.
 #pragma once
 
 #include <grp.h>
@@ -81,20 +82,29 @@ class Served {
   Outcome answer(const Request& request, int fd, Reply* reply, int* out) {
     const tenon_wait wait = fault::wait_ns(request.time_ns);
     const tenon_wait* given = request.time_ns < 0 ? nullptr : &wait;
-    const Naming naming{request.directory, request.name, request.prefix, request.flags, request.mode, request.group, request.access};
+    const Naming naming{request.directory, request.name,  request.prefix, request.flags,
+                        request.mode,      request.group, request.access};
     const tenon_filename_options options = naming.options();
     tenon_storage* const held =
-        request.slot >= 0 && static_cast<size_t>(request.slot) < storages_.size() ? storages_[static_cast<size_t>(request.slot)] : nullptr;
+        request.slot >= 0 && static_cast<size_t>(request.slot) < storages_.size()
+            ? storages_[static_cast<size_t>(request.slot)]
+            : nullptr;
     tenon_storage* made = nullptr;
     Outcome outcome;
     switch (request.op) {
-      case Op::kNew: made = fault::new_storage(request.nbytes, request.seed, request.mode, request.flags); break;
+      case Op::kNew:
+        made = fault::new_storage(request.nbytes, request.seed, request.mode, request.flags);
+        break;
       case Op::kCreate:
         outcome = CALL(tenon_storage_new_filename(&options, request.nbytes, &made, err));
         if (outcome.ok()) put_pattern(made, request.seed);
         break;
-      case Op::kShare: outcome = CALL(tenon_share_filename(held, &options, given, &reply->handle, err)); break;
-      case Op::kOpen: outcome = try_open(request.handle, &made, request.flags, request.access, given); break;
+      case Op::kShare:
+        outcome = CALL(tenon_share_filename(held, &options, given, &reply->handle, err));
+        break;
+      case Op::kOpen:
+        outcome = try_open(request.handle, &made, request.flags, request.access, given);
+        break;
       case Op::kShareFd:
         reply->fd_handle.struct_size = sizeof reply->fd_handle;
         outcome = CALL(tenon_share_fd(held, nullptr, &reply->fd_handle, err));
@@ -128,14 +138,20 @@ class Served {
         break;
       }
       case Op::kShows: reply->value = shows_pattern(held, request.seed); break;
-      case Op::kReadOnly: reply->value = static_cast<uint64_t>(tenon_storage_is_read_only(held)); break;
+      case Op::kReadOnly:
+        reply->value = static_cast<uint64_t>(tenon_storage_is_read_only(held));
+        break;
       case Op::kIncref: outcome = CALL(tenon_filename_incref(&request.handle, err)); break;
       case Op::kDecref: outcome = CALL(tenon_filename_decref(&request.handle, err)); break;
       case Op::kUnlink: outcome = CALL(tenon_filename_unlink(request.name, err)); break;
-      case Op::kSweep: reply->swept = sweep(request.directory, request.flags, request.time_ns < 0 ? 0 : request.time_ns); break;
+      case Op::kSweep:
+        reply->swept =
+            sweep(request.directory, request.flags, request.time_ns < 0 ? 0 : request.time_ns);
+        break;
       case Op::kBecome: {
         const gid_t groups[] = {request.group};
-        REQUIRE(setgroups(request.group != 0 ? 1 : 0, groups) == 0 && setresgid(request.gid, request.gid, request.gid) == 0 &&
+        REQUIRE(setgroups(request.group != 0 ? 1 : 0, groups) == 0 &&
+                setresgid(request.gid, request.gid, request.gid) == 0 &&
                 setresuid(request.uid, request.uid, request.uid) == 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         break;

@@ -32,7 +32,8 @@ TEST(Socket, EveryModeAsItsSealsAllow) {
           void* data = nullptr;
           CHECK_STATUS(TENON_PERMISSION, tenon_storage_data_mut(storage, &data, err));
           tenon_storage* other = nullptr;
-          CHECK_NAMES(TENON_PERMISSION, path, try_open(lent.handle, &other, 0, TENON_ACCESS_WRITABLE));
+          CHECK_NAMES(TENON_PERMISSION, path,
+                      try_open(lent.handle, &other, 0, TENON_ACCESS_WRITABLE));
         }
         if (mode == TENON_MODE_LENDER_WRITES) {
           CHECK(lender.fill(made.slot, 9).ok());
@@ -105,7 +106,8 @@ TEST(Socket, ReadOnlyIsKeptByTheKernel) {
         CHECK(mprotect(readable, 4096, PROT_READ | PROT_WRITE) != 0);
         munmap(readable, 4096);
         CHECK(pwrite(fd, "x", 1, 0) < 0);
-        const int again = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC);
+        const int again =
+            ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC);
         if (again >= 0) {
           CHECK(pwrite(again, "x", 1, 0) < 0);
           CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
@@ -183,7 +185,8 @@ TEST(Socket, AChosenNameGoesWithItsStorage) {
     const Done c = lender.make(TENON_MODE_FROZEN, 0, 100, 3);
     REQUIRE(lender.share(c.slot, {.directory = folder.path(), .name = "a"}).ok());
     tenon_storage* other = open_name(handle_to(folder.at("a"), 100), 0);
-    CHECK(shows_pattern(other, 3) && other != storage && !tenon_storage_same_memory(other, storage));
+    CHECK(shows_pattern(other, 3) && other != storage &&
+          !tenon_storage_same_memory(other, storage));
     tenon_storage_release(other);
     tenon_storage_release(storage);
     lender.release(b.slot);
@@ -230,7 +233,8 @@ TEST(Socket, ABorrowerLendsOn) {
       const Done lent = lender.share(made.slot, {.directory = folder.path()});
       const Done held = borrower.open(lent.handle, 0);
       REQUIRE(held.ok());
-      const Done forwarded = borrower.share(held.slot, {.directory = folder.path(), .name = "forwarded"});
+      const Done forwarded =
+          borrower.share(held.slot, {.directory = folder.path(), .name = "forwarded"});
       CHECK_SAYING(forwarded.ok(), forwarded.outcome.text());
       CHECK_EQ(forwarded.handle.access, lent.handle.access);
       lender.release(made.slot);  // the first lender is out of it
@@ -288,7 +292,8 @@ TEST(Socket, LeavingTakesTheNames) {
       tenon_storage* storage = fault::new_storage(100, 1);
       (void)share(storage, naming);
       const tenon_filename_handle in_flight =
-          share(fault::new_storage(100, 2), {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
+          share(fault::new_storage(100, 2),
+                {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
       CHECK(exists(path_of(in_flight)));
       tenon_filename_leave();
       CHECK(folder.leaves().empty());

@@ -31,8 +31,9 @@ pid_t dead_pid() {
 }
 
 std::string text_of(const tenon_sweep_result& result) {
-  return "live " + std::to_string(result.live) + ", in flight " + std::to_string(result.in_flight) + ", dead " +
-         std::to_string(result.dead) + ", unsure " + std::to_string(result.unsure) + ", bytes " + std::to_string(result.removed_nbytes);
+  return "live " + std::to_string(result.live) + ", in flight " + std::to_string(result.in_flight) +
+         ", dead " + std::to_string(result.dead) + ", unsure " + std::to_string(result.unsure) +
+         ", bytes " + std::to_string(result.removed_nbytes);
 }
 
 // Whether a process has a file of the folder open, other than its bell.
@@ -45,7 +46,8 @@ bool looks_at_something(pid_t pid, const Folder& folder) {
     char target[PATH_MAX];
     const ssize_t length = readlink((fds + entry->d_name).c_str(), target, sizeof target);
     const std::string_view path(target, length < 0 ? 0 : static_cast<size_t>(length));
-    found = found || (path.starts_with(folder.path() + "/") && path.find("/.tenon-bell-") == std::string_view::npos);
+    found = found || (path.starts_with(folder.path() + "/") &&
+                      path.find("/.tenon-bell-") == std::string_view::npos);
   }
   closedir(directory);
   return found;
@@ -71,20 +73,27 @@ TEST(Sweep, CountsThenRemoves) {
     REQUIRE(killed.create(naming, 100).ok());
     REQUIRE(killed.create(naming, 1 << 20).ok());
     REQUIRE(killed.share(killed.make(TENON_MODE_SHARED, 0, 100).slot, naming).ok());
-    const Done sent = sender.share(sender.create(naming, 100).slot, {.flags = TENON_FILENAME_IN_FLIGHT});
+    const Done sent =
+        sender.share(sender.create(naming, 100).slot, {.flags = TENON_FILENAME_IN_FLIGHT});
     sender.quit();
     stop_between_looks(&living, folder);  // else its thread is faster than the sweep
     killed.kill();
     CHECK_EQ(folder.leaves().size(), 6);
     const tenon_sweep_result dry = sweep(folder.path(), TENON_SWEEP_DRY_RUN);
-    CHECK_SAYING(dry.live == 2 && dry.in_flight == 1 && dry.dead == 3 && dry.unsure == 0, text_of(dry));
-    CHECK_SAYING(dry.removed_nbytes >= (1 << 20) + 100 && dry.removed_nbytes < (1 << 20) + 65536, text_of(dry));
+    CHECK_SAYING(dry.live == 2 && dry.in_flight == 1 && dry.dead == 3 && dry.unsure == 0,
+                 text_of(dry));
+    CHECK_SAYING(dry.removed_nbytes >= (1 << 20) + 100 && dry.removed_nbytes < (1 << 20) + 65536,
+                 text_of(dry));
     CHECK_EQ(folder.leaves().size(), 6);
     const tenon_sweep_result wet = sweep(folder.path());
-    CHECK_SAYING(wet.live == 2 && wet.in_flight == 1 && wet.dead == 3 && wet.removed_nbytes == dry.removed_nbytes, text_of(wet));
+    CHECK_SAYING(wet.live == 2 && wet.in_flight == 1 && wet.dead == 3 &&
+                     wet.removed_nbytes == dry.removed_nbytes,
+                 text_of(wet));
     CHECK_EQ(folder.leaves().size(), 3);
     const tenon_sweep_result again = sweep(folder.path());
-    CHECK_SAYING(again.live == 2 && again.in_flight == 1 && again.dead == 0 && again.removed_nbytes == 0, text_of(again));
+    CHECK_SAYING(
+        again.live == 2 && again.in_flight == 1 && again.dead == 0 && again.removed_nbytes == 0,
+        text_of(again));
     living.signal(SIGCONT);
     living.quit();
     CHECK_OK(tenon_filename_decref(&sent.handle, err));
@@ -97,7 +106,9 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
     const Folder folder;
     const std::string zeros(5000, '\0');
     put_file(folder.at("notes.txt"), "these are not yours");
-    put_file(folder.at("tenon-notes"), "nor are these, whatever their name says, and though they are more than 64 bytes long");
+    put_file(
+        folder.at("tenon-notes"),
+        "nor are these, whatever their name says, and though they are more than 64 bytes long");
     put_file(folder.at("empty"), "");
     put_file(folder.at("tenon-empty"), "");
     put_file(folder.at("tenon-zeros"), zeros);
@@ -114,7 +125,8 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
     REQUIRE(mkfifo(folder.at("tenon-fifo").c_str(), 0600) == 0);
     const int alive = bound_socket(folder.at("alive"), SOCK_STREAM, true);
     close(bound_socket(folder.at("dead"), SOCK_STREAM, true));
-    close(bound_socket(folder.at("tenon-dead"), SOCK_SEQPACKET, true));  // without the mark of Tenon's sockets
+    // Without the mark of Tenon's sockets.
+    close(bound_socket(folder.at("tenon-dead"), SOCK_SEQPACKET, true));
     const std::set<std::string> before = folder.leaves();
     const auto try_sweep = [&](uint32_t flags) {
       const tenon_sweep_result found = sweep(folder.path(), flags, 1);
@@ -143,7 +155,8 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
   });
 }
 
-// A socket between its bind and its link: left for a second, then dead. Its maker was killed in that very moment.
+// A socket between its bind and its link: left for a second, then dead. Its maker was killed in
+// that very moment.
 TEST(Sweep, HalfMadeSockets) {
   IN_CHILD([] {
     const Folder folder;
@@ -212,7 +225,8 @@ TEST(SweepTorch, RemovesTheDeadOnRequestOnly) {
   });
 }
 
-// An old date does not make it old: whoever writes a file today can give it any date, but not the inode's own.
+// An old date does not make it old: whoever writes a file today can give it any date, but not the
+// inode's own.
 TEST(SweepTorch, AnOldDateAloneIsNotAge) {
   IN_CHILD([] {
     const Torch torch;
@@ -242,7 +256,8 @@ TEST(SweepTorch, LeavesWhatSomebodyHolds) {
     // As PyTorch holds it: mapped, the fd closed, no lock. And by an fd alone, to read.
     for (const bool mapped : {true, false}) {
       const int fd = open(path.c_str(), (mapped ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-      void* bytes = mapped ? mmap(nullptr, 1064, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+      void* bytes =
+          mapped ? mmap(nullptr, 1064, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
       if (mapped) close(fd);
       const tenon_sweep_result found = sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1);
       CHECK_SAYING(found.live == 1 && found.dead == 0 && exists(path), text_of(found));
@@ -267,7 +282,8 @@ TEST(SweepTorch, LeavesWhatTenonHolds) {
     CHECK_EQ(head_of(path).count, 2);
     CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).live, 1);
     holder.release(held.slot);
-    CHECK_EQ(head_of(path).count, 1);  // somebody of PyTorch's has it in a message: not ours to remove
+    // Somebody of PyTorch's has it in a message: not ours to remove.
+    CHECK_EQ(head_of(path).count, 1);
     CHECK(exists(path));
     CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).dead, 1);
     // With the count at 0 nobody has.
@@ -284,10 +300,13 @@ TEST(SweepTorch, LeavesFilesThatAreNotPyTorchs) {
   IN_CHILD([] {
     const Torch torch;
     const pid_t dead = dead_pid();
-    const std::string text = "This is a file of more than sixty-four bytes. It begins like a name of PyTorch's, and nobody has it open.";
-    std::vector<std::string> leaves{"torch_notes.txt", "torch_cache",           "torch_" + std::to_string(dead),
-                                    "torch__1_2",      "torch_99999999999_1_2", "torch_0_1_2",
-                                    "torch_-5_1_2"};
+    const std::string text =
+        "This is a file of more than sixty-four bytes. It begins like a name of PyTorch's, and "
+        "nobody has it open.";
+    std::vector<std::string> leaves{
+        "torch_notes.txt", "torch_cache",           "torch_" + std::to_string(dead),
+        "torch__1_2",      "torch_99999999999_1_2", "torch_0_1_2",
+        "torch_-5_1_2"};
     for (const std::string& leaf : leaves) put_file(torch.folder.at(leaf), text);
     leaves.push_back("torch_" + std::to_string(dead) + "_notes.txt");
     put_file(torch.folder.at(leaves.back()), text);

@@ -1,4 +1,5 @@
-// Two users: refused by default on both sides, with an error that says which option would allow it; allowed by mode or by group when asked.
+// Two users: refused by default on both sides, with an error that says which option would allow it;
+// allowed by mode or by group when asked.
 #include "filename/agent.h"
 
 namespace names {
@@ -20,13 +21,17 @@ TEST(Users, AFileOfItsUserAlone) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done lent = a.create_shared({.directory = folder.path()}, 100, 1);
     REQUIRE(lent.ok());
-    const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle).outcome);
+    const Outcome refused =
+        CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle).outcome);
     CHECK_SAYING(refused.detail("option") == "OTHER_USER", refused.text());
-    CHECK_SAYING(refused.message.find(std::to_string(user(0))) != std::string::npos, refused.text());
+    CHECK_SAYING(refused.message.find(std::to_string(user(0))) != std::string::npos,
+                 refused.text());
     // With the option the kernel still refuses: the mode is 0600.
-    const Outcome closed = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, kOther).outcome);
+    const Outcome closed =
+        CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, kOther).outcome);
     CHECK_SAYING(closed.detail("errno") == std::to_string(EACCES), closed.text());
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, kOther, TENON_ACCESS_READ_ONLY).outcome);
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                b.open(lent.handle, kOther, TENON_ACCESS_READ_ONLY).outcome);
     // Nor can it be taken away, or counted.
     CHECK_EQ(b.unlink(lent.handle.name).status, TENON_PERMISSION);
     CHECK_EQ(b.decref(lent.handle).status, TENON_PERMISSION);
@@ -52,7 +57,8 @@ TEST(Users, AFileThatOthersMayRead) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done lent = a.create_shared({.directory = folder.path(), .mode = 0644}, 100, 1);
     CHECK_EQ(b.open(lent.handle).outcome.detail("option") == "OTHER_USER", true);
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, kOther, TENON_ACCESS_WRITABLE).outcome);
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                b.open(lent.handle, kOther, TENON_ACCESS_WRITABLE).outcome);
     const Done held = b.open(lent.handle, kOther, TENON_ACCESS_READ_ONLY);
     CHECK_SAYING(held.ok(), held.outcome.text());
     CHECK(b.is_read_only(held.slot) && b.shows(held.slot, 1));
@@ -118,9 +124,11 @@ TEST(Users, ASocketOfItsUserAlone) {
     const Done made = a.make(TENON_MODE_FROZEN, 0, 100, 1);
     const Done lent = a.share(made.slot, {.directory = folder.path()});
     REQUIRE(lent.ok());
-    const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, 0).outcome);
+    const Outcome refused =
+        CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, 0).outcome);
     CHECK_SAYING(refused.detail("option") == "OTHER_USER", refused.text());
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                b.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
     a.release(made.slot);
   });
 }
@@ -154,10 +162,12 @@ TEST(Users, ASocketForAGroup) {
     const gid_t group = user(3);
     Agent a(user(0), user(0), group), b(user(1), user(1), group), c(user(2), user(2));
     const Done made = a.make(TENON_MODE_SHARED, 0, 100, 1);
-    const Done lent = a.share(made.slot, {.directory = folder.path(), .flags = TENON_FILENAME_GROUP, .group = group});
+    const Done lent = a.share(
+        made.slot, {.directory = folder.path(), .flags = TENON_FILENAME_GROUP, .group = group});
     CHECK_SAYING(lent.ok(), lent.outcome.text());
     CHECK_EQ(look(path_of(lent.handle)).st_gid, group);
-    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), c.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
+    CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                c.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
     const Done held = b.open(lent.handle, TENON_OPEN_OTHER_USER);
     CHECK_SAYING(held.ok(), held.outcome.text());
     CHECK(b.fill(held.slot, 2).ok() && a.shows(made.slot, 2));
@@ -175,7 +185,8 @@ TEST(Users, TheLenderLooksAtItsCaller) {
     const Done lent = a.share(made.slot, {.directory = folder.path()});
     REQUIRE(chmod(path_of(lent.handle).c_str(), 01666) == 0);  // by somebody who was not asked
     for (int i = 0; i < 20; ++i) {
-      const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
+      const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
+                                          b.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
       if (!refused.ok() && refused.status != TENON_PERMISSION) break;
     }
     a.release(made.slot);
@@ -191,9 +202,12 @@ TEST(Users, SquattedNames) {
     const Naming naming{.directory = folder.path(), .name = "a", .mode = 0666};
     const Done squatted = b.create(naming, 100, 9);
     REQUIRE(squatted.ok());
-    CHECK_NAMES(TENON_PERMISSION, folder.at("a"), a.create({.directory = folder.path(), .name = "a"}, 100).outcome);
+    CHECK_NAMES(TENON_PERMISSION, folder.at("a"),
+                a.create({.directory = folder.path(), .name = "a"}, 100).outcome);
     b.kill();
-    const Outcome dead = CHECK_NAMES(TENON_PERMISSION, folder.at("a"), a.create({.directory = folder.path(), .name = "a"}, 100).outcome);
+    const Outcome dead =
+        CHECK_NAMES(TENON_PERMISSION, folder.at("a"),
+                    a.create({.directory = folder.path(), .name = "a"}, 100).outcome);
     CHECK_SAYING(dead.message.find("taken") != std::string::npos, dead.text());
     CHECK_EQ(look(folder.at("a")).st_uid, user(1));
     unlink(folder.at("a").c_str());

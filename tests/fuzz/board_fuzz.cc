@@ -1,5 +1,5 @@
-// libFuzzer target: whatever a board's bytes are, and however they change between the readings, decoding ends in an error or in rows that
-// the board has.
+// libFuzzer target: whatever a board's bytes are, and however they change between the readings,
+// decoding ends in an error or in rows that the board has.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,31 +24,38 @@ void check(const std::vector<std::byte>& bytes, uint64_t file_nbytes) {
   Result<uint64_t> nbytes = board_image_nbytes(bytes, file_nbytes);
   if (!nbytes.is_ok()) {
     const Code code = nbytes.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kWouldBlock, "refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kWouldBlock,
+            "refused with an unexpected code");
     require(!nbytes.status().message().empty(), "refused without a message");
     return;
   }
   const uint64_t wanted = nbytes.value();
-  require(wanted <= file_nbytes && wanted % board::kRowNbytes == 0 && wanted >= board::kRowNbytes, "a length that is none");
+  require(wanted <= file_nbytes && wanted % board::kRowNbytes == 0 && wanted >= board::kRowNbytes,
+          "a length that is none");
   if (wanted > bytes.size()) return;
-  const std::vector<std::byte> first(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(wanted));
+  const std::vector<std::byte> first(bytes.begin(),
+                                     bytes.begin() + static_cast<std::ptrdiff_t>(wanted));
   // What comes behind is another reading.
   std::vector<std::byte> other = first;
-  for (size_t i = 0; i < other.size() && wanted + i < bytes.size(); ++i) other[i] = bytes[wanted + i];
+  for (size_t i = 0; i < other.size() && wanted + i < bytes.size(); ++i)
+    other[i] = bytes[wanted + i];
   const std::vector<std::byte>* const readings[] = {&first, &other};
   for (const auto* second : readings) {
     for (const auto* last : readings) {
       Result<BoardImage> image = decode_board(first, *second, *last);
       require(image.is_ok(), "the lengths are right, and it is refused");
       const BoardImage& found = image.value();
-      require(found.arenas.size() + found.ledgers.size() + found.unknown_rows < wanted / board::kRowNbytes, "more rows than there are");
+      require(found.arenas.size() + found.ledgers.size() + found.unknown_rows <
+                  wanted / board::kRowNbytes,
+              "more rows than there are");
       for (const ArenaOnBoard& each : found.arenas) {
         require(static_cast<uint32_t>(each.mode) < kModes, "a mode that is none");
         require(each.free_nbytes <= each.reserved_nbytes, "more is free than there is");
       }
     }
   }
-  require(!decode_board(first, first, std::span(first).subspan(1)).is_ok(), "lengths that differ are taken");
+  require(!decode_board(first, first, std::span(first).subspan(1)).is_ok(),
+          "lengths that differ are taken");
 }
 
 }  // namespace

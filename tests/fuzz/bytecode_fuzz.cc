@@ -31,10 +31,11 @@ void require(bool holds, const char* what, const std::string& more = "") {
 
 void check_refusal(const Status& status) {
   const Code code = status.code();
-  const bool is_known =
-      code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kIncompatible || code == Code::kResourceExhausted;
+  const bool is_known = code == Code::kCorrupt || code == Code::kUnsupported ||
+                        code == Code::kIncompatible || code == Code::kResourceExhausted;
   require(is_known, "an unexpected code", status.message());
-  require(status.message().starts_with("bytecode.pkl"), "a refusal without its record", status.message());
+  require(status.message().starts_with("bytecode.pkl"), "a refusal without its record",
+          status.message());
 }
 
 // Runs a function without values: only which registers have one, and how many are on the stack.
@@ -109,7 +110,8 @@ class DryRun {
     switch (instruction.opcode) {
       case Opcode::kStore: registers_.at(first) = true; break;
       case Opcode::kStoreN:
-        for (int32_t k = 0; k < instruction.n; ++k) registers_.at(first + static_cast<size_t>(k)) = true;
+        for (int32_t k = 0; k < instruction.n; ++k)
+          registers_.at(first + static_cast<size_t>(k)) = true;
         break;
       case Opcode::kLoad: require(registers_.at(first), "read an empty register"); break;
       case Opcode::kMove:
@@ -128,7 +130,9 @@ class DryRun {
   std::vector<bool> registers_;  // by number: whether there is a value
 };
 
-std::optional<OperatorArity> one_in_one_out(const std::string&, const std::string&) { return OperatorArity{1, 1}; }
+std::optional<OperatorArity> one_in_one_out(const std::string&, const std::string&) {
+  return OperatorArity{1, 1};
+}
 
 void check_function(const Function& function) {
   VerifyOptions options;
@@ -149,12 +153,16 @@ value::ValueRef small_module() {
   const auto object = [](const char* name, const std::vector<value::ValueRef>& attributes) {
     value::ValueRef made = value::Value::object(name);
     for (const value::ValueRef& attribute : attributes) {
-      require(made->attributes().add("a" + std::to_string(made->attributes().size()), attribute).is_ok(), "no attribute");
+      require(made->attributes()
+                  .add("a" + std::to_string(made->attributes().size()), attribute)
+                  .is_ok(),
+              "no attribute");
     }
     return made;
   };
   const value::ValueRef number = value::Value::of_int(1);
-  return object("__torch__.M", {object("__torch__.Small", {number}), object("__torch__.Large", {number, number, number})});
+  return object("__torch__.M", {object("__torch__.Small", {number}),
+                                object("__torch__.Large", {number, number, number})});
 }
 
 void check_attributes(const Function& function) {
@@ -192,15 +200,19 @@ void check_type(const uint8_t* data, size_t size) {
 void check_instructions(const uint8_t* data, size_t size) {
   Function function;
   function.name = "__torch__.M.forward";
-  function.operators = {{"aten::relu", "", 1}, {"aten::add", "Tensor", 2}, {"aten::format", "", OperatorUse::kVariadic}};
+  function.operators = {{"aten::relu", "", 1},
+                        {"aten::add", "Tensor", 2},
+                        {"aten::format", "", OperatorUse::kVariadic}};
   function.constants = {value::Value::none(), value::Value::of_str("run")};
-  function.types = {"List[int]", "Dict[str,Tensor]", "__torch__.P[NamedTuple, [[x, int]]]", "__torch__.torch.classes.a.B"};
+  function.types = {"List[int]", "Dict[str,Tensor]", "__torch__.P[NamedTuple, [[x, int]]]",
+                    "__torch__.torch.classes.a.B"};
   function.register_count = 70;
   function.arguments.resize(2);
   function.returns.resize(1);
   for (size_t i = 0; i + 4 <= size && i < 4000; i += 4) {
     const auto x = static_cast<int8_t>(data[i + 1]);
-    function.instructions.push_back({static_cast<Opcode>(data[i] % kOpcodeCount), x, data[i + 2] % 8});
+    function.instructions.push_back(
+        {static_cast<Opcode>(data[i] % kOpcodeCount), x, data[i + 2] % 8});
   }
   check_function(function);
   check_attributes(function);
@@ -211,8 +223,9 @@ Result<value::StorageValueRef> find_storage(const archive::PickledStorage& wante
 }
 
 bool same_constants(const Function& one, const Function& other) {
-  return std::equal(one.constants.begin(), one.constants.end(), other.constants.begin(), other.constants.end(),
-                    [](const value::ValueRef& a, const value::ValueRef& b) { return a.get() == b.get(); });
+  return std::equal(
+      one.constants.begin(), one.constants.end(), other.constants.begin(), other.constants.end(),
+      [](const value::ValueRef& a, const value::ValueRef& b) { return a.get() == b.get(); });
 }
 
 void check_record(std::span<const std::byte> bytes) {
@@ -238,12 +251,14 @@ void check_record(std::span<const std::byte> bytes) {
   require(again.is_ok(), "what was read is not written", again.status().message());
   Result<Program> second = read_program(again.value(), {uint64_t{64} << 20});
   require(second.is_ok(), "what was written is refused", second.status().message());
-  require(second.value().functions.size() == program.value().functions.size(), "a round changes the number of functions");
+  require(second.value().functions.size() == program.value().functions.size(),
+          "a round changes the number of functions");
   for (size_t i = 0; i < second.value().functions.size(); ++i) {
     const Function& one = program.value().functions[i];
     const Function& other = second.value().functions[i];
-    require(one.name == other.name && one.instructions == other.instructions && one.operators == other.operators &&
-                one.types == other.types && same_constants(one, other) && one.register_count == other.register_count &&
+    require(one.name == other.name && one.instructions == other.instructions &&
+                one.operators == other.operators && one.types == other.types &&
+                same_constants(one, other) && one.register_count == other.register_count &&
                 one.has_schema == other.has_schema,
             "a round changes a function", one.name);
   }

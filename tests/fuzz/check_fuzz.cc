@@ -1,4 +1,5 @@
-// libFuzzer target: whatever a code file says, checking it ends in an error with a place, or it is taken.
+// libFuzzer target: whatever a code file says, checking it ends in an error with a place, or it is
+// taken.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,8 @@ void check(std::string text) {
   const Status status = check_file(declarations, "__torch__", *parsed.value(), {}, &uses);
   if (!status.is_ok()) return require_place(status);
   const Requirements needs = requirements(uses);
-  require(needs.because_of.empty() || uses.operators.contains(needs.because_of), "needed for an operator that is not used");
+  require(needs.because_of.empty() || uses.operators.contains(needs.because_of),
+          "needed for an operator that is not used");
 }
 
 }  // namespace

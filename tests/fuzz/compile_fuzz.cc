@@ -33,7 +33,8 @@ void require(bool holds, const char* what, const std::string& more = "") {
 void require_place(const Status& status) {
   require(!status.message().empty(), "refused without a message");
   const std::vector<Detail>& details = status.info()->details;
-  const bool has_line = std::any_of(details.begin(), details.end(), [](const Detail& detail) { return detail.key == "line"; });
+  const bool has_line = std::any_of(details.begin(), details.end(),
+                                    [](const Detail& detail) { return detail.key == "line"; });
   require(has_line, "refused without a line", status.message());
 }
 
@@ -44,16 +45,19 @@ void check_program(const bytecode::Program& program) {
   options.find_arity = compile::find_operator_arity;
   const Status status = bytecode::verify(program, options);
   // A large function is beyond what the verifier looks at.
-  if (status.code() != Code::kResourceExhausted) require(status.is_ok(), "the verifier refuses what was compiled", status.message());
+  if (status.code() != Code::kResourceExhausted)
+    require(status.is_ok(), "the verifier refuses what was compiled", status.message());
   Result<ValueRef> record = bytecode::program_value(program);
   require(record.is_ok(), "what was compiled cannot be written", record.status().message());
   Result<bytecode::Program> again = bytecode::read_program(record.value(), {uint64_t{64} << 20});
   require(again.is_ok(), "what was written is refused", again.status().message());
-  require(again.value().functions.size() == program.functions.size(), "a round changes the number of functions");
+  require(again.value().functions.size() == program.functions.size(),
+          "a round changes the number of functions");
 }
 
 std::vector<ValueRef> constants() {
-  return {Value::of_int(7), Value::of_float(0.5), Value::of_str("text"), Value::tuple({Value::of_int(1), Value::of_int(2)}),
+  return {Value::of_int(7), Value::of_float(0.5), Value::of_str("text"),
+          Value::tuple({Value::of_int(1), Value::of_int(2)}),
           Value::list(Type::list(Type::integer()).value(), {Value::of_int(1), Value::of_int(2)})};
 }
 
@@ -74,9 +78,11 @@ void compile_all(std::string text) {
   for (const script::Item& item : parsed.value()->items()) {
     if (item.class_def == nullptr) continue;
     classes.push_back("__torch__." + std::string(item.class_def->name));
-    Result<script::ClassParts> parts = script::class_parts(parsed.value()->source(), *item.class_def);
+    Result<script::ClassParts> parts =
+        script::class_parts(parsed.value()->source(), *item.class_def);
     if (!parts.is_ok()) continue;
-    for (const script::Method& method : parts.value().methods) methods.push_back({classes.back(), std::string(method.function->name)});
+    for (const script::Method& method : parts.value().methods)
+      methods.push_back({classes.back(), std::string(method.function->name)});
   }
   // Each method costs a compilation of what it calls: a few are enough.
   if (methods.size() > 16) methods.resize(16);
@@ -86,7 +92,8 @@ void compile_all(std::string text) {
     options.version = is_oldest ? 5 : bytecode::Program::kVersion;
     for (const Method& method : methods) {
       options.methods = {method.name};
-      Result<bytecode::Program> program = compile::compile_program(declarations, given, method.class_name, classes, options);
+      Result<bytecode::Program> program =
+          compile::compile_program(declarations, given, method.class_name, classes, options);
       if (program.is_ok())
         check_program(program.value());
       else

@@ -1,4 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a handle that is sound and gives its bytes back.
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a handle that
+// is sound and gives its bytes back.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -23,14 +24,18 @@ void check_route(std::span<const std::byte> bytes) {
   Result<CudaRoute> route = decode_cuda_route(bytes);
   if (!route.is_ok()) {
     const Code code = route.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible, "a route refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible,
+            "a route refused with an unexpected code");
     return;
   }
-  require(!route.value().sizes.empty() && route.value().sizes.size() <= kMostCudaFds, "a route to nothing, or with too many fds");
-  require(route.value().nbytes() >= route.value().sizes.size(), "a route to pieces of no bytes, or to more than there can be");
+  require(!route.value().sizes.empty() && route.value().sizes.size() <= kMostCudaFds,
+          "a route to nothing, or with too many fds");
+  require(route.value().nbytes() >= route.value().sizes.size(),
+          "a route to pieces of no bytes, or to more than there can be");
   // Not the same bytes: neighbouring runs of one size become one.
   Result<std::vector<std::byte>> again = encode_cuda_route(route.value(), route.value().read_only);
-  require(again.is_ok() && decode_cuda_route(again.value()).value().sizes == route.value().sizes, "encoded a route is another one");
+  require(again.is_ok() && decode_cuda_route(again.value()).value().sizes == route.value().sizes,
+          "encoded a route is another one");
 }
 
 void check(std::span<const std::byte> bytes) {
@@ -38,20 +43,24 @@ void check(std::span<const std::byte> bytes) {
   Result<CudaMemoryHandle> handle = decode_cuda_memory_handle(bytes);
   if (!handle.is_ok()) {
     const Code code = handle.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kUnsupported, "refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kUnsupported,
+            "refused with an unexpected code");
     require(!handle.status().message().empty(), "refused without a message");
     return;
   }
   const CudaMemoryHandle& it = handle.value();
   if (it.type == CudaMemoryHandle::Type::kIpc) {
     const std::vector<std::byte> again = encode_cuda_memory_handle(it.ipc, it.form);
-    require(again.size() == bytes.size() && std::equal(again.begin(), again.end(), bytes.begin()), "encoded it gives other bytes");
+    require(again.size() == bytes.size() && std::equal(again.begin(), again.end(), bytes.begin()),
+            "encoded it gives other bytes");
     return;
   }
-  require(it.form == CudaForm::kB || it.form == CudaForm::kC || it.form == CudaForm::kD, "a segment of a form that has none");
+  require(it.form == CudaForm::kB || it.form == CudaForm::kC || it.form == CudaForm::kD,
+          "a segment of a form that has none");
   require(it.pid > 0 && !it.fds.empty(), "a segment of nobody, or of nothing");
   require(it.fds.size() * sizeof(int32_t) < bytes.size(), "more fds than bytes");
-  require(std::all_of(it.fds.begin(), it.fds.end(), [](int32_t fd) { return fd >= 0; }), "a number that is no fd");
+  require(std::all_of(it.fds.begin(), it.fds.end(), [](int32_t fd) { return fd >= 0; }),
+          "a number that is no fd");
 }
 
 }  // namespace

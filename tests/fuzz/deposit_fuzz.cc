@@ -35,7 +35,8 @@ void check_request(const uint8_t* data, size_t size) {
   const auto head = take<DepotRequestPacket>(data, size);
   for (const bool is_cut : {false, true}) {
     if (!is_request(head, size, is_cut)) continue;
-    require(!is_cut && head.n_things <= kMostThings && size == 16 + size_t{head.n_things} * 16, "more or fewer names than there are");
+    require(!is_cut && head.n_things <= kMostThings && size == 16 + size_t{head.n_things} * 16,
+            "more or fewer names than there are");
     require(head.request == 1 || head.request == 2, "a request that is none");
   }
 }
@@ -47,14 +48,17 @@ void check_one_answer(const DepotAnswerPacket& answer, size_t size, const Ticket
     require(!status.message().empty(), "refused without a message");
     return;
   }
-  require(size == sizeof answer && answer.depot == ticket.depot, "an answer of another length or lender is taken");
+  require(size == sizeof answer && answer.depot == ticket.depot,
+          "an answer of another length or lender is taken");
   for (const DepotRequest request : {DepotRequest::kHello, DepotRequest::kThings}) {
     const bool is_hello = request == DepotRequest::kHello;
     for (size_t n_things = 0; n_things <= kMostThings; n_things += 83) {
       const size_t n_fds = n_things + (is_hello ? 4 : 0);
       const bool fits = answer.n_fds == n_fds && (answer.borrower != 0) == is_hello;
-      require(check_answer_fds(answer, request, n_things, n_fds, ticket).is_ok() == fits, "fds are counted wrong");
-      require(!check_answer_fds(answer, request, n_things, n_fds + 1, ticket).is_ok(), "an fd too many is taken");
+      require(check_answer_fds(answer, request, n_things, n_fds, ticket).is_ok() == fits,
+              "fds are counted wrong");
+      require(!check_answer_fds(answer, request, n_things, n_fds + 1, ticket).is_ok(),
+              "an fd too many is taken");
     }
   }
 }
@@ -71,11 +75,13 @@ void check_answers(const uint8_t* data, size_t size) {
   check_one_answer(answer, size, ticket);
 }
 
-void check_one_header(std::array<std::byte, sizeof(page::Header)> bytes, uint64_t file_nbytes, uint32_t slots) {
+void check_one_header(std::array<std::byte, sizeof(page::Header)> bytes, uint64_t file_nbytes,
+                      uint32_t slots) {
   Result<page::Counts> counts = page::check_header(bytes, file_nbytes, slots);
   if (!counts.is_ok()) {
     const Code code = counts.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible, "refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible,
+            "refused with an unexpected code");
     require(!counts.status().message().empty(), "refused without a message");
     return;
   }
@@ -83,17 +89,22 @@ void check_one_header(std::array<std::byte, sizeof(page::Header)> bytes, uint64_
   const uint64_t messages = counts.value().messages;
   const uint64_t things = counts.value().things;
   require(messages > 0 && things > 0, "a page without messages or things is taken");
-  require(4096 + messages * 8 + things * 8 + uint64_t{slots} * 4 == file_nbytes, "a page of another size is taken");
+  require(4096 + messages * 8 + things * 8 + uint64_t{slots} * 4 == file_nbytes,
+          "a page of another size is taken");
 }
 
 void check_header(const uint8_t* data, size_t size) {
   const auto bytes = take<std::array<std::byte, sizeof(page::Header)>>(data, size);
-  const auto messages = take<uint32_t>(data + std::min<size_t>(size, 12), size - std::min<size_t>(size, 12));
-  const auto things = take<uint32_t>(data + std::min<size_t>(size, 16), size - std::min<size_t>(size, 16));
-  const auto slots = take<uint32_t>(data + std::min<size_t>(size, 20), size - std::min<size_t>(size, 20));
+  const auto messages =
+      take<uint32_t>(data + std::min<size_t>(size, 12), size - std::min<size_t>(size, 12));
+  const auto things =
+      take<uint32_t>(data + std::min<size_t>(size, 16), size - std::min<size_t>(size, 16));
+  const auto slots =
+      take<uint32_t>(data + std::min<size_t>(size, 20), size - std::min<size_t>(size, 20));
   check_one_header(bytes, size, slots);
   // A fuzzer guesses neither the file's size nor the magic.
-  const uint64_t nbytes = 4096 + uint64_t{messages} * 8 + uint64_t{things} * 8 + uint64_t{slots} * 4;
+  const uint64_t nbytes =
+      4096 + uint64_t{messages} * 8 + uint64_t{things} * 8 + uint64_t{slots} * 4;
   check_one_header(bytes, nbytes, slots);
   auto marked = bytes;
   std::memcpy(marked.data(), page::kMagic.data(), page::kMagic.size());

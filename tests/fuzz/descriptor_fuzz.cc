@@ -1,4 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a content that is sound and survives another round.
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a content that
+// is sound and survives another round.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,9 @@ void decode_and_check(const test::Bytes& bytes, uint64_t n_devices) {
   Result<DescriptorContent> first = decode_descriptor(bytes, kFds, {}, n_devices);
   if (!first.is_ok()) {
     const Code code = first.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kResourceExhausted, "refused with an unexpected code");
+    require(
+        code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kResourceExhausted,
+        "refused with an unexpected code");
     require(!first.status().message().empty(), "refused without a message");
     return;
   }
@@ -43,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   test::Bytes bytes(begin, begin + size);
   decode_and_check(bytes, 0);
   decode_and_check(bytes, kDevices);
-  // No fuzzer guesses a checksum: the same bytes again with a right one, so that the checks behind it are met.
+  // No fuzzer guesses a checksum: the same bytes again with a right one, so that the checks behind
+  // it are met.
   if (size >= wire::kHeaderNbytes10) {
     test::fix_sum(&bytes);
     decode_and_check(bytes, 0);

@@ -1,4 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that is sound and gives its bytes back.
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that
+// is sound and gives its bytes back.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +25,8 @@ void check(const std::vector<std::byte>& bytes) {
   Result<DeviceBlock> block = decode_device_block(bytes, &used);
   if (!block.is_ok()) {
     const Code code = block.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible, "refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible,
+            "refused with an unexpected code");
     require(!block.status().message().empty(), "refused without a message");
     return;
   }
@@ -36,9 +38,11 @@ void check(const std::vector<std::byte>& bytes) {
     require(segment.handle.size() <= 128, "a handle that has no room");
     require(segment.n_fds <= (segment.handle.empty() ? 0 : 253), "more fds than a handle has");
   }
-  require(block.value().n_fds() <= 253 * block.value().segments.size(), "more fds than the segments have");
+  require(block.value().n_fds() <= 253 * block.value().segments.size(),
+          "more fds than the segments have");
   const std::vector<std::byte> again = encode_device_block(block.value());
-  require(again.size() == used && std::equal(again.begin(), again.end(), bytes.begin()), "encoded it gives other bytes");
+  require(again.size() == used && std::equal(again.begin(), again.end(), bytes.begin()),
+          "encoded it gives other bytes");
 }
 
 }  // namespace
@@ -56,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&n_devices, bytes.data() + 8, sizeof n_devices);
     std::memcpy(&n_segments, bytes.data() + 12, sizeof n_segments);
     const uint32_t version = 1;
-    const auto nbytes = static_cast<uint32_t>(16 + uint64_t{n_devices} * 88 + uint64_t{n_segments} * 144);
+    const auto nbytes =
+        static_cast<uint32_t>(16 + uint64_t{n_devices} * 88 + uint64_t{n_segments} * 144);
     std::memcpy(bytes.data(), &nbytes, sizeof nbytes);
     std::memcpy(bytes.data() + 4, &version, sizeof version);
     check(bytes);

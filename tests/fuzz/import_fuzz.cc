@@ -1,10 +1,10 @@
-// libFuzzer target: whatever the records of a module archive say, its import ends in a typed error or
-// in a module, all of whose tensors can be read. A module that can be written again has the same
+// libFuzzer target: whatever the records of a module archive say, its import ends in a typed error
+// or in a module, all of whose tensors can be read. A module that can be written again has the same
 // class and the same tensors in the new file.
 //
-// An input is no zip file, because nearly every change of one only breaks a checksum. Its first line
-// has the options, and each record follows as a line "@@NAME" and its bytes up to the next such line.
-// import_corpus.py makes such an input from an archive.
+// An input is no zip file, because nearly every change of one only breaks a checksum. Its first
+// line has the options, and each record follows as a line "@@NAME" and its bytes up to the next
+// such line. import_corpus.py makes such an input from an archive.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -38,7 +38,10 @@ bool make_archive(std::string_view input, archive::MemorySink* sink) {
     const std::string_view bytes = input.substr(0, next);
     input.remove_prefix(std::min(next + 1, input.size()));
     const bool is_code = name.starts_with("code/");
-    if (!writer.value().add_text(name, bytes, is_code ? archive::Compression::kDeflated : archive::Compression::kStored).is_ok())
+    if (!writer.value()
+             .add_text(name, bytes,
+                       is_code ? archive::Compression::kDeflated : archive::Compression::kStored)
+             .is_ok())
       return false;
   }
   return writer.value().finish().is_ok();
@@ -64,7 +67,8 @@ Result<Sum> sum_of(const Module& module) {
   Sum sum;
   sum.tensors = tensors.size();
   for (const module::NamedTensor& named : tensors) {
-    if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage()) continue;
+    if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage())
+      continue;
     sum.bytes += sum_of_bytes(*named.value->as_tensor()->storage());
   }
   return sum;
@@ -89,7 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!sum.is_ok()) return 0;
   module::ExportOptions options;
   options.debug_tables = true;
-  if (words.find("compile") != std::string_view::npos) options.bytecode = module::Bytecode::kCompile;
+  if (words.find("compile") != std::string_view::npos)
+    options.bytecode = module::Bytecode::kCompile;
   archive::MemorySink sink;
   const Status written = module::export_module(*module.value(), &sink, options, nullptr);
   if (!written.is_ok()) {

@@ -1,4 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that is sound and gives its bytes back.
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that
+// is sound and gives its bytes back.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,15 +25,18 @@ void check(const std::vector<std::byte>& bytes) {
   Result<LeaseBlock> block = decode_lease_block(bytes, &used);
   if (!block.is_ok()) {
     const Code code = block.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible, "refused with an unexpected code");
+    require(code == Code::kCorrupt || code == Code::kIncompatible,
+            "refused with an unexpected code");
     require(!block.status().message().empty(), "refused without a message");
     return;
   }
   require(used >= 24 && used % 8 == 0 && used <= bytes.size(), "a length that is none");
   require(block.value().account != 0, "no account");
-  require(block.value().n_fds() <= block.value().tokens.size() + 2, "more fds than one account and its tokens have");
+  require(block.value().n_fds() <= block.value().tokens.size() + 2,
+          "more fds than one account and its tokens have");
   const std::vector<std::byte> again = encode_lease_block(block.value());
-  require(again.size() == used && std::equal(again.begin(), again.end(), bytes.begin()), "encoded it gives other bytes");
+  require(again.size() == used && std::equal(again.begin(), again.end(), bytes.begin()),
+          "encoded it gives other bytes");
 }
 
 }  // namespace
@@ -43,14 +47,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin, begin + size);
   check(bytes);
-  // A fuzzer seldom guesses the length: the same bytes with one that fits, and again with the rest as padding.
+  // A fuzzer seldom guesses the length: the same bytes with one that fits, and again with the rest
+  // as padding.
   if (size >= 24) {
     uint32_t n_tokens = 0;
     uint32_t n_leases = 0;
     std::memcpy(&n_tokens, bytes.data() + 16, sizeof n_tokens);
     std::memcpy(&n_leases, bytes.data() + 20, sizeof n_leases);
     const uint32_t version = 1;
-    const auto nbytes = static_cast<uint32_t>((24 + uint64_t{n_tokens} * 16 + uint64_t{n_leases} * 4 + 7) / 8 * 8);
+    const auto nbytes =
+        static_cast<uint32_t>((24 + uint64_t{n_tokens} * 16 + uint64_t{n_leases} * 4 + 7) / 8 * 8);
     std::memcpy(bytes.data(), &nbytes, sizeof nbytes);
     std::memcpy(bytes.data() + 4, &version, sizeof version);
     check(bytes);

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever 68 bytes a client of the manager sends, decoding gives nothing, or a name of one file that survives another
-// round.
+// libFuzzer target: whatever 68 bytes a client of the manager sends, decoding gives nothing, or a
+// name of one file that survives another round.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,16 +26,21 @@ void decode_and_check(const Bytes& bytes) {
   if (!message) return;
   const std::string& name = message->name;
   require(name.size() >= 2 && name.size() <= kManagerNameMax, "a name of no such length passed");
-  require(name.front() == '/' && name.find('/', 1) == std::string::npos, "a name that is a path passed");
+  require(name.front() == '/' && name.find('/', 1) == std::string::npos,
+          "a name that is a path passed");
   require(name != "/." && name != "/..", "a folder passed");
   require(name.find('\0') == std::string::npos, "a NUL passed");
-  require(message->op == ManagerOp::kRegister || message->op == ManagerOp::kDeallocate, "an op that is none passed");
+  require(message->op == ManagerOp::kRegister || message->op == ManagerOp::kDeallocate,
+          "an op that is none passed");
   Result<Bytes> again = encode_manager_message(*message);
   require(again.is_ok(), "what was decoded cannot be encoded");
   // All but what follows the name's end, which is not looked at.
-  require(std::memcmp(again.value().data(), bytes.data(), 5 + name.size() + 1) == 0, "a second round gives other bytes");
+  require(std::memcmp(again.value().data(), bytes.data(), 5 + name.size() + 1) == 0,
+          "a second round gives other bytes");
   const std::optional<ManagerMessage> second = decode_manager_message(again.value());
-  require(second && second->pid == message->pid && second->op == message->op && second->name == name, "a second round says something else");
+  require(
+      second && second->pid == message->pid && second->op == message->op && second->name == name,
+      "a second round says something else");
 }
 
 }  // namespace

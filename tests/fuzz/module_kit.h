@@ -21,11 +21,12 @@ inline void demand(bool holds, const char* what, const std::string& more = "") {
   std::abort();
 }
 
-// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is one of
-// these only where the call has arguments that came from the file.
+// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is one
+// of these only where the call has arguments that came from the file.
 inline void demand_refusal(const Status& status, bool may_be_invalid_argument) {
   const Code code = status.code();
-  const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted ||
+  const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported ||
+                        code == Code::kResourceExhausted ||
                         (may_be_invalid_argument && code == Code::kInvalidArgument);
   demand(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
 }
@@ -33,7 +34,8 @@ inline void demand_refusal(const Status& status, bool may_be_invalid_argument) {
 // Reads every byte. The sum only shows that two storages have the same bytes.
 inline uint64_t sum_of_bytes(const value::StorageValue& storage) {
   uint64_t sum = 0;
-  for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+  for (uint64_t i = 0; storage.data() != nullptr && i < storage.nbytes(); ++i)
+    sum += static_cast<uint64_t>(storage.data()[i]);
   return sum;
 }
 

@@ -23,7 +23,8 @@ void require(bool holds, const char* what, const std::string& more = "") {
 const test::Tensors& given_storages() {
   static const auto* const kStorages = [] {
     std::vector<Ref<storage::Storage>> storages;
-    for (const uint64_t nbytes : {64, 0, 4096}) storages.push_back(storage::Storage::create({.zeroed = true}, nbytes).value());
+    for (const uint64_t nbytes : {64, 0, 4096})
+      storages.push_back(storage::Storage::create({.zeroed = true}, nbytes).value());
     return new test::Tensors(test::whole(storages));
   }();
   return *kStorages;
@@ -31,11 +32,13 @@ const test::Tensors& given_storages() {
 
 // A tensor ends where its storage does, so a reader of its elements stays inside.
 void check_tensor(const tensor::Tensor& tensor) {
-  require(tensor::check_layout(tensor.layout(), tensor.storage()->nbytes()).is_ok(), "a tensor leaves its storage");
+  require(tensor::check_layout(tensor.layout(), tensor.storage()->nbytes()).is_ok(),
+          "a tensor leaves its storage");
 }
 
 void check_object(const Object& object) {
-  require(!object.nodes().empty() && object.nodes()[0].next == object.nodes().size(), "the first node is not the whole object");
+  require(!object.nodes().empty() && object.nodes()[0].next == object.nodes().size(),
+          "the first node is not the whole object");
   for (const Node& node : object.nodes()) {
     if (node.kind == Kind::kTensor) check_tensor(*object.tensor(node));
     if (node.kind != Kind::kComposite) continue;
@@ -52,10 +55,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Result<Ref<Object>> first = object_from_pickle({begin, begin + size}, given_storages());
   if (!first.is_ok()) {
     const Code code = first.status().code();
-    require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code",
-            first.status().message());
+    require(
+        code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
+        "an unexpected code", first.status().message());
     bool has_offset = false;
-    for (const Detail& detail : first.status().info()->details) has_offset |= detail.key == "offset";
+    for (const Detail& detail : first.status().info()->details)
+      has_offset |= detail.key == "offset";
     require(has_offset, "a refusal without its place", first.status().message());
     return 0;
   }
@@ -65,6 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   require(second.is_ok(), "what was written is refused", second.status().message());
   const auto difference = test::difference(*first.value(), *second.value());
   require(!difference, "a round changes the object", difference.value_or(""));
-  require(object_to_pickle(*second.value()).bytes == written.bytes, "a second round gives other bytes");
+  require(object_to_pickle(*second.value()).bytes == written.bytes,
+          "a second round gives other bytes");
   return 0;
 }

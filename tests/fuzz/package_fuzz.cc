@@ -31,7 +31,8 @@ uint64_t read_all(const module::Module& module) {
   uint64_t sum = 0;
   if (!tensors.is_ok()) return sum;
   for (const module::NamedTensor& named : tensors.value()) {
-    if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage()) continue;
+    if (!named.value->is(value::ValueKind::kTensor) || !named.value->as_tensor()->storage())
+      continue;
     sum += sum_of_bytes(*named.value->as_tensor()->storage());
   }
   return sum;
@@ -79,11 +80,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto second = open(again);
   if (second.status().code() == Code::kResourceExhausted) return 0;
   demand(second.is_ok(), "what was written is refused", second.status().message());
-  demand(second.value()->entries().size() <= package.value()->entries().size(), "there are more modules");
+  demand(second.value()->entries().size() <= package.value()->entries().size(),
+         "there are more modules");
   uint64_t sum_again = 0;
   demand(read_modules(*second.value(), &sum_again), "a module of the new package cannot be read");
   // A module that nothing needs is left out, and then it may be one that cannot be read.
-  const bool has_all = are_good && second.value()->entries().size() == package.value()->entries().size();
+  const bool has_all =
+      are_good && second.value()->entries().size() == package.value()->entries().size();
   demand(!has_all || sum == sum_again, "the tensors have other bytes");
   return 0;
 }

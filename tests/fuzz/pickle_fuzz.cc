@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes are, reading them must end in a typed error with its place, or in values that survive being written
-// and read again.
+// libFuzzer target: whatever the bytes are, reading them must end in a typed error with its place,
+// or in values that survive being written and read again.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,8 @@ void require(bool holds, const char* what, const std::string& more = "") {
 
 void check_refusal(const Status& status) {
   const Code code = status.code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code", status.message());
+  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
+          "an unexpected code", status.message());
   bool has_offset = false;
   for (const Detail& detail : status.info()->details) has_offset |= detail.key == "offset";
   require(has_offset, "a refusal without its place", status.message());
@@ -32,8 +33,10 @@ void check_refusal(const Status& status) {
 
 // Nothing of what the bytes name is there, so all storages are of no bytes: a size costs nothing.
 Result<value::StorageValueRef> find_storage(const PickledStorage& wanted) {
-  Result<value::StorageValueRef> made = value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
-  if (!made.is_ok()) return Status(Code::kCorrupt, made.status().message()).with("offset", "of the record");
+  Result<value::StorageValueRef> made =
+      value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+  if (!made.is_ok())
+    return Status(Code::kCorrupt, made.status().message()).with("offset", "of the record");
   return made;
 }
 
@@ -51,7 +54,8 @@ std::vector<std::byte> write(const value::ValueRef& root, SequentialKeys* keys) 
   Result<std::vector<std::byte>> written = values_to_pickle(root, options);
   if (!written.is_ok()) {
     // The layouts that only torch.save has.
-    require(written.status().code() == Code::kUnsupported, "what was read cannot be written", written.status().message());
+    require(written.status().code() == Code::kUnsupported, "what was read cannot be written",
+            written.status().message());
     return {};
   }
   return std::move(written).value();

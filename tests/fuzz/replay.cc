@@ -32,7 +32,8 @@ constexpr NamedTarget kTargets[] = {
 
 Target find_target(std::string_view topic) {
   const auto* const at =
-      std::find_if(std::begin(kTargets), std::end(kTargets), [topic](const NamedTarget& each) { return each.topic == topic; });
+      std::find_if(std::begin(kTargets), std::end(kTargets),
+                   [topic](const NamedTarget& each) { return each.topic == topic; });
   return at == std::end(kTargets) ? nullptr : at->target;
 }
 
@@ -60,7 +61,8 @@ int replay(Target target, int count, char** places) {
         std::fprintf(stderr, "%s cannot be read\n", file.c_str());
         return 1;
       }
-      const std::vector<char> text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+      const std::vector<char> text{std::istreambuf_iterator<char>(stream),
+                                   std::istreambuf_iterator<char>()};
       // An exact copy on the heap, as libFuzzer gives it: a sanitizer sees a read past the end.
       const std::vector<uint8_t> bytes(text.begin(), text.end());
       target(bytes.data(), bytes.size());
@@ -80,7 +82,8 @@ int main(int argc, char** argv) {
   }
   const Target target = find_target(argv[1]);
   if (target == nullptr) {
-    std::fprintf(stderr, "there is no target %s: a topic is the name of a file <topic>_fuzz.cc\n", argv[1]);
+    std::fprintf(stderr, "there is no target %s: a topic is the name of a file <topic>_fuzz.cc\n",
+                 argv[1]);
     return 2;
   }
   try {

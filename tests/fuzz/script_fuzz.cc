@@ -1,5 +1,6 @@
-// libFuzzer target: whatever the bytes are, parsing them must end in a typed error with its place, or in a tree whose print is parsed to
-// the same tree and whose extents are the bytes; and nothing that looks at a tree may fail otherwise than by a typed error.
+// libFuzzer target: whatever the bytes are, parsing them must end in a typed error with its place,
+// or in a tree whose print is parsed to the same tree and whose extents are the bytes; and nothing
+// that looks at a tree may fail otherwise than by a typed error.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +27,8 @@ void require(bool holds, const char* what, const std::string& more = "") {
 
 void check_refusal(const Status& status) {
   const Code code = status.code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code", status.message());
+  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
+          "an unexpected code", status.message());
   size_t places = 0;
   for (const Detail& detail : status.info()->details) {
     places += detail.key == "line" || detail.key == "column" || detail.key == "excerpt" ? 1 : 0;
@@ -35,7 +37,8 @@ void check_refusal(const Status& status) {
 }
 
 void look_at(const File& file, const Function& function, bool is_method) {
-  if (const Result<Signature> made = signature(file.source(), function, is_method); !made.is_ok()) check_refusal(made.status());
+  if (const Result<Signature> made = signature(file.source(), function, is_method); !made.is_ok())
+    check_refusal(made.status());
 }
 
 void look_at(const File& file, const Item& item) {
@@ -55,7 +58,9 @@ void rename_and_back(const File& file, const Item& item) {
   NewNames back;
   for (const std::string& name : used_names(file, item.range)) {
     // By these a type is told from a variable.
-    if (name == "annotate" || name == "unchecked_cast" || name == "uninitialized" || name == "isinstance") continue;
+    if (name == "annotate" || name == "unchecked_cast" || name == "uninitialized" ||
+        name == "isinstance")
+      continue;
     const std::string other = root + "." + name + "_";
     there[name] = other;
     back[other] = name;
@@ -63,7 +68,9 @@ void rename_and_back(const File& file, const Item& item) {
   const std::string text = renamed(file, item.range, there) + "\n";
   Result<std::shared_ptr<const File>> other = parse_file("renamed", text);
   // A name that is one part longer can pass a limit.
-  if (!other.is_ok()) return require(other.status().code() == Code::kResourceExhausted, "renamed, it is refused", text);
+  if (!other.is_ok())
+    return require(other.status().code() == Code::kResourceExhausted, "renamed, it is refused",
+                   text);
   const std::string same = renamed(*other.value(), {0, static_cast<uint32_t>(text.size())}, back);
   Result<std::shared_ptr<const File>> again = parse_file("again", same);
   require(again.is_ok() && again.value()->items().size() == 1, "renamed back, it is refused", same);
@@ -87,7 +94,8 @@ void parse_and_check(const std::string& text) {
   extents += file.source().text(file.tail());
   require(extents == text, "the extents are not the text");
   Result<std::shared_ptr<const File>> again = parse_file("printed", printed);
-  require(again.is_ok(), "what was printed is refused", again.is_ok() ? "" : again.status().message() + "\n" + printed);
+  require(again.is_ok(), "what was printed is refused",
+          again.is_ok() ? "" : again.status().message() + "\n" + printed);
   std::string twice;
   for (const Item& item : again.value()->items()) twice += print(item);
   require(twice == printed, "what was printed prints otherwise", printed + "\n" + twice);

@@ -1,5 +1,6 @@
-// libFuzzer target: whatever a record `.debug_pkl` says, reading it ends in a typed error or in a table whose every
-// answer is one of its tags. A table that is made for ranges of any text is one that the reader takes.
+// libFuzzer target: whatever a record `.debug_pkl` says, reading it ends in a typed error or in a
+// table whose every answer is one of its tags. A table that is made for ranges of any text is one
+// that the reader takes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +26,8 @@ void check_answers(const SourceTable& table, int64_t first_tag) {
   for (const uint32_t offset : {0U, 1U, 100U, 1000U, UINT32_MAX}) {
     for (const uint32_t nbytes : {0U, 50U}) {
       const int64_t tag = table.tag_of({offset, offset + std::min(nbytes, UINT32_MAX - offset)});
-      require(tag >= first_tag && tag < table.end_of_tags(), "an answer is no tag", std::to_string(tag));
+      require(tag >= first_tag && tag < table.end_of_tags(), "an answer is no tag",
+              std::to_string(tag));
     }
   }
 }
@@ -37,8 +39,8 @@ void check_record(std::string_view content) {
     return check_answers(table.value(), 0);
   }
   const Code code = table.status().code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code",
-          table.status().message());
+  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
+          "an unexpected code", table.status().message());
 }
 
 // Two bytes of the input are a range of the input, as a text.
@@ -47,13 +49,15 @@ void check_made(std::string_view text) {
   std::vector<Range> ranges;
   for (size_t i = 0; i + 1 < text.size() && i < 200; i += 2) {
     const auto begin = static_cast<uint32_t>(static_cast<uint8_t>(text[i]) % text.size());
-    const auto nbytes = static_cast<uint32_t>(static_cast<uint8_t>(text[i + 1]) % (text.size() - begin));
+    const auto nbytes =
+        static_cast<uint32_t>(static_cast<uint8_t>(text[i + 1]) % (text.size() - begin));
     ranges.push_back({begin, begin + nbytes});
   }
   constexpr int64_t kFirstTag = 5;
   Result<SourceTable> made = SourceTable::make(source, ranges, kFirstTag);
   require(made.is_ok(), "a table is not made", made.status().message());
-  for (const Range range : ranges) require(made.value().tag_of(range) > kFirstTag, "a range has no tag");
+  for (const Range range : ranges)
+    require(made.value().tag_of(range) > kFirstTag, "a range has no tag");
   Result<SourceTable> again = SourceTable::read("m.debug_pkl", made.value().content());
   require(again.is_ok(), "a table that was made is not read", again.status().message());
   check_answers(again.value(), kFirstTag);

@@ -1,6 +1,6 @@
 // libFuzzer target: whatever the bytes are, decoding a ticket or the record of a storage must end
-// in an error or in a sound content. An accepted record encodes to bytes that decode to the same record.
-// An accepted ticket encodes to the very same bytes.
+// in an error or in a sound content. An accepted record encodes to bytes that decode to the same
+// record. An accepted ticket encodes to the very same bytes.
 #include <libdeflate.h>
 
 #include <cstdint>
@@ -29,7 +29,8 @@ void require(bool holds, const char* what) {
 }
 
 void check_refusal(const Status& status) {
-  require(status.code() == Code::kCorrupt || status.code() == Code::kIncompatible, "refused with an unexpected code");
+  require(status.code() == Code::kCorrupt || status.code() == Code::kIncompatible,
+          "refused with an unexpected code");
   require(!status.message().empty(), "refused without a message");
 }
 
@@ -43,12 +44,14 @@ void check_ticket(const Bytes& bytes) {
   const Ticket& ticket = result.value();
   require(used >= kHeaderNbytes && used % 8 == 0 && used <= bytes.size(), "a length that is none");
   const std::string& path = ticket.rendezvous;
-  require(!path.empty() && path.size() <= kMostRendezvousNbytes && path[0] == '/' && path.find('\0') == std::string::npos,
+  require(!path.empty() && path.size() <= kMostRendezvousNbytes && path[0] == '/' &&
+              path.find('\0') == std::string::npos,
           "a path that is none");
   bool in_tokens = false;
   for (const Thing& thing : ticket.things) {
     require(thing.serial != 0, "a thing without a serial");
-    require(thing.kind == ThingKind::kSegment || thing.kind == ThingKind::kToken, "a kind that is none");
+    require(thing.kind == ThingKind::kSegment || thing.kind == ThingKind::kToken,
+            "a kind that is none");
     require(!in_tokens || thing.kind == ThingKind::kToken, "a segment behind a token");
     in_tokens = thing.kind == ThingKind::kToken;
   }
@@ -64,10 +67,15 @@ void check_record(const Bytes& bytes) {
     return;
   }
   const StorageTicket& record = result.value();
-  require(record.offset <= record.segment_nbytes && record.nbytes <= record.segment_nbytes - record.offset, "bytes outside their segment");
-  require((record.nbytes == 0) == (record.segment.serial == 0), "bytes of no segment, or a segment of no bytes");
-  require(record.access >= 1 && record.access <= 2 && record.mode <= 2, "an access or a mode that is none");
-  for (const Thing& token : record.tokens) require(token.kind == ThingKind::kToken && token.serial != 0, "a token that is none");
+  require(record.offset <= record.segment_nbytes &&
+              record.nbytes <= record.segment_nbytes - record.offset,
+          "bytes outside their segment");
+  require((record.nbytes == 0) == (record.segment.serial == 0),
+          "bytes of no segment, or a segment of no bytes");
+  require(record.access >= 1 && record.access <= 2 && record.mode <= 2,
+          "an access or a mode that is none");
+  for (const Thing& token : record.tokens)
+    require(token.kind == ThingKind::kToken && token.serial != 0, "a token that is none");
   require(encode_storage_ticket(record) == bytes, "encoded it gives other bytes");
 }
 

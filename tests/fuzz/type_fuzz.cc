@@ -1,5 +1,5 @@
-// libFuzzer target: whatever an annotation's text is, parsing ends in an error with a column or in a type, and what a type prints is the
-// same type again.
+// libFuzzer target: whatever an annotation's text is, parsing ends in an error with a column or in
+// a type, and what a type prints is the same type again.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,14 +22,16 @@ void require(bool holds, const char* what) {
 void check(std::string_view text, const TypeParseOptions& options) {
   const Result<TypeRef> parsed = Type::parse(text, options);
   if (!parsed.is_ok()) {
-    require(parsed.status().code() == Code::kInvalidArgument, "another error than INVALID_ARGUMENT");
+    require(parsed.status().code() == Code::kInvalidArgument,
+            "another error than INVALID_ARGUMENT");
     require(!parsed.status().detail("column").empty(), "an error without a column");
     require(parsed.status().message().size() < 1000, "an endless error message");
     return;
   }
   Result<TypeRef> copy = parsed;
   const TypeRef type = std::move(copy).value();
-  require(type->depth() <= Type::kMaxDepth && type->nodes() <= Type::kMaxNodes, "a type over the limits");
+  require(type->depth() <= Type::kMaxDepth && type->nodes() <= Type::kMaxNodes,
+          "a type over the limits");
   const std::string printed = type->print();
   Result<TypeRef> again = Type::parse(printed, options);
   require(again.is_ok(), "what is printed does not parse");

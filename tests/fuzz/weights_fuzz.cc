@@ -25,7 +25,9 @@ Result<Ref<Weights>> open(const std::string& path, module::Tensors tensors) {
   return Weights::open(path, options);
 }
 
-uint64_t sum_of(const value::TensorValue& tensor) { return tensor.storage() ? sum_of_bytes(*tensor.storage()) : 0; }
+uint64_t sum_of(const value::TensorValue& tensor) {
+  return tensor.storage() ? sum_of_bytes(*tensor.storage()) : 0;
+}
 
 uint64_t sum_of(const Weights& weights) {
   uint64_t sum = 0;

@@ -1,5 +1,6 @@
-// libFuzzer target: whatever a file's bytes are, opening and reading it as an archive ends in an error that says where, or in records that
-// lie in the file, apart from each other, and are read within the limits.
+// libFuzzer target: whatever a file's bytes are, opening and reading it as an archive ends in an
+// error that says where, or in records that lie in the file, apart from each other, and are read
+// within the limits.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +36,8 @@ bool is_refusal(const Status& status) {
 // What was read, written again and read again.
 void check_again(const ZipReader& reader, const std::vector<std::vector<std::byte>>& contents) {
   MemorySink sink;
-  Result<ZipWriter> writer = ZipWriter::create(&sink, {.prefix = std::string(reader.prefix()), .alignment = 64});
+  Result<ZipWriter> writer =
+      ZipWriter::create(&sink, {.prefix = std::string(reader.prefix()), .alignment = 64});
   require(writer.is_ok(), "a prefix that was read cannot be written");
   size_t i = 0;
   for (const ZipRecord& record : reader.records()) {
@@ -62,7 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const ZipLimits limits{.max_inflated_nbytes = uint64_t{1} << 20};
-  Result<Ref<ZipReader>> opened = ZipReader::open(MemorySource::create(bytes), Check::kStructure, limits);
+  Result<Ref<ZipReader>> opened =
+      ZipReader::open(MemorySource::create(bytes), Check::kStructure, limits);
   if (!opened.is_ok()) {
     require(is_refusal(opened.status()), "refused with an unexpected code");
     return 0;
@@ -72,7 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t total = 0;
   bool all_good = true;
   for (const ZipRecord& record : reader.records()) {
-    require(record.data_offset >= record.header_offset + 30 && record.data_offset <= size, "bytes that lie nowhere");
+    require(record.data_offset >= record.header_offset + 30 && record.data_offset <= size,
+            "bytes that lie nowhere");
     require(record.stored_nbytes <= size - record.data_offset, "bytes beyond the end");
     require(reader.find(record.name) == &record, "a record is not found by its name");
     total += record.stored_nbytes;

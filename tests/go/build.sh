@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# usage: build.sh FOLDER OUTPUT: builds the Go program in FOLDER, a module of its own, against Tenon of TENON_BUILD_DIR.
+# usage: build.sh FOLDER OUTPUT: builds the Go program in FOLDER, a module of its own, against Tenon
+#        of TENON_BUILD_DIR.
 set -euo pipefail
 # shellcheck source=tests/go/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -19,7 +19,8 @@ tests() {
   go test -count=1 -timeout 400s "$@" ./...
 }
 
-modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{cuda,vectors,matrix,bench,errors,module/builders}/go)
+modules=("$wrapper" "$examples"
+  "$TENON_SOURCE_DIR"/tests/{cuda,vectors,matrix,bench,errors,module/builders}/go)
 
 vet() {
   local folder
@@ -49,10 +50,12 @@ case_minimum() {
   local least root
   least="go$(awk '$1 == "go" { print $2 }' "$wrapper/go.mod")"
   [[ "$least" == *.*.* ]] || least+=.0
-  root="$(GOTOOLCHAIN="$least" GOPROXY="$go_proxy" GOFLAGS=-modcacherw GOMODCACHE="$TENON_BUILD_DIR/go/toolchains" go env GOROOT 2>"$work/log")" ||
+  root="$(GOTOOLCHAIN="$least" GOPROXY="$go_proxy" GOFLAGS=-modcacherw \
+    GOMODCACHE="$TENON_BUILD_DIR/go/toolchains" go env GOROOT 2>"$work/log")" ||
     skip "$least cannot be fetched: $(tail -n 1 "$work/log")"
   export PATH="$root/bin:$PATH"
-  [[ "$(go env GOVERSION)" == "$least" ]] || fail "the Go in $root says that it is $(go env GOVERSION), not $least"
+  [[ "$(go env GOVERSION)" == "$least" ]] ||
+    fail "the Go in $root says that it is $(go env GOVERSION), not $least"
   vet
   vet_debug
   vetted_tests
@@ -61,8 +64,8 @@ case_minimum() {
 
 case_test() { vetted_tests; }
 
-# On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it: with the wrapper's tests of it, those that
-# need C's memory.
+# On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it:
+# with the wrapper's tests of it, those that need C's memory.
 case_cuda() {
   export LD_LIBRARY_PATH="$LD_LIBRARY_PATH${go_library_path:+:$go_library_path}"
   cd "$wrapper"
@@ -81,8 +84,8 @@ case_race() { GOEXPERIMENT=cgocheck2 vetted_tests -race; }
 
 case_gogc() { GOGC=1 vetted_tests; }
 
-# These tests have one processor. With two, runtime.GC often loops until a sweeper that the kernel has
-# paused goes on, and that loop took nine tenths of the CPU time here.
+# These tests have one processor. With two, runtime.GC often loops until a sweeper that the kernel
+# has paused goes on, and that loop took nine tenths of the CPU time here.
 case_debug() {
   vet_debug
   GOMAXPROCS=1 vetted_tests -short -tags tenon_debug
@@ -90,7 +93,8 @@ case_debug() {
 
 # Only the archive can be found, and then no libtenon.so is needed.
 case_static() {
-  [[ -f "$TENON_BUILD_DIR/libtenon_internal.a" ]] || skip "libtenon_internal.a is not built (the target tenon_internal)"
+  [[ -f "$TENON_BUILD_DIR/libtenon_internal.a" ]] ||
+    skip "libtenon_internal.a is not built (the target tenon_internal)"
   local prefix="$TENON_BUILD_DIR/go/static"
   "$CMAKE" --install "$TENON_BUILD_DIR" --prefix "$prefix" --component dev >/dev/null
   "$CMAKE" --install "$TENON_BUILD_DIR" --prefix "$prefix" --component static >/dev/null
@@ -101,8 +105,11 @@ case_static() {
   tests -tags tenon_static
   cd "$examples"
   go build -tags tenon_static -o "$work/program" ./weak_cache
-  if readelf -d "$work/program" | grep 'NEEDED.*tenon'; then fail "the program needs libtenon.so"; fi
-  # Through a file: grep -q does not read to the end, and the program would be killed for writing on.
+  if readelf -d "$work/program" | grep 'NEEDED.*tenon'; then
+    fail "the program needs libtenon.so"
+  fi
+  # Through a file: grep -q does not read to the end, and the program would be killed for writing
+  # on.
   "$work/program" >"$work/log"
   grep -q 'the same storage: yes' "$work/log" || fail "the program printed: $(cat "$work/log")"
 }
@@ -110,23 +117,32 @@ case_static() {
 # A header of another ABI does not compile, and a library of another ABI is not used.
 case_abi() {
   cp -r "$go_prefix" "$work/prefix"
-  sed -i 's/^#define TENON_ABI_VERSION .*/#define TENON_ABI_VERSION 999/' "$work/prefix/include/tenon/version.h"
+  sed -i 's/^#define TENON_ABI_VERSION .*/#define TENON_ABI_VERSION 999/' \
+    "$work/prefix/include/tenon/version.h"
   cd "$wrapper"
-  if GOFLAGS="$(go_flags_for "$work/prefix")" PKG_CONFIG_PATH="$(dirname "$(find "$work/prefix" -name tenon.pc)")" go build . 2>"$work/log"; then
+  if GOFLAGS="$(go_flags_for "$work/prefix")" \
+    PKG_CONFIG_PATH="$(dirname "$(find "$work/prefix" -name tenon.pc)")" \
+    go build . 2>"$work/log"; then
     fail "a header of ABI 999 compiled"
   fi
-  grep -q 'error.*this Go wrapper is for ABI 1' "$work/log" || fail "not the wrapper's own words: $(cat "$work/log")"
+  grep -q 'error.*this Go wrapper is for ABI 1' "$work/log" ||
+    fail "not the wrapper's own words: $(cat "$work/log")"
   cd "$examples"
   go build -o "$work/program" ./weak_cache
-  echo 'unsigned tenon_abi_version(void) { return 999; }' | "$CC" -shared -fPIC -x c - -o "$work/other.so"
-  if LD_PRELOAD="$work/other.so" "$work/program" >"$work/log" 2>&1; then fail "a library of ABI 999 was used"; fi
+  echo 'unsigned tenon_abi_version(void) { return 999; }' |
+    "$CC" -shared -fPIC -x c - -o "$work/other.so"
+  if LD_PRELOAD="$work/other.so" "$work/program" >"$work/log" 2>&1; then
+    fail "a library of ABI 999 was used"
+  fi
   grep -q 'the loaded libtenon has ABI 999, and this program was built for ABI 1' "$work/log" ||
     fail "not the wrapper's own words: $(cat "$work/log")"
 }
 
 case_share_weights() {
-  local has='import importlib.util as u, sys; sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
-  "${TENON_PYTHON:-python3}" -c "$has" || skip "the Python packages tenon and silero-vad are not installed"
+  local has='import importlib.util as u, sys
+sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
+  "${TENON_PYTHON:-python3}" -c "$has" ||
+    skip "the Python packages tenon and silero-vad are not installed"
   cd "$examples"
   go build -o "$work/share_weights" ./share_weights
   "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/go/share_weights.py" "$work/share_weights"
@@ -149,7 +165,8 @@ case_module_example() {
 case_cuda_weights() {
   cd "$examples"
   go build -o "$work/cuda_weights" ./cuda_weights
-  "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/examples/cuda_weights_test.py" "$work/cuda_weights"
+  "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/examples/cuda_weights_test.py" \
+    "$work/cuda_weights"
 }
 
 "case_${1:?}" "${@:2}"

@@ -1,4 +1,6 @@
-"""Lends the weights of a real model to the borrower in Go, as tools/demo.py does to its borrowers. usage: share_weights.py PROGRAM"""
+"""Lends the weights of a real model to the borrower in Go, as tools/demo.py does to its borrowers.
+usage: share_weights.py PROGRAM
+"""
 
 import sys
 from pathlib import Path
@@ -18,7 +20,10 @@ microseconds = borrower.lend(weights)
 demo.check(int(borrower.answers["bytes_copied"]) == 0, "nothing is copied there")
 for added in range(2):
     total = float(borrower.ask("sum")["sum"])
-    demo.check(abs(total - expected - added) <= 1e-3, f"it reads the same weights ({total} and not {expected + added})")
+    demo.check(
+        abs(total - expected - added) <= 1e-3,
+        f"it reads the same weights ({total} and not {expected + added})",
+    )
     borrower.ask("add 7")
 demo.check(abs(float(first.numpy().reshape(-1)[7]) - before - 2) < 1e-5, "its writes are seen here")
 borrower.end()

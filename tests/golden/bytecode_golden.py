@@ -1,8 +1,8 @@
-"""Writes bytecode that PyTorch's lite exporter makes: python3 bytecode_golden.py FOLDER, with any PyTorch.
+"""Writes bytecode that PyTorch's lite exporter makes: python3 bytecode_golden.py FOLDER, with any
+PyTorch.
 
-FOLDER/bytecode gets the records bytecode.pkl, named MODEL-VERSION.pkl, and FOLDER/lite whole archives.
-The fuzzer's corpus and the tests of the reader use the records.
-"""
+FOLDER/bytecode gets the records bytecode.pkl, named MODEL-VERSION.pkl, and FOLDER/lite whole
+archives. The fuzzer's corpus and the tests of the reader use the records."""
 
 # The models are TorchScript, which PyTorch 1.13 reads in this form alone.
 # ruff: noqa: B028, RUF059, UP006, UP032, UP035, UP045
@@ -17,7 +17,9 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import torch
 
 warnings.simplefilter("ignore")
-VERSION = {"1.13": "1.13.1"}.get(".".join(torch.__version__.split(".")[:2]), ".".join(torch.__version__.split(".")[:2]))
+VERSION = {"1.13": "1.13.1"}.get(
+    ".".join(torch.__version__.split(".")[:2]), ".".join(torch.__version__.split(".")[:2])
+)
 
 
 class Mlp(torch.nn.Module):
@@ -120,7 +122,9 @@ def models() -> dict[str, torch.jit.ScriptModule]:
         "flow": torch.jit.script(Flow()),
         "recurrent": torch.jit.script(Recurrent()),
         "constant": torch.jit.trace(traced, torch.ones(2, 3)),
-        "quantised": torch.jit.script(torch.ao.quantization.quantize_dynamic(linear, {torch.nn.Linear})),
+        "quantised": torch.jit.script(
+            torch.ao.quantization.quantize_dynamic(linear, {torch.nn.Linear})
+        ),
     }
 
 
@@ -133,7 +137,9 @@ def main() -> None:
             path = Path(folder, f"{name}.ptl")
             model._c._save_for_mobile(str(path), {}, True, False)
             with zipfile.ZipFile(path) as archive:
-                (records / f"{name}-{VERSION}.pkl").write_bytes(archive.read(f"{name}/bytecode.pkl"))
+                (records / f"{name}-{VERSION}.pkl").write_bytes(
+                    archive.read(f"{name}/bytecode.pkl")
+                )
             if name in ("mlp", "constant"):
                 (archives / f"{name}-{VERSION}.ptl").write_bytes(path.read_bytes())
 

@@ -1,4 +1,6 @@
-"""Writes files of torch.save: python3 checkpoint_golden.py checkpoint/VERSION, with the PyTorch of that version."""
+"""Writes files of torch.save: python3 checkpoint_golden.py checkpoint/VERSION, with the PyTorch of
+that version.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ torch.save(
 )
 torch.save(
     {
-        "channels": torch.quantize_per_channel(numbers, torch.tensor([0.5, 0.25]).double(), torch.tensor([0, 1]), 0, torch.qint8),
+        "channels": torch.quantize_per_channel(
+            numbers, torch.tensor([0.5, 0.25]).double(), torch.tensor([0, 1]), 0, torch.qint8
+        ),
         "expanded": torch.ones(1).expand(1000, 2),
         "many": list(range(70)),
         "view": numbers[:, 1:],

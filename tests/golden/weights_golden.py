@@ -48,7 +48,9 @@ def write_executorch(folder: Path) -> None:
         struct.pack("<4H", 0x3F80, 0x4000, 0x4040, 0x4080),
     ]
 
-    def entry(buffer: int, scalar_type: ScalarType, sizes: list[int], dim_order: list[int]) -> DataEntry:
+    def entry(
+        buffer: int, scalar_type: ScalarType, sizes: list[int], dim_order: list[int]
+    ) -> DataEntry:
         return DataEntry(buffer, 0, TensorLayout(scalar_type, sizes, dim_order))
 
     named = {

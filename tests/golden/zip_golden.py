@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the archives of tests/golden/zip with Python's zipfile, and, if this Python has it, with PyTorch.
+"""Writes the archives of tests/golden/zip with Python's zipfile, and, if this Python has it, with
+PyTorch.
 
-The files are committed and are not written again: tests/unit/archive/zip_golden_test.cc says what is in each. PyTorch writes the path of
-this program into its archives, so run a copy of it that lies where no path tells of a machine.
+The files are committed and are not written again: tests/unit/archive/zip_golden_test.cc says what
+is in each. PyTorch writes the path of this program into its archives, so run a copy of it that lies
+where no path tells of a machine.
 
 usage: zip_golden.py FOLDER
 """

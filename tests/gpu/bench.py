@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Time of lending and opening device memory: Tenon against PyTorch, and against the driver's bare calls. A table in Markdown.
+"""Time of lending and opening device memory: Tenon against PyTorch, and against the driver's bare
+calls. A table in Markdown.
 
     bench.py [--raw] [--quick]
 
@@ -53,12 +54,16 @@ def known(name: str, memory: str, count: int) -> tuple[float, float]:
 
 
 def bare_share(count: int) -> float:
-    """What a share asks of the driver where nothing is remembered: the memory's handle, and a record of an event that is there."""
+    """What a share asks of the driver where nothing is remembered: the memory's handle, and a
+    record of an event that is there.
+    """
     side = new_side("tenon", "raw")
     tensor = side.make(bytes(KIB))
     pointer = ctypes.c_uint64(side.pointer(tensor))
     event, handle = ctypes.c_void_p(), IpcHandle()
-    check(cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(4 | 2)))  # interprocess, without times
+    check(
+        cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(4 | 2))
+    )  # interprocess, without times
 
     def share(_: int) -> None:
         check(cuda.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
@@ -71,7 +76,7 @@ def bare_share(count: int) -> float:
 
 
 def new_allocation(memory: str, rounds: int) -> tuple[float, float]:
-    """Open and give back of an allocation that nobody has open: Tenon, and the driver's two calls."""
+    """Open and give back an allocation that nobody has open: Tenon, and the driver's calls."""
     side, borrower = new_side("tenon", memory), Borrower("tenon", memory)
     ours, theirs = [], []
     for _ in range(rounds):
@@ -94,7 +99,11 @@ def round_trip(name: str, memory: str, count: int) -> float:
     tensors = tensors_of(side, memory, count)
 
     def go(tensor: Any) -> None:
-        borrower.ask("there", tensor) if name == "torch" else borrower.ask("cycles", [side.lend(tensor)])
+        (
+            borrower.ask("there", tensor)
+            if name == "torch"
+            else borrower.ask("cycles", [side.lend(tensor)])
+        )
 
     go(tensors[0])
     times = timed(tensors, go)
@@ -103,7 +112,9 @@ def round_trip(name: str, memory: str, count: int) -> float:
 
 
 def takes(line: socket.socket, memory: str) -> None:
-    """The other end of a connection: takes what comes, says so and lets go, until an empty message comes."""
+    """The other end of a connection: takes what comes, says so and lets go, until an empty message
+    comes.
+    """
     new_side("tenon", memory)
     with tenon.Connection(line.detach(), adopt=True) as connection:
         while len(connection.recv()) > 0:
@@ -137,7 +148,11 @@ def connected(memory: str, count: int) -> tuple[float, float]:
     tensors = tensors_of(side, memory, count)
     there = over_a_connection(memory, tensors, lambda tensor: tensor)
     with tenon.CudaArena(MIB) as arena:
-        blocks = over_a_connection(memory, tensors, lambda _: tenon.Tensor.over(arena.allocate(KIB, timeout=PATIENCE_S), KIB, "uint8"))
+        blocks = over_a_connection(
+            memory,
+            tensors,
+            lambda _: tenon.Tensor.over(arena.allocate(KIB, timeout=PATIENCE_S), KIB, "uint8"),
+        )
     del tensors
     side.settle()
     return there, blocks
@@ -171,9 +186,13 @@ def torch_queue(count: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--raw", action="store_true", help="without PyTorch, with memory of the driver itself")
+    parser.add_argument(
+        "--raw", action="store_true", help="without PyTorch, with memory of the driver itself"
+    )
     arguments = parser.parse_args()
     count, rounds = (50, 3) if arguments.quick else (1000, 30)
     lacks = "--raw was said" if arguments.raw else torch_lacks()
@@ -185,12 +204,29 @@ def main() -> int:
     rows.append(("the same", ours[0], "cuIpcGetMemHandle, cuEventRecord", bare_share(count)))
     rows.append(("open a tensor of a known allocation", ours[1], "PyTorch", theirs[1]))
     ours_new, bare = new_allocation(memory, rounds)
-    rows.append(("open and give back a new allocation of 32 MiB", ours_new, "cuIpcOpenMemHandle, cuIpcCloseMemHandle", bare))
-    trips = round_trip("tenon", memory, count), None if lacks else round_trip("torch", memory, count)
+    rows.append(
+        (
+            "open and give back a new allocation of 32 MiB",
+            ours_new,
+            "cuIpcOpenMemHandle, cuIpcCloseMemHandle",
+            bare,
+        )
+    )
+    trips = (
+        round_trip("tenon", memory, count),
+        None if lacks else round_trip("torch", memory, count),
+    )
     rows.append(("send 1 KiB until it is there, through a pipe", trips[0], "PyTorch", trips[1]))
     there, blocks = connected(memory, count)
     queued = None if lacks else torch_queue(count)
-    rows.append(("send 1 KiB until it is there, over a connection", there, "torch.multiprocessing.Queue", queued))
+    rows.append(
+        (
+            "send 1 KiB until it is there, over a connection",
+            there,
+            "torch.multiprocessing.Queue",
+            queued,
+        )
+    )
     rows.append(("take 1 KiB of an arena, and send it so", blocks, "", None))
     if lacks:
         print(f"PyTorch's column is empty: {lacks}")
@@ -206,7 +242,8 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except Exception:
-        # Tensors of an exception's frames would outlive what their deleters need of the interpreter.
+        # Tensors of an exception's frames would outlive what their deleters need of the
+        # interpreter.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -1,8 +1,11 @@
-"""The cases of torch_suite.py. Each is a function of the lender, who is this process, and of what starts a borrower, another process.
+"""The cases of torch_suite.py. Each is a function of the lender, who is this process, and of what
+starts a borrower, another process.
 
-What they look at is what the tests of PyTorch's multiprocessing look at for CUDA: simple, memory allocation, deadlock, send many, mixed
-types, events as importer and exporter, empty, small tensors; and views, the forms of the memory handle and CuPy beside that. The last ones
-are of Tenon's Python package: multiprocessing, PyTorch's streams, bits and element types, __cuda_array_interface__, pinned memory.
+What they look at is what the tests of PyTorch's multiprocessing look at for CUDA: simple, memory
+allocation, deadlock, send many, mixed types, events as importer and exporter, empty, small tensors;
+and views, the forms of the memory handle and CuPy beside that. The last ones are of Tenon's Python
+package: multiprocessing, PyTorch's streams, bits and element types, __cuda_array_interface__,
+pinned memory.
 """
 
 from __future__ import annotations
@@ -15,7 +18,20 @@ from collections.abc import Callable
 from typing import Any
 
 import tenon
-from sides import ITEMSIZES, ON_THE_FAKE, PATIENCE_S, SPAWN, Message, Skip, cuda, new_side, soon, take_time, torch_bytes, view_as
+from sides import (
+    ITEMSIZES,
+    ON_THE_FAKE,
+    PATIENCE_S,
+    SPAWN,
+    Message,
+    Skip,
+    cuda,
+    new_side,
+    soon,
+    take_time,
+    torch_bytes,
+    view_as,
+)
 
 DATA = bytes(range(200)) * 20
 UNDER_SANITIZER = "TENON_TEST_COMPUTE_SANITIZER" in os.environ
@@ -28,7 +44,13 @@ class Case:
     keeps = False  # whether memory stays lent at the end, to one who is gone
 
     def __init__(self, lend: Any, start: Start, memory: str, borrow: str, count: int) -> None:
-        self.lend, self.start, self.memory, self.borrow, self.count = lend, start, memory, borrow, count
+        self.lend, self.start, self.memory, self.borrow, self.count = (
+            lend,
+            start,
+            memory,
+            borrow,
+            count,
+        )
 
     def all_back(self, before: int, what: str) -> None:
         def all_is() -> bool:
@@ -73,7 +95,9 @@ def allocation(case: Case) -> None:
 
 
 def deadlock(case: Case) -> None:
-    """Nobody waits for ever: not for a consumer that ended with tensors open and messages unread, and not at a full queue."""
+    """Nobody waits for ever: not for a consumer that ended with tensors open and messages unread,
+    and not at a full queue.
+    """
     case.keeps = True
     borrower = case.start()
     tensors = [case.lend.make(bytes([n]) * 512) for n in range(8)]
@@ -89,7 +113,10 @@ def deadlock(case: Case) -> None:
     actor = SPAWN.Process(target=act, args=(queue, case.borrow, case.memory), daemon=True)
     actor.start()
     for n in range(min(100, case.count // 100)):
-        state = {name: case.lend.make(bytes([n, m]) * 300) for m, name in enumerate(("weight", "bias", "scale"))}
+        state = {
+            name: case.lend.make(bytes([n, m]) * 300)
+            for m, name in enumerate(("weight", "bias", "scale"))
+        }
         # A state is kept until its successor is on its way, no longer.
         sent = {name: case.lend.lend(tensor) for name, tensor in state.items()}
         queue.put((n, sent), timeout=PATIENCE_S)
@@ -109,7 +136,9 @@ def act(queue: Any, name: str, memory: str) -> None:
 
 
 def send_many(case: Case) -> None:
-    """Many small tensors one after the other, each with its number; counter files are used up and renewed."""
+    """Many small tensors one after the other, each with its number; counter files are used up and
+    renewed.
+    """
     borrower = case.start()
     batch = 500
     before = case.lend.allocated()
@@ -118,7 +147,9 @@ def send_many(case: Case) -> None:
         expected = [struct.pack("<i", n) * 5 for n in numbers]
         tensors = many_tensors(case, expected)
         got = borrower.ask("many", [case.lend.lend(tensor) for tensor in tensors])
-        assert got == expected, f"after {first}: {got if isinstance(got, str) else 'other bytes came'}"
+        assert got == expected, (
+            f"after {first}: {got if isinstance(got, str) else 'other bytes came'}"
+        )
         del tensors
     borrower.end()
     case.all_back(before, f"{case.count} tensors")
@@ -129,7 +160,10 @@ def many_tensors(case: Case, contents: list[bytes]) -> list[Any]:
     if case.memory == "torch":
         return [case.lend.make(content) for content in contents]
     whole = case.lend.make(b"".join(content.ljust(512, b"\0") for content in contents))
-    return [tenon.from_dlpack(whole[n * 512 : n * 512 + len(content)]) for n, content in enumerate(contents)]
+    return [
+        tenon.from_dlpack(whole[n * 512 : n * 512 + len(content)])
+        for n, content in enumerate(contents)
+    ]
 
 
 def mixed_types(case: Case) -> None:
@@ -150,7 +184,9 @@ def mixed_types(case: Case) -> None:
 
 
 def event_exporter(case: Case) -> None:
-    """An event of the lender's orders the borrower's stream: nothing else does, for the memory was lent before the work."""
+    """An event of the lender's orders the borrower's stream: nothing else does, for the memory was
+    lent before the work.
+    """
     borrower = case.start()
     tensor = case.lend.make(bytes(4096))
     assert borrower.ask("open", 1, case.lend.lend(tensor)) == bytes(4096)
@@ -195,12 +231,16 @@ def empty(case: Case) -> None:
 
 
 def small_tensors(case: Case) -> None:
-    """A thousand in one block of the allocator: one memory handle, one open, the places apart as they are here."""
+    """A thousand in one block of the allocator: one memory handle, one open, the places apart as
+    they are here.
+    """
     borrower = case.start()
     contents = [bytes([n % 256, n // 256]) * 8 for n in range(1000)]
     tensors = many_tensors(case, contents)
     messages = [case.lend.lend(tensor) for tensor in tensors]
-    assert len({message.items[1] for message in messages}) <= 2, "the tensors lie in more than one block and its neighbour"
+    assert len({message.items[1] for message in messages}) <= 2, (
+        "the tensors lie in more than one block and its neighbour"
+    )
     borrower.ask("hold", messages)
     there = borrower.ask("where")
     here = [case.lend.pointer(tensor) for tensor in tensors]
@@ -222,10 +262,16 @@ def views(case: Case) -> None:
     wanted = {
         "rows": (halves[1:], b"".join(shown[1:])),
         "columns": (halves[:, ::2], b"".join(b"".join(row[::2]) for row in element)),
-        "corner": (halves[1:3, 5:7], b"".join(element[row][column] for row in (1, 2) for column in (5, 6))),
+        "corner": (
+            halves[1:3, 5:7],
+            b"".join(element[row][column] for row in (1, 2) for column in (5, 6)),
+        ),
     }
     if case.lend.name == "torch":
-        wanted["transposed"] = (halves.t(), b"".join(element[row][column] for column in range(40) for row in range(50)))
+        wanted["transposed"] = (
+            halves.t(),
+            b"".join(element[row][column] for column in range(40) for row in range(50)),
+        )
         assert torch_bytes(wanted["transposed"][0]) == wanted["transposed"][1]
     else:
         wanted["transposed"] = (
@@ -237,8 +283,8 @@ def views(case: Case) -> None:
     for name in wanted:
         assert borrower.ask("close", name)
     borrower.end()
-    # Under compute-sanitizer PyTorch 2.11 never gives back memory that one of its kernels read. It does the same
-    # when PyTorch is the lender.
+    # Under compute-sanitizer PyTorch 2.11 never gives back memory that one of its kernels read. It
+    # does the same when PyTorch is the lender.
     case.keeps = UNDER_SANITIZER and case.borrow == "torch"
 
 
@@ -251,15 +297,22 @@ def forms(case: Case) -> None:
         import torch
 
         version = tuple(map(int, torch.__version__.split(".")[:2]))
-        letters = "A" + "C" * (version >= (2, 6)) + "D" * (version >= (2, 8)) + "E" * (version >= (2, 13))
+        letters = (
+            "A" + "C" * (version >= (2, 6)) + "D" * (version >= (2, 8)) + "E" * (version >= (2, 13))
+        )
     borrower = case.start()
     for letter in letters:
         try:
-            assert borrower.ask("open", letter, case.lend.lend(case.lend.make(DATA), letter)) == DATA, letter
+            assert (
+                borrower.ask("open", letter, case.lend.lend(case.lend.make(DATA), letter)) == DATA
+            ), letter
         except AssertionError as error:
             if "future version" not in str(error):
                 raise
-            raise Skip(f"form {letter} is of a later PyTorch than {torch.__version__}, which opened those before it") from None
+            raise Skip(
+                f"form {letter} is of a later PyTorch than {torch.__version__}, which opened those"
+                " before it"
+            ) from None
         assert borrower.ask("close", letter)
     borrower.end()
 
@@ -267,7 +320,9 @@ def forms(case: Case) -> None:
 def ends_first(case: Case) -> None:
     """The borrower keeps what it has open when its lender is gone."""
     line, there = SPAWN.Pipe()
-    lender = SPAWN.Process(target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True)
+    lender = SPAWN.Process(
+        target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True
+    )
     lender.start()
     assert line.poll(PATIENCE_S)
     message = line.recv()
@@ -314,7 +369,9 @@ def cupy_borrows(case: Case) -> None:
     except ImportError:
         raise Skip("no CuPy here") from None
     line, there = SPAWN.Pipe()
-    lender = SPAWN.Process(target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True)
+    lender = SPAWN.Process(
+        target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True
+    )
     lender.start()
     assert line.poll(PATIENCE_S)
     message = line.recv()
@@ -323,7 +380,9 @@ def cupy_borrows(case: Case) -> None:
         assert array.data.ptr == case.lend.pointer(tensor) and array.dtype == cp.uint8
         assert array.tobytes() == DATA
     part = cp.asarray(tensor.view((50, 80))[1:, ::2])
-    assert part.get().tobytes() == b"".join(DATA[row * 80 : row * 80 + 80 : 2] for row in range(1, 50))
+    assert part.get().tobytes() == b"".join(
+        DATA[row * 80 : row * 80 + 80 : 2] for row in range(1, 50)
+    )
     del tensor
     assert array.tobytes() == DATA
     del array, part
@@ -343,7 +402,7 @@ def only_in_torch(case: Case) -> Any:
 
 
 def multiprocessing(case: Case) -> None:
-    """Tensors in multiprocessing's own pipe, among those of the host, are the memory that is here."""
+    """Tensors in multiprocessing's pipe, among those of the host, are the memory that is here."""
     if case.lend.name != "tenon" or case.borrow != "tenon":
         raise Skip("for Tenon on both sides")
     borrower = case.start()
@@ -358,7 +417,9 @@ def multiprocessing(case: Case) -> None:
 
 
 def side_streams(case: Case) -> None:
-    """What PyTorch's current stream was given comes first, whichever it is; nothing but the names of the streams orders the work."""
+    """What PyTorch's current stream was given comes first, whichever it is; nothing but the names
+    of the streams orders the work.
+    """
     torch = only_in_torch(case)
     from tenon.torch import from_torch, to_torch
 
@@ -372,7 +433,14 @@ def side_streams(case: Case) -> None:
 
     def sent(tensor: Any, stream: Any) -> Message:
         handle = tensor.storage.share_cuda(stream=stream)
-        return Message(handle.torch_tuple(), handle.uuid, "uint8", tuple(tensor.shape), tuple(tensor.strides), tensor.offset)
+        return Message(
+            handle.torch_tuple(),
+            handle.uuid,
+            "uint8",
+            tuple(tensor.shape),
+            tuple(tensor.strides),
+            tensor.offset,
+        )
 
     # Lent in the stream in which PyTorch has written.
     with torch.cuda.stream(side):
@@ -425,10 +493,23 @@ def bits_and_types(case: Case) -> None:
     for tensor in (x, x.conj(), x.conj().imag, torch._neg_view(x.conj())):
         for take in (from_torch, tenon.from_dlpack):
             back = to_torch(take(tensor))
-            assert back.data_ptr() == tensor.data_ptr() and back.is_conj() == tensor.is_conj() and back.is_neg() == tensor.is_neg()
+            assert (
+                back.data_ptr() == tensor.data_ptr()
+                and back.is_conj() == tensor.is_conj()
+                and back.is_neg() == tensor.is_neg()
+            )
             assert torch.equal(back, tensor)
     raw = torch.arange(64, device="cuda").remainder(2).to(torch.uint8)
-    for name in ("bool", "complex32", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
+    for name in (
+        "bool",
+        "complex32",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e8m0fnu",
+    ):
         if hasattr(torch, name):
             tensor = raw.view(getattr(torch, name))
             for take in (from_torch, tenon.from_dlpack):
@@ -451,10 +532,18 @@ def interface(case: Case) -> None:
     whole = case.lend.make(DATA)
     numbers = whole.view((50, 20), "int32")
     seen = torch.as_tensor(numbers, device="cuda")
-    assert seen.data_ptr() == case.lend.pointer(whole) and seen.dtype == torch.int32 and tuple(seen.shape) == (50, 20)
+    assert (
+        seen.data_ptr() == case.lend.pointer(whole)
+        and seen.dtype == torch.int32
+        and tuple(seen.shape) == (50, 20)
+    )
     assert torch_bytes(seen) == DATA
     part = torch.as_tensor(numbers[1:, ::2], device="cuda")
-    assert part.data_ptr() == seen.data_ptr() + 80 and tuple(part.stride()) == (20, 2) and torch.equal(part, seen[1:, ::2])
+    assert (
+        part.data_ptr() == seen.data_ptr() + 80
+        and tuple(part.stride()) == (20, 2)
+        and torch.equal(part, seen[1:, ::2])
+    )
     assert not hasattr(whole.view(dtype="bfloat16"), "__cuda_array_interface__")
     whole.close()
     numbers.close()
@@ -464,7 +553,9 @@ def interface(case: Case) -> None:
 
 
 def pinned(case: Case) -> None:
-    """Shared host memory that was pinned is PyTorch's pinned memory too, and copies to it run beside the host."""
+    """Shared host memory that was pinned is PyTorch's pinned memory too, and copies to it run
+    beside the host.
+    """
     torch = only_in_torch(case)
     from tenon.torch import to_torch
 
@@ -492,7 +583,13 @@ def pinned(case: Case) -> None:
     torch.cuda.synchronize()
     assert device.cpu().eq(9).all()
     theirs = torch.arange(5).pin_memory()
-    assert tenon.from_dlpack(theirs).device == "cpu" and tenon.from_dlpack(theirs).tolist() == [0, 1, 2, 3, 4]
+    assert tenon.from_dlpack(theirs).device == "cpu" and tenon.from_dlpack(theirs).tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
     del host
     storage.close()
     tenon.trim()
@@ -529,5 +626,8 @@ def nothing_left(case: Case) -> None:
     assert case.keeps or case.lend.settle(), "memory is still lent when all is over"
     if ON_THE_FAKE:
         for kind in (3, 12):
-            soon(lambda kind=kind: cuda.fake_cuda_live(kind, 0) == 0, f"objects of kind {kind} are left")
+            soon(
+                lambda kind=kind: cuda.fake_cuda_live(kind, 0) == 0,
+                f"objects of kind {kind} are left",
+            )
         assert cuda.fake_cuda_faults(0) == 0, "a rule of the driver was broken"

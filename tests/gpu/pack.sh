@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/pack.sh BUILD FILE [DIR]
 #
-# Called by run.sh --pack: FILE becomes a .tar.gz of what run.sh runs, out of BUILD, without symbols; DIR: Python packages to be added.
+# Called by run.sh --pack: FILE becomes a .tar.gz of what run.sh runs, out of BUILD, without
+# symbols; DIR: Python packages to be added.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -17,21 +18,25 @@ archive=tests/golden/module/2.2.0
 mkdir -p "$top/tests/gpu" "$top/wrappers/python/tests" "$top/$archive" "$to/gpu"
 
 "$here/package.sh" "$build" "${TENON_PYTHON:-$root/build/venv/bin/python3}" "$build/gpu/python" || {
-  echo "tests/gpu/run.sh --pack: the Python package was not made, so the archive would lack most of the suite" >&2
+  echo "tests/gpu/run.sh --pack: the Python package was not made, so the archive would lack most" \
+    "of the suite" >&2
   exit 1
 }
 cp -r "$build/gpu/python" "$build/gpu/python_more" "$to/gpu/"
 
 if [[ -n "$with" ]]; then cp -r "$with"/. "$to/gpu/python_more/"; fi
-# What cffi's modules import, for each Python that may be there: a Python takes the one whose name has its version.
+# What cffi's modules import, for each Python that may be there: a Python takes the one whose name
+# has its version.
 python="${TENON_PYTHON:-$root/build/venv/bin/python3}" machine="$(uname -m)" have=() lack=() said=""
 cffi="$("$python" -c 'import cffi; print(cffi.__version__)')"
 for version in 3.11 3.12 3.13 3.14; do
   backend="_cffi_backend.cpython-${version/./}-$machine-linux-gnu.so"
   wheels="$stage/wheels-$version"
   if [[ ! -f "$to/gpu/python_more/$backend" ]]; then
-    if log="$("$python" -m pip download --quiet --no-deps --disable-pip-version-check --only-binary :all: --implementation cp \
-      --python-version "$version" --platform "manylinux2014_$machine" --platform "manylinux_2_17_$machine" --dest "$wheels" "cffi>=$cffi" 2>&1)"; then
+    if log="$("$python" -m pip download --quiet --no-deps --disable-pip-version-check \
+      --only-binary :all: --implementation cp --python-version "$version" \
+      --platform "manylinux2014_$machine" --platform "manylinux_2_17_$machine" \
+      --dest "$wheels" "cffi>=$cffi" 2>&1)"; then
       "$python" -m zipfile -e "$wheels"/cffi-*.whl "$wheels/all"
       cp "$wheels/all/$backend" "$to/gpu/python_more/"
     else
@@ -42,14 +47,15 @@ for version in 3.11 3.12 3.13 3.14; do
 done
 cp "$here"/*.sh "$here"/*.py "$top/tests/gpu/"
 cp "$root/$archive/net.pt" "$top/$archive/"
-cp "$root"/wrappers/python/tests/{cuda_kit,dlpack_kit}.py "$root"/wrappers/python/tests/cuda_*programs.py \
-  "$top/wrappers/python/tests/"
+cp "$root"/wrappers/python/tests/{cuda_kit,dlpack_kit}.py \
+  "$root"/wrappers/python/tests/cuda_*programs.py "$top/wrappers/python/tests/"
 
 # Libraries keep the names that a loader looks for.
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
-for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 examples/c/cuda_weights \
-  tests/cuda/cuda_{cuda,share,channel,module,internal,available}_tests tests/cpp/cpp_test cli/tenon; do
+for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 \
+  examples/c/cuda_weights tests/cuda/cuda_{cuda,share,channel,module,internal,available}_tests \
+  tests/cpp/cpp_test cli/tenon; do
   if [[ -f "$build/$name" ]]; then
     mkdir -p "$(dirname "$to/$name")"
     strip -o "$to/$name" "$build/$name"
@@ -68,6 +74,7 @@ fi
 echo "$file: $nbytes bytes; unpack it there and run tenon-gpu/tests/gpu/run.sh"
 echo "for Python ${have[*]}, and others that have cffi"
 if [[ ${#lack[@]} -gt 0 ]]; then
-  echo "cffi's module for Python ${lack[*]} is not in it, as pip could not fetch that; --with takes one: $said"
+  echo "cffi's module for Python ${lack[*]} is not in it, as pip could not fetch that;" \
+    "--with takes one: $said"
 fi
 if [[ ${#missing[@]} -gt 0 ]]; then echo "left out, as they are not built: ${missing[*]}"; fi

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/package.sh BUILD PYTHON FOLDER
 #
-# Makes FOLDER/tenon, the Python package as files for any Python from 3.11 on, around BUILD's libtenon.so; and FOLDER/../python_more with
-# what the tests import beside it, as PYTHON has it, which needs cffi. 77: what is needed for that is not here.
+# Makes FOLDER/tenon, the Python package as files for any Python from 3.11 on, around BUILD's
+# libtenon.so; and FOLDER/../python_more with what the tests import beside it, as PYTHON has it,
+# which needs cffi. 77: what is needed for that is not here.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -21,7 +22,8 @@ mkdir -p "$build/gpu"
 exec 9>"$build/gpu/lock"
 flock 9
 stamp="$folder/made"
-if [[ -f "$stamp" && -z "$(find "$library" "$wrapper/src" "$wrapper/native" "$root/capi/include" "${BASH_SOURCE[0]}" -newer "$stamp" -type f -name '*.[choips]*' -print -quit)" ]]; then
+if [[ -f "$stamp" && -z "$(find "$library" "$wrapper/src" "$wrapper/native" "$root/capi/include" \
+  "${BASH_SOURCE[0]}" -newer "$stamp" -type f -name '*.[choips]*' -print -quit)" ]]; then
   exit 0
 fi
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
@@ -35,13 +37,15 @@ mkdir -p "$folder/tenon" "$folder/../python_more"
 cp "$wrapper"/src/tenon/*.py "$folder/tenon/"
 strip --strip-debug -o "$folder/tenon/libtenon.so.1" "$library"
 source="$folder/_cffi.c"
-"$python" "$wrapper/native/generate.py" --compiler "${CC:-cc}" --include "$root/capi/include" --include "$build/include" "$source"
+"$python" "$wrapper/native/generate.py" --compiler "${CC:-cc}" --include "$root/capi/include" \
+  --include "$build/include" "$source"
 # extension NAME SOURCE...
 extension() {
   local name="$1"
   shift
-  "${CC:-cc}" -O1 -fPIC -shared -fvisibility=hidden -DPy_LIMITED_API=0x030b0000 "-I$headers" "-I$root/capi/include" "-I$build/include" \
-    ${dlpack:+"-I$dlpack"} "$@" -o "$folder/tenon/$name.abi3.so" "$folder/tenon/libtenon.so.1" "-Wl,-rpath,\$ORIGIN"
+  "${CC:-cc}" -O1 -fPIC -shared -fvisibility=hidden -DPy_LIMITED_API=0x030b0000 \
+    "-I$headers" "-I$root/capi/include" "-I$build/include" ${dlpack:+"-I$dlpack"} "$@" \
+    -o "$folder/tenon/$name.abi3.so" "$folder/tenon/libtenon.so.1" "-Wl,-rpath,\$ORIGIN"
 }
 extension _cffi "$source"
 extension _native_ext "$wrapper"/native/*.c
@@ -49,13 +53,16 @@ rm -f "$source"
 
 "$python" - "$folder/../python_more" <<'END'
 import importlib.util, pathlib, shutil, sys
-for name in ("_cffi_backend", "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments"):
+for name in (
+    "_cffi_backend", "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments"
+):
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         continue
     origin, to = pathlib.Path(spec.origin), pathlib.Path(sys.argv[1])
     if origin.name == "__init__.py":
-        shutil.copytree(origin.parent, to / name, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(origin.parent, to / name, ignore=unwanted, dirs_exist_ok=True)
     else:
         shutil.copy(origin, to)
 END

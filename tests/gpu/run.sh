@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# usage: tests/gpu/run.sh [--build DIR] [--fake | --hidden] [--quick] [--strict] [--out DIR] [STEP...]
+# usage: tests/gpu/run.sh [--build DIR] [--fake | --hidden] [--quick] [--strict] [--out DIR]
+#        [STEP...]
 #        tests/gpu/run.sh [--build DIR] --pack FILE [--with DIR]
 #
-# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/guides/cuda.md. Nothing is installed and nothing is fetched. --build: where
-# Tenon is built, build/dev unless told. --fake: on the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA.
-# --hidden: on the one of them that the suite takes for a real driver. --quick: fewer rounds. --strict: a step for which a program of the
-# build or a Python is missing has failed. --out: the logs stay there, and the table is added to its results.md. --pack: makes an archive
-# (.tar.gz, at most 64 MB) to be carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python packages
-# that lie in DIR.
+# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/guides/cuda.md. Nothing is
+# installed and nothing is fetched. --build: where Tenon is built, build/dev unless told. --fake: on
+# the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA. --hidden: on
+# the one of them that the suite takes for a real driver. --quick: fewer rounds. --strict: a step
+# for which a program of the build or a Python is missing has failed. --out: the logs stay there,
+# and the table is added to its results.md. --pack: makes an archive (.tar.gz, at most 64 MB) to be
+# carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python
+# packages that lie in DIR.
 #
-# One GPU is used, the first unless CUDA_VISIBLE_DEVICES names another. TENON_TORCH, python3 and usual places are searched for a Python with
-# PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda for compute-sanitizer. 1: something failed. 77: nothing could be run.
+# One GPU is used, the first unless CUDA_VISIBLE_DEVICES names another. TENON_TORCH, python3 and
+# usual places are searched for a Python with PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda
+# for compute-sanitizer. 1: something failed. 77: nothing could be run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -32,7 +36,7 @@ while [[ $# -gt 0 ]]; do
     --quick) quick=yes ;;
     --strict) strict=yes ;;
     --help | -h)
-      sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
       exit 0
       ;;
     -*)
@@ -44,7 +48,8 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ -d "$build" ]] || {
-  echo "tests/gpu/run.sh: there is no folder $build: build Tenon with its tests, or name its build by --build" >&2
+  echo "tests/gpu/run.sh: there is no folder $build: build Tenon with its tests, or name its" \
+    "build by --build" >&2
   exit 2
 }
 build="$(cd "$build" && pwd)"
@@ -78,19 +83,23 @@ fi
 # The package as it was packed, or made here of the build; else the wheel that a Python has already.
 package="$build/gpu/python"
 if [[ ! -f "$root/packed" ]]; then
-  if ! told="$("$here/package.sh" "$build" "${TENON_PYTHON:-$root/build/venv/bin/python3}" "$package" 2>&1)"; then
+  if ! told="$("$here/package.sh" "$build" \
+    "${TENON_PYTHON:-$root/build/venv/bin/python3}" "$package" 2>&1)"; then
     echo "the Python package was not made: $(tail -n 1 <<<"$told")"
     package=""
   fi
 fi
 
-# find_python MODULES [CHECK]: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
+# find_python MODULES [CHECK]: sets `found` and `found_path`, the PYTHONPATH with which it has them
+# all; `lacks` if there is none.
 find_python() {
   local modules="$1" check="${2:-pass}" python path said
   found="" found_path="" lacks=""
-  for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" "$(command -v python3 || true)" /opt/conda/bin/python \
-    /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}" "$(command -v python3.14 || true)" \
-    "$(command -v python3.13 || true)" "$(command -v python3.12 || true)" "$(command -v python3.11 || true)"; do
+  for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" \
+    "$(command -v python3 || true)" /opt/conda/bin/python /opt/venv/bin/python \
+    /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}" \
+    "$(command -v python3.14 || true)" "$(command -v python3.13 || true)" \
+    "$(command -v python3.12 || true)" "$(command -v python3.11 || true)"; do
     [[ -n "$python" && -x "$python" ]] || continue
     # What this Python has itself goes first: what was packed is of one version of it.
     for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
@@ -127,7 +136,9 @@ record() {
 is_wanted() {
   local name
   if [[ ${#wanted[@]} == 0 ]]; then return 0; fi
-  for name in "${wanted[@]}"; do if [[ "$1" == "$name" || "$1" == "$name"-* ]]; then return 0; fi; done
+  for name in "${wanted[@]}"; do
+    if [[ "$1" == "$name" || "$1" == "$name"-* ]]; then return 0; fi
+  done
   return 1
 }
 
@@ -149,12 +160,17 @@ step() {
   bad="$(count '^(\[  FAILED  \] .*ms\)|FAIL )|^FAILED ' "$log")"
   left="$(count '^(\[  SKIPPED \] .*ms\)|skip +[a-z]|skipped [a-z])' "$log")"
   # Why something was left out is the reader's business, and so is where something went wrong.
-  grep -E 'not on a real driver|^skip |^skipped' "$log" | sort | uniq -c | sed 's/^ *1 /   /' || true
+  grep -E 'not on a real driver|^skip |^skipped' "$log" | sort | uniq -c |
+    sed 's/^ *1 /   /' || true
   case "$rc" in
     0) record "$name" passed "$ok" "$bad" "$left" "$((SECONDS - from))" ;;
-    77) record "$name" skipped "$ok" "$bad" "$left" "$((SECONDS - from))" "$(grep -E '^skipped' "$log" | tail -n 1 | sed 's/^skipped: //' || true)" ;;
+    77)
+      record "$name" skipped "$ok" "$bad" "$left" "$((SECONDS - from))" \
+        "$(grep -E '^skipped' "$log" | tail -n 1 | sed 's/^skipped: //' || true)"
+      ;;
     *)
-      grep -E '^FAILED|^FAIL |FAILED  \]|Failure|: pid [0-9]+|Error|error:|^panic: |^SIG[A-Z]+: ' "$log" | head -n 40 || true
+      grep -E '^FAILED|^FAIL |FAILED  \]|Failure|: pid [0-9]+|Error|error:|^panic: |^SIG[A-Z]+: ' \
+        "$log" | head -n 40 || true
       tail -n 15 "$log"
       note="exit status $rc"
       if [[ "$rc" == 124 || "$rc" == 137 ]]; then note="not over after $limit s"; fi
@@ -182,7 +198,8 @@ lack_step() {
   if [[ -n "$strict" ]]; then fail_step "$@"; else skip_step "$@"; fi
 }
 
-# find_torch: as find_python, one whose PyTorch has CUDA; `torch_lacks_tenon` if there is such a PyTorch, but Tenon beside none.
+# find_torch: as find_python, one whose PyTorch has CUDA; `torch_lacks_tenon` if there is such a
+# PyTorch, but Tenon beside none.
 torch_searched="" torch_found="" torch_found_path="" torch_lacks="" torch_lacks_tenon=""
 find_torch() {
   local check="assert torch.cuda.is_available(), 'its PyTorch has no CUDA here'"
@@ -192,7 +209,9 @@ find_torch() {
       torch_found="$found" torch_found_path="$found_path"
     else
       torch_lacks="$lacks"
-      if find_python "torch" "$check"; then torch_lacks_tenon="$found has PyTorch, but not Tenon: $torch_lacks"; fi
+      if find_python "torch" "$check"; then
+        torch_lacks_tenon="$found has PyTorch, but not Tenon: $torch_lacks"
+      fi
     fi
   fi
   found="$torch_found" found_path="$torch_found_path" lacks="$torch_lacks"
@@ -201,7 +220,11 @@ find_torch() {
 
 # lack_torch NAME TITLE: what has PyTorch has to have Tenon too.
 lack_torch() {
-  if [[ -n "$torch_lacks_tenon" ]]; then fail_step "$@" "$torch_lacks_tenon"; else lack_step "$@" "$torch_lacks"; fi
+  if [[ -n "$torch_lacks_tenon" ]]; then
+    fail_step "$@" "$torch_lacks_tenon"
+  else
+    lack_step "$@" "$torch_lacks"
+  fi
 }
 
 # program NAME TITLE FILE ARGUMENT...: a program of the build, if it is there.
@@ -227,12 +250,16 @@ answer() {
 said="$(answer "$build/tests/fake_cuda/fake_cuda_rules" versions | tail -n 1)"
 said="${said%%;*}"
 if [[ -z "$fake" && "$said" == *"the fake"* ]]; then
-  echo "tests/gpu/run.sh: LD_LIBRARY_PATH leads to the driver of tests/fake_cuda: take it away, or say --fake" >&2
+  echo "tests/gpu/run.sh: LD_LIBRARY_PATH leads to the driver of tests/fake_cuda: take it away," \
+    "or say --fake" >&2
   exit 2
 fi
 doctor="$(answer "$build/cli/tenon" doctor | grep -E '\bCUDA\b' | head -n 1 | tr -s ' ' || true)"
-machine="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | paste -sd ';' || true)"
-if [[ -n "$fake" ]]; then machine="FAKE: tests/fake_cuda plays the driver ($fake), no GPU is used"; fi
+machine="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader \
+  2>/dev/null | paste -sd ';' || true)"
+if [[ -n "$fake" ]]; then
+  machine="FAKE: tests/fake_cuda plays the driver ($fake), no GPU is used"
+fi
 echo "machine: ${machine:-nvidia-smi says nothing}"
 echo "driver:  ${said:-no answer}"
 echo "tenon:   ${doctor:-tenon doctor says nothing}"
@@ -242,37 +269,57 @@ if [[ "$said" == skipped:* ]]; then
 fi
 
 program rules "the rules of the driver that Tenon relies on" tests/fake_cuda/fake_cuda_rules
-program driver "the driver is found and started once" tests/cuda/cuda_cuda_tests --file=driver_test.cc
+program driver "the driver is found and started once" \
+  tests/cuda/cuda_cuda_tests --file=driver_test.cc
 program errors "what the driver's errors become" tests/cuda/cuda_cuda_tests --file=error_test.cc
-program available "whether CUDA can be used, as a user asks" tests/cuda/cuda_available_tests --file=available_test.cc
+program available "whether CUDA can be used, as a user asks" \
+  tests/cuda/cuda_available_tests --file=available_test.cc
 program fork "children of fork" tests/cuda/cuda_cuda_tests --file=fork_test.cc
-program share "device memory lent between processes" tests/cuda/cuda_share_tests --file=share_test.cc
-program refused "device memory that is not lent" tests/cuda/cuda_share_tests --file=share_refused_test.cc
-program back "when device memory goes back, and when not" tests/cuda/cuda_share_tests --file=give_back_test.cc
-program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_internal_tests --file=torch_test.cc
-program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_share_tests --file=transport_test.cc
-program pieces "what the driver says of memory that cannot be lent" tests/cuda/cuda_share_tests --file=pieces_test.cc
-program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_share_tests --file=torch_segment_test.cc
+program share "device memory lent between processes" \
+  tests/cuda/cuda_share_tests --file=share_test.cc
+program refused "device memory that is not lent" \
+  tests/cuda/cuda_share_tests --file=share_refused_test.cc
+program back "when device memory goes back, and when not" \
+  tests/cuda/cuda_share_tests --file=give_back_test.cc
+program protocol "PyTorch's protocol, call by call" \
+  tests/cuda/cuda_internal_tests --file=torch_test.cc
+program transport "memory that PyTorch's handle cannot lead to" \
+  tests/cuda/cuda_share_tests --file=transport_test.cc
+program pieces "what the driver says of memory that cannot be lent" \
+  tests/cuda/cuda_share_tests --file=pieces_test.cc
+program segment "PyTorch's expandable segments, call by call" \
+  tests/cuda/cuda_share_tests --file=torch_segment_test.cc
 program event "events as objects" tests/cuda/cuda_internal_tests --file=event_test.cc
-program archive "modules in device memory, written and read" tests/cuda/cuda_module_tests --file=archive_test.cc
-program connection "device memory in messages, under leases" tests/cuda/cuda_channel_tests --file=connection_test.cc
-program hostile "messages that no library would send" tests/cuda/cuda_channel_tests --file=connection_hostile_test.cc
-program turns "what a connection does with device memory" tests/cuda/cuda_channel_tests --file=connection_rules_test.cc
-program composite "composites whose parts are in device memory" tests/cuda/cuda_channel_tests --file=composite_test.cc
+program archive "modules in device memory, written and read" \
+  tests/cuda/cuda_module_tests --file=archive_test.cc
+program connection "device memory in messages, under leases" \
+  tests/cuda/cuda_channel_tests --file=connection_test.cc
+program hostile "messages that no library would send" \
+  tests/cuda/cuda_channel_tests --file=connection_hostile_test.cc
+program turns "what a connection does with device memory" \
+  tests/cuda/cuda_channel_tests --file=connection_rules_test.cc
+program composite "composites whose parts are in device memory" \
+  tests/cuda/cuda_channel_tests --file=composite_test.cc
 program arena "arenas of device memory" tests/cuda/cuda_channel_tests --file=arena_test.cc
-program arena-memory "of what an arena is made" tests/cuda/cuda_channel_tests --file=arena_memory_test.cc
+program arena-memory "of what an arena is made" \
+  tests/cuda/cuda_channel_tests --file=arena_memory_test.cc
 program pinned "pinned host memory" tests/cuda/cuda_internal_tests --file=pinned_test.cc
-program example "an archive's weights lent to a worker, in C" examples/c/cuda_weights "$root/tests/golden/module/2.2.0/net.pt"
-program kernel "a kernel on memory that was lent" tests/cuda/cuda_channel_tests --file=kernel_test.cc
-TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaArena.*:CudaEvent.*:CudaPinned.*'
+program example "an archive's weights lent to a worker, in C" \
+  examples/c/cuda_weights "$root/tests/golden/module/2.2.0/net.pt"
+program kernel "a kernel on memory that was lent" \
+  tests/cuda/cuda_channel_tests --file=kernel_test.cc
+TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test \
+  '--gtest_filter=Cuda.*:CudaArena.*:CudaEvent.*:CudaPinned.*'
 for wrapper in rust go; do
   if [[ "$fake" == 13 ]]; then
     skip_step "$wrapper" "the $wrapper wrapper" "ctest has it on the fake driver, as cuda.$wrapper"
-  elif [[ ! -x "$root/tests/$wrapper/run.sh" ]] || ! command -v "${wrapper/rust/cargo}" >/dev/null; then
-    skip_step "$wrapper" "the $wrapper wrapper" "its tests are built by ${wrapper/rust/cargo}, in a checkout"
+  elif [[ ! -x "$root/tests/$wrapper/run.sh" ]] ||
+    ! command -v "${wrapper/rust/cargo}" >/dev/null; then
+    skip_step "$wrapper" "the $wrapper wrapper" \
+      "its tests are built by ${wrapper/rust/cargo}, in a checkout"
   else
-    TENON_TEST_HAS_CUDA=1 TENON_SOURCE_DIR="$root" TENON_BUILD_DIR="$build" step "$wrapper" "the $wrapper wrapper" \
-      "$root/tests/$wrapper/run.sh" cuda
+    TENON_TEST_HAS_CUDA=1 TENON_SOURCE_DIR="$root" TENON_BUILD_DIR="$build" \
+      step "$wrapper" "the $wrapper wrapper" "$root/tests/$wrapper/run.sh" cuda
   fi
 done
 
@@ -283,11 +330,17 @@ elif find_python "tenon, pytest, numpy"; then
   # shellcheck disable=SC2016  # expanded by the inner shell
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
-    for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered,recorded,archives,errors} \
+    for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered} \
+      :{recorded,archives,errors} \
       _arena:{sends,comes_home,full,refused} _composite:sends \
       _event:{orders,travels,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
       file="$1/cuda${each%:*}_programs.py" name="${each#*:}"
-      if "$0" -B "$file" "$name"; then echo "passed ${file##*/} $name"; else echo "FAILED ${file##*/} $name"; rc=1; fi
+      if "$0" -B "$file" "$name"; then
+        echo "passed ${file##*/} $name"
+      else
+        echo "FAILED ${file##*/} $name"
+        rc=1
+      fi
     done
     exit "$rc"' "$found" "$root/wrappers/python/tests"
 else
@@ -298,33 +351,40 @@ limit=3600
 if ! is_wanted tenon; then
   :
 elif find_python "tenon"; then
-  PYTHONPATH="$found_path" step tenon "Tenon to Tenon from Python, with $found" "$found" -B "$here/torch_suite.py" --raw "${more[@]}"
+  PYTHONPATH="$found_path" step tenon "Tenon to Tenon from Python, with $found" \
+    "$found" -B "$here/torch_suite.py" --raw "${more[@]}"
 else
   lack_step tenon "Tenon to Tenon from Python" "$lacks"
 fi
 if [[ "$fake" == 13 || (-n "$fake" && -z "${TENON_TORCH:-}") ]]; then
   skip_step torch "PyTorch and Tenon, both ways" "PyTorch does not run on the fake driver"
 elif is_wanted torch && find_torch; then
-  PYTHONPATH="$found_path" step torch "PyTorch and Tenon, both ways, with $found" "$found" -B "$here/torch_suite.py" "${more[@]}"
+  PYTHONPATH="$found_path" step torch "PyTorch and Tenon, both ways, with $found" \
+    "$found" -B "$here/torch_suite.py" "${more[@]}"
 else
   lack_torch torch "PyTorch and Tenon, both ways"
 fi
 
 sanitizer="${COMPUTE_SANITIZER:-$(command -v compute-sanitizer || true)}"
 for place in /usr/local/cuda/bin /usr/local/cuda/compute-sanitizer /opt/cuda/bin; do
-  if [[ -z "$sanitizer" && -x "$place/compute-sanitizer" ]]; then sanitizer="$place/compute-sanitizer"; fi
+  if [[ -z "$sanitizer" && -x "$place/compute-sanitizer" ]]; then
+    sanitizer="$place/compute-sanitizer"
+  fi
 done
 if [[ -n "$fake" ]]; then
   skip_step sanitizer "compute-sanitizer" "it wants a real driver"
 elif [[ -z "$sanitizer" ]]; then
-  skip_step sanitizer "compute-sanitizer" "there is none in PATH, /usr/local/cuda nor COMPUTE_SANITIZER"
+  skip_step sanitizer "compute-sanitizer" \
+    "there is none in PATH, /usr/local/cuda nor COMPUTE_SANITIZER"
 else
   # Errors of the API are wanted in these tests; those of memory are not.
-  check=("$sanitizer" --tool memcheck --report-api-errors no --target-processes all --error-exitcode 9)
+  check=("$sanitizer" --tool memcheck --report-api-errors no --target-processes all
+    --error-exitcode 9)
   export TENON_TEST_PATIENCE=20
   for name in share_tests:share internal_tests:torch channel_tests:kernel; do
     program="$build/tests/cuda/cuda_${name%:*}" topic="${name#*:}"
-    step "sanitizer-${topic/torch/protocol}" "compute-sanitizer: cuda_$topic" "${check[@]}" "$program" "--file=${topic}_test.cc"
+    step "sanitizer-${topic/torch/protocol}" "compute-sanitizer: cuda_$topic" \
+      "${check[@]}" "$program" "--file=${topic}_test.cc"
   done
   if is_wanted sanitizer-torch && find_torch; then
     PYTHONPATH="$found_path" TENON_TEST_COMPUTE_SANITIZER=1 \
@@ -340,7 +400,8 @@ if [[ -n "$fake" ]] || ! is_wanted bench || ! find_torch; then more+=(--raw); fi
 if ! is_wanted bench; then
   :
 elif [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
-  PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" "${more[@]}"
+  PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" \
+    "$found" -B "$here/bench.py" "${more[@]}"
   if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
 else
   lack_step bench "time of a share and an open" "$lacks"

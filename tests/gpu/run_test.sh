@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# usage: tests/gpu/run_test.sh BUILD. What run.sh makes of a machine that lacks something, on the fake driver that it takes for a real one.
+# usage: tests/gpu/run_test.sh BUILD. What run.sh makes of a machine that lacks something, on the
+#        fake driver that it takes for a real one.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -28,7 +29,8 @@ echo "ModuleNotFoundError: No module named 'tenon'" >&2
 exit 1
 END
 chmod +x "$work/python"
-TENON_TORCH="$work/python" TENON_TORCH_NEWEST="" expect 1 "has PyTorch, but not Tenon" --build "$build" torch
+TENON_TORCH="$work/python" TENON_TORCH_NEWEST="" \
+  expect 1 "has PyTorch, but not Tenon" --build "$build" torch
 
 # A build of which the driver and the rules are all that there is.
 mkdir -p "$work/build/tests/fake_cuda"

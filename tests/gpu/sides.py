@@ -1,7 +1,9 @@
-"""Who lends and who opens in the cases of torch_suite.py: Tenon or PyTorch, each a process of its own; and memory of PyTorch or the driver.
+"""Who lends and who opens in the cases of torch_suite.py: Tenon or PyTorch, each a process of its
+own; and memory of PyTorch or the driver.
 
-What travels between the two is PyTorch's tuple of eight and how the tensor lies in the storage. "raw" memory is the driver's own by ctypes:
-it works where PyTorch does not, as on the driver of tests/fake_cuda.
+What travels between the two is PyTorch's tuple of eight and how the tensor lies in the storage.
+"raw" memory is the driver's own by ctypes: it works where PyTorch does not, as on the driver of
+tests/fake_cuda.
 """
 
 from __future__ import annotations
@@ -24,7 +26,17 @@ for kit in (HERE, HERE.parents[1] / "wrappers" / "python" / "tests"):
         sys.path.insert(0, str(kit))
 
 import tenon  # noqa: E402
-from cuda_kit import ON_THE_FAKE, PATIENCE, Array, bytes_at, check, collected, cuda, take_time, use_device  # noqa: E402
+from cuda_kit import (  # noqa: E402
+    ON_THE_FAKE,
+    PATIENCE,
+    Array,
+    bytes_at,
+    check,
+    collected,
+    cuda,
+    take_time,
+    use_device,
+)
 
 SPAWN = multiprocessing.get_context("spawn")
 PATIENCE_S = 60 * PATIENCE
@@ -44,7 +56,15 @@ class Message:
     offset: int  # in elements, as strides
 
 
-ITEMSIZES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
+ITEMSIZES = {
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "float32": 4,
+}
 ITEMSIZES |= {"int64": 8, "float64": 8, "complex64": 8}
 
 
@@ -58,7 +78,10 @@ def gathered(message: Message, storage: bytes) -> bytes:
     if message.strides == packed(message.shape):
         count = math.prod(message.shape)
         return storage[message.offset * size : (message.offset + count) * size]
-    starts = (sum(map(int.__mul__, index, message.strides)) + message.offset for index in itertools.product(*map(range, message.shape)))
+    starts = (
+        sum(map(int.__mul__, index, message.strides)) + message.offset
+        for index in itertools.product(*map(range, message.shape))
+    )
     return b"".join(storage[start * size : (start + 1) * size] for start in starts)
 
 
@@ -84,18 +107,35 @@ class Tenon:
         return sum(array.nbytes for array in self.arrays if not array.freed)
 
     def fill(self, tensor: Any, byte: int) -> None:
-        check(cuda.cuMemsetD8Async(ctypes.c_uint64(self.pointer(tensor)), byte, ctypes.c_size_t(tensor.nbytes), None))
+        check(
+            cuda.cuMemsetD8Async(
+                ctypes.c_uint64(self.pointer(tensor)), byte, ctypes.c_size_t(tensor.nbytes), None
+            )
+        )
 
     def pointer(self, tensor: Any) -> int:
-        return int(tenon.Tensor.over(tensor.storage, tensor.storage.nbytes, "uint8").__cuda_array_interface__["data"][0])
+        return int(
+            tenon.Tensor.over(
+                tensor.storage, tensor.storage.nbytes, "uint8"
+            ).__cuda_array_interface__["data"][0]
+        )
 
     def lend(self, tensor: Any, form: Any = "A") -> Message:
         handle = tensor.storage.share_cuda(form=form)
-        return Message(handle.torch_tuple(), handle.uuid, tensor.dtype, tuple(tensor.shape), tuple(tensor.strides), tensor.offset)
+        return Message(
+            handle.torch_tuple(),
+            handle.uuid,
+            tensor.dtype,
+            tuple(tensor.shape),
+            tuple(tensor.strides),
+            tensor.offset,
+        )
 
     def borrow(self, message: Message) -> Any:
         storage = tenon.open_cuda(tenon.CudaHandle.from_torch_tuple(message.items, message.uuid))
-        return tenon.Tensor.over(storage, message.shape, message.dtype, strides=message.strides, offset=message.offset)
+        return tenon.Tensor.over(
+            storage, message.shape, message.dtype, strides=message.strides, offset=message.offset
+        )
 
     def read(self, tensor: Any, message: Message) -> bytes:
         nbytes = tensor.storage.nbytes
@@ -147,7 +187,14 @@ class Torch:
     def lend(self, tensor: Any, form: Any = "A") -> Message:
         items = tensor.untyped_storage()._share_cuda_()
         name = str(tensor.dtype).removeprefix("torch.")
-        return Message(tuple(items), None, name, tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()))
+        return Message(
+            tuple(items),
+            None,
+            name,
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            int(tensor.storage_offset()),
+        )
 
     def borrow(self, message: Message) -> Any:
         torch = self.torch
@@ -179,7 +226,11 @@ class Torch:
 def torch_tensor(data: bytes) -> Any:
     import torch
 
-    host = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    host = (
+        torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        if data
+        else torch.empty(0, dtype=torch.uint8)
+    )
     return host.to("cuda")
 
 
@@ -255,7 +306,9 @@ def serve(line: Any, name: str, memory: str) -> None:
                 events.append(side.event())
                 answer = bytes(events[-1].ipc_handle())
             elif word == "fill late":
-                side.fill(held[rest[0]][0], 0)  # a kernel's first launch can wait for all that is under way
+                side.fill(
+                    held[rest[0]][0], 0
+                )  # a kernel's first launch can wait for all that is under way
                 take_time()
                 side.fill(held[rest[0]][0], rest[1])
                 events[-1].record()
@@ -264,7 +317,9 @@ def serve(line: Any, name: str, memory: str) -> None:
                 borrowed_at.clear()
                 side.settle()
             elif word == "cycles":
-                answer = timed(rest[0], lambda message: (side.borrow(message), None)[1] or tenon.cuda_collect())
+                answer = timed(
+                    rest[0], lambda message: (side.borrow(message), None)[1] or tenon.cuda_collect()
+                )
             elif word == "bare":
                 answer = timed(rest[0], open_and_close)
             elif word == "there":
@@ -300,7 +355,11 @@ def timed(things: Any, call: Any) -> list[float]:
 def open_and_close(handle: bytes) -> None:
     """As a program without a library does it."""
     pointer = ctypes.c_uint64()
-    check(cuda.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), IpcHandle.from_buffer_copy(handle), ctypes.c_uint(1)))
+    check(
+        cuda.cuIpcOpenMemHandle_v2(
+            ctypes.byref(pointer), IpcHandle.from_buffer_copy(handle), ctypes.c_uint(1)
+        )
+    )
     check(cuda.cuIpcCloseMemHandle(pointer))
 
 

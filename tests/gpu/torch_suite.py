@@ -3,9 +3,11 @@
 
     torch_suite.py [--raw] [--quick] [--list] [CASE ...]
 
-Each case runs for each pair of lender and borrower, in a process of its own with a limit of time; the borrower is another one. --raw takes
-memory of the driver itself, without PyTorch: on a machine that lacks it, or on the driver of tests/fake_cuda. --quick sends 2,000 tensors
-where else 100,000 are sent. A line for each: passed, FAILED or skipped, and why; 1: something failed, 77: nothing could be run.
+Each case runs for each pair of lender and borrower, in a process of its own with a limit of time;
+the borrower is another one. --raw takes memory of the driver itself, without PyTorch: on a machine
+that lacks it, or on the driver of tests/fake_cuda. --quick sends 2,000 tensors where else 100,000
+are sent. A line for each: passed, FAILED or skipped, and why; 1: something failed, 77: nothing
+could be run.
 """
 
 from __future__ import annotations
@@ -63,15 +65,30 @@ def last_line(text: str) -> str:
 
 def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tuple[str, str]:
     """A case in a process of its own: its outcome and why."""
-    command = [sys.executable, "-B", str(Path(__file__)), "--one", name, lend, borrow, memory, *(["--quick"] if quick else [])]
+    command = [
+        sys.executable,
+        "-B",
+        str(Path(__file__)),
+        "--one",
+        name,
+        lend,
+        borrow,
+        memory,
+        *(["--quick"] if quick else []),
+    ]
     # A group of its own: what a case that hangs has started ends with it.
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
     try:
         output, _ = process.communicate(timeout=LIMIT_S * (1 if quick else 5))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-        return "FAILED", f"not over after {LIMIT_S * (1 if quick else 5)} s; its last word: {last_line(output)}"
+        return (
+            "FAILED",
+            f"not over after {LIMIT_S * (1 if quick else 5)} s; its last word: {last_line(output)}",
+        )
     # A borrower whose lender failed may be left.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -84,11 +101,17 @@ def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tu
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--raw", action="store_true")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--list", action="store_true", help="the names of the cases, which need no driver")
-    parser.add_argument("--one", nargs=4, metavar=("CASE", "LENDER", "BORROWER", "MEMORY"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--list", action="store_true", help="the names of the cases, which need no driver"
+    )
+    parser.add_argument(
+        "--one", nargs=4, metavar=("CASE", "LENDER", "BORROWER", "MEMORY"), help=argparse.SUPPRESS
+    )
     parser.add_argument("names", nargs="*", metavar="CASE")
     arguments = parser.parse_args()
     if arguments.one:
@@ -115,7 +138,11 @@ def main() -> int:
             outcome, why = run_apart(name, lend, borrow, memory, arguments.quick)
             counts[outcome] += 1
             took = f"{time.monotonic() - before:.1f} s"
-            print(f"{outcome} {name} [{lend} -> {borrow}, {memory} memory, {where}] {took}{why and ': ' + why}", flush=True)
+            print(
+                f"{outcome} {name} [{lend} -> {borrow}, {memory} memory, {where}]"
+                f" {took}{why and ': ' + why}",
+                flush=True,
+            )
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     return 1 if counts["FAILED"] else 0 if counts["passed"] else SKIPPED
 

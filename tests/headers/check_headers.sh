@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compiles each public header alone, twice in one file, and beside an old and a new dlpack.h; then links two files that include all of them.
-# Ends with a header that is wrong on purpose: if that one passes, the checks are worth nothing.
+# Compiles each public header alone, twice in one file, and beside an old and a new dlpack.h; then
+# links two files that include all of them. Ends with a header that is wrong on purpose: if that one
+# passes, the checks are worth nothing.
 set -euo pipefail
 
 cc=cc cxx=c++ dlpack='' work=''
@@ -32,7 +33,8 @@ compile() {
   runs=$((runs + 1))
   if [[ $language == c ]]; then
     cat >"$work/$name.c"
-    "$cc" -std=c99 -Wstrict-prototypes -Wmissing-prototypes -Wc++-compat "${strict[@]}" "${own[@]}" "$@" -c "$work/$name.c" -o "$work/$name.c.o"
+    "$cc" -std=c99 -Wstrict-prototypes -Wmissing-prototypes -Wc++-compat \
+      "${strict[@]}" "${own[@]}" "$@" -c "$work/$name.c" -o "$work/$name.c.o"
   else
     cat >"$work/$name.cc"
     "$cxx" -std=c++11 "${strict[@]}" "${own[@]}" "$@" -c "$work/$name.cc" -o "$work/$name.cc.o"
@@ -49,7 +51,9 @@ both() {
 
 headers=()
 for folder in "${includes[@]}"; do
-  while IFS= read -r file; do headers+=("${file#"$folder"/}"); done < <(find "$folder" -name '*.h' | sort)
+  while IFS= read -r file; do
+    headers+=("${file#"$folder"/}")
+  done < <(find "$folder" -name '*.h' | sort)
 done
 ((${#headers[@]} >= 10)) || { echo "only ${#headers[@]} headers found" >&2; exit 1; }
 
@@ -64,26 +68,34 @@ int tenon_headers_use(void);
 int tenon_headers_use(void) { return 0; }"
 done
 
-# DLPack's own header in every order. DLPack's is taken as a system header: its own warnings are not ours.
+# DLPack's own header in every order. DLPack's is taken as a system header: its own warnings are not
+# ours.
 for kind in old new; do
   folder=$dlpack
   [[ $kind == old ]] && folder=$here/old
   both "dlpack_${kind}_before" -isystem "$folder" <<<'#include <dlpack/dlpack.h>
 #include <tenon/tenon.h>
 int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out);
-int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out) { return tenon_tensor_from_dlpack_legacy(managed, out, 0); }'
+int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out) {
+  return tenon_tensor_from_dlpack_legacy(managed, out, 0);
+}'
   both "dlpack_${kind}_after" -isystem "$folder" <<<'#include <tenon/tenon.h>
 #include <dlpack/dlpack.h>
 int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out);
-int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out) { return tenon_tensor_from_dlpack_legacy(managed, out, 0); }'
+int tenon_headers_use(DLManagedTensor *managed, tenon_tensor **out) {
+  return tenon_tensor_from_dlpack_legacy(managed, out, 0);
+}'
 done
 both dlpack_versioned -isystem "$dlpack" <<<'#include <tenon/dlpack.h>
 #include <dlpack/dlpack.h>
 #include <tenon/dlpack.h>
 int tenon_headers_use(DLManagedTensorVersioned *managed, tenon_tensor **out);
-int tenon_headers_use(DLManagedTensorVersioned *managed, tenon_tensor **out) { return tenon_tensor_from_dlpack(managed, out, 0); }'
+int tenon_headers_use(DLManagedTensorVersioned *managed, tenon_tensor **out) {
+  return tenon_tensor_from_dlpack(managed, out, 0);
+}'
 
-# Two files of one program, both with everything, one of them the other way round: nothing is defined twice.
+# Two files of one program, both with everything, one of them the other way round: nothing is
+# defined twice.
 all='' reversed=''
 for header in "${headers[@]}"; do
   all+="#include <$header>"$'\n'

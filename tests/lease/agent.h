@@ -1,5 +1,5 @@
-// Other processes that lend and borrow as they are told: this program, started afresh. The test's own process is one of the sides, so a
-// test reads from top to bottom in one place.
+// Other processes that lend and borrow as they are told: this program, started afresh. The test's
+// own process is one of the sides, so a test reads from top to bottom in one place.
 #pragma once
 
 #include "lease/served.h"
@@ -34,7 +34,11 @@ class Agent : public names::AgentProcess {
     return ask({.op = Op::kArena, .flags = mode, .nbytes = capacity}).object;
   }
   Done make(int arena, uint64_t nbytes, uint64_t seed, int64_t wait_ns = 0) {
-    return ask({.op = Op::kNew, .object = arena, .nbytes = nbytes, .seed = seed, .limit = static_cast<uint64_t>(wait_ns)});
+    return ask({.op = Op::kNew,
+                .object = arena,
+                .nbytes = nbytes,
+                .seed = seed,
+                .limit = static_cast<uint64_t>(wait_ns)});
   }
   tenon_arena_stats stats_of(int arena) { return ask({.op = Op::kStats, .object = arena}).stats; }
   // The fd is the agent's from now on.
@@ -49,13 +53,20 @@ class Agent : public names::AgentProcess {
     close(fd);
     return done.object;
   }
-  void send(int connection, int storage) { ask({.op = Op::kSend, .object = connection, .other = storage}); }
-  // The last of `count` messages; those before are released.
-  Done receive(int connection, uint64_t count = 1) { return ask({.op = Op::kReceive, .object = connection, .count = count}); }
-  bool shows(int object, uint64_t seed, bool same = false) {
-    return ask({.op = Op::kShows, .object = object, .flags = same ? 1U : 0U, .seed = seed}).value != 0;
+  void send(int connection, int storage) {
+    ask({.op = Op::kSend, .object = connection, .other = storage});
   }
-  Done pass(int connection, int message) { return ask({.op = Op::kPass, .object = connection, .other = message}); }
+  // The last of `count` messages; those before are released.
+  Done receive(int connection, uint64_t count = 1) {
+    return ask({.op = Op::kReceive, .object = connection, .count = count});
+  }
+  bool shows(int object, uint64_t seed, bool same = false) {
+    return ask({.op = Op::kShows, .object = object, .flags = same ? 1U : 0U, .seed = seed}).value !=
+           0;
+  }
+  Done pass(int connection, int message) {
+    return ask({.op = Op::kPass, .object = connection, .other = message});
+  }
   void release(int object) { ask({.op = Op::kRelease, .object = object}); }
   Agent fork_child() {
     int socket = -1;
@@ -63,8 +74,12 @@ class Agent : public names::AgentProcess {
     return Agent(static_cast<pid_t>(done.value), socket);
   }
   pid_t spawn_sleep() { return static_cast<pid_t>(ask({.op = Op::kSpawn}).value); }
-  uint64_t scribble(uint64_t seed, uint64_t rounds) { return ask({.op = Op::kScribble, .seed = seed, .count = rounds}).value; }
-  uint64_t ring(uint64_t count, bool with_fds = false) { return ask({.op = Op::kRing, .flags = with_fds ? 1U : 0U, .count = count}).value; }
+  uint64_t scribble(uint64_t seed, uint64_t rounds) {
+    return ask({.op = Op::kScribble, .seed = seed, .count = rounds}).value;
+  }
+  uint64_t ring(uint64_t count, bool with_fds = false) {
+    return ask({.op = Op::kRing, .flags = with_fds ? 1U : 0U, .count = count}).value;
+  }
   void close_bell() { ask({.op = Op::kCloseBell}); }
   void ask_renewal() { ask({.op = Op::kAskRenewal}); }
   void flood() { ask({.op = Op::kFlood}); }

@@ -1,5 +1,5 @@
-// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block then, and no lease on itself, which would
-// never end if B died.
+// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block
+// then, and no lease on itself, which would never end if B died.
 #include <array>
 
 #include "lease/agent.h"
@@ -7,9 +7,12 @@
 namespace leases {
 namespace {
 
-const char* name_of_mode(tenon_mode mode) { return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES"; }
+const char* name_of_mode(tenon_mode mode) {
+  return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES";
+}
 
-// A has lent a block of the whole arena to B and let go of it, and B has sent it back; not received yet.
+// A has lent a block of the whole arena to B and let go of it, and B has sent it back; not received
+// yet.
 struct Cycle {
   tenon_arena* arena;
   Agent b;
@@ -113,9 +116,11 @@ TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
   });
 }
 
-// Bytes that are no message end the connection with something unread behind them, which nobody will ever read.
+// Bytes that are no message end the connection with something unread behind them, which nobody will
+// ever read.
 TEST(Cycle, BorrowerDiesBehindGarbage) {
-  for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {  // no frame at all, or one of no known kind
+  // No frame at all, or one of no known kind.
+  for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {
     IN_CHILD([kind] {
       tenon_arena* arena = new_arena(kMiB);
       Agent b;
@@ -186,7 +191,8 @@ TEST(Cycle, OfThree) {
       CHECK(shows(back, 5));
       tenon_message_release(back);
       if (kill_forwarder) {
-        // C keeps B's tokens until it hears that B is gone, and tells A, for whom it is something unread as any other.
+        // C keeps B's tokens until it hears that B is gone, and tells A, for whom it is something
+        // unread as any other.
         CHECK_EQ(c.receive(between.right).outcome.status, TENON_PEER_GONE);
         pollfd polled{tenon_connection_fd(to_c.here), POLLIN, 0};
         REQUIRE(poll(&polled, 1, kPatienceMs) == 1);

@@ -1,4 +1,5 @@
-// One portable descriptor, opened by more than one process: its token is everybody's, and its leases end with the last of them.
+// One portable descriptor, opened by more than one process: its token is everybody's, and its
+// leases end with the last of them.
 #include "lease/agent.h"
 
 namespace leases {
@@ -8,7 +9,8 @@ struct Openers {
   tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
   tenon_descriptor* descriptor = nullptr;
   std::array<pid_t, 2> pids{};
-  std::array<int, 2> sockets{};  // 'x': it has opened it; after that each byte asks whether it shows what it must
+  // 'x': it has opened it; after that each byte asks whether it shows what it must.
+  std::array<int, 2> sockets{};
 
   Openers() {
     tenon_storage* storage = new_in(arena, kMiB, 8);
@@ -46,7 +48,8 @@ struct Openers {
     REQUIRE_OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, nullptr, &opened, err));
     tenon_descriptor_release(descriptor);
     char byte = 'x';
-    while (write(socket, &byte, 1) == 1 && read(socket, &byte, 1) == 1) byte = shows(opened, 8) ? 'y' : 'n';
+    while (write(socket, &byte, 1) == 1 && read(socket, &byte, 1) == 1)
+      byte = shows(opened, 8) ? 'y' : 'n';
     tenon_message_release(opened);
   }
   void check(size_t which) const {

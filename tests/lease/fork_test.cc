@@ -1,5 +1,5 @@
-// Forks of the borrower and of the lender. What a borrower held when it forked is its family's: only when the last of them has let go is it
-// over.
+// Forks of the borrower and of the lender. What a borrower held when it forked is its family's:
+// only when the last of them has let go is it over.
 #include "lease/agent.h"
 
 namespace leases {
@@ -102,7 +102,8 @@ TEST(Fork, ParentGetsANewToken) {
       CHECK_EQ(leases_standing(), 1);
     }
     CHECK_EQ(holders().size(), 1);
-    // The renewed token is not the child's: with the parent gone what it held alone is over, and what the family holds is not.
+    // The renewed token is not the child's: with the parent gone what it held alone is over, and
+    // what the family holds is not.
     tenon_storage* alone = new_in(arena, kMiB, 77);
     lend(link.here, {alone});
     tenon_storage_release(alone);
@@ -143,7 +144,8 @@ TEST(Fork, AskingForTokensWithoutEnd) {
   });
 }
 
-// The library's thread may be making the new token when the connection ends: it is waited for, and never comes back to what is gone.
+// The library's thread may be making the new token when the connection ends: it is waited for, and
+// never comes back to what is gone.
 TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -187,7 +189,8 @@ TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
   });
 }
 
-// The child of a lender has none of the lender's ends, so it hides no hang-up; and what it does harms its parent nothing.
+// The child of a lender has none of the lender's ends, so it hides no hang-up; and what it does
+// harms its parent nothing.
 TEST(Fork, LenderForks) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(2 * kMiB);

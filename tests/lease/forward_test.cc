@@ -1,4 +1,5 @@
-// A forwarder in the middle: A lends to B, B lends on to C. As long as C holds what came from A, A waits for C, whether B lives or not.
+// A forwarder in the middle: A lends to B, B lends on to C. As long as C holds what came from A, A
+// waits for C, whether B lives or not.
 #include "lease/agent.h"
 
 namespace leases {

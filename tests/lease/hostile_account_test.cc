@@ -1,4 +1,5 @@
-// A lender whose tokens, lease pages and bells are none, or too many, or change under the borrower's hands.
+// A lender whose tokens, lease pages and bells are none, or too many, or change under the
+// borrower's hands.
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -47,7 +48,8 @@ const WrongFd kNoBell[] = {
        close(ends[1]);
        return ends[0];
      }},
-    {"a socket that is not connected", [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }},
+    {"a socket that is not connected",
+     [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }},
     {"a socket of the network", [] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }},
     {"a path", [] { return open("/proc/self/exe", O_PATH | O_CLOEXEC); }},
 };
@@ -95,14 +97,18 @@ TEST(HostileAccount, LeasePages) {
       {"can grow", TENON_CORRUPT, {.seals = F_SEAL_SHRINK}},
       {"can shrink", TENON_CORRUPT, {.seals = F_SEAL_GROW}},
       {"cannot be written", TENON_CORRUPT, {.seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE}},
-      {"cannot be written any more", TENON_CORRUPT, {.seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE}},
+      {"cannot be written any more",
+       TENON_CORRUPT,
+       {.seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE}},
       {"an fd for reading", TENON_CORRUPT, {.read_only = true}},
       {"empty", TENON_CORRUPT, {.nbytes = 0}},
       {"shorter than its header", TENON_CORRUPT, {.nbytes = 100}},
       {"cut short", TENON_CORRUPT, {.nbytes = page_nbytes(4096) - 1}},
       {"too long", TENON_CORRUPT, {.nbytes = page_nbytes(4096) + 4096}},
       {"other magic", TENON_CORRUPT, {.magic = {'T', 'E', 'N', 'O', 'N', 'L', 'S', 'F'}}},
-      {"holes", TENON_CORRUPT, {.magic = {}, .version = 0, .slots = 0, .nbytes = page_nbytes(4096)}},
+      {"holes",
+       TENON_CORRUPT,
+       {.magic = {}, .version = 0, .slots = 0, .nbytes = page_nbytes(4096)}},
       {"version 0", TENON_INCOMPATIBLE, {.version = 0}},
       {"version 2", TENON_INCOMPATIBLE, {.version = 2}},
       {"an unknown feature", TENON_INCOMPATIBLE, {.incompat = uint64_t{1} << 63}},
@@ -117,12 +123,15 @@ TEST(HostileAccount, LeasePages) {
       Account account(1, each.spec);
       refuse(honest, type, &account, Message(honest, account).frame(), each.wanted, each.what);
     }
-    // Of huge pages, that the machine may not have when a bit is set in one: slots for which the size comes out even.
+    // Of huge pages, that the machine may not have when a bit is set in one: slots for which the
+    // size comes out even.
     constexpr uint32_t kEven = 4024 * 4096;
     static_assert(page_nbytes(kEven) % (uint64_t{2} << 20) == 0);
-    const int huge = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | 21U << 26);
+    const int huge =
+        memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | 21U << 26);
     if (huge >= 0) {
-      REQUIRE(ftruncate(huge, page_nbytes(kEven)) == 0 && fcntl(huge, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+      REQUIRE(ftruncate(huge, page_nbytes(kEven)) == 0 &&
+              fcntl(huge, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
       Account account;
       Message message(honest, account);
       message.token_fds[1] = huge;
@@ -153,13 +162,17 @@ TEST(HostileAccount, OneAccountAfterTheOther) {
     const long fds = fault::count_fds();
     for (uint64_t id = 1; id <= 1000; ++id) {
       Account account(id);
-      victim.send(Frame{kTokens, Block{.account = id, .tokens = {{id, kAccount, 3}}, .slots = {}}.bytes(), account.fds()});
+      victim.send(Frame{kTokens,
+                        Block{.account = id, .tokens = {{id, kAccount, 3}}, .slots = {}}.bytes(),
+                        account.fds()});
       if (id % 10 == 0) victim.send(Message(honest, account).frame());
       account.let_go_of_sent();
       const Outcome outcome = victim.receive();
       // The same account a second time says nothing new.
-      CHECK_SAYING(id % 10 == 0 ? outcome.ok() : outcome.status == TENON_WOULD_BLOCK, outcome.text());
-      CHECK_SAYING(fault::count_fds() - fds < 12, std::to_string(fault::count_fds() - fds) + " fds");
+      CHECK_SAYING(id % 10 == 0 ? outcome.ok() : outcome.status == TENON_WOULD_BLOCK,
+                   outcome.text());
+      CHECK_SAYING(fault::count_fds() - fds < 12,
+                   std::to_string(fault::count_fds() - fds) + " fds");
     }
   });
 }
@@ -184,7 +197,9 @@ TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
       outcome = victim.receive(&message);
       if (message != nullptr) kept.push_back(message);
     }
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "accounts", outcome.text());
+    CHECK_SAYING(
+        outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "accounts",
+        outcome.text());
     CHECK_SAYING(fault::count_fds() - fds < 100, std::to_string(fault::count_fds() - fds) + " fds");
     CHECK_SAYING(kept.size() >= 16, std::to_string(kept.size()));
     for (tenon_message* each : kept) {
@@ -213,7 +228,8 @@ TEST(HostileAccount, FramesOfTokens) {
       refuse(honest, type, &account, frame, wanted, what);
     };
     with("with leases", TENON_CORRUPT, [](Block* block, Frame*) { block->slots = {1, 2}; });
-    with("with leases that are none", TENON_CORRUPT, [](Block* block, Frame*) { block->slots = {kNoLease, kNoLease}; });
+    with("with leases that are none", TENON_CORRUPT,
+         [](Block* block, Frame*) { block->slots = {kNoLease, kNoLease}; });
     with("of an account that never came", TENON_CORRUPT, [](Block* block, Frame* frame) {
       block->tokens.clear();
       frame->fds.clear();
@@ -223,7 +239,8 @@ TEST(HostileAccount, FramesOfTokens) {
     with("with one fd of three", TENON_CORRUPT, [](Block*, Frame* frame) { frame->fds.resize(1); });
     with("with a descriptor", TENON_CORRUPT, [&](Block* block, Frame* frame) {
       frame->payload = block->bytes();
-      frame->payload.insert(frame->payload.end(), honest.descriptor.begin(), honest.descriptor.end());
+      frame->payload.insert(frame->payload.end(), honest.descriptor.begin(),
+                            honest.descriptor.end());
     });
     with("with a byte behind them", TENON_CORRUPT, [](Block* block, Frame* frame) {
       frame->payload = block->bytes();
@@ -234,11 +251,13 @@ TEST(HostileAccount, FramesOfTokens) {
       frame->payload.resize(20);
     });
     // Nobody asked for the last one, and it is closed.
-    with("with an fd too many", TENON_WOULD_BLOCK, [](Block*, Frame* frame) { frame->fds.push_back(frame->fds[0]); });
+    with("with an fd too many", TENON_WOULD_BLOCK,
+         [](Block*, Frame* frame) { frame->fds.push_back(frame->fds[0]); });
   });
 }
 
-// Frames that are no message, as fast as they can be sent: a receive ends when its time is over all the same.
+// Frames that are no message, as fast as they can be sent: a receive ends when its time is over all
+// the same.
 TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
   harm([](const Honest& honest, int type) {
     Victim victim(type);
@@ -248,7 +267,8 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
     CHECK(victim.receive().ok());
     std::atomic<bool> over{false};
     std::thread noise([&] {
-      const Frame frame{kTokens, Block{.account = 1, .tokens = {{77, kForgotten, 0}}, .slots = {}}.bytes(), {}};
+      const Frame frame{
+          kTokens, Block{.account = 1, .tokens = {{77, kForgotten, 0}}, .slots = {}}.bytes(), {}};
       // Sent in less time than it takes to read: many at once, where the socket allows it.
       const uint64_t at_once = type == SOCK_STREAM ? 500 : 1;
       Packet packet;
@@ -263,7 +283,8 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
           std::memcpy(packet.bytes.data() + i * each + 24, &number, sizeof number);
         }
         for (size_t gone = 0; !over && gone < packet.bytes.size();) {
-          const ssize_t now = ::send(victim.other, packet.bytes.data() + gone, packet.bytes.size() - gone, MSG_DONTWAIT | MSG_NOSIGNAL);
+          const ssize_t now = ::send(victim.other, packet.bytes.data() + gone,
+                                     packet.bytes.size() - gone, MSG_DONTWAIT | MSG_NOSIGNAL);
           gone += now > 0 ? static_cast<size_t>(now) : 0;
         }
       }
@@ -273,8 +294,10 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
       const tenon_wait wait = fault::wait_ns(timeout);
       const auto begin = std::chrono::steady_clock::now();
       const Outcome outcome = CALL(tenon_recv(victim.connection, &wait, &message, err));
-      CHECK_SAYING(outcome.status == (timeout == 0 ? TENON_WOULD_BLOCK : TENON_TIMEOUT), outcome.text());
-      CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(fault::kWatchdogSeconds / 4));
+      CHECK_SAYING(outcome.status == (timeout == 0 ? TENON_WOULD_BLOCK : TENON_TIMEOUT),
+                   outcome.text());
+      CHECK(std::chrono::steady_clock::now() - begin <
+            std::chrono::seconds(fault::kWatchdogSeconds / 4));
     }
     over = true;
     noise.join();
@@ -283,27 +306,34 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
 
 // ---- a page that changes
 
-// The lender writes over the page that it gave away, makes holes in it, and does not hear the bell: the borrower's own bytes are right, no
-// release hangs, and none ends in a signal.
+// The lender writes over the page that it gave away, makes holes in it, and does not hear the bell:
+// the borrower's own bytes are right, no release hangs, and none ends in a signal.
 TEST(HostileAccount, ItsPageChangesUnderTheBorrowersHands) {
   const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {
     Victim victim(type);
     Account account;
-    victim.send(Frame{kTokens, Block{.account = 1, .tokens = {{1, kAccount, 3}}, .slots = {}}.bytes(), account.fds()});
+    victim.send(Frame{kTokens,
+                      Block{.account = 1, .tokens = {{1, kAccount, 3}}, .slots = {}}.bytes(),
+                      account.fds()});
     account.let_go_of_sent();
-    CHECK_EQ(victim.receive().status, TENON_WOULD_BLOCK);  // the page was right when it was looked at
+    // The page was right when it was looked at.
+    CHECK_EQ(victim.receive().status, TENON_WOULD_BLOCK);
     std::atomic<bool> over{false};
     std::vector<std::thread> noise;
     for (uint64_t i = 0; i < 3; ++i) {
       noise.emplace_back([&, i] {
         std::mt19937_64 random(seed + i);
-        void* const page = mmap(nullptr, page_nbytes(4096), PROT_READ | PROT_WRITE, MAP_SHARED, account.own_page, 0);
+        void* const page = mmap(nullptr, page_nbytes(4096), PROT_READ | PROT_WRITE, MAP_SHARED,
+                                account.own_page, 0);
         REQUIRE(page != MAP_FAILED);
         while (!over) {
           for (int n = 0; n < 1000; ++n)
-            __atomic_store_n(static_cast<uint64_t*>(page) + random() % (page_nbytes(4096) / 8), random(), __ATOMIC_RELAXED);
-          if (i == 0) (void)fallocate(account.own_page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, page_nbytes(4096));
+            __atomic_store_n(static_cast<uint64_t*>(page) + random() % (page_nbytes(4096) / 8),
+                             random(), __ATOMIC_RELAXED);
+          if (i == 0)
+            (void)fallocate(account.own_page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                            page_nbytes(4096));
         }
         munmap(page, page_nbytes(4096));
       });

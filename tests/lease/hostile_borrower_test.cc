@@ -1,5 +1,6 @@
-// A borrower that is no library at all: it reads what it is lent by hand, writes random bytes over all that it may write from several
-// threads, rings without end, and says on its connection what nobody expects. The lender and the honest borrowers beside it stay correct.
+// A borrower that is no library at all: it reads what it is lent by hand, writes random bytes over
+// all that it may write from several threads, rings without end, and says on its connection what
+// nobody expects. The lender and the honest borrowers beside it stay correct.
 #include <memory>
 
 #include "lease/hostile_kit.h"
@@ -10,7 +11,8 @@ namespace {
 
 constexpr uint64_t kLentBlock = 64 * 1024;
 constexpr uint64_t kLentRoom = 96 * kLentBlock;
-// The threads that write at random take a processor each while the rounds last, and TSan makes each round slow.
+// The threads that write at random take a processor each while the rounds last, and TSan makes each
+// round slow.
 constexpr int kRounds = FAULT_TSAN ? 8 : 25;
 
 enum class Says {
@@ -21,7 +23,8 @@ enum class Says {
   kTheSameAgain,  // the same as they came, numbers and all
   kSpoiltFrames   // with some bytes changed
 };
-constexpr std::array<const char*, 6> kNames = {"nothing",        "half a frame", "random bytes", "frames that it got",
+constexpr std::array<const char*, 6> kNames = {"nothing",        "half a frame",
+                                               "random bytes",   "frames that it got",
                                                "the same again", "spoilt frames"};
 
 // Runs in a process of its own, until it is killed.
@@ -34,7 +37,8 @@ class Borrower {
     while (true) {
       Packet packet = take_packet(socket_, true);
       if (packet.bytes.empty()) pause();
-      if (accounts_++ < 4 && get<uint16_t>(packet.bytes, 6) >= kLeased && packet.fds.size() >= 3) harm(packet);
+      if (accounts_++ < 4 && get<uint16_t>(packet.bytes, 6) >= kLeased && packet.fds.size() >= 3)
+        harm(packet);
       if (got_.size() < 64) got_.push_back(packet);
       speak();
     }
@@ -45,17 +49,22 @@ class Borrower {
     struct stat info{};
     REQUIRE(fstat(packet.fds[1], &info) == 0);
     const auto words = static_cast<size_t>(info.st_size) / 8;
-    void* const page = mmap(nullptr, words * 8, PROT_READ | PROT_WRITE, MAP_SHARED, packet.fds[1], 0);
+    void* const page =
+        mmap(nullptr, words * 8, PROT_READ | PROT_WRITE, MAP_SHARED, packet.fds[1], 0);
     REQUIRE(page != MAP_FAILED);
     const int bell = packet.fds[2];
     for (int i = 0; i < 2; ++i) {
       std::thread([page, words, seed = random_()] {
         std::mt19937_64 random(seed);
         while (true) {
-          // The header and the slots that are in use, the rest now and then, and words that are almost all ones.
-          const size_t at = random() % 4 == 0 ? random() % words : random() % 2 == 0 ? random() % 512 : 1536 + random() % 8;
+          // The header and the slots that are in use, the rest now and then, and words that are
+          // almost all ones.
+          const size_t at = random() % 4 == 0   ? random() % words
+                            : random() % 2 == 0 ? random() % 512
+                                                : 1536 + random() % 8;
           const uint64_t value = random() % 2 == 0 ? random() : random() | random() | random();
-          __atomic_store_n(static_cast<uint64_t*>(page) + std::min(at, words - 1), value, __ATOMIC_RELAXED);
+          __atomic_store_n(static_cast<uint64_t*>(page) + std::min(at, words - 1), value,
+                           __ATOMIC_RELAXED);
         }
       }).detach();
     }
@@ -66,7 +75,8 @@ class Borrower {
         if (random() % 8 == 0) {
           (void)send_packet(bell, {Bytes(1 + random() % 100, 'y'), {0, 1, 2}});
         } else {
-          (void)::send(bell, noise.data(), 1 + random() % noise.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+          (void)::send(bell, noise.data(), 1 + random() % noise.size(),
+                       MSG_DONTWAIT | MSG_NOSIGNAL);
         }
       }
     }).detach();
@@ -89,9 +99,12 @@ class Borrower {
       case Says::kTheSameAgain:
       case Says::kSpoiltFrames: {
         Packet packet = got_[random_() % got_.size()];
-        if (says_ != Says::kTheSameAgain) std::memcpy(packet.bytes.data() + 24, &sequence_, sizeof sequence_);
+        if (says_ != Says::kTheSameAgain)
+          std::memcpy(packet.bytes.data() + 24, &sequence_, sizeof sequence_);
         if (says_ == Says::kSpoiltFrames && packet.bytes.size() > 32) {
-          for (int i = 0; i < 3; ++i) packet.bytes[32 + random_() % (packet.bytes.size() - 32)] = static_cast<unsigned char>(random_());
+          for (int i = 0; i < 3; ++i)
+            packet.bytes[32 + random_() % (packet.bytes.size() - 32)] =
+                static_cast<unsigned char>(random_());
         }
         if (send_packet(socket_, packet)) ++sequence_;
         break;
@@ -125,8 +138,9 @@ struct Honestly {
 };
 
 void stand_it(int type, Says says, uint64_t seed) {
-  const std::string what =
-      std::string(kNames[static_cast<size_t>(says)]) + (type == SOCK_STREAM ? ", stream" : ", packets") + ", seed " + std::to_string(seed);
+  const std::string what = std::string(kNames[static_cast<size_t>(says)]) +
+                           (type == SOCK_STREAM ? ", stream" : ", packets") + ", seed " +
+                           std::to_string(seed);
   // Started before the library has a thread here; it never calls it.
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) == 0);
@@ -167,8 +181,9 @@ void stand_it(int type, Says says, uint64_t seed) {
     tenon_message* message = nullptr;
     const tenon_wait wait = fault::wait_ns(kMs);
     const Outcome got = CALL(tenon_recv(connection, &wait, &message, err));
-    const bool typed = got.status == TENON_CORRUPT || got.status == TENON_INCOMPATIBLE || got.status == TENON_TIMEOUT ||
-                       got.status == TENON_INVALID_ARGUMENT || got.status == TENON_RESOURCE_EXHAUSTED || got.status == TENON_PERMISSION;
+    const bool typed = got.status == TENON_CORRUPT || got.status == TENON_INCOMPATIBLE ||
+                       got.status == TENON_TIMEOUT || got.status == TENON_INVALID_ARGUMENT ||
+                       got.status == TENON_RESOURCE_EXHAUSTED || got.status == TENON_PERMISSION;
     CHECK_SAYING(got.ok() || typed, what + ": " + got.text());
     if (message != nullptr && taken.size() < 8) {
       taken.push_back(message);
@@ -181,7 +196,8 @@ void stand_it(int type, Says says, uint64_t seed) {
     uint64_t held = 0;
     for (const auto& each : honest) held += each->held.size();
     CHECK_SAYING(leases_standing() >= held, what);
-    CHECK_SAYING(fault::count_fds() < before.fds + 100, what + ": " + std::to_string(fault::count_fds()) + " fds");
+    CHECK_SAYING(fault::count_fds() < before.fds + 100,
+                 what + ": " + std::to_string(fault::count_fds()) + " fds");
   }
   ::kill(hostile, SIGKILL);
   CHECK_SAYING(WIFSIGNALED(fault::join(hostile)), what);
@@ -189,19 +205,23 @@ void stand_it(int type, Says says, uint64_t seed) {
   for (tenon_message* each : taken) tenon_message_release(each);
   // It read to the end what was there; then it is said that nobody is left.
   Outcome last;
-  for (int i = 0; i < 10'000 && last.status != TENON_PEER_GONE && last.status != TENON_CORRUPT && last.status != TENON_INCOMPATIBLE; ++i) {
+  for (int i = 0; i < 10'000 && last.status != TENON_PEER_GONE && last.status != TENON_CORRUPT &&
+                  last.status != TENON_INCOMPATIBLE;
+       ++i) {
     tenon_message* message = nullptr;
     last = try_receive(connection, &message);
     tenon_message_release(message);
   }
-  CHECK_SAYING(last.status == TENON_PEER_GONE || last.status == TENON_CORRUPT || last.status == TENON_INCOMPATIBLE,
+  CHECK_SAYING(last.status == TENON_PEER_GONE || last.status == TENON_CORRUPT ||
+                   last.status == TENON_INCOMPATIBLE,
                what + ": " + last.text());
   tenon_connection_release(connection);
   CHECK_COMES_BACK(arena, kLentRoom);
   CHECK_SAYING(leases_standing() == 0, what);
   tenon_arena_release(arena);
   honest.clear();
-  CHECK_SAYING(soon([&] { return fault::count_fds() < before.fds; }), what + ": " + std::to_string(fault::count_fds()) + " fds");
+  CHECK_SAYING(soon([&] { return fault::count_fds() < before.fds; }),
+               what + ": " + std::to_string(fault::count_fds()) + " fds");
 }
 
 void stand_it_over_both(Says says) {

@@ -4,7 +4,8 @@
 namespace leases::raw {
 namespace {
 
-Message with_tokens(const Honest& honest, const Account& account, const std::vector<TokenRecord>& tokens, const std::vector<int>& fds) {
+Message with_tokens(const Honest& honest, const Account& account,
+                    const std::vector<TokenRecord>& tokens, const std::vector<int>& fds) {
   Message message(honest, account);
   message.block.tokens.insert(message.block.tokens.end(), tokens.begin(), tokens.end());
   message.token_fds.insert(message.token_fds.end(), fds.begin(), fds.end());
@@ -15,12 +16,17 @@ TEST(HostileInherited, TokensTwice) {
   harm([](const Honest& honest, int type) {
     Pipe up;
     Account account;
-    refuse(honest, type, &account, with_tokens(honest, account, {{5, kInherited, 1}, {5, kInherited, 1}}, {up.token, up.token}).frame(),
-           TENON_CORRUPT, "twice in one message");
+    refuse(
+        honest, type, &account,
+        with_tokens(honest, account, {{5, kInherited, 1}, {5, kInherited, 1}}, {up.token, up.token})
+            .frame(),
+        TENON_CORRUPT, "twice in one message");
     Victim victim(type);
     Account other;
     victim.send(with_tokens(honest, other, {{5, kInherited, 1}}, {up.token}).frame());
-    victim.send(Frame{kTokens, Block{.account = 1, .tokens = {{5, kInherited, 1}}, .slots = {}}.bytes(), {up.token}});
+    victim.send(Frame{kTokens,
+                      Block{.account = 1, .tokens = {{5, kInherited, 1}}, .slots = {}}.bytes(),
+                      {up.token}});
     let_go(&up.token);
     other.let_go_of_sent();
     CHECK(victim.receive().ok());
@@ -37,14 +43,16 @@ TEST(HostileInherited, Forgotten) {
     Account account;
     // Nobody knows these.
     std::vector<TokenRecord> unknown;
-    for (uint64_t id = 1; id <= 2000; ++id) unknown.push_back({id * 0x9e3779b97f4a7c15, kForgotten, 0});
+    for (uint64_t id = 1; id <= 2000; ++id)
+      unknown.push_back({id * 0x9e3779b97f4a7c15, kForgotten, 0});
     unknown.push_back(unknown.front());
     victim.send(with_tokens(honest, account, unknown, {}).frame());
     account.let_go_of_sent();
     CHECK(victim.receive().ok());
     // The account is no inherited token, and cannot be forgotten.
     const auto tell = [&](std::vector<TokenRecord> tokens, const std::vector<int>& fds) {
-      victim.send(Frame{kTokens, Block{.account = 1, .tokens = std::move(tokens), .slots = {}}.bytes(), fds});
+      victim.send(Frame{
+          kTokens, Block{.account = 1, .tokens = std::move(tokens), .slots = {}}.bytes(), fds});
       CHECK_EQ(victim.receive().status, TENON_WOULD_BLOCK);
     };
     tell({{1, kForgotten, 0}}, {});
@@ -70,7 +78,9 @@ TEST(HostileInherited, TokensWithoutEnd) {
   harm([](const Honest& honest, int type) {
     rlimit most{};
     getrlimit(RLIMIT_NOFILE, &most);
-    if (most.rlim_max < 4096) fault::skip("RLIMIT_NOFILE is " + std::to_string(most.rlim_max) + ", and cannot be raised to 4,096");
+    if (most.rlim_max < 4096)
+      fault::skip("RLIMIT_NOFILE is " + std::to_string(most.rlim_max) +
+                  ", and cannot be raised to 4,096");
     const fault::Limit limit(RLIMIT_NOFILE, most.rlim_max);
     Pipe up;
     Victim victim(type);
@@ -92,8 +102,11 @@ TEST(HostileInherited, TokensWithoutEnd) {
       last = victim.receive();
       if (frame < 10) CHECK_SAYING(last.status == TENON_WOULD_BLOCK, last.text());
     }
-    CHECK_SAYING(last.status == TENON_RESOURCE_EXHAUSTED && last.detail("limit") == "inherited_tokens", last.text());
-    CHECK_SAYING(fault::count_fds() - fds <= 1024, std::to_string(fault::count_fds() - fds) + " fds");
+    CHECK_SAYING(
+        last.status == TENON_RESOURCE_EXHAUSTED && last.detail("limit") == "inherited_tokens",
+        last.text());
+    CHECK_SAYING(fault::count_fds() - fds <= 1024,
+                 std::to_string(fault::count_fds() - fds) + " fds");
     let_go(&up.token);
     CHECK(!up.has_hung_up());
     tenon_connection_release(std::exchange(victim.connection, nullptr));

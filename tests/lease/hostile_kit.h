@@ -1,5 +1,5 @@
-// A peer by hand: frames, lease blocks, tokens, pages and bells, made and sent without the library, rightly or wrongly. The numbers here
-// are those of docs/format, and not the library's own.
+// A peer by hand: frames, lease blocks, tokens, pages and bells, made and sent without the library,
+// rightly or wrongly. The numbers here are those of docs/format, and not the library's own.
 #pragma once
 
 #include <array>
@@ -55,7 +55,8 @@ inline bool send_packet(int socket, const Packet& packet, int flags = MSG_DONTWA
     rights->cmsg_len = CMSG_LEN(sizeof(int) * packet.fds.size());
     std::memcpy(CMSG_DATA(rights), packet.fds.data(), sizeof(int) * packet.fds.size());
   }
-  return sendmsg(socket, &message, MSG_NOSIGNAL | flags) == static_cast<ssize_t>(packet.bytes.size());
+  return sendmsg(socket, &message, MSG_NOSIGNAL | flags) ==
+         static_cast<ssize_t>(packet.bytes.size());
 }
 
 // Empty: nothing more is there. With blocking: until something comes, or the other end is gone.
@@ -71,16 +72,19 @@ inline Packet take_packet(int socket, bool blocking = false) {
   message.msg_controllen = control.size();
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | (blocking ? 0 : MSG_DONTWAIT));
   packet.bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  for (cmsghdr* each = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr; each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+  for (cmsghdr* each = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr; each != nullptr;
+       each = CMSG_NXTHDR(&message, each)) {
     if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
     const size_t before = packet.fds.size();
     packet.fds.resize(before + (each->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    std::memcpy(packet.fds.data() + before, CMSG_DATA(each), (packet.fds.size() - before) * sizeof(int));
+    std::memcpy(packet.fds.data() + before, CMSG_DATA(each),
+                (packet.fds.size() - before) * sizeof(int));
   }
   return packet;
 }
 
-inline Bytes frame_header(uint16_t kind, uint32_t flags, size_t nbytes, size_t packet_fds, size_t frame_fds, uint64_t sequence) {
+inline Bytes frame_header(uint16_t kind, uint32_t flags, size_t nbytes, size_t packet_fds,
+                          size_t frame_fds, uint64_t sequence) {
   Bytes bytes;
   put<uint32_t>(&bytes, 0x464E4E54);
   put<uint16_t>(&bytes, 1);
@@ -107,9 +111,11 @@ inline std::vector<Packet> cut(const Frame& frame, uint64_t sequence) {
     const size_t now = std::min<size_t>(left, 253);
     const bool more = left > 253;
     Packet packet;
-    packet.bytes = frame_header(frame.kind, more ? 1 : 0, more ? 0 : frame.payload.size(), now, frame.fds.size(), sequence);
+    packet.bytes = frame_header(frame.kind, more ? 1 : 0, more ? 0 : frame.payload.size(), now,
+                                frame.fds.size(), sequence);
     if (!more) packet.bytes.insert(packet.bytes.end(), frame.payload.begin(), frame.payload.end());
-    packet.fds.assign(frame.fds.begin() + static_cast<long>(gone), frame.fds.begin() + static_cast<long>(gone + now));
+    packet.fds.assign(frame.fds.begin() + static_cast<long>(gone),
+                      frame.fds.begin() + static_cast<long>(gone + now));
     packets.push_back(std::move(packet));
     gone += now;
     if (!more) return packets;
@@ -166,7 +172,9 @@ struct PageSpec {
   bool read_only = false;  // the fd that is handed out
 };
 
-inline constexpr uint64_t released_at(uint32_t slots) { return 4096 + (uint64_t{slots} / 4096 * 8 + 4095) / 4096 * 4096; }
+inline constexpr uint64_t released_at(uint32_t slots) {
+  return 4096 + (uint64_t{slots} / 4096 * 8 + 4095) / 4096 * 4096;
+}
 inline constexpr uint64_t page_nbytes(uint32_t slots) { return released_at(slots) + slots / 8; }
 
 inline int make_page(const PageSpec& spec = {}) {
@@ -178,7 +186,8 @@ inline int make_page(const PageSpec& spec = {}) {
   put(&head, spec.incompat);
   const uint64_t nbytes = spec.nbytes.value_or(page_nbytes(spec.slots));
   REQUIRE(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
-  if (nbytes >= head.size()) REQUIRE(pwrite(fd, head.data(), head.size(), 0) == static_cast<ssize_t>(head.size()));
+  if (nbytes >= head.size())
+    REQUIRE(pwrite(fd, head.data(), head.size(), 0) == static_cast<ssize_t>(head.size()));
   if (spec.seals != 0) REQUIRE(fcntl(fd, F_ADD_SEALS, spec.seals) == 0);
   if (spec.read_only) {
     const int narrow = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC);
@@ -203,7 +212,8 @@ struct Account {
   int listener = -1;
   int bell = -1;
   int own_page = -1;  // another fd of the same page
-  explicit Account(uint64_t number = 1, const PageSpec& spec = {}) : id(number), page(make_page(spec)) {
+  explicit Account(uint64_t number = 1, const PageSpec& spec = {})
+      : id(number), page(make_page(spec)) {
     std::array<int, 2> ends{};
     REQUIRE(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
     watch = ends[0];
@@ -231,7 +241,8 @@ struct Account {
   }
   bool is_given_back(uint32_t slot, uint32_t slots = 4096) const {
     uint64_t word = 0;
-    REQUIRE(pread(own_page, &word, sizeof word, static_cast<off_t>(released_at(slots) + slot / 64 * 8)) == sizeof word);
+    REQUIRE(pread(own_page, &word, sizeof word,
+                  static_cast<off_t>(released_at(slots) + slot / 64 * 8)) == sizeof word);
     return (word >> slot % 64 & 1) != 0;
   }
 };
@@ -262,7 +273,8 @@ struct Pipe {
 
 inline constexpr uint64_t kPatternSeed = 77;
 
-// What an honest lender sends for two storages, without its leases. It runs in a process of its own, so that nothing of it is known here.
+// What an honest lender sends for two storages, without its leases. It runs in a process of its
+// own, so that nothing of it is known here.
 struct Honest {
   static constexpr int kMore = 60;
   Bytes descriptor;
@@ -276,7 +288,9 @@ struct Honest {
       close(ends[0]);
       tenon_connection* connection = fault::new_connection(ends[1]);
       tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
-      for (int i = 0; i < 1 + kMore; ++i) lend(connection, {new_in(arena, nbytes, kPatternSeed), new_in(arena, nbytes, kPatternSeed + 1)});
+      for (int i = 0; i < 1 + kMore; ++i)
+        lend(connection,
+             {new_in(arena, nbytes, kPatternSeed), new_in(arena, nbytes, kPatternSeed + 1)});
       tenon_connection_release(connection);
     });
     close(ends[1]);
@@ -310,7 +324,8 @@ struct Message {
   Bytes descriptor;
   std::vector<int> token_fds;
   std::vector<int> segment_fds;
-  Message(const Honest& honest, const Account& account) : descriptor(honest.descriptor), token_fds(account.fds()), segment_fds(honest.fds) {
+  Message(const Honest& honest, const Account& account)
+      : descriptor(honest.descriptor), token_fds(account.fds()), segment_fds(honest.fds) {
     block.account = account.id;
     block.tokens = {{account.id, kAccount, 3}};
     block.slots = {7, 4095};

@@ -1,5 +1,6 @@
-// A lender that does not keep to the protocol: the borrower says what is wrong or takes no harm, keeps nothing of it, and what it borrows
-// from somebody honest goes on. Here: lease blocks and messages.
+// A lender that does not keep to the protocol: the borrower says what is wrong or takes no harm,
+// keeps nothing of it, and what it borrows from somebody honest goes on. Here: lease blocks and
+// messages.
 #include "lease/hostile_victim.h"
 #include "seed.h"
 
@@ -26,7 +27,8 @@ TEST(HostileLender, WhatIsRightIsTaken) {
       CHECK(shows(got, kPatternSeed));
       CHECK(!account.is_given_back(7, last + 1) && !account.has_hung_up());
       tenon_message_release(got);
-      CHECK(account.is_given_back(7, last + 1) && account.is_given_back(last, last + 1) && !account.is_given_back(8, last + 1));
+      CHECK(account.is_given_back(7, last + 1) && account.is_given_back(last, last + 1) &&
+            !account.is_given_back(8, last + 1));
       CHECK(!account.has_hung_up());
       // Of the account that came before.
       Message again(honest, account);
@@ -63,7 +65,8 @@ TEST(HostileLender, LeaseBlocks) {
       {"another account than its token's", TENON_CORRUPT, [](Message* m) { m->block.account = 9; }},
       {"fewer tokens than there are", TENON_CORRUPT, [](Message* m) { m->block.n_tokens = 0; }},
       {"more tokens than there are", TENON_CORRUPT, [](Message* m) { m->block.n_tokens = 2; }},
-      {"more tokens than any message has", TENON_CORRUPT, [](Message* m) { m->block.n_tokens = 4097; }},
+      {"more tokens than any message has", TENON_CORRUPT,
+       [](Message* m) { m->block.n_tokens = 4097; }},
       {"tokens without end", TENON_CORRUPT, [](Message* m) { m->block.n_tokens = UINT32_MAX; }},
       {"no leases", TENON_CORRUPT, [](Message* m) { m->block.slots.clear(); }},
       {"one lease for two storages", TENON_CORRUPT, [](Message* m) { m->block.slots.resize(1); }},
@@ -75,16 +78,20 @@ TEST(HostileLender, LeaseBlocks) {
       {"a token of kind 0", TENON_CORRUPT, [](Message* m) { m->block.tokens[0].kind = 0; }},
       {"a token of kind 4", TENON_CORRUPT, [](Message* m) { m->block.tokens[0].kind = 4; }},
       {"a token that is 1 fd", TENON_CORRUPT, [](Message* m) { m->block.tokens[0].n_fds = 1; }},
-      {"a token that is fds without end", TENON_CORRUPT, [](Message* m) { m->block.tokens[0].n_fds = UINT32_MAX; }},
-      {"an inherited token that is 3 fds", TENON_CORRUPT, [](Message* m) { m->block.tokens[0].kind = kInherited; }},
-      {"two accounts at once", TENON_CORRUPT, [](Message* m) { m->block.tokens.push_back(m->block.tokens[0]); }},
+      {"a token that is fds without end", TENON_CORRUPT,
+       [](Message* m) { m->block.tokens[0].n_fds = UINT32_MAX; }},
+      {"an inherited token that is 3 fds", TENON_CORRUPT,
+       [](Message* m) { m->block.tokens[0].kind = kInherited; }},
+      {"two accounts at once", TENON_CORRUPT,
+       [](Message* m) { m->block.tokens.push_back(m->block.tokens[0]); }},
       {"padding", TENON_CORRUPT,
        [](Message* m) {
          m->block.slots.push_back(kNoLease);
          m->block.padding = 1;
        }},
       {"a slot behind the page", TENON_CORRUPT, [](Message* m) { m->block.slots[1] = 4096; }},
-      {"a slot far behind the page", TENON_CORRUPT, [](Message* m) { m->block.slots[0] = UINT32_MAX - 1; }},
+      {"a slot far behind the page", TENON_CORRUPT,
+       [](Message* m) { m->block.slots[0] = UINT32_MAX - 1; }},
       {"an account that never came", TENON_CORRUPT,
        [](Message* m) {
          m->block.tokens.clear();
@@ -102,9 +109,11 @@ TEST(HostileLender, LeaseBlocks) {
        }},
       {"tokens instead of segments", TENON_CORRUPT, [](Message* m) { m->segment_fds.clear(); }},
       {"one fd too few", TENON_CORRUPT, [](Message* m) { m->token_fds.pop_back(); }},
-      {"one fd too many, which is closed", TENON_OK, [](Message* m) { m->segment_fds.push_back(m->segment_fds[0]); }},
+      {"one fd too many, which is closed", TENON_OK,
+       [](Message* m) { m->segment_fds.push_back(m->segment_fds[0]); }},
       {"no descriptor", TENON_CORRUPT, [](Message* m) { m->descriptor.clear(); }},
-      {"half a descriptor", TENON_CORRUPT, [](Message* m) { m->descriptor.resize(m->descriptor.size() / 2); }},
+      {"half a descriptor", TENON_CORRUPT,
+       [](Message* m) { m->descriptor.resize(m->descriptor.size() / 2); }},
       {"kind 0", TENON_CORRUPT, [](Message* m) { m->kind = 0; }},
       {"kind 8", TENON_CORRUPT, [](Message* m) { m->kind = 8; }},
       {"kind 6 without a device block", TENON_INCOMPATIBLE, [](Message* m) { m->kind = 6; }},
@@ -139,16 +148,18 @@ TEST(HostileLender, LargeMessages) {
       frame.fds.clear();
       return frame;
     });
-    with("with the token where the memfd is due", TENON_CORRUPT, [](Message* m, const Bytes&, int*) {
-      Frame frame = m->large(-1);
-      frame.fds.erase(frame.fds.begin());
-      return frame;
-    });
-    with("with its content in the frame", TENON_CORRUPT, [](Message* m, const Bytes& content, int* memfd) {
-      Frame frame = m->large(*memfd = memfd_with(content));
-      frame.payload = content;
-      return frame;
-    });
+    with("with the token where the memfd is due", TENON_CORRUPT,
+         [](Message* m, const Bytes&, int*) {
+           Frame frame = m->large(-1);
+           frame.fds.erase(frame.fds.begin());
+           return frame;
+         });
+    with("with its content in the frame", TENON_CORRUPT,
+         [](Message* m, const Bytes& content, int* memfd) {
+           Frame frame = m->large(*memfd = memfd_with(content));
+           frame.payload = content;
+           return frame;
+         });
     with("without its length", TENON_CORRUPT, [](Message* m, const Bytes& content, int* memfd) {
       Frame frame = m->large(*memfd = memfd_with(content));
       frame.payload.clear();
@@ -158,19 +169,24 @@ TEST(HostileLender, LargeMessages) {
       content.pop_back();
       return m->large(*memfd = memfd_with(content));
     });
-    with("whose memfd can shrink", TENON_CORRUPT,
-         [](Message* m, const Bytes& content, int* memfd) { return m->large(*memfd = memfd_with(content, F_SEAL_WRITE)); });
+    with("whose memfd can shrink", TENON_CORRUPT, [](Message* m, const Bytes& content, int* memfd) {
+      return m->large(*memfd = memfd_with(content, F_SEAL_WRITE));
+    });
     with("whose memfd can be written", TENON_CORRUPT,
-         [](Message* m, const Bytes& content, int* memfd) { return m->large(*memfd = memfd_with(content, F_SEAL_SHRINK | F_SEAL_GROW)); });
-    with("whose fds are one too few", TENON_CORRUPT, [](Message* m, const Bytes& content, int* memfd) {
-      Frame frame = m->large(*memfd = memfd_with(content));
-      frame.fds.pop_back();
-      return frame;
-    });
-    with("whose lease block has no leases", TENON_CORRUPT, [](Message* m, const Bytes&, int* memfd) {
-      m->block.slots.clear();
-      return m->large(*memfd = memfd_with(m->content()));
-    });
+         [](Message* m, const Bytes& content, int* memfd) {
+           return m->large(*memfd = memfd_with(content, F_SEAL_SHRINK | F_SEAL_GROW));
+         });
+    with("whose fds are one too few", TENON_CORRUPT,
+         [](Message* m, const Bytes& content, int* memfd) {
+           Frame frame = m->large(*memfd = memfd_with(content));
+           frame.fds.pop_back();
+           return frame;
+         });
+    with("whose lease block has no leases", TENON_CORRUPT,
+         [](Message* m, const Bytes&, int* memfd) {
+           m->block.slots.clear();
+           return m->large(*memfd = memfd_with(m->content()));
+         });
     // Refused unread: its leases are looked for, wherever they are said to be.
     const auto too_long = [](Message* m, const Bytes& content, int* memfd) {
       Frame frame = m->large(*memfd = memfd_with(content));
@@ -179,15 +195,17 @@ TEST(HostileLender, LargeMessages) {
       return frame;
     };
     with("of bytes without end", TENON_RESOURCE_EXHAUSTED, too_long);
-    with("of bytes without end, and no memfd", TENON_RESOURCE_EXHAUSTED, [&](Message* m, const Bytes& content, int* memfd) {
-      Frame frame = too_long(m, content, memfd);
-      frame.fds.clear();
-      return frame;
-    });
-    with("of bytes and a block without end", TENON_CORRUPT, [&](Message* m, const Bytes&, int* memfd) {
-      m->block.nbytes = UINT32_MAX;
-      return too_long(m, m->content(), memfd);
-    });
+    with("of bytes without end, and no memfd", TENON_RESOURCE_EXHAUSTED,
+         [&](Message* m, const Bytes& content, int* memfd) {
+           Frame frame = too_long(m, content, memfd);
+           frame.fds.clear();
+           return frame;
+         });
+    with("of bytes and a block without end", TENON_CORRUPT,
+         [&](Message* m, const Bytes&, int* memfd) {
+           m->block.nbytes = UINT32_MAX;
+           return too_long(m, m->content(), memfd);
+         });
     with("of bytes without end in an empty memfd", TENON_CORRUPT,
          [&](Message* m, const Bytes&, int* memfd) { return too_long(m, {}, memfd); });
   });
@@ -195,8 +213,8 @@ TEST(HostileLender, LargeMessages) {
 
 // ---- everything
 
-// Each byte of what is right changed in turn, cut at each length, and random changes of several: an answer of a known kind, and nothing
-// left.
+// Each byte of what is right changed in turn, cut at each length, and random changes of several: an
+// answer of a known kind, and nothing left.
 TEST(HostileLender, RightBytesSpoilt) {
   const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {
@@ -237,17 +255,24 @@ TEST(HostileLender, RightBytesSpoilt) {
       for (size_t at = 0; at < whole; at += kSanitized ? 3 : 1) {
         for (const int flip : {0x01, 0xff}) {
           feed(
-              kind, [&](Bytes* bytes) { (*bytes)[at % bytes->size()] = static_cast<unsigned char>((*bytes)[at % bytes->size()] ^ flip); },
+              kind,
+              [&](Bytes* bytes) {
+                (*bytes)[at % bytes->size()] =
+                    static_cast<unsigned char>((*bytes)[at % bytes->size()] ^ flip);
+              },
               name + ", byte " + std::to_string(at));
         }
-        feed(kind, [&](Bytes* bytes) { bytes->resize(std::min(at, bytes->size() - 1)); }, name + ", cut at " + std::to_string(at));
+        feed(
+            kind, [&](Bytes* bytes) { bytes->resize(std::min(at, bytes->size() - 1)); },
+            name + ", cut at " + std::to_string(at));
       }
       std::mt19937_64 random(seed);
       for (int i = 0; i < (kSanitized ? 100 : 1000); ++i) {
         feed(
             kind,
             [&](Bytes* bytes) {
-              for (uint64_t n = 1 + random() % 4; n > 0; --n) (*bytes)[random() % bytes->size()] = static_cast<unsigned char>(random());
+              for (uint64_t n = 1 + random() % 4; n > 0; --n)
+                (*bytes)[random() % bytes->size()] = static_cast<unsigned char>(random());
             },
             name + ", random change " + std::to_string(i) + " of seed " + std::to_string(seed));
       }

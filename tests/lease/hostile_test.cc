@@ -1,5 +1,5 @@
-// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay correct, and what is its own it may
-// lose.
+// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay
+// correct, and what is its own it may lose.
 #include "lease/agent.h"
 
 namespace leases {
@@ -8,8 +8,8 @@ namespace {
 constexpr uint64_t kBlock = 64 * 1024;
 constexpr uint64_t kRoom = 64 * kBlock;
 
-// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again. LENDER_WRITES, for else the hostile one
-// could write the bytes themselves.
+// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again.
+// LENDER_WRITES, for else the hostile one could write the bytes themselves.
 struct Two {
   tenon_arena* arena = new_arena(kRoom, TENON_MODE_LENDER_WRITES);
   Agent hostile;
@@ -106,7 +106,8 @@ TEST(Hostile, AllAtOnceWhileOthersWait) {
     Two two;
     two.hostile.flood();
     for (int round = 0; round < 10; ++round) two.rounds(2);
-    // Somebody waits, and the honest one's release wakes it in spite of the noise. All that the hostile one holds may be gone or not.
+    // Somebody waits, and the honest one's release wakes it in spite of the noise. All that the
+    // hostile one holds may be gone or not.
     std::vector<tenon_storage*> rest;
     for (tenon_storage* one = nullptr; try_new(two.arena, kBlock, &one).ok();) rest.push_back(one);
     std::thread waiter([&] { CHECK_COMES_BACK(two.arena, kBlock); });

@@ -5,7 +5,8 @@
 
 namespace leases::raw {
 
-// The borrower is the test's own process: one connection to the hostile lender, over whose other end the test writes what it likes.
+// The borrower is the test's own process: one connection to the hostile lender, over whose other
+// end the test writes what it likes.
 struct Victim {
   tenon_connection* connection = nullptr;
   int other = -1;
@@ -41,8 +42,9 @@ struct Victim {
 };
 
 inline bool is_typed(const Outcome& outcome) {
-  return outcome.status == TENON_CORRUPT || outcome.status == TENON_INCOMPATIBLE || outcome.status == TENON_INVALID_ARGUMENT ||
-         outcome.status == TENON_RESOURCE_EXHAUSTED || outcome.status == TENON_PERMISSION || outcome.status == TENON_WOULD_BLOCK ||
+  return outcome.status == TENON_CORRUPT || outcome.status == TENON_INCOMPATIBLE ||
+         outcome.status == TENON_INVALID_ARGUMENT || outcome.status == TENON_RESOURCE_EXHAUSTED ||
+         outcome.status == TENON_PERMISSION || outcome.status == TENON_WOULD_BLOCK ||
          outcome.status == TENON_PEER_GONE;
 }
 
@@ -95,14 +97,17 @@ void harm(Body body) {
       body(honest, type);
       beside.goes_on();
       CHECK_HELD(before);
-      CHECK_SAYING(soon([&] { return count_threads() == threads; }), std::to_string(count_threads()) + " threads");
+      CHECK_SAYING(soon([&] { return count_threads() == threads; }),
+                   std::to_string(count_threads()) + " threads");
     }
     beside.ends();
   });
 }
 
-// What is wrong is said, for good if the peer's words cannot be counted on; and none of its fds stays.
-inline void refuse(const Honest& honest, int type, Account* account, const Frame& frame, tenon_status wanted, const char* what) {
+// What is wrong is said, for good if the peer's words cannot be counted on; and none of its fds
+// stays.
+inline void refuse(const Honest& honest, int type, Account* account, const Frame& frame,
+                   tenon_status wanted, const char* what) {
   Victim victim(type);
   victim.send(frame);
   account->let_go_of_sent();

@@ -1,4 +1,5 @@
-// What the tests of arenas and leases share: arenas, storages with a pattern, connections to lend over, and how full an arena is.
+// What the tests of arenas and leases share: arenas, storages with a pattern, connections to lend
+// over, and how full an arena is.
 #pragma once
 
 #include <tenon/arena.h>
@@ -37,8 +38,8 @@ inline tenon_arena_options arena_options(uint64_t capacity, tenon_mode mode = TE
   options.struct_size = sizeof options;
   options.mode = mode;
   options.capacity_nbytes = capacity;
-  // An arena of huge pages has more room than was asked for, and other tests change whether the machine gives
-  // huge pages.
+  // An arena of huge pages has more room than was asked for, and other tests change whether the
+  // machine gives huge pages.
   options.pages = TENON_PAGES_SMALL;
   return options;
 }
@@ -59,13 +60,15 @@ inline tenon_storage_options born_in(tenon_arena* arena, const tenon_wait* wait 
 }
 
 // Waits that long for room; 0: not at all.
-inline Outcome try_new(tenon_arena* arena, uint64_t nbytes, tenon_storage** out, int64_t wait_ns = 0) {
+inline Outcome try_new(tenon_arena* arena, uint64_t nbytes, tenon_storage** out,
+                       int64_t wait_ns = 0) {
   const tenon_wait wait = fault::wait_ns(wait_ns);
   const tenon_storage_options options = born_in(arena, &wait);
   return CALL(tenon_storage_new(&options, nbytes, out, err));
 }
 
-inline tenon_storage* new_in(tenon_arena* arena, uint64_t nbytes, uint64_t seed = 1, int64_t wait_ns = 0) {
+inline tenon_storage* new_in(tenon_arena* arena, uint64_t nbytes, uint64_t seed = 1,
+                             int64_t wait_ns = 0) {
   tenon_storage* storage = nullptr;
   const Outcome outcome = try_new(arena, nbytes, &storage, wait_ns);
   CHECK_SAYING(outcome.ok(), outcome.text());
@@ -79,7 +82,8 @@ inline Outcome check_full(tenon_arena* arena, uint64_t nbytes, const char* file,
   tenon_storage* storage = nullptr;
   const Outcome outcome = try_new(arena, nbytes, &storage);
   tenon_storage_release(storage);
-  fault::check(outcome.status == TENON_RESOURCE_EXHAUSTED, "the arena is full", file, line, "got " + outcome.text());
+  fault::check(outcome.status == TENON_RESOURCE_EXHAUSTED, "the arena is full", file, line,
+               "got " + outcome.text());
   fault::check(outcome.detail("limit") == "arena", "detail limit", file, line, outcome.text());
   return outcome;
 }
@@ -92,7 +96,8 @@ inline void check_comes_back(tenon_arena* arena, uint64_t nbytes, const char* fi
   fault::check(outcome.ok(), "the room comes back", file, line, outcome.text());
   tenon_storage_release(storage);
 }
-#define CHECK_COMES_BACK(arena, nbytes) ::leases::check_comes_back(arena, nbytes, __FILE__, __LINE__)
+#define CHECK_COMES_BACK(arena, nbytes) \
+  ::leases::check_comes_back(arena, nbytes, __FILE__, __LINE__)
 
 inline tenon_arena_stats stats(const tenon_arena* arena) {
   tenon_arena_stats result{};

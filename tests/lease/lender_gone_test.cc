@@ -25,7 +25,8 @@ int gone_fd(tenon_connection* connection) {
   return fd;
 }
 
-// The line of /proc/self/maps without its addresses and its access: device, inode and name of what is mapped there.
+// The line of /proc/self/maps without its addresses and its access: device, inode and name of what
+// is mapped there.
 std::vector<std::string> mapped_files(uintptr_t at = 0) {
   std::ifstream maps("/proc/self/maps");
   std::vector<std::string> files;
@@ -34,7 +35,8 @@ std::vector<std::string> mapped_files(uintptr_t at = 0) {
     uintptr_t end = 0;
     int rest = 0;
     REQUIRE(std::sscanf(line.c_str(), "%zx-%zx %*s %*s %n", &begin, &end, &rest) == 2);
-    if (at == 0 || (at >= begin && at < end)) files.push_back(line.substr(static_cast<size_t>(rest)));
+    if (at == 0 || (at >= begin && at < end))
+      files.push_back(line.substr(static_cast<size_t>(rest)));
   }
   return files;
 }
@@ -90,7 +92,9 @@ struct Borrowed {
   }
 };
 
-tenon_storage* storage_of(tenon_message* message) { return tenon_tensor_storage(tenon_message_tensor(message, 0)); }
+tenon_storage* storage_of(tenon_message* message) {
+  return tenon_tensor_storage(tenon_message_tensor(message, 0));
+}
 
 TEST(LenderGone, KeepsByDefault) {
   IN_CHILD([] {
@@ -197,7 +201,8 @@ TEST(LenderGone, MessagesThatNobodyReceivedAreDroppedToo) {
   });
 }
 
-// The kernel takes most of that time: it ends the process first. On a busy machine others run in between, so the quickest of many counts.
+// The kernel takes most of that time: it ends the process first. On a busy machine others run in
+// between, so the quickest of many counts.
 TEST(LenderGone, IsToldWithin10Ms) {
   IN_CHILD([] {
     constexpr auto kWanted = std::chrono::milliseconds(10);
@@ -341,9 +346,11 @@ TEST(LenderGone, ASocketHasOneWatch) {
     options.struct_size = sizeof options;
     options.on_lender_gone = TENON_LENDER_GONE_DROP;
     tenon_connection* second = nullptr;
-    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_connection_new(tenon_connection_fd(borrowed.here), &options, &second, err));
+    CHECK_STATUS(TENON_INVALID_ARGUMENT,
+                 tenon_connection_new(tenon_connection_fd(borrowed.here), &options, &second, err));
     options.on_lender_gone = 2;
-    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_connection_new(tenon_connection_fd(borrowed.here), &options, &second, err));
+    CHECK_STATUS(TENON_INVALID_ARGUMENT,
+                 tenon_connection_new(tenon_connection_fd(borrowed.here), &options, &second, err));
   });
 }
 

@@ -1,5 +1,5 @@
-// What ends a lease: the borrower's word, its death at any place, a message that nobody read. The block is the arena's whole room, so that
-// it is back when room can be had.
+// What ends a lease: the borrower's word, its death at any place, a message that nobody read. The
+// block is the arena's whole room, so that it is back when room can be had.
 #include "lease/agent.h"
 
 namespace leases {
@@ -12,7 +12,8 @@ struct Lent {
   tenon_arena* arena;
   Agent borrower;
   Link link;
-  explicit Lent(tenon_mode mode = TENON_MODE_SHARED, const Accepts& accepts = {}, uint64_t nbytes = kMiB)
+  explicit Lent(tenon_mode mode = TENON_MODE_SHARED, const Accepts& accepts = {},
+                uint64_t nbytes = kMiB)
       : arena(new_arena(kMiB, mode)), link(&borrower, accepts) {
     tenon_storage* storage = new_in(arena, nbytes, 5);
     lend(link.here, {storage});
@@ -142,7 +143,8 @@ void refuse_too_many_tensors(bool refused_first) {
 TEST(Life, MessageOfTooManyTensorsIsRefused) { refuse_too_many_tensors(false); }
 TEST(Life, FirstMessageOfTooManyTensorsIsRefused) { refuse_too_many_tensors(true); }
 
-// So large that it cannot even be read, and its leases are ended all the same, while the borrower goes on.
+// So large that it cannot even be read, and its leases are ended all the same, while the borrower
+// goes on.
 TEST(Life, MessageOfTooManyBytesIsRefused) {
   IN_CHILD([] {
     constexpr size_t kMany = 20'000;
@@ -156,7 +158,8 @@ TEST(Life, MessageOfTooManyBytesIsRefused) {
     for (size_t i = 0; i < kMany; ++i) many.push_back(new_in(arena, 64, i));
     lend(link.here, many);
     CHECK_EQ(borrower.receive(link.there).outcome.status, TENON_RESOURCE_EXHAUSTED);
-    CHECK_SAYING(soon([] { return leases_standing() <= 1; }), std::to_string(leases_standing()) + " leases of a message that was refused");
+    CHECK_SAYING(soon([] { return leases_standing() <= 1; }),
+                 std::to_string(leases_standing()) + " leases of a message that was refused");
     CHECK(borrower.shows(kept, 1));
     lend(link.here, {first});
     const Done good = borrower.receive(link.there);
@@ -273,8 +276,10 @@ TEST(Life, BorrowerIsStopped) {
     const Outcome outcome = try_new(lent.arena, kMiB, &storage, 300 * kMs);
     CHECK_SAYING(outcome.status == TENON_TIMEOUT, outcome.text());
     const std::string pid = "pid " + std::to_string(lent.borrower.pid());
-    CHECK_SAYING(outcome.detail("holders").find(pid) != std::string::npos, outcome.text() + " lacks " + pid);
-    CHECK_SAYING(outcome.detail("holders").find("1 leases of 1048576 bytes") != std::string::npos, outcome.text());
+    CHECK_SAYING(outcome.detail("holders").find(pid) != std::string::npos,
+                 outcome.text() + " lacks " + pid);
+    CHECK_SAYING(outcome.detail("holders").find("1 leases of 1048576 bytes") != std::string::npos,
+                 outcome.text());
     CHECK_EQ(stats(lent.arena).bytes_lent, kMiB);
     lent.borrower.go_on();
     CHECK(lent.borrower.shows(message, 5));
@@ -308,7 +313,8 @@ TEST(Life, TwoConnectionsToOneBorrower) {
     CHECK_COMES_BACK(arena, kMiB);
     CHECK_EQ(leases_standing(), 1);
     CHECK(borrower.shows(b, 2));
-    // Letting go of one connection ends nothing that came over the other, nor what came over itself and is held.
+    // Letting go of one connection ends nothing that came over the other, nor what came over itself
+    // and is held.
     borrower.release(second.there);
     CHECK(borrower.shows(b, 2));
     CHECK_FULL(arena, 2 * kMiB);
@@ -384,7 +390,8 @@ TEST(Life, ManyLeasesOfAKilledBorrower) {
 TEST(Life, WithoutAnArenaOfOnesOwn) {
   IN_CHILD([] {
     {
-      fault::Pair first(SOCK_STREAM);  // the library's thread has fds of its own, from the first lend on
+      // The library's thread has fds of its own, from the first lend on.
+      fault::Pair first(SOCK_STREAM);
       tenon_storage* storage = fault::new_storage(1, 1);
       lend(first.left, {storage});
       tenon_storage_release(storage);

@@ -1,5 +1,5 @@
-// Leases and how messages are opened: both ends in one process, private copies and copies on write, names and user bytes, portable
-// descriptors, fds and names, which have no lease.
+// Leases and how messages are opened: both ends in one process, private copies and copies on write,
+// names and user bytes, portable descriptors, fds and names, which have no lease.
 #include "lease/agent.h"
 
 namespace leases {

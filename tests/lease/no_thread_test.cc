@@ -15,7 +15,8 @@ bool blocks_all_signals() {
     std::ifstream file(std::string("/proc/self/task/") + entry->d_name + "/status");
     for (std::string line; std::getline(file, line);) {
       // All that can be blocked: not SIGKILL and SIGSTOP, nor the two of the C library.
-      if (line.starts_with("SigBlk:")) found = found || line.find("fffffffe7ffbfeff") != std::string::npos;
+      if (line.starts_with("SigBlk:"))
+        found = found || line.find("fffffffe7ffbfeff") != std::string::npos;
     }
   }
   closedir(folder);

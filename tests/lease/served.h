@@ -1,5 +1,5 @@
-// The other side of agent.h: a process that takes requests over a socket, makes the calls of the library, and answers what came of them.
-// And what a hostile one does past the library.
+// The other side of agent.h: a process that takes requests over a socket, makes the calls of the
+// library, and answers what came of them. And what a hostile one does past the library.
 #pragma once
 
 #include "lease/kit.h"
@@ -51,8 +51,10 @@ class Served {
   explicit Served(int socket) : socket_(socket) {}
 
   [[noreturn]] void run() {
-    names::serve<Request, Reply>(
-        socket_, [this](const Request& request, int fd, Reply* reply, int* out) { return answer(request, fd, reply, out); });
+    names::serve<Request, Reply>(socket_,
+                                 [this](const Request& request, int fd, Reply* reply, int* out) {
+                                   return answer(request, fd, reply, out);
+                                 });
   }
 
  private:
@@ -78,7 +80,8 @@ class Served {
     switch (request.op) {
       case Op::kArena: made.arena = new_arena(request.nbytes, request.flags); break;
       case Op::kNew: {
-        outcome = try_new(at(request.object)->arena, request.nbytes, &made.storage, static_cast<int64_t>(request.limit));
+        outcome = try_new(at(request.object)->arena, request.nbytes, &made.storage,
+                          static_cast<int64_t>(request.limit));
         if (outcome.ok()) names::put_pattern(made.storage, request.seed);
         break;
       }
@@ -104,8 +107,9 @@ class Served {
         break;
       case Op::kShows: {
         const Object* object = at(request.object);
-        reply->value = object->message != nullptr ? shows(object->message, request.seed, request.flags != 0)
-                                                  : names::shows_pattern(object->storage, request.seed);
+        reply->value = object->message != nullptr
+                           ? shows(object->message, request.seed, request.flags != 0)
+                           : names::shows_pattern(object->storage, request.seed);
         break;
       }
       case Op::kPass: {
@@ -136,14 +140,16 @@ class Served {
         break;
       }
       case Op::kAskRenewal: {
-        for (unsigned char* page : pages()) __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
+        for (unsigned char* page : pages())
+          __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
         break;
       }
       case Op::kFlood: flood(); break;
       case Op::kStats: reply->stats = stats(at(request.object)->arena); break;
       case Op::kExit: break;
     }
-    if (outcome.ok() && (made.arena != nullptr || made.storage != nullptr || made.connection != nullptr || made.message != nullptr))
+    if (outcome.ok() && (made.arena != nullptr || made.storage != nullptr ||
+                         made.connection != nullptr || made.message != nullptr))
       reply->object = keep(made);
     return outcome;
   }
@@ -176,7 +182,9 @@ class Served {
     for (std::string line; std::getline(file, line);) {
       uint64_t begin = 0;
       uint64_t end = 0;
-      if (line.find("rw-s") == std::string::npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+      if (line.find("rw-s") == std::string::npos ||
+          std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
+        continue;
       if (end - begin == kNbytes) found.push_back(reinterpret_cast<unsigned char*>(begin));
     }
     return found;
@@ -189,7 +197,8 @@ class Served {
     for (int fd = 0; fd < 1024; ++fd) {
       int type = 0;
       socklen_t length = sizeof type;
-      if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM) found.push_back(fd);
+      if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM)
+        found.push_back(fd);
     }
     return found;
   }
@@ -237,11 +246,13 @@ class Served {
       const std::string noise(4096, 'x');
       std::mt19937_64 random(7);
       while (true) {
-        for (const int bell : all) (void)send(bell, noise.data(), noise.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        for (const int bell : all)
+          (void)send(bell, noise.data(), noise.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         for (unsigned char* page : all_pages) {
           for (int i = 0; i < 64; ++i) {
             // Atomic, so that a race detector has nothing to say of the agent's own threads.
-            __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + random() % 2048 * 8), random(), __ATOMIC_RELAXED);
+            __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + random() % 2048 * 8),
+                             random(), __ATOMIC_RELAXED);
           }
         }
       }

@@ -1,5 +1,5 @@
-// Whose turn it is on a connection that several use at once, the library's own thread among them: nothing is lost, nothing comes twice, and
-// nobody is told to wait who need not.
+// Whose turn it is on a connection that several use at once, the library's own thread among them:
+// nothing is lost, nothing comes twice, and nobody is told to wait who need not.
 #include <atomic>
 #include <map>
 #include <thread>
@@ -27,7 +27,8 @@ std::string name_in(const tenon_message* message) {
   return all.substr(0, all.find('.'));
 }
 
-tenon_status send_within(tenon_connection* connection, const tenon_message* message, int64_t timeout_ns) {
+tenon_status send_within(tenon_connection* connection, const tenon_message* message,
+                         int64_t timeout_ns) {
   const tenon_wait wait = fault::wait_ns(timeout_ns);
   return CALL(tenon_send(connection, message, &wait, err)).status;
 }
@@ -47,7 +48,9 @@ struct Full {
   ~Full() {
     for (tenon_message* each : sent) tenon_message_release(each);
   }
-  tenon_message* make(const std::string& name, size_t nbytes = 60000) { return sent.emplace_back(named(name, nbytes)); }
+  tenon_message* make(const std::string& name, size_t nbytes = 60000) {
+    return sent.emplace_back(named(name, nbytes));
+  }
   // All that comes until nothing does, by name.
   std::map<std::string, int> drain() const {
     std::map<std::string, int> count;
@@ -75,7 +78,8 @@ TEST(Turns, WhatCouldNotBeSentNowIsKept) {
   IN_CHILD([] {
     Full full;
     tenon_message* const first = full.make("first");
-    std::thread thread([&] { CHECK_EQ(send_within(full.pair.left, first, kPatienceNs), TENON_OK); });
+    std::thread thread(
+        [&] { CHECK_EQ(send_within(full.pair.left, first, kPatienceNs), TENON_OK); });
     await_turn(&full);
     CHECK_EQ(send_within(full.pair.left, full.make("second", 10), kNow), TENON_WOULD_BLOCK);
     CHECK_EQ(send_within(full.pair.left, full.make("third", 10), kNow), TENON_WOULD_BLOCK);
@@ -98,7 +102,8 @@ TEST(Turns, WhatAnotherThreadSentIsNotSentTwice) {
       tenon_message* const kept = full.make("kept");
       CHECK_EQ(send_within(full.pair.left, kept, kBriefly), TENON_TIMEOUT);
       tenon_message* const others = by_flush ? nullptr : full.make("other", 10);
-      std::thread other([&] { CHECK_EQ(send_within(full.pair.left, others, kPatienceNs), TENON_OK); });
+      std::thread other(
+          [&] { CHECK_EQ(send_within(full.pair.left, others, kPatienceNs), TENON_OK); });
       std::map<std::string, int> came;
       std::thread reader([&] { came = full.drain(); });
       other.join();
@@ -121,8 +126,11 @@ TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
       CHECK_EQ(send_within(full.pair.left, again, kNow), TENON_WOULD_BLOCK);
       std::map<std::string, int> came;
       std::thread reader([&] { came = full.drain(); });
-      CHECK_EQ(send_within(full.pair.left, by_flush ? nullptr : full.make("other", 10), kPatienceNs), TENON_OK);
-      for (int i = 0; i < 2; ++i) CHECK_EQ(send_within(full.pair.left, again, kPatienceNs), TENON_OK);
+      CHECK_EQ(
+          send_within(full.pair.left, by_flush ? nullptr : full.make("other", 10), kPatienceNs),
+          TENON_OK);
+      for (int i = 0; i < 2; ++i)
+        CHECK_EQ(send_within(full.pair.left, again, kPatienceNs), TENON_OK);
       CHECK_EQ(send_within(full.pair.left, full.make("end", 10), kPatienceNs), TENON_OK);
       reader.join();
       CHECK_EQ(came["again"], 3);
@@ -130,7 +138,8 @@ TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
   }
 }
 
-// Many threads, none of which waits for longer than a moment, and each comes back until its message is through.
+// Many threads, none of which waits for longer than a moment, and each comes back until its message
+// is through.
 TEST(Turns, ManyThatComeBack) {
   IN_CHILD([] {
     constexpr int kThreads = 4;
@@ -140,9 +149,11 @@ TEST(Turns, ManyThatComeBack) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&pair, thread] {
         for (int i = 0; i < kEach; ++i) {
-          tenon_message* const message = named(std::to_string(thread) + " " + std::to_string(i), 20000);
+          tenon_message* const message =
+              named(std::to_string(thread) + " " + std::to_string(i), 20000);
           tenon_status status = TENON_WOULD_BLOCK;
-          for (int64_t limit = 0; status == TENON_WOULD_BLOCK || status == TENON_TIMEOUT; limit = kMs) {
+          for (int64_t limit = 0; status == TENON_WOULD_BLOCK || status == TENON_TIMEOUT;
+               limit = kMs) {
             status = send_within(pair.left, message, limit);
           }
           CHECK_EQ(status, TENON_OK);
@@ -165,7 +176,8 @@ TEST(Turns, ManyThatComeBack) {
   });
 }
 
-// The library's thread has the connection for as long as it makes a new token; the socket has room all the time.
+// The library's thread has the connection for as long as it makes a new token; the socket has room
+// all the time.
 TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -188,7 +200,8 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   });
 }
 
-// What came home is asked after by whoever looks at the leases; what lies here already is received without a wait all the same.
+// What came home is asked after by whoever looks at the leases; what lies here already is received
+// without a wait all the same.
 TEST(Turns, AReceiveIsNotRefusedWhileTheConnectionIsAsked) {
   IN_CHILD([] {
     constexpr int kMessages = 60;

@@ -1,7 +1,7 @@
 """Plants one violation at a time and expects the lint to name it, and only it.
 
-The lints are tools/lint_{layers,headers,pages,tidy}.py, and `format`, `shell` and `python` of tools/lint.
-"""
+The lints are tools/lint_{layers,headers,pages,tidy}.py, and `format`, `shell` and `python` of
+tools/lint."""
 
 import json
 import os
@@ -16,7 +16,12 @@ TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
 
 
 def run(script: str, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-B", str(TOOLS / script), *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-B", str(TOOLS / script), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -47,7 +52,10 @@ class Pages(Planted):
             ("README.md", "<!-- part of: two.go -->\n```go\nif y {\n\tx := 1\n\n\ty = 2\n```\n"),
             ("README.md", "a line\n" * 150),
             ("docs/format/frames.md", "```go\nx := 1\n```\n"),
-            ("docs/guides/queues.md", f"| {wide} |\n\n- [link](" + "x" * 100 + ")\n" + "y" * 100 + "\n"),
+            (
+                "docs/guides/queues.md",
+                f"| {wide} |\n\n- [link](" + "x" * 100 + ")\n" + "y" * 100 + "\n",
+            ),
         ]:
             with self.subTest(text[:40]):
                 self.assertEqual(self.lint(text, page), (0, ""))
@@ -62,14 +70,26 @@ class Pages(Planted):
             (self.ANNOUNCED.replace("int x", "int y"), "README.md:2: the block differs from one.c"),
             (self.ANNOUNCED.replace("one.c", "two.c"), "two.c does not exist"),
             ("```c\nint x;\n```\n", "does not say which file it is"),
-            (self.ANNOUNCED.replace("-->\n", "-->\nProse between.\n"), "does not say which file it is"),
-            ("<!-- part of: two.go -->\n```go\nx := 1\nx = 2\n```\n", "the block is no part of two.go"),
+            (
+                self.ANNOUNCED.replace("-->\n", "-->\nProse between.\n"),
+                "does not say which file it is",
+            ),
+            (
+                "<!-- part of: two.go -->\n```go\nx := 1\nx = 2\n```\n",
+                "the block is no part of two.go",
+            ),
             ("<!-- part of: two.go -->\n```go\n```\n", "the block is no part of two.go"),
             ("<!-- file: two.go -->\n```go\nif y {\n```\n", "the block differs from two.go"),
             ("a line\n" * 151, "README.md: 151 lines, and 150 are allowed"),
             ("short\n\n" + "word " * 20 + "1\n", "README.md:3: 101 columns, and 100 are allowed"),
-            (self.ANNOUNCED + "word " * 20 + "1\n", "README.md:5: 101 columns, and 100 are allowed"),
-            ("```console\n$ " + "word " * 20 + "\n```\n", "README.md:2: 102 columns, and 100 are allowed"),
+            (
+                self.ANNOUNCED + "word " * 20 + "1\n",
+                "README.md:5: 101 columns, and 100 are allowed",
+            ),
+            (
+                "```console\n$ " + "word " * 20 + "\n```\n",
+                "README.md:2: 102 columns, and 100 are allowed",
+            ),
         ]:
             with self.subTest(words):
                 rc, out = self.lint(text)
@@ -80,7 +100,9 @@ class Pages(Planted):
     def test_a_wide_header(self) -> None:
         self.write("capi/include/tenon/wait.h", "/* " + "x" * 100 + " */\n")
         rc, out = self.lint("# Title\n")
-        self.assertEqual((rc, out), (1, "capi/include/tenon/wait.h:1: 106 columns, and 100 are allowed\n"))
+        self.assertEqual(
+            (rc, out), (1, "capi/include/tenon/wait.h:1: 106 columns, and 100 are allowed\n")
+        )
 
 
 class LocalNames(Planted):
@@ -88,7 +110,10 @@ class LocalNames(Planted):
         return run("lint_local_names.py", "--root", str(self.root))
 
     def test_finds_a_name_of_two_files(self) -> None:
-        text = "namespace tenon {\nnamespace {\n\n%s\n\n}  // namespace\n\nint shown(int x) { return x; }\n}\n"
+        text = (
+            "namespace tenon {\nnamespace {\n\n%s\n\n}  // namespace\n\nint shown(int x) { return"
+            " x; }\n}\n"
+        )
         self.write("impl/os/one.cc", text % "Status refused(int error) { return {}; }")
         for line in [
             "Status refused(const char* why) { return {}; }",
@@ -107,10 +132,15 @@ class LocalNames(Planted):
         self.assertEqual(self.lint(), (0, ""))
 
     def test_finds_a_name_of_two_tests(self) -> None:
-        text = "namespace tenon {\nnamespace {\n\n%s\n\nTEST(Fd, IsOne) { EXPECT_TRUE(true); }\n\n}  // namespace\n}\n"
+        text = (
+            "namespace tenon {\nnamespace {\n\n%s\n\nTEST(Fd, IsOne) { EXPECT_TRUE(true); }\n\n} "
+            " // namespace\n}\n"
+        )
         for folder in ["lease", "unit/os", "cuda/storm"]:
             with self.subTest(folder):
-                one, two, kit = (f"tests/{folder}/{name}" for name in ("one_test.cc", "two_test.cc", "kit.h"))
+                one, two, kit = (
+                    f"tests/{folder}/{name}" for name in ("one_test.cc", "two_test.cc", "kit.h")
+                )
                 self.write(one, text % "constexpr int kHeader = 16;")
                 self.write(two, text % "constexpr int kSegment = 16;")
                 self.write(kit, "namespace tenon {\ninline constexpr int kLength = 32;\n}\n")
@@ -129,7 +159,9 @@ class Layers(Planted):
         super().setUp()
         self.write("impl/LAYERS", "# lowest first\nbase\nos\nmemory\n")
         self.write("impl/base/status.h", "#pragma once\n#include <memory>\n#include <string>\n")
-        self.write("impl/os/fd.h", '#pragma once\n#include "base/status.h"\n#include <sys/mman.h>\n')
+        self.write(
+            "impl/os/fd.h", '#pragma once\n#include "base/status.h"\n#include <sys/mman.h>\n'
+        )
         self.write("impl/memory/arena.cc", '#include "memory/arena.h"\n#include "os/fd.h"\n')
         self.write("impl/memory/arena.h", "#pragma once\n")
         self.write("capi/src/boundary.h", '#include "memory/arena.h"\n#include <tenon/tenon.h>\n')
@@ -144,9 +176,17 @@ class Layers(Planted):
         for path, line, words in [
             ("impl/base/up.h", '#include "os/fd.h"', "base stands below os"),
             ("impl/os/up.cc", '  #  include "memory/arena.h"', "os stands below memory"),
-            ("impl/memory/public.cc", "#include <tenon/storage.h>", "does not know its C interface"),
+            (
+                "impl/memory/public.cc",
+                "#include <tenon/storage.h>",
+                "does not know its C interface",
+            ),
             ("impl/memory/boundary.cc", '#include "boundary.h"', "does not know its C interface"),
-            ("impl/memory/capi.cc", '#include "capi/src/boundary.h"', "does not know its C interface"),
+            (
+                "impl/memory/capi.cc",
+                '#include "capi/src/boundary.h"',
+                "does not know its C interface",
+            ),
             ("impl/memory/dots.cc", '#include "../os/fd.h"', "includes start at impl/"),
             ("impl/memory/near.cc", '#include "arena.h"', "names no folder"),
             ("impl/memory/angle.cc", "#include <os/fd.h>", "included with quotes"),
@@ -240,7 +280,10 @@ class Headers(Planted):
 class Tidy(Planted):
     """Sources that unity files include. Those of two targets have the same options."""
 
-    CLEAN = '#include "thing.h"\nnamespace { int %s() { return kThing; } }\nint use_%s() { return %s(); }\n'
+    CLEAN = (
+        '#include "thing.h"\nnamespace { int %s() { return kThing; } }\nint use_%s() { return'
+        " %s(); }\n"
+    )
     DEFECT = "int both_%s(bool a) { return (a && a) ? 1 : 0; }\n"
 
     def setUp(self) -> None:
@@ -254,19 +297,43 @@ class Tidy(Planted):
             self.write(f"impl/{name}.cc", self.CLEAN % (name, name, name))
         entries = []
         # Only the last of these targets has another option than the others.
-        for target, names in ("first", ("one", "two")), ("second", ("three",)), ("other", ("alone",)):
+        for target, names in (
+            ("first", ("one", "two")),
+            ("second", ("three",)),
+            ("other", ("alone",)),
+        ):
             file = f"build/CMakeFiles/{target}.dir/Unity/unity_{len(entries)}_cxx.cxx"
-            self.write(file, "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in names))
+            self.write(
+                file, "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in names)
+            )
             # clang-tidy cannot read gcc's precompiled header, and this one is not there.
-            header = f"-fpch-preprocess -std=c++20 -Winvalid-pch -include {self.root}/build/cmake_pch.hxx"
+            header = (
+                "-fpch-preprocess -std=c++20 -Winvalid-pch -include"
+                f" {self.root}/build/cmake_pch.hxx"
+            )
             define = " -DOTHER" if target == "other" else ""
-            command = f"c++{define} {header} -o CMakeFiles/{target}.dir/unity_{len(entries)}.o -c {self.root}/{file}"
-            entries.append({"directory": str(self.root), "file": f"{self.root}/{file}", "command": command})
+            command = (
+                f"c++{define} {header} -o CMakeFiles/{target}.dir/unity_{len(entries)}.o -c"
+                f" {self.root}/{file}"
+            )
+            entries.append(
+                {"directory": str(self.root), "file": f"{self.root}/{file}", "command": command}
+            )
         self.write("build/compile_commands.json", json.dumps(entries))
 
     def lint(self) -> tuple[int, str]:
         build = str(self.root / "build")
-        return run("lint_tidy.py", "--root", str(self.root), "--tool", str(self.tool), "--build", build, "--name", "tidy")
+        return run(
+            "lint_tidy.py",
+            "--root",
+            str(self.root),
+            "--tool",
+            str(self.tool),
+            "--build",
+            build,
+            "--name",
+            "tidy",
+        )
 
     def test_clean_files_are_not_looked_at_again(self) -> None:
         self.assertEqual(self.lint(), (0, "4 files to look at, in 2 units\n"))
@@ -306,12 +373,20 @@ class Tree(Planted):
     def lint(self, name: str) -> tuple[int, str]:
         path = f"{TOOLS.parent}/build/venv/bin:{os.environ['PATH']}"
         command = [str(self.root / "tools/lint"), name]
-        done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stdout + done.stderr
 
     def test_violations(self) -> None:
         for name, tools, path, text, words in [
-            ("format", ("clang-format-19",), "impl/file_1.cc", "int  x;\nint y ;\n", "impl/file_1.cc: 2 lines differ from .clang-format"),
+            (
+                "format",
+                ("clang-format-19",),
+                "impl/file_1.cc",
+                "int  x;\nint y ;\n",
+                "impl/file_1.cc: 2 lines differ from .clang-format",
+            ),
             ("shell", ("shellcheck",), "tests/script_1", "#!/bin/sh\nls $1\n", "SC2086"),
             ("shell", ("shellcheck",), "tests/other.sh", "#!/bin/sh\nls $1\n", "SC2086"),
             ("python", ("ruff",), "tests/program_1", "#!/usr/bin/env python3\nimport os\n", "F401"),

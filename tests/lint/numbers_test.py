@@ -1,8 +1,8 @@
 """Compares each number that the documentation names with the place in the sources that decides it.
 
-A claim is one number: the file that decides it, and every sentence that repeats it. A sentence that is
-reworded fails here too, so that a claim never drops out of the table without notice. Sentences about a
-run on one machine (timings, sizes seen) are no claims: they say when they were seen.
+A claim is one number: the file that decides it, and every sentence that repeats it. A sentence that
+is reworded fails here too, so that a claim never drops out of the table without notice. Sentences
+about a run on one machine (timings, sizes seen) are no claims: they say when they were seen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-WORDS = {word: str(number) for number, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"))}
+WORDS = {
+    word: str(number)
+    for number, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
+    )
+}
 
 # A file, and a regular expression whose groups are the number.
 Place = tuple[str, str]
@@ -24,7 +29,9 @@ def read(path: str) -> str:
 
 
 def number(text: str) -> str:
-    """A number as the documentation or the sources write it: "65,536", "10'000", "64 * 1024", "five", "3.11"."""
+    """A number as the documentation or the sources write it: "65,536", "10'000", "64 * 1024",
+    "five", "3.11".
+    """
     plain = WORDS.get(text.lower(), text.replace(",", "").replace("'", ""))
     product = re.fullmatch(r"(\d+)U? *(\*|<<) *(\d+)U?", plain)
     if product:
@@ -42,7 +49,10 @@ def found(place: Place) -> set[str]:
         text = re.sub(r"(?<=\S)\n *(?=[^\s|#<`*-])", " ", text)
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
-        raise AssertionError(f"{path} has no text like {pattern!r}: was it reworded? tests/lint/numbers_test.py looks for it")
+        raise AssertionError(
+            f"{path} has no text like {pattern!r}: was it reworded? tests/lint/numbers_test.py"
+            " looks for it"
+        )
     return {".".join(number(group) for group in match.groups()) for match in matches}
 
 
@@ -166,16 +176,34 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
         size_of(DESCRIPTOR, "Header"),
         [("docs/format/descriptor.md", r"^### Header, 240 bytes; (\d+) in version 1\.1$")],
     ),
-    "descriptor's section": (size_of(DESCRIPTOR, "Section"), [("docs/format/descriptor.md", r"^A section, (\d+) bytes:")]),
-    "descriptor's segment": (size_of(DESCRIPTOR, "Segment"), [("docs/format/descriptor.md", r"^### Segment, (\d+) bytes")]),
+    "descriptor's section": (
+        size_of(DESCRIPTOR, "Section"),
+        [("docs/format/descriptor.md", r"^A section, (\d+) bytes:")],
+    ),
+    "descriptor's segment": (
+        size_of(DESCRIPTOR, "Segment"),
+        [("docs/format/descriptor.md", r"^### Segment, (\d+) bytes")],
+    ),
     "descriptor's storage": (
         size_of(DESCRIPTOR, "Storage"),
         [("docs/format/descriptor.md", r"^### Storage, 24 bytes; (\d+) in version 1\.1$")],
     ),
-    "descriptor's tensor": (size_of(DESCRIPTOR, "Tensor"), [("docs/format/descriptor.md", r"^### Tensor, (\d+) bytes")]),
-    "descriptor's composite": (size_of(DESCRIPTOR, "Composite"), [("docs/format/descriptor.md", r"^### Composite, (\d+) bytes")]),
-    "a device in a message": (size_of(DEVICES, "WireDevice"), [("docs/format/cuda.md", r"^A device, (\d+) bytes:")]),
-    "a device segment": (size_of(DEVICES, "WireSegment"), [("docs/format/cuda.md", r"^A device segment, (\d+) bytes:")]),
+    "descriptor's tensor": (
+        size_of(DESCRIPTOR, "Tensor"),
+        [("docs/format/descriptor.md", r"^### Tensor, (\d+) bytes")],
+    ),
+    "descriptor's composite": (
+        size_of(DESCRIPTOR, "Composite"),
+        [("docs/format/descriptor.md", r"^### Composite, (\d+) bytes")],
+    ),
+    "a device in a message": (
+        size_of(DEVICES, "WireDevice"),
+        [("docs/format/cuda.md", r"^A device, (\d+) bytes:")],
+    ),
+    "a device segment": (
+        size_of(DEVICES, "WireSegment"),
+        [("docs/format/cuda.md", r"^A device segment, (\d+) bytes:")],
+    ),
     "frame's header": (
         constant("impl/channel/frames.cc", "kHeaderSize"),
         [("docs/format/frames.md", r"^A header of (\d+) bytes, then the payload")],
@@ -209,7 +237,10 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     ),
     "message to a manager": (
         constant("impl/share/manager_protocol.h", "kManagerMessageNbytes"),
-        [("docs/format/manager.md", r"The client sends (\d+) bytes:"), ("docs/format/manager.md", r"half a message costs (\d+) bytes")],
+        [
+            ("docs/format/manager.md", r"The client sends (\d+) bytes:"),
+            ("docs/format/manager.md", r"half a message costs (\d+) bytes"),
+        ],
     ),
     "name for a manager": (
         constant("impl/share/manager_protocol.h", "kManagerNameMax"),
@@ -217,9 +248,17 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     ),
     "row of a board": (
         constant("impl/memory/board.h", "kRowNbytes"),
-        [("docs/format/board.md", r"^All numbers are little-endian\. The file has \(rows \+ 1\) . (\d+) bytes")],
+        [
+            (
+                "docs/format/board.md",
+                r"^All numbers are little-endian\. The file has \(rows \+ 1\) . (\d+) bytes",
+            )
+        ],
     ),
-    "rows of a board": (constant("impl/memory/board.h", "kRows"), [("docs/format/board.md", r"Tenon makes ([\d,]+) \|")]),
+    "rows of a board": (
+        constant("impl/memory/board.h", "kRows"),
+        [("docs/format/board.md", r"Tenon makes ([\d,]+) \|")],
+    ),
     "slots of a lease page": (
         constant("impl/memory/lease_page.h", "kSlots"),
         [("docs/format/lease.md", r"Tenon makes ([\d,]+) and takes")],
@@ -243,7 +282,10 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     "largest block of a default home, MiB": (
         mebibytes("impl/memory/arena.h", "kArenaBlockMax"),
         [
-            ("docs/internals/decisions.md", r"^## [\d-]+ Blocks over (\d+) MiB have a segment of their own"),
+            (
+                "docs/internals/decisions.md",
+                r"^## [\d-]+ Blocks over (\d+) MiB have a segment of their own",
+            ),
             ("docs/concepts/who_may_write.md", r"^Storages over (\d+) MiB in a default home"),
         ],
     ),
@@ -268,7 +310,9 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
 }
 
 # Sizes of a format's structs are announced so, and each of them must be a claim.
-ANNOUNCED = re.compile(r"^(?:###? \w[\w ]*, \d+ bytes|A [\w ]+, \d+ bytes:.*|A header of \d+ bytes.*)$", re.MULTILINE)
+ANNOUNCED = re.compile(
+    r"^(?:###? \w[\w ]*, \d+ bytes|A [\w ]+, \d+ bytes:.*|A header of \d+ bytes.*)$", re.MULTILINE
+)
 
 
 class Numbers(unittest.TestCase):
@@ -278,30 +322,52 @@ class Numbers(unittest.TestCase):
                 values = found(truth)
                 self.assertEqual(len(values), 1, f"{truth[0]} decides {name} in two ways: {values}")
                 for claim in claims:
-                    self.assertEqual(found(claim), values, f"{name}: {claim[0]} says otherwise than {truth[0]}")
+                    self.assertEqual(
+                        found(claim), values, f"{name}: {claim[0]} says otherwise than {truth[0]}"
+                    )
 
     def test_languages(self) -> None:
         wrappers = [path.name for path in (ROOT / "wrappers").iterdir() if path.is_dir()]
         self.assertEqual(found(("README.md", r"in all (\w+) languages")), {str(len(wrappers) + 1)})
 
     def test_presets_of_a_whole_run(self) -> None:
-        presets = {preset["name"] for preset in json.loads(read("CMakePresets.json"))["testPresets"] if not preset.get("hidden")}
+        presets = {
+            preset["name"]
+            for preset in json.loads(read("CMakePresets.json"))["testPresets"]
+            if not preset.get("hidden")
+        }
         # tools/test runs dev and, beside it, the sanitizers that its help names.
-        (sanitizers,) = re.findall(r"--sanitizers +also the presets (\w+) and (\w+);", read("tools/test"))
+        (sanitizers,) = re.findall(
+            r"--sanitizers +also the presets (\w+) and (\w+);", read("tools/test")
+        )
         self.assertLessEqual({"dev", *sanitizers}, presets)
-        self.assertEqual(found(("docs/internals/build_and_tests.md", r"builds (\w+) presets")), {str(1 + len(sanitizers))})
+        self.assertEqual(
+            found(("docs/internals/build_and_tests.md", r"builds (\w+) presets")),
+            {str(1 + len(sanitizers))},
+        )
 
     def test_every_announced_size_is_a_claim(self) -> None:
-        patterns = [(path, re.compile(pattern, re.MULTILINE)) for _, claims in CLAIMS.values() for path, pattern in claims]
+        patterns = [
+            (path, re.compile(pattern, re.MULTILINE))
+            for _, claims in CLAIMS.values()
+            for path, pattern in claims
+        ]
         for path in sorted((ROOT / "docs" / "format").glob("*.md")):
             name = str(path.relative_to(ROOT))
             for announced in ANNOUNCED.finditer(path.read_text(encoding="utf-8")):
-                known = any(claim == name and pattern.search(announced[0]) for claim, pattern in patterns)
-                self.assertTrue(known, f"{name} announces {announced[0]!r}, and CLAIMS has no such claim")
+                known = any(
+                    claim == name and pattern.search(announced[0]) for claim, pattern in patterns
+                )
+                self.assertTrue(
+                    known, f"{name} announces {announced[0]!r}, and CLAIMS has no such claim"
+                )
 
     def test_can_fail(self) -> None:
         self.assertEqual(
-            [number(text) for text in ("65,536", "10'000", "64 * 1024", "4U << 20", "Five", "3.11")],
+            [
+                number(text)
+                for text in ("65,536", "10'000", "64 * 1024", "4U << 20", "Five", "3.11")
+            ],
             ["65536", "10000", "65536", "4194304", "5", "3.11"],
         )
         with self.assertRaises(AssertionError):

@@ -26,7 +26,8 @@ Status add(const std::string& manager, const std::string& name, int64_t timeout_
   return register_with_manager(manager, name, &waiter);
 }
 
-// Connections are kept as long as the process lives, and a manager as long as its connections: so each test's client is a child.
+// Connections are kept as long as the process lives, and a manager as long as its connections: so
+// each test's client is a child.
 void in_child(const std::function<void()>& body, const char* what = "") {
   Child child([&] {
     body();
@@ -117,7 +118,8 @@ TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
   });
 }
 
-// Deallocations never wait. Those that found no room are sent later: a lost one would be counted against a message in flight.
+// Deallocations never wait. Those that found no room are sent later: a lost one would be counted
+// against a message in flight.
 TEST_F(ManagerClient, NoDeallocationIsLost) {
   start();
   const Client witness(socket());
@@ -187,7 +189,8 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
     deallocate_at_manager(socket(), "/tenon-1");
     const Status status = add(socket(), "/tenon-2");
     // What it left is cleaned up by who finds it, so the second try says that there is none.
-    EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound) << status.message();
+    EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound)
+        << status.message();
     EXPECT_EQ(status.detail("path"), socket());
     connected.give();
     if (!replaced.wait()) return 4;
@@ -206,12 +209,15 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
 // A server that answers what it is told to.
 class Liar {
  public:
-  explicit Liar(const std::string& path, std::function<void(int)> answer) : answer_(std::move(answer)) {
+  explicit Liar(const std::string& path, std::function<void(int)> answer)
+      : answer_(std::move(answer)) {
     listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size());
-    if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 10) != 0) std::abort();
+    if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        listen(listener_, 10) != 0)
+      std::abort();
     thread_ = std::thread([this] {
       for (;;) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -236,7 +242,9 @@ class Liar {
   std::thread thread_;
 };
 
-void say(int fd, const char* text) { static_cast<void>(send(fd, text, std::strlen(text), MSG_NOSIGNAL)); }
+void say(int fd, const char* text) {
+  static_cast<void>(send(fd, text, std::strlen(text), MSG_NOSIGNAL));
+}
 void wait_for_end(int fd) {
   char byte = 0;
   while (recv(fd, &byte, 1, 0) > 0) {
@@ -278,7 +286,8 @@ TEST_F(ManagerClient, HostileManagers) {
           const Liar liar(socket(), lie.answer);
           const size_t fds = names_in("/proc/self/fd").size();
           const auto start = Clock::now();
-          const Status status = add(socket(), "/tenon-1", lie.code == Code::kTimeout ? 300'000'000 : 20'000'000'000);
+          const Status status =
+              add(socket(), "/tenon-1", lie.code == Code::kTimeout ? 300'000'000 : 20'000'000'000);
           EXPECT_EQ(status.code(), lie.code) << status.message();
           EXPECT_EQ(status.detail("path"), socket());
           EXPECT_LT(ms_since(start), 60000);
@@ -321,7 +330,8 @@ TEST_F(ManagerClient, AnotherUsersManagerIsRefused) {
   unlink(socket().c_str());
 }
 
-tenon::Result<std::string> start_one(const std::string& with = program(), int64_t timeout_ns = kLongNs) {
+tenon::Result<std::string> start_one(const std::string& with = program(),
+                                     int64_t timeout_ns = kLongNs) {
   tenon::os::Waiter waiter({.timeout_ns = timeout_ns});
   return start_manager(with, &waiter);
 }
@@ -383,14 +393,16 @@ TEST_F(StartManager, StartsAnotherAfterAKill) {
     const auto killed = [&] {
       for (const std::string& name : names_in("/proc")) {
         const std::string command = read_text("/proc/" + name + "/cmdline");
-        if (command.find(folder()) != std::string::npos && command.find("--own-folder") != std::string::npos)
+        if (command.find(folder()) != std::string::npos &&
+            command.find("--own-folder") != std::string::npos)
           return kill(std::stoi(name), SIGKILL) == 0;
       }
       return false;
     }();
     ASSERT_TRUE(killed);
     // Who finds it dead removes what it left, as soon as the kernel has taken back its lock.
-    EXPECT_TRUE(eventually([&] { return !add(path.value(), "/tenon-no-such-name").is_ok() && !is_there(folder()); }));
+    EXPECT_TRUE(eventually(
+        [&] { return !add(path.value(), "/tenon-no-such-name").is_ok() && !is_there(folder()); }));
     path = start_one();
     ASSERT_TRUE(path.is_ok()) << path.status().message();
     EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
@@ -439,7 +451,8 @@ TEST_F(StartManager, AFolderThatIsTooLongForPyTorch) {
   });
 }
 
-// The usual folder is taken by somebody else: this process and whom it tells get a manager of their own.
+// The usual folder is taken by somebody else: this process and whom it tells get a manager of their
+// own.
 TEST_F(StartManager, ASquattedFolderIsLeftAlone) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const uid_t uid = 1000000 + static_cast<uid_t>(getpid());

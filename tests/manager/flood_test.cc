@@ -8,7 +8,8 @@ namespace {
 
 using Flood = ManagerTest;
 
-// PyTorch waits for a second. What it took is printed; the limit is for a machine that gives the manager no turn for a while.
+// PyTorch waits for a second. What it took is printed; the limit is for a machine that gives the
+// manager no turn for a while.
 constexpr milliseconds kAtOnce{10000};
 
 // The longest of `rounds` registers, in microseconds; -1 if one failed.
@@ -16,7 +17,8 @@ double slowest_answer(const Client& client, int rounds) {
   double slowest = 0;
   for (int i = 0; i < rounds; ++i) {
     const auto start = Clock::now();
-    if (!client.say(0, "/torch_1_2_" + std::to_string(i % 50)) || client.answer() != "OK") return -1;
+    if (!client.say(0, "/torch_1_2_" + std::to_string(i % 50)) || client.answer() != "OK")
+      return -1;
     slowest = std::max(slowest, us_since(start));
   }
   return slowest;
@@ -43,7 +45,8 @@ TEST_F(Flood, HalfMessagesBlockNobody) {
   EXPECT_LT(slowest, static_cast<double>(kAtOnce.count()) * 1000);
   for (int i = 0; i < 300; ++i) {
     const auto sent = static_cast<size_t>(1 + i % 67);
-    ASSERT_TRUE(halves[static_cast<size_t>(i)].send_bytes(bytes.data() + sent, bytes.size() - sent));
+    ASSERT_TRUE(
+        halves[static_cast<size_t>(i)].send_bytes(bytes.data() + sent, bytes.size() - sent));
     ASSERT_EQ(halves[static_cast<size_t>(i)].answer(), "OK") << i;
   }
 }
@@ -160,13 +163,15 @@ TEST_F(Flood, TooManyNamesDropOnlyWhoRegistersThem) {
     for (int sent = 0; sent < 250000; sent += 64) {
       burst.clear();
       for (int i = 0; i < 64; ++i) {
-        const auto bytes = Client::message(0, "/name-of-a-usual-length-" + std::to_string(sent + i));
+        const auto bytes =
+            Client::message(0, "/name-of-a-usual-length-" + std::to_string(sent + i));
         burst.append(bytes.data(), bytes.size());
       }
       if (!client.send_bytes(burst.data(), burst.size())) return sent < 200000 ? 2 : 0;
       // Never more unread answers than the manager bears.
       for (size_t got = 0; got < 128;) {
-        const ssize_t step = recv(client.fd(), answers.data(), std::min<size_t>(answers.size(), 128 - got), 0);
+        const ssize_t step =
+            recv(client.fd(), answers.data(), std::min<size_t>(answers.size(), 128 - got), 0);
         if (step <= 0) return sent < 200000 - 64 ? 3 : 0;
         got += static_cast<size_t>(step);
       }
@@ -179,13 +184,14 @@ TEST_F(Flood, TooManyNamesDropOnlyWhoRegistersThem) {
     const double answer = slowest_answer(good, 20);
     ASSERT_GE(answer, 0);
     slowest = std::max(slowest, answer);
-    std::this_thread::sleep_for(milliseconds(5));  // an answer is to be looked at, and not to take the manager's time
+    // An answer is to be looked at, and not to take the manager's time.
+    std::this_thread::sleep_for(milliseconds(5));
   }
   EXPECT_EQ(greedy.end(), 0);
   slowest = std::max(slowest, slowest_answer(good, 200));
   EXPECT_LT(slowest, static_cast<double>(kAtOnce.count()) * 1000);
-  std::printf("beside 200,000 names the slowest answer took %.1f ms; they took %ld KiB at most\n", slowest / 1000,
-              status_number(manager_->pid(), "VmHWM") - memory_before);
+  std::printf("beside 200,000 names the slowest answer took %.1f ms; they took %ld KiB at most\n",
+              slowest / 1000, status_number(manager_->pid(), "VmHWM") - memory_before);
 }
 
 TEST_F(Flood, AThousandClients) {
@@ -217,9 +223,11 @@ TEST_F(Flood, AThousandClients) {
   }
   std::sort(times.begin(), times.end());
   std::printf(
-      "%zu clients: %ld KiB in all (%ld KiB with one), %.1f us to connect and register, an answer takes %.1f us (median), %.1f us "
+      "%zu clients: %ld KiB in all (%ld KiB with one), %.1f us to connect and register, an answer "
+      "takes %.1f us (median), %.1f us "
       "(99%%), %.1f us at most; alone %.1f us at most\n",
-      clients.size(), after, before, connecting, times[times.size() / 2], times[times.size() * 99 / 100], times.back(), one);
+      clients.size(), after, before, connecting, times[times.size() / 2],
+      times[times.size() * 99 / 100], times.back(), one);
   if (!MANAGER_TEST_SLOW) EXPECT_LT(after, 65536);
 }
 

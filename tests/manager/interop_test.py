@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Tenon's manager with live PyTorch as its client, and Tenon's client with PyTorch's manager. Needs nothing but a PyTorch to talk to.
+"""Tenon's manager with live PyTorch as its client, and Tenon's client with PyTorch's manager. Needs
+nothing but a PyTorch to talk to.
 
-Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
+neither has a PyTorch.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def torch_folder(python: str) -> str | None:
     # Without the import, which takes seconds: the nursery makes it.
     code = "import importlib.util as i, os; print(os.path.dirname(i.find_spec('torch').origin))"
     with contextlib.suppress(OSError):
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, cwd="/")
+        done = subprocess.run(
+            [python, "-c", code], capture_output=True, text=True, check=False, cwd="/"
+        )
         if done.returncode == 0:
             return done.stdout.strip()
     return None
@@ -95,14 +99,19 @@ def pid_behind(path: str) -> int:
     """The process that listens on a socket."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
-        return int(struct.unpack("iii", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+        return int(
+            struct.unpack("iii", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        )
 
 
 def is_tenons(pid: int) -> bool:
     with contextlib.suppress(PermissionError):
         return os.path.samefile(f"/proc/{pid}/exe", MANAGER)
     # It cannot be looked into, which PyTorch's could; and it gave up what PyTorch's has.
-    return "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text() and os.stat(f"/proc/{pid}/fd").st_uid == 0
+    return (
+        "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
+        and os.stat(f"/proc/{pid}/fd").st_uid == 0
+    )
 
 
 class Nursery:
@@ -250,14 +259,18 @@ class Interop(unittest.TestCase):
                     before = self.torch_names()
                     result = peer("queue", method=method, count=20)
                     self.assertTrue(result["right"])
-                    self.assertEqual(result["exit"], 0, "the producer did not see what the consumer wrote")
+                    self.assertEqual(
+                        result["exit"], 0, "the producer did not see what the consumer wrote"
+                    )
                     self.assertTrue(result["manager"].startswith(str(self.temporary)))
                     self.assertTrue(is_tenons(pid_behind(result["manager"])))
                     pids = {peer.pid}
                     self.assertEqual(peer.end(), 0)
                     self.assertTrue(eventually(lambda: not any(self.temporary.iterdir())))
                     new = self.torch_names() - before
-                    self.assertEqual({name for name in new if int(name.split("_")[1]) in pids}, set())
+                    self.assertEqual(
+                        {name for name in new if int(name.split("_")[1]) in pids}, set()
+                    )
 
     @staticmethod
     def torch_names() -> set[str]:
@@ -285,7 +298,10 @@ class Interop(unittest.TestCase):
             for handle in lost:
                 self.assertTrue(watch.wait(handle[1][1:]), "a killed producer's object stays")
             took = (max(watch.seen[handle[1][1:]] for handle in lost) - start) * 1000
-            print(f"{first} killed beside {second}: its names were gone after {took:.1f} ms", flush=True)
+            print(
+                f"{first} killed beside {second}: its names were gone after {took:.1f} ms",
+                flush=True,
+            )
             self.assertLess(took, 20000)
             # What somebody holds, and what is on its way to somebody, is not touched.
             self.assertTrue((SHM / held[1][1:]).exists())
@@ -295,7 +311,10 @@ class Interop(unittest.TestCase):
             consumer("decref", keep="sent")
             self.assertEqual(consumer("read", keep="sent"), [4, 5, 6])
             consumer("drop", keep="held")
-            self.assertTrue(watch.wait(held[1][1:]), "an object whose producer was killed outlives its last holder")
+            self.assertTrue(
+                watch.wait(held[1][1:]),
+                "an object whose producer was killed outlives its last holder",
+            )
             consumer("drop", keep="sent")
             self.assertTrue(watch.wait(sent[1][1:]))
         self.assertEqual(consumer.end(), 0)
@@ -312,7 +331,8 @@ class Interop(unittest.TestCase):
                     self.assertEqual(producer("read", keep="x"), [1, 2, 3])
                     self.assertTrue((SHM / handle[1][1:]).exists())
                     with self.deletions() as watch:
-                        # The dead one's part is still in the count, so PyTorch itself would leave it.
+                        # The dead one's part is still in the count, so PyTorch itself would leave
+                        # it.
                         producer("drop", keep="x")
                         self.assertTrue(watch.wait(handle[1][1:]))
                     self.assertEqual(producer.end(), 0)
@@ -343,7 +363,9 @@ class Interop(unittest.TestCase):
                 # First, for PyTorch can take longer to start than a manager waits for a client.
                 peer = self.peer(torch, with_farm=False)
                 peer("version")
-                manager = subprocess.Popen([MANAGER, "--socket", path, "--foreground"], stdout=subprocess.PIPE, text=True)
+                manager = subprocess.Popen(
+                    [MANAGER, "--socket", path, "--foreground"], stdout=subprocess.PIPE, text=True
+                )
                 assert manager.stdout
                 self.assertEqual(manager.stdout.readline().strip(), path)
                 manager.stdout.close()
@@ -360,7 +382,8 @@ class Interop(unittest.TestCase):
                 with self.deletions() as watch:
                     peer.kill()
                     self.assertTrue(watch.wait(own[1][1:]))
-                # The count says that one more than the dead one has it: ours, which never was a holder that anybody could see.
+                # The count says that one more than the dead one has it: ours, which never was a
+                # holder that anybody could see.
                 self.assertEqual(manager.wait(PATIENCE), 0)
                 self.assertFalse((SHM / name).exists())
 
@@ -381,7 +404,9 @@ class Interop(unittest.TestCase):
                 self.names |= set(names)
                 for name in names:
                     (SHM / name).write_bytes(struct.pack("=i60x", 1))
-                client = subprocess.Popen([LINE_CLIENT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                client = subprocess.Popen(
+                    [LINE_CLIENT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
                 assert client.stdin and client.stdout
 
                 def ask(line: str, client: subprocess.Popen[str] = client) -> str:
@@ -395,7 +420,8 @@ class Interop(unittest.TestCase):
                 (SHM / names[0]).unlink()
                 self.assertEqual(ask(f"subtract /{names[0]}"), "OK")
                 self.assertEqual(ask(f"add /{names[1]}"), "OK")
-                # PyTorch's manager forgets a name that is gone when it is told so: this file is nobody's.
+                # PyTorch's manager forgets a name that is gone when it is told so: this file is
+                # nobody's.
                 (SHM / names[0]).write_bytes(b"x")
                 client.stdin.close()
                 client.stdout.close()
@@ -417,7 +443,9 @@ class Interop(unittest.TestCase):
         assert manager.stdout
         path = manager.stdout.readline().strip()
         manager.stdout.close()
-        client = subprocess.Popen([LINE_CLIENT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        client = subprocess.Popen(
+            [LINE_CLIENT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert client.stdin and client.stdout
         client.stdin.write("add /tenon-managerinterop-none\n")
         client.stdin.flush()
@@ -439,7 +467,14 @@ if __name__ == "__main__":
     if not MANAGER or not LINE_CLIENT:
         sys.exit("TENON_TEST_MANAGER and TENON_TEST_LINE_CLIENT must name the programs")
     if not TORCHES:
-        print(f"skipped: no PyTorch that uid {os.getuid()} can run: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has one")
+        print(
+            f"skipped: no PyTorch that uid {os.getuid()} can run: neither TENON_TORCH_DEBIAN nor"
+            " TENON_TORCH_NEWEST has one"
+        )
         sys.exit(77)
-    print("PyTorch:", ", ".join(f"{name} ({python})" for name, (python, _) in TORCHES.items()), flush=True)
+    print(
+        "PyTorch:",
+        ", ".join(f"{name} ({python})" for name, (python, _) in TORCHES.items()),
+        flush=True,
+    )
     unittest.main(verbosity=2)

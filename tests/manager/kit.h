@@ -1,4 +1,5 @@
-// What the manager's tests share: the real program, raw clients that speak its 68 bytes, and processes that hold files as PyTorch does.
+// What the manager's tests share: the real program, raw clients that speak its 68 bytes, and
+// processes that hold files as PyTorch does.
 #pragma once
 
 #include <dirent.h>
@@ -49,8 +50,12 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 inline constexpr milliseconds kPatience{20000};
 
-inline int64_t ms_since(Clock::time_point start) { return std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(); }
-inline double us_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+inline int64_t ms_since(Clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - start).count();
+}
+inline double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 // For what makes no event that a test could wait for.
 inline bool eventually(const std::function<bool()>& holds, milliseconds patience = kPatience) {
@@ -82,7 +87,8 @@ inline std::string read_text(const std::string& path) {
   std::string text;
   if (FILE* file = std::fopen(path.c_str(), "re")) {
     std::array<char, 4096> buffer;
-    for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), file)) > 0;) text.append(buffer.data(), got);
+    for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), file)) > 0;)
+      text.append(buffer.data(), got);
     std::fclose(file);
   }
   return text;
@@ -92,7 +98,8 @@ inline std::string read_text(const std::string& path) {
 inline long status_number(pid_t pid, const std::string& key, int base = 10) {
   const std::string text = read_text("/proc/" + std::to_string(pid) + "/status");
   const size_t at = text.find("\n" + key + ":");
-  return at == std::string::npos ? -1 : std::strtol(text.c_str() + at + key.size() + 2, nullptr, base);
+  return at == std::string::npos ? -1
+                                 : std::strtol(text.c_str() + at + key.size() + 2, nullptr, base);
 }
 
 // A new folder, empty again and gone at the end, or the test has failed.
@@ -131,7 +138,8 @@ class DeletionWatch {
   bool wait(size_t count, milliseconds patience = kPatience) {
     const auto start = Clock::now();
     while (seen_ < count) {
-      const auto left = std::chrono::duration_cast<milliseconds>(patience - (Clock::now() - start)).count();
+      const auto left =
+          std::chrono::duration_cast<milliseconds>(patience - (Clock::now() - start)).count();
       pollfd polled{fd_, POLLIN, 0};
       if (left <= 0 || poll(&polled, 1, static_cast<int>(left)) <= 0) return false;
       alignas(inotify_event) std::array<char, 65536> buffer;
@@ -191,7 +199,8 @@ class Child {
     return eventually(
         [this] {
           siginfo_t info{};
-          return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+          return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                 info.si_pid == pid_;
         },
         patience);
   }
@@ -230,7 +239,8 @@ class Process {
       if (start.stderr_fd >= 0) dup2(start.stderr_fd, STDERR_FILENO);
       const std::string path = program();
       std::vector<char*> words{const_cast<char*>(path.c_str())};
-      for (const std::string& word : start.arguments) words.push_back(const_cast<char*>(word.c_str()));
+      for (const std::string& word : start.arguments)
+        words.push_back(const_cast<char*>(word.c_str()));
       words.push_back(nullptr);
       execv(path.c_str(), words.data());
       return 127;
@@ -256,7 +266,8 @@ class Client {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), std::min(path.size(), sizeof address.sun_path - 1));
-    error_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    error_ =
+        connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
   }
   Client(Client&& other) noexcept : fd_(std::exchange(other.fd_, -1)), error_(other.error_) {}
   Client& operator=(Client&& other) noexcept {
@@ -282,7 +293,9 @@ class Client {
     std::memcpy(bytes.data() + 5, name.data(), std::min<size_t>(name.size(), 60));
     return bytes;
   }
-  bool send_bytes(const char* bytes, size_t nbytes) const { return send(fd_, bytes, nbytes, MSG_NOSIGNAL) == static_cast<ssize_t>(nbytes); }
+  bool send_bytes(const char* bytes, size_t nbytes) const {
+    return send(fd_, bytes, nbytes, MSG_NOSIGNAL) == static_cast<ssize_t>(nbytes);
+  }
   bool say(int op, const std::string& name) const {
     const auto bytes = message(op, name);
     return send_bytes(bytes.data(), bytes.size());
@@ -354,15 +367,17 @@ class Signal {
   bool wait(milliseconds patience = kPatience) const {
     pollfd polled{ends_[0], POLLIN, 0};
     char byte = 0;
-    return poll(&polled, 1, static_cast<int>(patience.count())) == 1 && read(ends_[0], &byte, 1) == 1;
+    return poll(&polled, 1, static_cast<int>(patience.count())) == 1 &&
+           read(ends_[0], &byte, 1) == 1;
   }
 
  private:
   int ends_[2] = {-1, -1};
 };
 
-// A manager with folders of its own. At the end its last client is expected to have gone, and then it ends by itself and leaves nothing.
-// Some bytes and fds of ours that nobody asked for. Whether all of them went.
+// A manager with folders of its own. At the end its last client is expected to have gone, and then
+// it ends by itself and leaves nothing. Some bytes and fds of ours that nobody asked for. Whether
+// all of them went.
 inline bool send_with_fds(int socket, std::string_view bytes, const std::vector<int>& fds) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
@@ -393,7 +408,8 @@ class ManagerTest : public testing::Test {
     }
   }
   void start(Start start = {}) {
-    start.arguments.insert(start.arguments.begin(), {"--socket", socket(), "--foreground", "--directory", objects_.path()});
+    start.arguments.insert(start.arguments.begin(),
+                           {"--socket", socket(), "--foreground", "--directory", objects_.path()});
     manager_ = std::make_unique<Process>(start);
     ASSERT_EQ(manager_->line(), socket());
   }

@@ -1,4 +1,5 @@
-// Tenon's client of a manager, told by lines on stdin: "add NAME" and "subtract NAME". Answers OK, or the error's name and text.
+// Tenon's client of a manager, told by lines on stdin: "add NAME" and "subtract NAME". Answers OK,
+// or the error's name and text.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -16,7 +17,8 @@ int main(int count, char** words) {
     } else {
       tenon::os::Waiter waiter({.timeout_ns = 20'000'000'000});
       const tenon::Status status = tenon::share::register_with_manager(manager, name, &waiter);
-      std::printf("%s%s%s\n", tenon::code_name(status.code()), status.is_ok() ? "" : " ", status.message().c_str());
+      std::printf("%s%s%s\n", tenon::code_name(status.code()), status.is_ok() ? "" : " ",
+                  status.message().c_str());
     }
     std::fflush(stdout);
   }

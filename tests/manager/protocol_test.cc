@@ -19,7 +19,8 @@ Bytes by_hand(int32_t pid, int op, const std::string& name) {
 }
 
 TEST(ManagerProtocol, BytesAsPyTorchSendsThem) {
-  for (const auto& [op, number] : {std::pair{ManagerOp::kRegister, 0}, {ManagerOp::kDeallocate, 1}}) {
+  for (const auto& [op, number] :
+       {std::pair{ManagerOp::kRegister, 0}, {ManagerOp::kDeallocate, 1}}) {
     Result<Bytes> bytes = encode_manager_message({0x01020304, op, "/torch_7_8_9"});
     ASSERT_TRUE(bytes.is_ok());
     EXPECT_EQ(bytes.value(), by_hand(0x01020304, number, "/torch_7_8_9"));
@@ -49,12 +50,14 @@ TEST(ManagerProtocol, LongestName) {
 
 TEST(ManagerProtocol, NamesThatAreNone) {
   for (const std::string& name :
-       {std::string(), std::string("a"), std::string("/"), std::string("/."), std::string("/.."), std::string("/a/b"), std::string("//a"),
-        std::string("/a/"), "/" + std::string(59, 'x'), std::string("/a\0b", 4), std::string(300, '/')}) {
+       {std::string(), std::string("a"), std::string("/"), std::string("/."), std::string("/.."),
+        std::string("/a/b"), std::string("//a"), std::string("/a/"), "/" + std::string(59, 'x'),
+        std::string("/a\0b", 4), std::string(300, '/')}) {
     const Status status = encode_manager_message({1, ManagerOp::kRegister, name}).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
-    if (name.size() <= 60 && name.find('\0') == std::string::npos) EXPECT_FALSE(decode_manager_message(by_hand(1, 0, name))) << name;
+    if (name.size() <= 60 && name.find('\0') == std::string::npos)
+      EXPECT_FALSE(decode_manager_message(by_hand(1, 0, name))) << name;
   }
 }
 

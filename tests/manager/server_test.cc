@@ -7,10 +7,13 @@ namespace {
 using Server = ManagerTest;
 
 // The name as PyTorch makes it, by the process that calls.
-std::string own_name(int number = 0) { return "torch_" + std::to_string(getpid()) + "_7_" + std::to_string(number); }
+std::string own_name(int number = 0) {
+  return "torch_" + std::to_string(getpid()) + "_7_" + std::to_string(number);
+}
 
 // Registers, makes and holds a file, says so, and waits to be killed.
-Child holder(const std::string& socket, const std::string& folder, const Signal& ready, int32_t messages = 0) {
+Child holder(const std::string& socket, const std::string& folder, const Signal& ready,
+             int32_t messages = 0) {
   return Child([&] {
     const Client client(socket);
     const std::string leaf = own_name();
@@ -104,7 +107,8 @@ TEST_F(Server, WhatAnotherClientHoldsStaysUntilThatLetsGo) {
   EXPECT_TRUE(is_there(file(name)));
   EXPECT_STREQ(held.data(), "bytes");
   DeletionWatch watch(objects_.path());
-  EXPECT_EQ(held.add(-1), 1);  // the dead one's part is still in it, so PyTorch would leave the name to rot
+  // The dead one's part is still in it, so PyTorch would leave the name to rot.
+  EXPECT_EQ(held.add(-1), 1);
   held.let_go();
   EXPECT_TRUE(consumer.subtract("/" + name));
   EXPECT_TRUE(watch.wait(1));
@@ -478,7 +482,8 @@ TEST_F(Server, NobodyHangsWhileItEnds) {
       }
       return Client(socket());
     }();
-    const std::string answer = second.error() == 0 && second.say(0, "/torch_1_2_3") ? second.answer() : "";
+    const std::string answer =
+        second.error() == 0 && second.say(0, "/torch_1_2_3") ? second.answer() : "";
     ASSERT_NE(answer, "?");
     ++(answer == "OK" ? served : turned_away);
     second.hang_up();

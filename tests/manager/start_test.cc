@@ -9,7 +9,8 @@ using Started = ManagerTest;
 
 // As PyTorch starts its own: no argument, the path on stdout.
 struct LikeTorch {
-  explicit LikeTorch(const std::string& temporary, int stderr_fd = -1) : process({{}, {{"TMPDIR", temporary}}, 0, stderr_fd}) {}
+  explicit LikeTorch(const std::string& temporary, int stderr_fd = -1)
+      : process({{}, {{"TMPDIR", temporary}}, 0, stderr_fd}) {}
   Process process;
 };
 
@@ -34,7 +35,8 @@ TEST_F(Started, ALongTemporaryFolderIsNoTrouble) {
   const std::string deep = place_.file(std::string(120, 'd'));
   ASSERT_EQ(mkdir(deep.c_str(), 0700), 0);
   LikeTorch manager(deep);
-  EXPECT_TRUE(manager.process.line().starts_with("/dev/shm/torch-shm-dir-")) << manager.process.line();
+  EXPECT_TRUE(manager.process.line().starts_with("/dev/shm/torch-shm-dir-"))
+      << manager.process.line();
   EXPECT_LT(manager.process.line().size(), 108U);
   {
     const Client client(manager.process.line());
@@ -48,11 +50,13 @@ TEST_F(Started, ALongTemporaryFolderIsNoTrouble) {
 TEST_F(Started, SaysWhyItCannotStart) {
   LikeTorch manager(place_.file("missing"));
   EXPECT_TRUE(manager.process.line().starts_with("ERROR: ")) << manager.process.line();
-  EXPECT_TRUE(manager.process.line().find("missing") != std::string::npos) << manager.process.line();
+  EXPECT_TRUE(manager.process.line().find("missing") != std::string::npos)
+      << manager.process.line();
   EXPECT_NE(manager.process.child().end(), 0);
 }
 
-// Who waits for the end of a client's stderr must not wait for its manager, and no fd that the client forgot stays open in it.
+// Who waits for the end of a client's stderr must not wait for its manager, and no fd that the
+// client forgot stays open in it.
 TEST_F(Started, HoldsNothingOfWhoStartedIt) {
   int errors[2];
   int forgotten[2];
@@ -91,9 +95,11 @@ TEST_F(Started, GivesUpItsPrivileges) {
 TEST_F(Started, ConfinedAProcessReachesOnlyItsPlaces) {
   const std::string inside = file("inside");
   const std::string elsewhere = place_.file("elsewhere");
-  for (const std::string& path : {inside, elsewhere}) close(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  for (const std::string& path : {inside, elsewhere})
+    close(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   Child child([&] {
-    const tenon::os::AllowedPlace place{.path = objects_.path(), .read = true, .remove_files = true};
+    const tenon::os::AllowedPlace place{
+        .path = objects_.path(), .read = true, .remove_files = true};
     tenon::Result<bool> landlocked = tenon::os::confine(std::span(&place, 1));
     if (!landlocked.is_ok()) return 2;
     if (!landlocked.value()) return 77;
@@ -136,7 +142,11 @@ TEST_F(Started, ManyAtOnceMakeOne) {
   std::vector<Process> processes;
   processes.reserve(12);
   for (int i = 0; i < 12; ++i) {
-    processes.emplace_back(Start{{"--socket", file("folder/manager.sock"), "--own-folder", "--linger-ms", "2000"}, {}, 0, -1});
+    processes.emplace_back(
+        Start{{"--socket", file("folder/manager.sock"), "--own-folder", "--linger-ms", "2000"},
+              {},
+              0,
+              -1});
   }
   for (Process& process : processes) {
     EXPECT_EQ(process.line(), file("folder/manager.sock"));
@@ -182,11 +192,12 @@ TEST_F(Started, AFolderThatOthersCanWriteIsNoPlace) {
 }
 
 TEST_F(Started, RefusesWhatItDoesNotKnow) {
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--linger-ms", "x", "--socket", socket()},
-                                                    {"--nothing"},
-                                                    {"word"},
-                                                    {"--own-folder"},
-                                                    {"--socket", "relative"}}) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--linger-ms", "x", "--socket", socket()},
+        {"--nothing"},
+        {"word"},
+        {"--own-folder"},
+        {"--socket", "relative"}}) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     Process process({arguments, {}, 0, null});
     close(null);

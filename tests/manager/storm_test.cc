@@ -1,5 +1,5 @@
-// Processes that make, open and let go of objects as PyTorch does, killed at random instructions: what somebody holds keeps its name, and
-// in the end nothing is left.
+// Processes that make, open and let go of objects as PyTorch does, killed at random instructions:
+// what somebody holds keeps its name, and in the end nothing is left.
 #include <map>
 #include <random>
 
@@ -33,10 +33,12 @@ class Worker {
     if (client_.error() != 0) return 3;
     for (uint64_t number = 0;; ++number) {
       if (number % 2 == 0) {
-        const std::string name = "/torch_" + std::to_string(getpid()) + "_1_" + std::to_string(number);
+        const std::string name =
+            "/torch_" + std::to_string(getpid()) + "_1_" + std::to_string(number);
         if (!hold(name, true)) return 4;
       } else {
-        std::array<char, 60> name = board_->names[random_() % kSlots];  // torn by a writer, it is a name that nobody has
+        // Torn by a writer, it is a name that nobody has.
+        std::array<char, 60> name = board_->names[random_() % kSlots];
         name.back() = '\0';
         if (std::strlen(name.data()) > 8 && !hold(name.data(), false)) return 4;
       }
@@ -57,10 +59,12 @@ class Worker {
       client_.subtract(name);
       return true;
     }
-    auto* count = static_cast<std::atomic<int32_t>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    auto* count = static_cast<std::atomic<int32_t>*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     close(fd);
-    // 0: its maker has not counted itself yet, or its last holder is about to remove the name. Nobody counts
-    // himself then: the maker would lose that count, and the next to come would take it for a holder's.
+    // 0: its maker has not counted itself yet, or its last holder is about to remove the name.
+    // Nobody counts himself then: the maker would lose that count, and the next to come would take
+    // it for a holder's.
     int32_t holders = make ? 1 : count->load();
     if (make) count->store(1);
     while (!make && holders > 0 && !count->compare_exchange_weak(holders, holders + 1)) {
@@ -92,7 +96,8 @@ class Worker {
 
 TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
   start();
-  auto* board = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* board = static_cast<Board*>(
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(board, MAP_FAILED);
   std::mt19937_64 random(test_seed());
   const auto begin = [&] {
@@ -111,11 +116,13 @@ TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
   for (Child& child : children) ++ends[child.end(SIGKILL)];
   const auto start = Clock::now();
   EXPECT_EQ(ends.size(), 1U);
-  for (const auto& [how, times] : ends) EXPECT_EQ(how, 1000 + SIGKILL) << times << " ended by themselves";
+  for (const auto& [how, times] : ends)
+    EXPECT_EQ(how, 1000 + SIGKILL) << times << " ended by themselves";
   EXPECT_TRUE(manager_->child().ended_in_time());
-  std::printf("%d kills, %lu objects held (%lu of others); all was gone %lld ms after the last kill\n", kKills,
-              static_cast<unsigned long>(board->held.load()), static_cast<unsigned long>(board->opened.load()),
-              static_cast<long long>(ms_since(start)));
+  std::printf(
+      "%d kills, %lu objects held (%lu of others); all was gone %lld ms after the last kill\n",
+      kKills, static_cast<unsigned long>(board->held.load()),
+      static_cast<unsigned long>(board->opened.load()), static_cast<long long>(ms_since(start)));
   EXPECT_EQ(board->lost.load(), 0U);
   EXPECT_GT(board->opened.load(), 0U);
   EXPECT_TRUE(names_in(objects_.path()).empty());

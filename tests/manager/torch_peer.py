@@ -25,7 +25,11 @@ kept: dict[str, Any] = {}
 
 
 def untyped(tensor: Any) -> Any:
-    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
+    return (
+        tensor.untyped_storage()
+        if hasattr(tensor, "untyped_storage")
+        else tensor.storage()._storage
+    )
 
 
 def as_tensor(storage: Any) -> Any:
@@ -42,7 +46,9 @@ def share(keep: str, values: list[int]) -> list[Any]:
 
 def open_(keep: str, handle: list[Any]) -> None:
     manager, name, nbytes = handle
-    kept[keep] = torch.UntypedStorage._new_shared_filename_cpu(manager.encode(), name.encode(), nbytes)
+    kept[keep] = torch.UntypedStorage._new_shared_filename_cpu(
+        manager.encode(), name.encode(), nbytes
+    )
 
 
 def read(keep: str) -> list[int]:
@@ -75,7 +81,10 @@ def produce(queue: Any, done: Any, count: int) -> None:
 
 
 def queue(method: str, count: int) -> dict[str, Any]:
-    """Tensors from a child through a queue, written here and seen there. PyTorch's own machinery from end to end."""
+    """Tensors from a child through a queue, written here and seen there.
+
+    PyTorch's own machinery from end to end.
+    """
     mp.set_sharing_strategy("file_system")
     context = mp.get_context(method)
     channel, done = context.Queue(), context.Event()
@@ -110,7 +119,10 @@ def serve() -> None:
 
 
 def becomes_peer(orders: socket.socket) -> bool:
-    """Takes orders. Returns True in each forked peer, and False in the nursery when nobody orders."""
+    """Takes orders.
+
+    Returns True in each forked peer, and False in the nursery when nobody orders.
+    """
     while True:
         data, fds, _, _ = socket.recv_fds(orders, 1 << 16, 2)
         if not data:

@@ -94,18 +94,30 @@ class Snapshot:
         for what in ("fds", "mappings", "children"):
             now, then = getattr(self, what), getattr(before, what)
             parts += [f"{what}: +{count} {name}" for name, count in (now - then).items()]
-            parts += [f"{what}: -{count} {name}" for name, count in (then - now).items() if what != "fds" or not os.path.isdir(name)]
+            parts += [
+                f"{what}: -{count} {name}"
+                for name, count in (then - now).items()
+                if what != "fds" or not os.path.isdir(name)
+            ]
         return "; ".join(parts)
 
     def holdings(self, but: Iterable[Path] = ()) -> str:
-        """What shared memory is held, but for these files; the empty ones by which others notice our end (bells) are no memory."""
-        held = [f"fd {name}" for name in self.fds if shared(name) and "/.tenon-bell-" not in name and not os.path.isdir(name)]
+        """What shared memory is held, but for these files; the empty ones by which others notice
+        our end (bells) are no memory.
+        """
+        held = [
+            f"fd {name}"
+            for name in self.fds
+            if shared(name) and "/.tenon-bell-" not in name and not os.path.isdir(name)
+        ]
         held += [f"mapping {name}" for name in self.mappings]
         return "; ".join(text for text in held if not any(str(path) in text for path in but))
 
 
 class Names:
-    """The names that this run may make: its prefix, its directory, PyTorch's own by their maker's pid, and the managers' sockets."""
+    """The names that this run may make: its prefix, its directory, PyTorch's own by their maker's
+    pid, and the managers' sockets.
+    """
 
     def __init__(self, prefix: str, directory: Path, folders: list[Path]) -> None:
         self.prefix, self.directory, self.folders = prefix, directory, folders
@@ -114,11 +126,21 @@ class Names:
     def of_tenon(self) -> set[str]:
         found = {name for name in os.listdir(SHM) if name.startswith(self.prefix)}
         # A bell goes with its process, and says nothing of names.
-        return found | {name for name in os.listdir(self.directory) if not name.startswith(".tenon-bell-")}
+        return found | {
+            name for name in os.listdir(self.directory) if not name.startswith(".tenon-bell-")
+        }
 
     def all(self) -> set[str]:
-        found = {name for name in os.listdir(SHM) if (match := re.match(r"torch_(\d+)_", name)) and int(match[1]) in self.torch_pids}
-        found |= {str(path.relative_to(folder.parent)) for folder in self.folders for path in folder.rglob("*")}
+        found = {
+            name
+            for name in os.listdir(SHM)
+            if (match := re.match(r"torch_(\d+)_", name)) and int(match[1]) in self.torch_pids
+        }
+        found |= {
+            str(path.relative_to(folder.parent))
+            for folder in self.folders
+            for path in folder.rglob("*")
+        }
         return found | self.of_tenon() | set(os.listdir(self.directory))
 
 
@@ -149,8 +171,8 @@ def service_marks(pid: int) -> list[tuple[str, ...]]:
 def settled(program: str, pid: int) -> Snapshot:
     """A snapshot of a process that has closed each fd that it gave up.
 
-    The service thread opens a directory or a name for a moment, to look at it, and a busy machine may
-    stop the thread in the middle. So the snapshot is taken while that thread sleeps.
+    The service thread opens a directory or a name for a moment, to look at it, and a busy machine
+    may stop the thread in the middle. So the snapshot is taken while that thread sleeps.
     """
     until(f"{program} closes files", lambda: closers(pid))
     taken: list[Snapshot] = []

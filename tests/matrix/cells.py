@@ -29,15 +29,20 @@ WITHOUT_TORCH = {
     "fd": "PyTorch has no Tenon connection; raw_fd is its way by fd",
     "bytes": "PyTorch has nothing that is opened from bytes alone",
     "socket": "PyTorch opens files only",
-    "read_only": "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd",
+    "read_only": (
+        "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd"
+    ),
     "arena": "PyTorch has no Tenon connection; arena_fd is its way into an arena",
     **dict.fromkeys(
-        ON_CUDA, "PyTorch's runtime asks a driver for undocumented tables, which fake_cuda does not have: see tests/gpu and cuda_torch"
+        ON_CUDA,
+        "PyTorch's runtime asks a driver for undocumented tables, which fake_cuda does not have:"
+        " see tests/gpu and cuda_torch",
     ),
 }
 
-# What a program has in its environment on CUDA. What is lent from a producer's device 1 is on a consumer's device 2: the UUID tells it, and
-# no number does. A producer's stream takes its time: who does not wait for it finds other bytes.
+# What a program has in its environment on CUDA. What is lent from a producer's device 1 is on a
+# consumer's device 2: the UUID tells it, and no number does. A producer's stream takes its time:
+# who does not wait for it finds other bytes.
 DEVICES = {"FAKE_CUDA_DEVICES": "gpu=256,gpu=256,gpu=256"}
 CUDA_ENVIRONMENT = {
     "produce": {**DEVICES, "FAKE_CUDA_LATENCY": "stream=2000"},
@@ -55,15 +60,31 @@ def pattern(seed: int, nbytes: int) -> bytes:
 class Tensor:
     """What is lent: sizes, strides and offset in elements over a storage of nbytes bytes."""
 
-    def __init__(self, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int) -> None:
-        self.dtype, self.sizes, self.strides, self.offset, self.nbytes = dtype, sizes, strides, offset, nbytes
+    def __init__(
+        self, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int
+    ) -> None:
+        self.dtype, self.sizes, self.strides, self.offset, self.nbytes = (
+            dtype,
+            sizes,
+            strides,
+            offset,
+            nbytes,
+        )
         self.itemsize = int(dtype.split(":")[1]) // 8
         indices = itertools.product(*map(range, sizes))
-        self.places = [(offset + sum(i * step for i, step in zip(index, strides, strict=True))) * self.itemsize for index in indices]
+        self.places = [
+            (offset + sum(i * step for i, step in zip(index, strides, strict=True))) * self.itemsize
+            for index in indices
+        ]
 
     @property
     def words(self) -> list[str]:
-        return [self.dtype, ",".join(map(str, self.sizes)) or "-", ",".join(map(str, self.strides)) or "-", str(self.offset)]
+        return [
+            self.dtype,
+            ",".join(map(str, self.sizes)) or "-",
+            ",".join(map(str, self.strides)) or "-",
+            str(self.offset),
+        ]
 
     def content(self, storage: bytes) -> bytes:
         return b"".join(storage[place : place + self.itemsize] for place in self.places)
@@ -72,7 +93,8 @@ class Tensor:
         return pattern(seed, len(self.places) * self.itemsize)
 
 
-# The first one warms up. What PyTorch cannot have comes last: negative strides, and no bytes at all.
+# The first one warms up. What PyTorch cannot have comes last: negative strides, and no bytes at
+# all.
 TENSORS = [
     Tensor("2:32:1", (2, 3), (3, 1), 0, 24),
     Tensor("0:64:1", (4, 5), (1, 4), 0, 160),
@@ -90,7 +112,11 @@ def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Ten
     if producer.language.is_torch or consumer.language.is_torch:
         return TENSORS
     # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
-    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena", *ON_CUDA) else [])
+    return (
+        TENSORS
+        + NOT_FOR_TORCH
+        + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena", *ON_CUDA) else [])
+    )
 
 
 def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
@@ -111,12 +137,20 @@ def compare(program: Program, what: str, word: str, wanted: bytes) -> None:
     got = "" if word == "-" else word
     if got == wanted.hex():
         return
-    length = next((i for i in range(len(wanted)) if got[2 * i : 2 * i + 2] != wanted[i : i + 1].hex()), len(wanted))
-    raise Failed(f"{program.name}: {what} differs from byte {length} on: {got[2 * length :]:.16}…, not {wanted[length:].hex():.16}…")
+    length = next(
+        (i for i in range(len(wanted)) if got[2 * i : 2 * i + 2] != wanted[i : i + 1].hex()),
+        len(wanted),
+    )
+    raise Failed(
+        f"{program.name}: {what} differs from byte {length} on: {got[2 * length :]:.16}…, not"
+        f" {wanted[length:].hex():.16}…"
+    )
 
 
 class Pair:
-    """A producer and a consumer; leaving it after a failure gives back what it left in both, so that the next cell finds them clean."""
+    """A producer and a consumer; leaving it after a failure gives back what it left in both, so
+    that the next cell finds them clean.
+    """
 
     def __init__(self, producer: Program, consumer: Program) -> None:
         self.programs = (producer, consumer)
@@ -155,7 +189,7 @@ class Pair:
 
 
 class Counter:
-    """That of a CUDA handle, read from its file: 1 until the receiver has let go, 0 from then on."""
+    """The counter of a CUDA handle, read from its file: 1 until the receiver has let go, then 0."""
 
     # PyTorch's: a head, and so many counters (docs/format/cuda.md).
     HEAD, NBYTES = 64, 64 + 8 * 10_000
@@ -176,7 +210,11 @@ def read_cuda_handle(strategy: str, words: list[str], tensor: Tensor) -> Counter
     same("bytes of the UUID", len(uuid), 2 * 16)
     same("nbytes", nbytes, str(tensor.nbytes))
     if tensor.nbytes == 0:
-        same("what leads to no bytes", [transport, counter, event_required, event, memory, fds], ["none", "-", "0", "-", "-", "0"])
+        same(
+            "what leads to no bytes",
+            [transport, counter, event_required, event, memory, fds],
+            ["none", "-", "0", "-", "-", "0"],
+        )
         return None
     same("transport", transport, BY_COUNTER[strategy])
     same("fds", fds, str(int(strategy == "cuda_fd")))
@@ -192,7 +230,9 @@ def read_cuda_handle(strategy: str, words: list[str], tensor: Tensor) -> Counter
 class Lend:
     """One tensor that is lent and opened, held by both until drop()."""
 
-    def __init__(self, pair: Pair, strategy: str, connection: int | None, tensor: Tensor, seed: int) -> None:
+    def __init__(
+        self, pair: Pair, strategy: str, connection: int | None, tensor: Tensor, seed: int
+    ) -> None:
         self.producer, self.consumer = producer, consumer = pair.programs
         self.strategy, self.tensor = strategy, tensor
         self.key = pair.key()
@@ -200,14 +240,20 @@ class Lend:
         number = "-" if connection is None else connection
         producer.begin("lend", self.key, strategy, number, tensor.nbytes, seed, *tensor.words)
         handle = producer.end()
-        self.counter = read_cuda_handle(strategy, handle, tensor) if strategy in BY_COUNTER else None
+        self.counter = (
+            read_cuda_handle(strategy, handle, tensor) if strategy in BY_COUNTER else None
+        )
         if self.counter is not None:
             producer.counters.add(self.counter.path)
         told = ["-"] * 4 if strategy in IN_MESSAGE else tensor.words
         says = consumer.ask("open", self.key, strategy, number, *told, *handle)
         name = f"t{self.key}" if strategy in IN_MESSAGE else "-"
         device = LENT_TO if strategy in ON_CUDA else "1:0"
-        same(f"{consumer.name}: what open says", says[:-1], [*tensor.words, str(int(strategy == "read_only")), device, name, name])
+        same(
+            f"{consumer.name}: what open says",
+            says[:-1],
+            [*tensor.words, str(int(strategy == "read_only")), device, name, name],
+        )
         compare(consumer, "what was lent", says[-1], self.bytes)
 
     def write(self, writer: Program, reader: Program, seed: int) -> None:
@@ -228,7 +274,10 @@ class Lend:
             same("the counter of what is held", counter.value(), 1)
         self.consumer.ask("drop", self.key)
         if counter is not None:
-            account.until(f"{self.consumer.name} has not let go by the counter {counter.path} {counter.slot}", counter.value)
+            account.until(
+                f"{self.consumer.name} has not let go by the counter {counter.path} {counter.slot}",
+                counter.value,
+            )
         self.producer.ask("drop", self.key)
 
 
@@ -242,7 +291,11 @@ def exchange(pair: Pair, strategy: str, tensors: list[Tensor]) -> None:
             lend.write(consumer, producer, (index * 41 + 101) & 255)
             lend.write(producer, consumer, (index * 43 + 201) & 255)
             if strategy == "read_only":
-                writable = [line for line in account.mappings(consumer.pid) if line.startswith("rw-s") and "/memfd:" in line]
+                writable = [
+                    line
+                    for line in account.mappings(consumer.pid)
+                    if line.startswith("rw-s") and "/memfd:" in line
+                ]
                 same(f"{consumer.name}: writable mappings", writable, [])
         lend.drop()
     if connection is not None:
@@ -257,12 +310,20 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
         raise NotApplicable(reason)
     tensors = tensors_for(producer, consumer, strategy)
     gives_back(
-        producer, consumer, names, lambda pair: exchange(pair, strategy, tensors[:1]), lambda pair: exchange(pair, strategy, tensors)
+        producer,
+        consumer,
+        names,
+        lambda pair: exchange(pair, strategy, tensors[:1]),
+        lambda pair: exchange(pair, strategy, tensors),
     )
 
 
 def gives_back(
-    producer: Program, consumer: Program, names: account.Names, warm_up: Callable[[Pair], None], act: Callable[[Pair], None]
+    producer: Program,
+    consumer: Program,
+    names: account.Names,
+    warm_up: Callable[[Pair], None],
+    act: Callable[[Pair], None],
 ) -> None:
     """Run warm_up and act. After act both programs must hold what they held before it."""
     # A cell that failed may have left some of both.
@@ -273,14 +334,25 @@ def gives_back(
     # A lease of the other side can end after a settle. The segment is empty then and stays cached
     # until the next settle.
     for program, fds in segment_fds.items():
-        account.until(f"{program.name} keeps fds of segments", lambda p=program, n=fds: (now := settle(p)[2]) != n and now)  # type: ignore[misc]
-    before = [(program, account.settled(program.name, program.pid)) for program in (producer, consumer)]
+        account.until(
+            f"{program.name} keeps fds of segments",
+            lambda p=program, n=fds: (now := settle(p)[2]) != n and now,
+        )  # type: ignore[misc]
+    before = [
+        (program, account.settled(program.name, program.pid)) for program in (producer, consumer)
+    ]
     own = names.of_tenon()
     with Pair(producer, consumer) as pair:
         act(pair)
     for program, snapshot in before:
-        account.until(f"{program.name} waits for device memory", lambda p=program: max(0, waiting(p) - waited[p]))  # type: ignore[misc]
-        account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: difference_settled(p, s))  # type: ignore[misc]
+        account.until(
+            f"{program.name} waits for device memory",
+            lambda p=program: max(0, waiting(p) - waited[p]),
+        )  # type: ignore[misc]
+        account.until(
+            f"{program.name} is not as before",
+            lambda p=program, s=snapshot: difference_settled(p, s),
+        )  # type: ignore[misc]
     account.until("names are left", lambda: names.of_tenon() - own)
 
 
@@ -304,13 +376,19 @@ def waiting(program: Program) -> int:
 
 
 def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:
-    yield from (strategy for strategy in STRATEGIES if not not_applicable(producer, consumer, strategy))
+    yield from (
+        strategy for strategy in STRATEGIES if not not_applicable(producer, consumer, strategy)
+    )
 
 
 def lend_by_all(pair: Pair) -> tuple[list[Lend], list[int]]:
     """A tensor by each strategy at once, and the connections."""
     producer, consumer = pair.programs
-    kinds = {ON_CONNECTION[strategy] for strategy in strategies_for(producer, consumer) if strategy in ON_CONNECTION}
+    kinds = {
+        ON_CONNECTION[strategy]
+        for strategy in strategies_for(producer, consumer)
+        if strategy in ON_CONNECTION
+    }
     connections = {kind: pair.connect(kind) for kind in sorted(kinds)}
     lends = []
     for index, strategy in enumerate(strategies_for(producer, consumer)):
@@ -319,8 +397,12 @@ def lend_by_all(pair: Pair) -> tuple[list[Lend], list[int]]:
     return lends, list(connections.values())
 
 
-def after_the_end(survivor: Program, other: Program, lends: list[Lend], connections: list[int]) -> None:
-    """The other one was killed: the survivor keeps its bytes, can write them, and is told on its connections."""
+def after_the_end(
+    survivor: Program, other: Program, lends: list[Lend], connections: list[int]
+) -> None:
+    """The other one was killed: the survivor keeps its bytes, can write them, and is told on its
+    connections.
+    """
     for connection in connections:
         survivor.refuses("PEER_GONE", "wait", connection)
     for lend in lends:
@@ -338,13 +420,21 @@ def after_the_end(survivor: Program, other: Program, lends: list[Lend], connecti
 
 
 def holds_nothing(program: Program) -> None:
-    """No shared memory is held, once it has settled; and no device memory, but what was lent by a counter to those that were killed."""
-    account.until(f"{program.name} waits for device memory, beside what is lost", lambda: waiting(program) - program.lost)
-    account.until(f"{program.name} still holds", lambda: account.Snapshot(program.pid).holdings(program.counters))
+    """No shared memory is held, once it has settled; and no device memory, but what was lent by a
+    counter to those that were killed.
+    """
+    account.until(
+        f"{program.name} waits for device memory, beside what is lost",
+        lambda: waiting(program) - program.lost,
+    )
+    account.until(
+        f"{program.name} still holds",
+        lambda: account.Snapshot(program.pid).holdings(program.counters),
+    )
 
 
 def fork(producer: Program, consumer: Program) -> None:
-    """The consumer forks; the child reads by every strategy; nothing is different for the parent."""
+    """The consumer forks. The child reads by every strategy. The parent sees no difference."""
     with Pair(producer, consumer) as pair:
         lends, connections = lend_by_all(pair)
         consumer.ask("settle")
@@ -352,9 +442,17 @@ def fork(producer: Program, consumer: Program) -> None:
         for lend in lends:
             if lend.strategy in ON_CUDA:
                 raise NotApplicable("the driver does not work in a child of fork")
-            compare(consumer, f"what the child reads ({lend.strategy})", consumer.ask("fork", lend.key)[0], lend.bytes)
+            compare(
+                consumer,
+                f"what the child reads ({lend.strategy})",
+                consumer.ask("fork", lend.key)[0],
+                lend.bytes,
+            )
             lend.write(producer, consumer, 77)
-        account.until(f"{consumer.name} is not as before", lambda: account.Snapshot(consumer.pid).difference(before))
+        account.until(
+            f"{consumer.name} is not as before",
+            lambda: account.Snapshot(consumer.pid).difference(before),
+        )
         for lend in lends:
             lend.drop()
         for connection in connections:

@@ -20,7 +20,17 @@ class Composite:
     A number that is not given is 0. `sizes` are the sizes that the receiver must find.
     """
 
-    NUMBERS = ("offset", "dtype", "flags", "scale", "zero_point", "axis", "ragged_dim", "quantizer", "coalesced")
+    NUMBERS = (
+        "offset",
+        "dtype",
+        "flags",
+        "scale",
+        "zero_point",
+        "axis",
+        "ragged_dim",
+        "quantizer",
+        "coalesced",
+    )
 
     def __init__(
         self,
@@ -52,9 +62,14 @@ class Composite:
     def words(self) -> list[str]:
         """COMPOSITE: the words that describe it, both to a program and by a program."""
         dims = [",".join(map(str, dims)) or "-" for dims in (self.sizes, self.strides)]
-        said = [str(self.numbers["layout"]), *dims, *(str(self.numbers[name]) for name in self.NUMBERS)]
+        said = [
+            str(self.numbers["layout"]),
+            *dims,
+            *(str(self.numbers[name]) for name in self.NUMBERS),
+        ]
         return said + [
-            f"{name}={dtype}/{','.join(map(str, sizes)) or '-'}/{data.hex() or '-'}" for name, (dtype, sizes, data) in self.parts.items()
+            f"{name}={dtype}/{','.join(map(str, sizes)) or '-'}/{data.hex() or '-'}"
+            for name, (dtype, sizes, data) in self.parts.items()
         ]
 
     def same(self, program: Program, says: list[str]) -> None:
@@ -72,7 +87,14 @@ class Composite:
 F32, F64, I32, I64, U8 = "2:32:1", "2:64:1", "0:32:1", "0:64:1", "1:8:1"
 
 
-def compressed(layout: int, sizes: tuple[int, ...], values: tuple[int, ...], pointers: bytes, plain: bytes, **given: object) -> Composite:
+def compressed(
+    layout: int,
+    sizes: tuple[int, ...],
+    values: tuple[int, ...],
+    pointers: bytes,
+    plain: bytes,
+    **given: object,
+) -> Composite:
     count = len(plain) // 8
     nbytes = 4
     for size in values:
@@ -86,13 +108,18 @@ def compressed(layout: int, sizes: tuple[int, ...], values: tuple[int, ...], poi
 
 
 def composites() -> dict[str, Composite]:
-    """Make a composite for each layout, by the name of its row, and one with an index that is too large."""
+    """Make a composite for each layout, by the name of its row, and one with an index that is too
+    large.
+    """
     three, pointers, plain = pattern(1, 12), numbers_of("q", 0, 2, 2, 3), numbers_of("q", 0, 3, 1)
     return {
         "coo": Composite(
             1,
             (2, 5, 2),
-            {"values": (F64, (3, 2), pattern(2, 48)), "indices": (I32, (2, 3), numbers_of("i", 0, 0, 1, 1, 4, 0))},
+            {
+                "values": (F64, (3, 2), pattern(2, 48)),
+                "indices": (I32, (2, 3), numbers_of("i", 0, 0, 1, 1, 4, 0)),
+            },
             coalesced=2,
         ),
         "csr": compressed(2, (3, 4), (3,), pointers, plain, flags=1),
@@ -120,7 +147,12 @@ def composites() -> dict[str, Composite]:
             },
         ),
         "quantized per tensor": Composite(
-            66, (3, 4), {"values": (U8, (3, 4), pattern(5, 12))}, quantizer=1, scale=0.1, zero_point=-(1 << 40)
+            66,
+            (3, 4),
+            {"values": (U8, (3, 4), pattern(5, 12))},
+            quantizer=1,
+            scale=0.1,
+            zero_point=-(1 << 40),
         ),
         "quantized per channel": Composite(
             66,
@@ -134,9 +166,17 @@ def composites() -> dict[str, Composite]:
             axis=1,
             flags=3,
         ),
-        "meta": Composite(65, (1 << 40, 3), {}, strides=(1, -7), offset=21, dtype="4:16:1", flags=1),
+        "meta": Composite(
+            65, (1 << 40, 3), {}, strides=(1, -7), offset=21, dtype="4:16:1", flags=1
+        ),
         "with a wrong index": Composite(
-            1, (2, 4), {"values": (F32, (3,), three), "indices": (I64, (2, 3), numbers_of("q", 0, 0, 1, 1, 4, 0))}, wrong=True
+            1,
+            (2, 4),
+            {
+                "values": (F32, (3,), three),
+                "indices": (I64, (2, 3), numbers_of("q", 0, 0, 1, 1, 4, 0)),
+            },
+            wrong=True,
         ),
     }
 
@@ -161,7 +201,11 @@ class Sent:
                 raise Failed(f"{row}: {error}", error.status) from None
         consumer.begin("receive", self.connection, *keys)
         producer.ask("send", self.connection, *keys)
-        same(f"{consumer.name}: the names of the composites", consumer.end(), [f"c{key}" for key in keys])
+        same(
+            f"{consumer.name}: the names of the composites",
+            consumer.end(),
+            [f"c{key}" for key in keys],
+        )
 
     def run(self, row: str) -> None:
         """Compare one composite before and after the receiver's check.
@@ -177,10 +221,15 @@ class Sent:
         composite.same(self.consumer, self.consumer.ask("composite", key))
         if not composite.values:
             return
-        for seed, writer, reader in ((23, self.consumer, self.producer), (29, self.producer, self.consumer)):
+        for seed, writer, reader in (
+            (23, self.consumer, self.producer),
+            (29, self.producer, self.consumer),
+        ):
             writer.ask("write", key, seed)
             composite.write(seed)
-            compare(reader, f"what {writer.name} wrote", reader.ask("read", key)[0], composite.values)
+            compare(
+                reader, f"what {writer.name} wrote", reader.ask("read", key)[0], composite.values
+            )
 
     def drop(self) -> None:
         for program in (self.consumer, self.producer):
@@ -189,13 +238,20 @@ class Sent:
             program.ask("close", self.connection)
 
 
-def run_composites(producer: Program, consumer: Program, names: account.Names, cell: Callable[[str, Callable[[], None]], object]) -> None:
+def run_composites(
+    producer: Program,
+    consumer: Program,
+    names: account.Names,
+    cell: Callable[[str, Callable[[], None]], object],
+) -> None:
     """Run the cells of all layouts, with one message.
 
     cell(row, act) runs an act that belongs to one row alone.
     """
     if producer.language.is_torch or consumer.language.is_torch:
-        raise NotApplicable("PyTorch has no Tenon connection; its composites are in the tests of tenon.torch")
+        raise NotApplicable(
+            "PyTorch has no Tenon connection; its composites are in the tests of tenon.torch"
+        )
 
     def all_rows(pair: Pair) -> None:
         sent = Sent(pair, list(COMPOSITES))
@@ -203,4 +259,6 @@ def run_composites(producer: Program, consumer: Program, names: account.Names, c
             cell(row, lambda row=row: sent.run(row))  # type: ignore[misc]
         sent.drop()
 
-    gives_back(producer, consumer, names, lambda pair: Sent(pair, list(COMPOSITES)[:1]).drop(), all_rows)
+    gives_back(
+        producer, consumer, names, lambda pair: Sent(pair, list(COMPOSITES)[:1]).drop(), all_rows
+    )

@@ -1,9 +1,12 @@
 """usage: matrix.py [--cuda] [LANGUAGE...]
 
-Runs every producer with every consumer by every strategy, and the variants (README.md). TENON_BUILD_DIR/matrix/LANGUAGE.json names the
-programs; the report is TENON_BUILD_DIR/matrix/report.md and report.json. Exit code 1 if a cell failed, has no outcome or no reason.
+Runs every producer with every consumer by every strategy, and the variants (README.md).
+TENON_BUILD_DIR/matrix/LANGUAGE.json names the programs; the report is
+TENON_BUILD_DIR/matrix/report.md and report.json. Exit code 1 if a cell failed, has no outcome or no
+reason.
 
---cuda: the strategies that need CUDA, and those alone, on the driver that tests/fake_cuda plays; the report is in matrix/cuda.
+--cuda: the strategies that need CUDA, and those alone, on the driver that tests/fake_cuda plays;
+the report is in matrix/cuda.
 """
 
 from __future__ import annotations
@@ -26,22 +29,44 @@ from programs import Failed, Language, NotApplicable, Program
 from report import ABSENT, FAIL, NOT_APPLICABLE, OK, Report
 
 LANGUAGES = ["c", "cpp", "python", "rust", "go", "torch-1.13", "torch-newest"]
-FORK, PRODUCER_KILLED, CONSUMER_KILLED = "consumer forks", "producer is killed", "consumer is killed"
+FORK, PRODUCER_KILLED, CONSUMER_KILLED = (
+    "consumer forks",
+    "producer is killed",
+    "consumer is killed",
+)
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class Matrix:
     def __init__(
-        self, languages: list[Language], environment: dict[str, str], folder: Path, names: account.Names, own: dict[str, dict[str, str]]
+        self,
+        languages: list[Language],
+        environment: dict[str, str],
+        folder: Path,
+        names: account.Names,
+        own: dict[str, dict[str, str]],
     ) -> None:
         """own: what the programs of a role have in their environment beside."""
         self.own = own
-        self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
-        parts = [*cells.STRATEGIES, *composite_cells.COMPOSITES, *object_cells.ROWS, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
+        self.languages, self.environment, self.folder, self.names = (
+            languages,
+            environment,
+            folder,
+            names,
+        )
+        parts = [
+            *cells.STRATEGIES,
+            *composite_cells.COMPOSITES,
+            *object_cells.ROWS,
+            FORK,
+            PRODUCER_KILLED,
+            CONSUMER_KILLED,
+        ]
         self.report = Report([language.name for language in languages], parts)
         self.present = [language for language in languages if not language.absent]
         self.all: list[Program] = []
-        # All at once: some take seconds to begin. The second producers live when the first ones have been killed.
+        # All at once: some take seconds to begin. The second producers live when the first ones
+        # have been killed.
         self.produce = self.start("produce")
         self.consume = self.start("consume")
         self.produce_2 = self.start("produce-2")
@@ -50,20 +75,35 @@ class Matrix:
                 absent = [language for language in (producer, consumer) if language.absent]
                 if absent:
                     for part in self.report.parts:
-                        self.report.put(part, producer.name, consumer.name, ABSENT, f"{absent[0].name}: {absent[0].absent}")
+                        self.report.put(
+                            part,
+                            producer.name,
+                            consumer.name,
+                            ABSENT,
+                            f"{absent[0].name}: {absent[0].absent}",
+                        )
 
     def start(self, role: str) -> dict[str, Program]:
         environment = {**self.environment, **self.own.get(role.split("-")[0], {})}
-        programs = {language.name: Program(language, role, environment, self.folder) for language in self.present}
+        programs = {
+            language.name: Program(language, role, environment, self.folder)
+            for language in self.present
+        }
         self.all += programs.values()
-        self.names.torch_pids |= {program.pid for program in programs.values() if program.language.is_torch}
+        self.names.torch_pids |= {
+            program.pid for program in programs.values() if program.language.is_torch
+        }
         return programs
 
-    def cell(self, part: str, producer: Program, consumer: Program, act: Callable[[], None]) -> bool:
+    def cell(
+        self, part: str, producer: Program, consumer: Program, act: Callable[[], None]
+    ) -> bool:
         """Run something that belongs to a cell, and note how it ended; whether it ended well."""
         return self.cells_of([part], producer, consumer, act)
 
-    def cells_of(self, parts: Sequence[str], producer: Program, consumer: Program, act: Callable[[], None]) -> bool:
+    def cells_of(
+        self, parts: Sequence[str], producer: Program, consumer: Program, act: Callable[[], None]
+    ) -> bool:
         """The same for something that belongs to the cells of several parts."""
         outcome, reason = OK, ""
         try:
@@ -92,13 +132,26 @@ class Matrix:
         for producer in self.produce.values():
             for consumer in self.consume.values():
                 for strategy in cells.STRATEGIES:
-                    self.cell(strategy, producer, consumer, lambda p=producer, c=consumer, s=strategy: cells.run(p, c, s, self.names))  # type: ignore[misc]
+                    self.cell(
+                        strategy,
+                        producer,
+                        consumer,
+                        lambda p=producer, c=consumer, s=strategy: cells.run(p, c, s, self.names),
+                    )  # type: ignore[misc]
                 self.composites(producer, consumer)
                 for row in object_cells.ROWS:
-                    self.cell(row, producer, consumer, lambda p=producer, c=consumer: object_cells.run(p, c, self.names))  # type: ignore[misc]
+                    self.cell(
+                        row,
+                        producer,
+                        consumer,
+                        lambda p=producer, c=consumer: object_cells.run(p, c, self.names),
+                    )  # type: ignore[misc]
                 self.cell(FORK, producer, consumer, lambda p=producer, c=consumer: cells.fork(p, c))  # type: ignore[misc]
         for program in (*self.produce.values(), *self.consume.values()):
-            self.whole(f"{program.name} holds nothing after all cells", lambda p=program: cells.holds_nothing(p))  # type: ignore[misc]
+            self.whole(
+                f"{program.name} holds nothing after all cells",
+                lambda p=program: cells.holds_nothing(p),
+            )  # type: ignore[misc]
         for producer in self.produce.values():
             self.kill(PRODUCER_KILLED, producer, list(self.consume.values()))
         for consumer in self.consume.values():
@@ -136,10 +189,17 @@ class Matrix:
             self.cell(part, *pair(survivor), lambda s=survivor: lend(s))  # type: ignore[misc]
         victim.kill()
         for survivor, lends, connections in held:
-            self.cell(part, *pair(survivor), lambda s=survivor, x=lends, c=connections: cells.after_the_end(s, victim, x, c))  # type: ignore[misc]
+            self.cell(
+                part,
+                *pair(survivor),
+                lambda s=survivor, x=lends, c=connections: cells.after_the_end(s, victim, x, c),
+            )  # type: ignore[misc]
             self.cell(part, *pair(survivor), lambda s=survivor: cells.holds_nothing(s))  # type: ignore[misc]
         # What was Tenon's goes with its last holder; PyTorch's own go with its manager.
-        self.whole(f"{victim.name} is killed: no name of Tenon's is left", lambda: account.until("names are left", self.names.of_tenon))
+        self.whole(
+            f"{victim.name} is killed: no name of Tenon's is left",
+            lambda: account.until("names are left", self.names.of_tenon),
+        )
 
     def nothing_is_left(self) -> None:
         """Managers end a while after their last client; they are this process's children by now."""
@@ -153,7 +213,10 @@ class Matrix:
 
         account.until("processes are left", processes)
         account.until("names are left", self.names.all)
-        account.until("files of counters are left", lambda: [path for program in self.all for path in program.counters if path.exists()])
+        account.until(
+            "files of counters are left",
+            lambda: [path for program in self.all for path in program.counters if path.exists()],
+        )
 
     def close(self) -> None:
         """Whatever went wrong, nothing of ours stays."""
@@ -181,8 +244,13 @@ def main() -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
     build = Path(os.environ["TENON_BUILD_DIR"])
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tenon-matrix-") as directory:
-        temporary, managers, sockets = (Path(folder, name) for name in ("tmp", "managers", "sockets"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tenon-matrix-") as directory,
+    ):
+        temporary, managers, sockets = (
+            Path(folder, name) for name in ("tmp", "managers", "sockets")
+        )
         for path in (temporary, managers, sockets):
             path.mkdir(mode=0o700)
         if on_cuda:
@@ -192,7 +260,9 @@ def main() -> None:
             os.environ["FAKE_CUDA_WORLD"] = str(Path(folder, "world"))
             Path(folder, "world").mkdir(mode=0o700)
             driver = str(build / "tests" / "fake_cuda" / "driver-13")
-            os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [driver, os.environ.get("LD_LIBRARY_PATH", "")]))
+            os.environ["LD_LIBRARY_PATH"] = ":".join(
+                filter(None, [driver, os.environ.get("LD_LIBRARY_PATH", "")])
+            )
         prefix = f"{Path(directory).name}-"
         environment = {
             **os.environ,
@@ -205,14 +275,23 @@ def main() -> None:
         }
         languages = read_languages(names or LANGUAGES, environment)
         names_of_run = account.Names(prefix, Path(directory), [temporary, managers])
-        matrix = Matrix(languages, environment, sockets, names_of_run, cells.CUDA_ENVIRONMENT if on_cuda else {})
+        matrix = Matrix(
+            languages, environment, sockets, names_of_run, cells.CUDA_ENVIRONMENT if on_cuda else {}
+        )
         try:
             matrix.run()
         finally:
             matrix.close()
         pairs = len(matrix.present) ** 2
-        versions = "".join(f" {language.name} is PyTorch {language.version}." for language in matrix.present if language.version)
-        head = f"{len(matrix.present)} of {len(languages)} languages, {pairs} pairs, in {time.monotonic() - begin:.1f} s.{versions}"
+        versions = "".join(
+            f" {language.name} is PyTorch {language.version}."
+            for language in matrix.present
+            if language.version
+        )
+        head = (
+            f"{len(matrix.present)} of {len(languages)} languages, {pairs} pairs, in"
+            f" {time.monotonic() - begin:.1f} s.{versions}"
+        )
         print(matrix.report.write(build / "matrix" / ("cuda" if on_cuda else ""), head))
     failures = matrix.report.failures()
     if failures:

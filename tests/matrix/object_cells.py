@@ -49,7 +49,21 @@ def everything(whole: Part, column: Part, alone: Part, coo: Part) -> dict[Any, A
     """Make an object that has every kind of value. Its sets have one item: Python orders more."""
     return {
         "whole": whole,
-        "numbers": [None, True, False, 0, -1, (1 << 63) - 1, -(1 << 63), 0.1, -0.0, math.inf, -math.inf, math.nan, complex(-0.5, math.inf)],
+        "numbers": [
+            None,
+            True,
+            False,
+            0,
+            -1,
+            (1 << 63) - 1,
+            -(1 << 63),
+            0.1,
+            -0.0,
+            math.inf,
+            -math.inf,
+            math.nan,
+            complex(-0.5, math.inf),
+        ],
         "texts": ["", "ascii", "äöü € 漢字 🙂", "semi;colon / new\nline\0", b"", bytes(range(256))],
         "empty": ((), [], set(), {}),
         "nested": [(1, (2, [3, {"four": {5}}])), {(6, "seven")}],
@@ -68,7 +82,7 @@ def real(number: float) -> str:
 
 
 def nodes_of(value: Any, say: Callable[[Part], str]) -> list[str]:
-    """Describe a value and everything inside it. say(part) gives the node of a tensor or composite."""
+    """Describe a value and all inside it. say(part) gives the node of a tensor or composite."""
     if value is None or isinstance(value, bool):
         return [{None: "N", True: "T", False: "F"}[value]]
     if isinstance(value, int):
@@ -84,12 +98,17 @@ def nodes_of(value: Any, say: Callable[[Part], str]) -> list[str]:
     if isinstance(value, Part):
         return [say(value)]
     inside = itertools.chain(*value.items()) if isinstance(value, dict) else value
-    return [f"{CONTAINERS[type(value)]}{len(value)}", *(node for each in inside for node in nodes_of(each, say))]
+    return [
+        f"{CONTAINERS[type(value)]}{len(value)}",
+        *(node for each in inside for node in nodes_of(each, say)),
+    ]
 
 
 def told(value: Any, keys: Keys) -> str:
     """Describe an object to its sender, which holds its tensors and composites by these keys."""
-    return ";".join(nodes_of(value, lambda part: f"{'x' if isinstance(part, Lent) else 'k'}{keys[part]}"))
+    return ";".join(
+        nodes_of(value, lambda part: f"{'x' if isinstance(part, Lent) else 'k'}{keys[part]}")
+    )
 
 
 def same_object(receiver: Program, word: str, value: Any, keys: Keys) -> None:
@@ -134,8 +153,12 @@ class Exchange:
         self.value = everything(*self.parts)
         self.keys = self.new_keys(self.producer)
         for lent, seed in ((self.whole, 3), (self.alone, 5)):
-            self.producer.ask("tensor", self.keys[lent], len(lent.storage), seed, *lent.tensor.words)
-        self.producer.ask("view", self.keys[self.column], self.keys[self.whole], *self.column.tensor.words)
+            self.producer.ask(
+                "tensor", self.keys[lent], len(lent.storage), seed, *lent.tensor.words
+            )
+        self.producer.ask(
+            "view", self.keys[self.column], self.keys[self.whole], *self.column.tensor.words
+        )
         self.producer.ask("compose", self.keys[self.coo], *self.coo.words())
 
     def new_keys(self, holder: Program) -> Keys:
@@ -152,12 +175,19 @@ class Exchange:
         self.coo.same(receiver, receiver.ask("composite", received[self.coo]))
         return received
 
-    def write(self, writer: Program, key: int, part: Part, seed: int, reader: Program, keys: Keys) -> None:
-        """One program writes a part. The other one must see the change in all parts over its storage."""
+    def write(
+        self, writer: Program, key: int, part: Part, seed: int, reader: Program, keys: Keys
+    ) -> None:
+        """One program writes a part.
+
+        The other one must see the change in all parts over its storage.
+        """
         writer.ask("write", key, seed)
         part.write(seed)
         for each in self.parts:
-            compare(reader, f"what {writer.name} wrote", reader.ask("read", keys[each])[0], each.values)
+            compare(
+                reader, f"what {writer.name} wrote", reader.ask("read", keys[each])[0], each.values
+            )
 
     def refuse(self) -> None:
         """Python names a class, which no receiver takes. The connection can be used further."""
@@ -192,7 +222,9 @@ class Exchange:
 def run(producer: Program, consumer: Program, names: account.Names) -> None:
     """Run one cell. What is wrong is raised."""
     if producer.language.is_torch or consumer.language.is_torch:
-        raise NotApplicable("PyTorch has no Tenon connection; its objects are in the tests of tenon.torch")
+        raise NotApplicable(
+            "PyTorch has no Tenon connection; its objects are in the tests of tenon.torch"
+        )
 
     def warm_up(pair: Pair) -> None:
         exchange = Exchange(pair)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ANSWER_SECONDS = 60.0
-# The first answer comes after the imports. On a busy machine that reads PyTorch from a cold disk they have taken over a minute.
+# The first answer comes after the imports. On a busy machine that reads PyTorch from a cold disk
+# they have taken over a minute.
 START_SECONDS = 300.0
 NO_TOOLCHAIN = 77
 
@@ -29,16 +30,21 @@ class NotApplicable(Exception):
     """A program says that its language cannot do that."""
 
 
-# Which PyTorch a word of a command means: the variable of the environment that names its Python, and which it is without one.
-TORCH = {"@torch-1.13@": ("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "@torch-newest@": ("TENON_TORCH_NEWEST", "")}
+# Which PyTorch a word of a command means: the variable of the environment that names its Python,
+# and which it is without one.
+TORCH = {
+    "@torch-1.13@": ("TENON_TORCH_DEBIAN", "/usr/bin/python3"),
+    "@torch-newest@": ("TENON_TORCH_NEWEST", ""),
+}
 TORCH_VERSION = """
 import importlib.util, pathlib, runpy
-print(runpy.run_path(str(pathlib.Path(importlib.util.find_spec("torch").origin).with_name("version.py")))["__version__"])
+version = pathlib.Path(importlib.util.find_spec("torch").origin).with_name("version.py")
+print(runpy.run_path(str(version))["__version__"])
 """
 
 
 def with_places(environment: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-    """A language's own variables over those of the run, but where libraries are looked for in both."""
+    """A language's own variables over those of the run. Library paths are those of both."""
     both = {**environment, **own}
     places = [each["LD_LIBRARY_PATH"] for each in (own, environment) if each.get("LD_LIBRARY_PATH")]
     return {**both, "LD_LIBRARY_PATH": ":".join(places)} if places else both
@@ -56,7 +62,9 @@ def torch_python(word: str) -> tuple[str, str]:
         raise Absent(f"{variable} is not set")
     if not os.access(python, os.X_OK):
         raise Absent(f"uid {os.getuid()} cannot run {python}, or it is not there")
-    done = subprocess.run([python, "-c", TORCH_VERSION], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-c", TORCH_VERSION], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise Absent(f"{python} has no PyTorch")
     return python, done.stdout.strip()
@@ -71,10 +79,14 @@ class Language:
 
     @classmethod
     def read(cls, name: str, folder: Path, environment: dict[str, str]) -> Language:
-        """From the file that the language's CMakeLists.txt wrote; builds the programs if it says how."""
+        """From the file that the language's CMakeLists.txt wrote; builds the programs if it says
+        how.
+        """
         path = folder / f"{name}.json"
         if not path.exists():
-            raise SystemExit(f"FAIL {name}: there is no {path}: has tests/matrix/{name} a CMakeLists.txt?")
+            raise SystemExit(
+                f"FAIL {name}: there is no {path}: has tests/matrix/{name} a CMakeLists.txt?"
+            )
         language = cls(name, json.loads(path.read_text()))
         try:
             language._find_torch()
@@ -93,7 +105,14 @@ class Language:
         if not command:
             return
         environment = with_places(environment, self.how.get("environment", {}))
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         print(done.stdout, end="")
         if done.returncode == NO_TOOLCHAIN:
             raise Absent((done.stdout.strip().splitlines() or ["no reason given"])[-1])
@@ -104,7 +123,9 @@ class Language:
 class Program:
     """One running program. Every call is one command and its answer."""
 
-    def __init__(self, language: Language, role: str, environment: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self, language: Language, role: str, environment: dict[str, str], folder: Path
+    ) -> None:
         self.language, self.role = language, role
         self.name = f"{language.name} {role}"
         self.path = folder / f"{language.name}-{role}.sock"
@@ -113,14 +134,22 @@ class Program:
         environment = with_places(environment, language.how.get("environment", {}))
         try:
             self.process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, bufsize=0
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.log,
+                bufsize=0,
             )
         except OSError as error:
-            raise SystemExit(f"FAIL {language.name}: {command[0]} cannot be started: {error.strerror}") from None
+            raise SystemExit(
+                f"FAIL {language.name}: {command[0]} cannot be started: {error.strerror}"
+            ) from None
         self.pid = self.process.pid
         self.rest = b""
         self.ready = False
-        # Its files of counters, from which it lends device memory until it ends; and how much was lent so to those that were killed.
+        # Its files of counters, from which it lends device memory until it ends; and how much was
+        # lent so to those that were killed.
         self.counters: set[Path] = set()
         self.lost = 0
 
@@ -128,7 +157,9 @@ class Program:
         assert self.process.stdout is not None
         deadline = time.monotonic() + seconds
         while b"\n" not in self.rest:
-            if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not select.select(
+                [self.process.stdout], [], [], max(0.0, deadline - time.monotonic())
+            )[0]:
                 raise Failed(f"{self.name} does not answer; {self.errors()}")
             data = os.read(self.process.stdout.fileno(), 1 << 20)
             if not data:
@@ -139,7 +170,9 @@ class Program:
 
     def errors(self) -> str:
         self.log.seek(0)
-        return "stderr: " + " | ".join(self.log.read().decode(errors="replace").strip().splitlines()[-5:])
+        return "stderr: " + " | ".join(
+            self.log.read().decode(errors="replace").strip().splitlines()[-5:]
+        )
 
     def begin(self, *words: object) -> None:
         """Write a command; end() reads its answer."""

@@ -33,19 +33,33 @@ class Report:
                     if not outcome:
                         found.append(f"{part}: {producer} to {consumer} has no outcome")
                     elif outcome != OK and not reason:
-                        found.append(f"{part}: {producer} to {consumer} is {outcome} without a reason")
+                        found.append(
+                            f"{part}: {producer} to {consumer} is {outcome} without a reason"
+                        )
         return found
 
     def failures(self) -> list[str]:
-        found = [f"{part}: {reason}" for (part, _, _), (outcome, reason) in self.cells.items() if outcome == FAIL]
-        return found + [f"{what}: {reason}" for what, outcome, reason in self.other if outcome == FAIL] + self.gaps()
+        found = [
+            f"{part}: {reason}"
+            for (part, _, _), (outcome, reason) in self.cells.items()
+            if outcome == FAIL
+        ]
+        return (
+            found
+            + [f"{what}: {reason}" for what, outcome, reason in self.other if outcome == FAIL]
+            + self.gaps()
+        )
 
     def counts(self) -> str:
         outcomes = [outcome for outcome, _ in self.cells.values()]
-        return ", ".join(f"{outcomes.count(word)} {word}" for word in (OK, NOT_APPLICABLE, ABSENT, FAIL))
+        return ", ".join(
+            f"{outcomes.count(word)} {word}" for word in (OK, NOT_APPLICABLE, ABSENT, FAIL)
+        )
 
     def tables(self) -> str:
-        """Markdown that also reads well on a terminal: a row per producer, a column per consumer, reasons below."""
+        """Markdown that also reads well on a terminal: a row per producer, a column per consumer,
+        reasons below.
+        """
         reasons: list[str] = []
         lines = []
         for part in self.parts:
@@ -63,28 +77,52 @@ class Report:
             lines += [
                 "## At the end",
                 "",
-                *(f"- {what}: {outcome}{f' ({reason})' if reason else ''}" for what, outcome, reason in self.other),
+                *(
+                    f"- {what}: {outcome}{f' ({reason})' if reason else ''}"
+                    for what, outcome, reason in self.other
+                ),
                 "",
             ]
         if reasons:
-            lines += ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1)), ""]
+            lines += [
+                "## Reasons",
+                "",
+                *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1)),
+                "",
+            ]
         return "\n".join(lines)
 
     def write(self, folder: Path, head: str) -> str:
         """report.md and report.json; returns the text."""
         folder.mkdir(parents=True, exist_ok=True)
-        text = f"# Every producer with every consumer\n\n{head}\n\n{self.counts()}\n\n{self.tables()}"
+        text = (
+            f"# Every producer with every consumer\n\n{head}\n\n{self.counts()}\n\n{self.tables()}"
+        )
         (folder / "report.md").write_text(text)
         cells = [
-            {"part": part, "producer": producer, "consumer": consumer, "outcome": outcome, "reason": reason}
+            {
+                "part": part,
+                "producer": producer,
+                "consumer": consumer,
+                "outcome": outcome,
+                "reason": reason,
+            }
             for (part, producer, consumer), (outcome, reason) in self.cells.items()
         ]
-        other = [{"what": what, "outcome": outcome, "reason": reason} for what, outcome, reason in self.other]
-        (folder / "report.json").write_text(json.dumps({"head": head, "cells": cells, "other": other}, indent=1) + "\n")
+        other = [
+            {"what": what, "outcome": outcome, "reason": reason}
+            for what, outcome, reason in self.other
+        ]
+        (folder / "report.json").write_text(
+            json.dumps({"head": head, "cells": cells, "other": other}, indent=1) + "\n"
+        )
         return text
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]

@@ -13,7 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# A peer in Python that is spoilt by some code: (what the report must say of it, the code). `old` calls the method as it was.
+# A peer in Python that is spoilt by some code: (what the report must say of it, the code). `old`
+# calls the method as it was.
 WRAP = """
 def wrap(name, before=lambda *words: None, after=lambda answer: answer):
     old = getattr(Peer, name)
@@ -26,7 +27,8 @@ def wrap(name, before=lambda *words: None, after=lambda answer: answer):
 OPENS_WITHOUT = """
 import tenon
 def without(handle, **fields):
-    return tenon.CudaHandle(**{**{name: getattr(handle, name) for name in handle.__slots__}, **(fields if handle.memory else {})})
+    same = {name: getattr(handle, name) for name in handle.__slots__}
+    return tenon.CudaHandle(**(same | (fields if handle.memory else {})))
 def opens_without(**fields):
     old = tenon.open_cuda
     tenon.open_cuda = lambda handle, **options: old(without(handle, **fields), **options)
@@ -38,11 +40,23 @@ FAULTS: dict[str, tuple[str, str]] = {
     "nothing": ("", ""),
     "other_bytes_arrive": (
         "consume: what was lent differs from byte 0",
-        "if role == 'consume': wrap('content', after=lambda data: bytes(byte ^ 1 for byte in data))",
+        (
+            "if role == 'consume': wrap('content', after=lambda data: bytes(byte ^ 1 for byte in"
+            " data))"
+        ),
     ),
-    "writes_do_not_arrive": ("what bad consume wrote differs", "if role == 'consume': Peer.do_write = lambda self, key, seed: ''"),
-    "says_another_shape": ("what open says", "wrap('do_open', after=lambda answer: answer.replace('4,5', '5,4'))"),
-    "an_fd_is_lost": ("bad consume is not as before: fds: +", "wrap('do_open', lambda *words: os.dup(0))"),
+    "writes_do_not_arrive": (
+        "what bad consume wrote differs",
+        "if role == 'consume': Peer.do_write = lambda self, key, seed: ''",
+    ),
+    "says_another_shape": (
+        "what open says",
+        "wrap('do_open', after=lambda answer: answer.replace('4,5', '5,4'))",
+    ),
+    "an_fd_is_lost": (
+        "bad consume is not as before: fds: +",
+        "wrap('do_open', lambda *words: os.dup(0))",
+    ),
     "a_mapping_is_lost": (
         "bad produce is not as before: mappings: +",
         """
@@ -64,7 +78,8 @@ wrap("do_lend", lose)
 kept = []
 old = Peer.do_drop
 def do_drop(self, key):
-    if role == "consume" and not hasattr(self.kept[key], "composite"): kept.append(self.kept[key].tensor.storage)
+    if role == "consume" and not hasattr(self.kept[key], "composite"):
+        kept.append(self.kept[key].tensor.storage)
     return old(self, key)
 Peer.do_drop = do_drop
 """,
@@ -83,7 +98,10 @@ Peer.do_receive = do_receive
     ),
     "a_composite_loses_its_axis": (
         "composite quantized per channel: bad to bad: bad consume: axis is '0', not '1'",
-        "wrap('do_composite', after=lambda said: ' '.join([*said.split()[:8], '0', *said.split()[9:]]))",
+        (
+            "wrap('do_composite', after=lambda said: ' '.join([*said.split()[:8], '0',"
+            " *said.split()[9:]]))"
+        ),
     ),
     "two_parts_change_places": (
         "composite nested: bad to bad: bad consume: component_sizes is",
@@ -112,17 +130,25 @@ tenon.Connection.recv_object = recv_object
     ),
     "a_name_is_left": (
         "names are left",
-        "wrap('do_lend', lambda *words: tempfile.mkstemp(prefix=os.environ['TENON_MATRIX_PREFIX'], dir='/dev/shm'))",
+        (
+            "wrap('do_lend', lambda *words:"
+            " tempfile.mkstemp(prefix=os.environ['TENON_MATRIX_PREFIX'], dir='/dev/shm'))"
+        ),
     ),
     "a_process_is_left": (
         "bad consume is not as before: children: +",
-        "wrap('do_open', lambda *words: subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL))",
+        (
+            "wrap('do_open', lambda *words: subprocess.Popen(['sleep', '600'],"
+            " stdout=subprocess.DEVNULL))"
+        ),
     ),
     "read_only_is_writable": (
         "gives [] and not PERMISSION",
         """
 old = Peer.do_write
-Peer.do_write = lambda self, key, seed: "" if self.kept[key].tensor.read_only else old(self, key, seed)
+def do_write(self, key, seed):
+    return "" if self.kept[key].tensor.read_only else old(self, key, seed)
+Peer.do_write = do_write
 """,
     ),
     "an_error_without_text": (
@@ -137,14 +163,23 @@ Peer.answer = answer
     ),
     "the_end_is_not_noticed": ("and not PEER_GONE", "Peer.do_wait = lambda self, number: ''"),
     "the_end_is_disorderly": ("ended with 3", "atexit.register(lambda: os._exit(3))"),
-    "a_program_dies": ("bad consume ended with -6", "if role == 'consume': wrap('do_read', lambda *words: os.abort())"),
-    "no_reason": ("bad consume answers 'skip", "def do_fork(self, key): raise server.Skip('')\nPeer.do_fork = do_fork"),
+    "a_program_dies": (
+        "bad consume ended with -6",
+        "if role == 'consume': wrap('do_read', lambda *words: os.abort())",
+    ),
+    "no_reason": (
+        "bad consume answers 'skip",
+        "def do_fork(self, key): raise server.Skip('')\nPeer.do_fork = do_fork",
+    ),
 }
 ON_CUDA: dict[str, tuple[str, str]] = {
     "nothing": ("", ""),
     "no_memory": ("has bytes and no memory handle", "opens_without(memory=b'')"),
     "no_uuid": ("on CUDA device 2, and the handle says 1", "opens_without(uuid=None)"),
-    "no_uuid_and_no_device": ("on CUDA device 2, and the handle says 0", "opens_without(uuid=None, device=0)"),
+    "no_uuid_and_no_device": (
+        "on CUDA device 2, and the handle says 0",
+        "opens_without(uuid=None, device=0)",
+    ),
     "no_nbytes": (", and the storage has 0: ", "opens_without(nbytes=0)"),
     "no_offset": ("what bad consume wrote differs from byte 0", "opens_without(offset=0)"),
     "no_counter": ("bad consume has not let go by the counter", "opens_without(counter='')"),
@@ -170,7 +205,10 @@ opens_without(event_required=False)
     "lends_no_counter": ("counter is '-'", "shares_without(counter='')"),
     "lends_no_slot": ("the counter of what is lent (", "shares_without(slot=0)"),
     "lends_no_event": ("opening the IPC handle of a CUDA event", "shares_without(event=bytes(64))"),
-    "lends_no_event_required": ("event_required is '0', not '1'", "shares_without(event_required=False)"),
+    "lends_no_event_required": (
+        "event_required is '0', not '1'",
+        "shares_without(event_required=False)",
+    ),
     "lends_no_memory": ("has bytes and no memory handle", "shares_without(memory=b'')"),
     "lends_no_fds": ("fds is '0', not '1'", "shares_without(fds=())"),
     "what_is_opened_is_kept": (
@@ -192,13 +230,26 @@ def noticed(name: str, wanted: str, fault: str, on_cuda: bool) -> bool:
         places = f"sys.path[:0] = {[str(HERE / 'python'), str(HERE)]!r}"
         spoilt = f"{OPENS_WITHOUT if on_cuda else ''}{fault}"
         program.write_text(
-            f"{modules}\n{places}\nrole = sys.argv[1]\nimport server\nfrom peer import Peer\n{WRAP}{spoilt}\nPeer().serve()\n"
+            f"{modules}\n{places}\nrole = sys.argv[1]\nimport server\nfrom peer import"
+            f" Peer\n{WRAP}{spoilt}\nPeer().serve()\n"
         )
         python = [sys.executable, "-B", str(program)]
-        (matrix / "bad.json").write_text(json.dumps({"produce": [*python, "produce"], "consume": [*python, "consume"]}))
+        (matrix / "bad.json").write_text(
+            json.dumps({"produce": [*python, "produce"], "consume": [*python, "consume"]})
+        )
         done = subprocess.run(
-            [sys.executable, "-B", str(HERE / "matrix.py"), *(["--cuda"] if on_cuda else []), "bad"],
-            env={**os.environ, "TENON_BUILD_DIR": folder, "TENON_MATRIX_PATIENCE": "0.2" if wanted else "20"},
+            [
+                sys.executable,
+                "-B",
+                str(HERE / "matrix.py"),
+                *(["--cuda"] if on_cuda else []),
+                "bad",
+            ],
+            env={
+                **os.environ,
+                "TENON_BUILD_DIR": folder,
+                "TENON_MATRIX_PATIENCE": "0.2" if wanted else "20",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -206,11 +257,16 @@ def noticed(name: str, wanted: str, fault: str, on_cuda: bool) -> bool:
             timeout=120,
         )
         report = matrix / ("cuda" if on_cuda else "")
-        good = done.returncode == 0 if not wanted else done.returncode == 1 and wanted in done.stdout
+        good = (
+            done.returncode == 0 if not wanted else done.returncode == 1 and wanted in done.stdout
+        )
         good = good and (report / "report.json").exists() and (report / "report.md").exists()
     print(f"{'ok' if good else 'FAIL'} {name}{' (cuda)' if on_cuda else ''}", flush=True)
     if not good:
-        print(f"exit code {done.returncode}, expected {wanted or 'success'!r}\n{textwrap.indent(done.stdout[-3000:], '  ')}")
+        print(
+            f"exit code {done.returncode}, expected"
+            f" {wanted or 'success'!r}\n{textwrap.indent(done.stdout[-3000:], '  ')}"
+        )
     return good
 
 

@@ -159,7 +159,10 @@ class Server:
         except Skip as why:
             return f"skip {why}"
         except Exception as error:
-            return f"error {self.status_of(error)} {type(error).__name__}: {' '.join(str(error).split())}"
+            return (
+                f"error {self.status_of(error)} {type(error).__name__}:"
+                f" {' '.join(str(error).split())}"
+            )
 
     def serve(self) -> None:
         print("ready", flush=True)

@@ -56,7 +56,10 @@ inline release(p, i) {
   own = false
 }
 
-/* An old token goes when a newer one has come, for then no message of the old one is under way, and nothing is held under it. */
+/*
+ * An old token goes when a newer one has come, for then no message of the old one is under way, and
+ * nothing is held under it.
+ */
 inline close_old_token(p) {
 #ifdef FORK
 #ifdef MUTANT_CLOSES_EARLY

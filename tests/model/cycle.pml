@@ -1,7 +1,8 @@
 /*
- * Process 1 lends what it got back to the lender (ledger 1), and another thread of the lender takes it in, and may lend it once more. What
- * comes home is the lender's own block, and is kept as such: a lease on itself would be one that a copy of its own token keeps. That copy is
- * closed when it comes; from then on the ledger does not end before all that process 1 sent is read.
+ * Process 1 lends what it got back to the lender (ledger 1), and another thread of the lender takes
+ * it in, and may lend it once more. What comes home is the lender's own block, and is kept as such:
+ * a lease on itself would be one that a copy of its own token keeps. That copy is closed when it
+ * comes; from then on the ledger does not end before all that process 1 sent is read.
  */
 #if defined(MUTANT_LEASES_ITSELF) || defined(MUTANT_KEEPS_OWN_TOKEN)
 #define KEPT 1
@@ -70,7 +71,10 @@ inline close_own_token() {
   }
 }
 
-/* The planted bug: lease j goes when neither the lender nor a lease on what it came for needs it, and with the last of them the token. */
+/*
+ * The planted bug: lease j goes when neither the lender nor a lease on what it came for needs it,
+ * and with the last of them the token.
+ */
 #ifdef MUTANT_LEASES_ITSELF
 #define keeps_itself (REF(LENDER, 2) || REF(LENDER, 3))
 #define may_go(j) (REF(LENDER, j) && home[0] == 0 && !(lent_again == j && ledger[again] == HELD))

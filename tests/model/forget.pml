@@ -1,6 +1,7 @@
 /*
- * Process 2 has handed the lender's token on to a fourth one, as it must when it lends on. It lets go of everything, and stays: the fourth
- * has to hear that the token is FORGOTTEN, for there need be no other message ever.
+ * Process 2 has handed the lender's token on to a fourth one, as it must when it lends on. It lets
+ * go of everything, and stays: the fourth has to hear that the token is FORGOTTEN, for there need
+ * be no other message ever.
  */
 #define TOKEN 1
 #define FORGOTTEN 2

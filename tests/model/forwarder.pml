@@ -77,7 +77,8 @@ inline drain_onward() {
   bell[1] = false;
   d_step { more = summary[1]; summary[1] = false };
   if
-  :: more -> d_step { t_p = word[1]; word[1] = 0; end_onwards(t_p, RELEASED); t_p = 0; more = false }
+  :: more ->
+     d_step { t_p = word[1]; word[1] = 0; end_onwards(t_p, RELEASED); t_p = 0; more = false }
   :: else -> skip
   fi;
   if

@@ -1,4 +1,7 @@
-/* Process 2 writes what it likes over everything that it may write, reads messages or not, and ends some time. */
+/*
+ * Process 2 writes what it likes over everything that it may write, reads messages or not, and ends
+ * some time.
+ */
 proctype Hostile() {
   byte i, k, fds;
   {
@@ -9,7 +12,13 @@ proctype Hostile() {
     :: word[1] != 3 -> word[1] = 3
     :: d_step { !summary[1] -> summary[1] = true; bell[1] = true }
 #endif
-    :: nempty(queue[1]) -> d_step { queue[1]?i, k, fds; keep_tokens(2, fds); fly[i] = false; i = 0; k = 0; fds = 0 }
+    :: nempty(queue[1]) ->
+       d_step {
+         queue[1]?i, k, fds;
+         keep_tokens(2, fds);
+         fly[i] = false;
+         i = 0; k = 0; fds = 0
+       }
     :: HAS(2, 1) && !faked[1] -> faked[1] = true
 #ifdef MUTANT_TOKEN_IS_SOCKET
     :: HAS(2, 0) && !faked[0] -> faked[0] = true  /* shutdown(2) on what others hold too */

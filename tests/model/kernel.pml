@@ -1,14 +1,15 @@
 /* The machine: memory that shows stores late, tokens, sockets, and kill -9. */
 
 /*
- * Without a fence a store may be seen by others later than the storer's next load: it waits in a buffer, from which Memory lets it out,
- * first in, first out (release stores keep their order). Read-modify-writes are atomic when they come out. A dead process's come out too.
- * Without WEAK, stores are seen at once.
+ * Without a fence a store may be seen by others later than the storer's next load: it waits in a
+ * buffer, from which Memory lets it out, first in, first out (release stores keep their order).
+ * Read-modify-writes are atomic when they come out. A dead process's come out too. Without WEAK,
+ * stores are seen at once.
  */
 #define STORE_SUMMARY 8
-chan stores[LEDGERS] = [4] of { byte };        /* by the borrower: the bit of a slot, or STORE_SUMMARY */
-chan renew_stores = [1] of { byte };           /* by its thread that forks */
-chan waiting_stores = [6] of { byte, bool };   /* by the lender */
+chan stores[LEDGERS] = [4] of { byte };      /* by the borrower: a slot's bit, or STORE_SUMMARY */
+chan renew_stores = [1] of { byte };         /* by its thread that forks */
+chan waiting_stores = [6] of { byte, bool }; /* by the lender */
 
 #ifdef WEAK
 #define store_bit(k, s) stores[k]!s
@@ -36,7 +37,9 @@ end:
   :: d_step { nempty(stores[0]) -> let_out(0) }
   :: d_step { nempty(stores[1]) -> let_out(1) }
   :: d_step { nempty(renew_stores) -> renew_stores?t_i; renew[t_i] = true; t_i = 0 }
-  :: d_step { nempty(waiting_stores) -> waiting_stores?t_i, t_p; waiting[t_i] = t_p; t_i = 0; t_p = 0 }
+  :: d_step {
+       nempty(waiting_stores) -> waiting_stores?t_i, t_p; waiting[t_i] = t_p; t_i = 0; t_p = 0
+     }
   od
 }
 
@@ -52,7 +55,10 @@ end:
   :: else -> skip \
   fi
 
-/* A message: a lease, or NO_LEASE (a token alone); its ledger; and the tokens that travel with it, as bits. */
+/*
+ * A message: a lease, or NO_LEASE (a token alone); its ledger; and the tokens that travel with it,
+ * as bits.
+ */
 #define NO_LEASE 15
 chan queue[LEDGERS] = [4] of { byte, byte, byte };
 
@@ -74,8 +80,9 @@ chan queue[LEDGERS] = [4] of { byte, byte, byte };
   fi
 
 /*
- * The end of a process, in order or not: its memory means nothing any more (and is cleared, so that states fall together), then the kernel
- * closes what it had. With the last copy of a receiving end goes what nobody has read, and the tokens in it.
+ * The end of a process, in order or not: its memory means nothing any more (and is cleared, so that
+ * states fall together), then the kernel closes what it had. With the last copy of a receiving end
+ * goes what nobody has read, and the tokens in it.
  */
 inline exit(p, c) {
   d_step {

@@ -1,13 +1,15 @@
 /*
- * The lease protocol of docs/format/lease.md, for SPIN. run.py has the variants (who takes part) and the mutants (a planted bug each, which
- * SPIN must find).
+ * The lease protocol of docs/format/lease.md, for SPIN. run.py has the variants (who takes part)
+ * and the mutants (a planted bug each, which SPIN must find).
  *
- * A process is killed between any two of its steps. A step is one atomic operation on shared memory, one system call, or what happens
- * under the lender's lock. Every process ends by itself or is killed, so every run ends, and "it happens in the end" is "no run ends before
- * it happened": a lender that is not woken, or a block that does not become FREE again, is an invalid end state.
+ * A process is killed between any two of its steps. A step is one atomic operation on shared
+ * memory, one system call, or what happens under the lender's lock. Every process ends by itself or
+ * is killed, so every run ends, and "it happens in the end" is "no run ends before it happened": a
+ * lender that is not woken, or a block that does not become FREE again, is an invalid end state.
  *
- * A ledger k is a token (`copies` of it are open or in flight), a lease page (word, summary, waiting, renew) and SLOTS slots. The lease of
- * slot s is number LEASE(k, s) everywhere. REF: the process counts a reference, so it may read the block.
+ * A ledger k is a token (`copies` of it are open or in flight), a lease page (word, summary,
+ * waiting, renew) and SLOTS slots. The lease of slot s is number LEASE(k, s) everywhere. REF: the
+ * process counts a reference, so it may read the block.
  */
 mtype:block = { FREE, LIVE, LENT };
 mtype:lease = { HELD, FAMILY, RELEASED, ENDED };
@@ -55,7 +57,8 @@ bool renew[LEDGERS];
 bool made[LEDGERS];
 byte copies[LEDGERS];          /* of a token: in processes, and in messages that nobody has read */
 bool has[PROCESSES * LEDGERS]; /* the process has it open */
-bool faked[LEDGERS];           /* a hang-up although there are copies (mutants, and what a process does to its own token) */
+/* A hang-up although there are copies (mutants, and what a process does to its own token). */
+bool faked[LEDGERS];
 bool bell[LEDGERS];            /* a byte lies in it */
 byte sockets[LEDGERS];         /* copies of the borrower's end of the connection */
 bool eof[LEDGERS];             /* the lender's end is closed */
@@ -67,14 +70,16 @@ bool fly[LEASES];              /* its message is not yet taken in */
 byte receiver[LEDGERS];
 byte newest;                   /* FORK: the ledger of the last message */
 bool forking, fork_over;
-byte from[LEASES];             /* FORWARD: the lease under which the forwarder has what it lends on */
+/* FORWARD: the lease under which the forwarder has what it lends on. */
+byte from[LEASES];
 
 hidden byte t_i, t_p, t_k, t_j;  /* of one d_step, worth nothing outside of it */
 
 /* Nobody that lives may still read under lease i. To a hostile process nothing is promised. */
 inline assert_no_reader(i) {
   assert(!(fly[i] && alive[receiver[(i) / SLOTS]] && !hostile[receiver[(i) / SLOTS]]));
-  assert(!(REF(0, i) && alive[0]) && !(REF(1, i) && alive[1] && !hostile[1]) && !(REF(2, i) && alive[2] && !hostile[2]))
+  assert(!(REF(0, i) && alive[0]) && !(REF(1, i) && alive[1] && !hostile[1]) &&
+         !(REF(2, i) && alive[2] && !hostile[2]))
 }
 
 inline assert_unused(i) {

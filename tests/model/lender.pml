@@ -1,4 +1,7 @@
-/* The lender: takes a FREE block, lends it, drops its own storage; waits for space when none is FREE. */
+/*
+ * The lender: takes a FREE block, lends it, drops its own storage; waits for space when none is
+ * FREE.
+ */
 
 /* A forwarder's ledger is none of the lender's. */
 #ifdef FORWARD
@@ -70,14 +73,16 @@ inline drain(k) {
 #elif defined(SHORT)
   d_step {  /* as if both were one step; the variants without SHORT have them apart */
     if
-    :: summary[k] -> summary[k] = false; seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0
+    :: summary[k] ->
+       summary[k] = false; seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0
     :: else -> skip
     fi
   }
 #else
   d_step { more = summary[k]; summary[k] = false };
   if
-  :: more -> d_step { seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0; more = false }
+  :: more ->
+     d_step { seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0; more = false }
   :: else -> skip
   fi
 #endif
@@ -173,7 +178,9 @@ inline wait_for(n) {
 #endif
         if
         :: free_blocks >= n -> break
-        :: else -> free_blocks >= n || bell[0] || (hangs_up(0) && may_end(0)) || (SECOND_IS_MINE && (bell[1] || hangs_up(1)))  /* sleeps */
+        :: else ->  /* sleeps */
+           free_blocks >= n || bell[0] || (hangs_up(0) && may_end(0)) ||
+           (SECOND_IS_MINE && (bell[1] || hangs_up(1)))
         fi
      od;
      skip;  /* a break cannot lead into a d_step */
@@ -250,8 +257,10 @@ proctype Lender() {
          assert(block[b] == FREE && leases[b] == 0 && at_home(b) == 0);
          t_k = 0;
          do
-         :: t_k < LEASE(2, 0) && ledger[t_k] != 0 && block_of[t_k] == b && t_k < LEASE(1, 0) -> assert_unused(t_k); t_k++
-         :: t_k < LEASE(2, 0) && !(ledger[t_k] != 0 && block_of[t_k] == b && t_k < LEASE(1, 0)) -> t_k++
+         :: t_k < LEASE(2, 0) && ledger[t_k] != 0 && block_of[t_k] == b && t_k < LEASE(1, 0) ->
+            assert_unused(t_k); t_k++
+         :: t_k < LEASE(2, 0) &&
+            !(ledger[t_k] != 0 && block_of[t_k] == b && t_k < LEASE(1, 0)) -> t_k++
          :: else -> break
          od;
          t_k = 0;
@@ -261,7 +270,8 @@ proctype Lender() {
        to_whom();
 #ifndef SHORT
        if
-       :: true -> look()  /* some other allocation finds no block; so a lease can end while its block is LIVE */
+       /* Some other allocation finds no block; so a lease can end while its block is LIVE. */
+       :: true -> look()
        :: skip
        fi;
 #endif
@@ -271,7 +281,8 @@ proctype Lender() {
     od;
 #ifndef SHORT
     if
-    :: d_step { eof[0] = true; eof[1] = eof[1] || SECOND_IS_MINE }  /* the connections go first, with messages in them */
+    /* The connections go first, with messages in them. */
+    :: d_step { eof[0] = true; eof[1] = eof[1] || SECOND_IS_MINE }
     :: skip
     fi;
 #endif

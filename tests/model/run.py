@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """usage: run.py VARIANT|names
 
-Has SPIN look at every run of the lease protocol's model, for one variant (who takes part), and then at the mutants that belong to it: the
-model with one bug planted, which SPIN must find. `names` holds the states that the model names against the code's enums. Exit status
-77: this machine has no SPIN or no C compiler.
+Has SPIN look at every run of the lease protocol's model, for one variant (who takes part), and then
+at the mutants that belong to it: the model with one bug planted, which SPIN must find. `names`
+holds the states that the model names against the code's enums. Exit status 77: this machine has no
+SPIN or no C compiler.
 """
 
 import os
@@ -18,16 +19,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 LIMIT_MIB = 2000
-LIMIT_CPU_S = 120  # the longest search takes 10 s; processor time, which a busy machine leaves as it is
+LIMIT_CPU_S = (
+    120  # the longest search takes 10 s; processor time, which a busy machine leaves as it is
+)
 
-# The C compiler's options. A search of everything makes a million steps a second with -O1; -O2 takes
-# another second to compile and gains nothing. The search for a planted bug ends at the bug: it takes
-# transitions in the opposite order, which finds every mutant among thousands of states instead of a
-# million, so compiling is all that it costs.
+# The C compiler's options. A search of everything makes a million steps a second with -O1; -O2
+# takes another second to compile and gains nothing. The search for a planted bug ends at the bug:
+# it takes transitions in the opposite order, which finds every mutant among thousands of states
+# instead of a million, so compiling is all that it costs.
 WHOLE_SEARCH = ["-O1"]
 BUG_SEARCH = ["-O0", "-DREVERSE", "-DT_REVERSE"]
 
-# variant -> (what it is defined by, mutants and what they need beside it). MORTAL: bits of the processes that are killed.
+# variant -> (what it is defined by, mutants and what they need beside it). MORTAL: bits of the
+# processes that are killed.
 ONE = "ONE WEAK ROUNDS=2 KILLS=1 MORTAL=3"
 FORK = "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=1"
 VARIANTS = {
@@ -74,8 +78,12 @@ VARIANTS = {
         "FORWARD CYCLE SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=2",
         ["LEASES_ITSELF", "KEEPS_OWN_TOKEN", "ENDS_UNREAD", "HOME_UNKEPT"],
     ),
-    # Lender, forwarder, a borrower that has handed the lender's token on, and who has it from there.
-    "forget": ("FORWARD FORGET SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=6", ["FORGETS_WITH_NEXT_LEASE"]),
+    # Lender, forwarder, a borrower that has handed the lender's token on, and who has it from
+    # there.
+    "forget": (
+        "FORWARD FORGET SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=6",
+        ["FORGETS_WITH_NEXT_LEASE"],
+    ),
     # An honest borrower beside one that writes what it likes.
     "hostile": ("HOSTILE SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TRUSTS_BITS"]),
     # An honest forwarder whose borrower does what it likes.
@@ -146,7 +154,8 @@ def check_variant(variant: str) -> None:
     if found:
         raise Failed(f"{variant}: {found}")
     print(f"{variant}: {states} states, nothing found", flush=True)
-    # That a run that goes on for ever is none of those that were looked at; where it is cheap. (A hostile process can.)
+    # That a run that goes on for ever is none of those that were looked at; where it is cheap. (A
+    # hostile process can.)
     if variant in ENDS:
         found, states = verify(defines.split(), cycles=True)
         if found:
@@ -155,7 +164,9 @@ def check_variant(variant: str) -> None:
     for mutant in mutants:
         found, states = verify([*defines.split(), f"MUTANT_{mutant}"], options=BUG_SEARCH)
         if not found:
-            raise Failed(f"{variant}: the bug {mutant} was planted, and not found in {states} states")
+            raise Failed(
+                f"{variant}: the bug {mutant} was planted, and not found in {states} states"
+            )
         print(f"{variant} with {mutant}: {found}, in {states} states", flush=True)
 
 
@@ -170,9 +181,16 @@ def check_names() -> None:
         if not code:
             raise Failed(f"impl/memory has no enum with the states of a {kind}")
         ours = {each.strip() for each in model[1].split(",")}
-        theirs = {re.sub(r"^k", "", each.split("=")[0].strip()).upper() for each in code[1].split(",") if each.strip()}
+        theirs = {
+            re.sub(r"^k", "", each.split("=")[0].strip()).upper()
+            for each in code[1].split(",")
+            if each.strip()
+        }
         if ours != theirs:
-            raise Failed(f"the states of a {kind} are {sorted(ours)} in the model and {sorted(theirs)} in the code")
+            raise Failed(
+                f"the states of a {kind} are {sorted(ours)} in the model and {sorted(theirs)} in"
+                " the code"
+            )
         print(f"{kind}: {', '.join(sorted(ours))}")
 
 

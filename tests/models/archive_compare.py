@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares two module archives record by record, without PyTorch.
 
-Code, constants and extra files must be equal byte for byte; data.pkl and traced_inputs.pkl as trees of values, where the same value in
-two places of one must be the same value in those places of the other, and storages, whatever their keys are, must hold the same bytes.
-Version numbers must be equal. Debug files, byteorder and serialization_id are not compared: an archive may do without them.
+Code, constants and extra files must be equal byte for byte; data.pkl and traced_inputs.pkl as trees
+of values, where the same value in two places of one must be the same value in those places of the
+other, and storages, whatever their keys are, must hold the same bytes. Version numbers must be
+equal. Debug files, byteorder and serialization_id are not compared: an archive may do without them.
 
 usage: archive_compare.py ARCHIVE ARCHIVE          prints each difference; 0 if there is none
 """
@@ -32,14 +33,25 @@ class Archive:
                     self.records[entry.filename[len(prefix) :]] = record_bytes(data, entry)
 
     def version(self) -> int:
-        return int(self.records[".data/version"] if ".data/version" in self.records else self.records["version"])
+        return int(
+            self.records[".data/version"]
+            if ".data/version" in self.records
+            else self.records["version"]
+        )
 
     def names(self, folder: str) -> set[str]:
-        return {name for name in self.records if name.startswith(folder) and not name.endswith(".debug_pkl")}
+        return {
+            name
+            for name in self.records
+            if name.startswith(folder) and not name.endswith(".debug_pkl")
+        }
 
 
 def record_bytes(data: bytes, entry: zipfile.ZipInfo) -> bytes:
-    """The record's bytes. A CRC of zero was not computed, which Python's own reader would not accept."""
+    """The record's bytes.
+
+    A CRC of zero was not computed, which Python's own reader would not accept.
+    """
     name_nbytes, extra_nbytes = struct.unpack_from("<HH", data, entry.header_offset + 26)
     start = entry.header_offset + 30 + name_nbytes + extra_nbytes
     stored = data[start : start + entry.compress_size]
@@ -50,7 +62,10 @@ def record_bytes(data: bytes, entry: zipfile.ZipInfo) -> bytes:
 
 
 class Node:
-    """A value of a pickle that is more than an atom. Two places that hold the same value hold the same Node."""
+    """A value of a pickle that is more than an atom.
+
+    Two places that hold the same value hold the same Node.
+    """
 
     def __init__(self, kind: str, *items: Any):
         self.kind = kind
@@ -60,13 +75,26 @@ class Node:
         return f"{self.kind}({len(self.items)})"
 
 
-ATOMS = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
+ATOMS = {
+    "BININT",
+    "BININT1",
+    "BININT2",
+    "LONG1",
+    "BINFLOAT",
+    "BINUNICODE",
+    "SHORT_BINUNICODE",
+    "BINUNICODE8",
+}
 SINGLE = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 MARK = object()
 
 
 def read_pickle(data: bytes) -> Any:
-    """The tree that a pickle says. Nothing is called: a global is a Node with its two names, a reduce a Node of function and arguments."""
+    """The tree that a pickle says.
+
+    Nothing is called: a global is a Node with its two names, a reduce a Node of function and
+    arguments.
+    """
     stack: list[Any] = []
     memo: dict[int, Any] = {}
 
@@ -170,7 +198,10 @@ class Comparison:
         if any((key == left) != (other == right) for left, right in self.keys):
             self.differ(path, f"storages {key} and {other} stand for others elsewhere")
         self.keys.add((key, other))
-        left, right = self.first.records.get(f"{self.folder}/{key}"), self.second.records.get(f"{self.folder}/{other}")
+        left, right = (
+            self.first.records.get(f"{self.folder}/{key}"),
+            self.second.records.get(f"{self.folder}/{other}"),
+        )
         if left is None or left != right:
             self.differ(path, f"the bytes of storage {key} differ from those of {other}")
 
@@ -182,7 +213,9 @@ def atom(value: Any) -> tuple[str, Any]:
 
 def compare_pickles(first: Archive, second: Archive, folder: str) -> list[str]:
     comparison = Comparison(first, second, folder)
-    comparison.compare(read_pickle(first.records[folder + ".pkl"]), read_pickle(second.records[folder + ".pkl"]))
+    comparison.compare(
+        read_pickle(first.records[folder + ".pkl"]), read_pickle(second.records[folder + ".pkl"])
+    )
     return comparison.differences
 
 
@@ -196,7 +229,9 @@ def compare_archives(first_path: Path, second_path: Path) -> list[str]:
     for folder in ("code/", "constants", "extra/"):
         for name in sorted(first.names(folder) | second.names(folder)):
             if name not in first.records or name not in second.records:
-                differences.append(f"{name}: only in the {'first' if name in first.records else 'second'}")
+                differences.append(
+                    f"{name}: only in the {'first' if name in first.records else 'second'}"
+                )
             elif first.records[name] != second.records[name]:
                 differences.append(f"{name}: the bytes differ")
     for folder in ("data", "traced_inputs"):

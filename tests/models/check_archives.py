@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the archives that write_archives.py wrote, or the same ones as exported again, in the PyTorch that runs this.
+"""Runs the archives that write_archives.py wrote, or the same ones as exported again, in the
+PyTorch that runs this.
 
-Each archive of FOLDER is loaded and called as it was when it was written; its outputs must be what they were, to the bit if the same
-PyTorch wrote it. With --renamed FOLDER2, <name>.pt of FOLDER2 is what our library made of it: its outputs, parameters, buffers and extra
-files must be those of the original to the bit, sharing and strides included, and its records equal (archive_compare.py). An archive that
-another PyTorch wrote and that this one cannot run is left out, with PyTorch's own words.
+Each archive of FOLDER is loaded and called as it was when it was written; its outputs must be what
+they were, to the bit if the same PyTorch wrote it. With --renamed FOLDER2, <name>.pt of FOLDER2 is
+what our library made of it: its outputs, parameters, buffers and extra files must be those of the
+original to the bit, sharing and strides included, and its records equal (archive_compare.py). An
+archive that another PyTorch wrote and that this one cannot run is left out, with PyTorch's own
+words.
 
-With --package FILE, the package FILE has <name>.pt of FOLDER as the resource zoo/<name>.pkl: its outputs, parameters and buffers must be
-those of the original to the bit.
+With --package FILE, the package FILE has <name>.pt of FOLDER as the resource zoo/<name>.pkl: its
+outputs, parameters and buffers must be those of the original to the bit.
 
 usage: check_archives.py FOLDER [--renamed FOLDER2 | --package FILE] [--json FILE] [MODEL...]
 """
@@ -28,33 +31,66 @@ import zoo
 
 
 def same_tensor(a: torch.Tensor, b: torch.Tensor, exact: bool) -> bool:
-    if a.dtype != b.dtype or a.shape != b.shape or a.layout != b.layout or a.device != b.device or a.is_quantized != b.is_quantized:
+    if (
+        a.dtype != b.dtype
+        or a.shape != b.shape
+        or a.layout != b.layout
+        or a.device != b.device
+        or a.is_quantized != b.is_quantized
+    ):
         return False
-    if exact and (a.requires_grad != b.requires_grad or a.is_conj() != b.is_conj() or a.is_neg() != b.is_neg()):
+    if exact and (
+        a.requires_grad != b.requires_grad or a.is_conj() != b.is_conj() or a.is_neg() != b.is_neg()
+    ):
         return False
-    if a.is_meta or (exact and a.layout == torch.strided and (a.stride(), a.storage_offset()) != (b.stride(), b.storage_offset())):
+    if a.is_meta or (
+        exact
+        and a.layout == torch.strided
+        and (a.stride(), a.storage_offset()) != (b.stride(), b.storage_offset())
+    ):
         return a.is_meta and a.stride() == b.stride()
     if a.layout == torch.sparse_coo:
-        return all(same_tensor(x, y, exact) for x, y in ((a._indices(), b._indices()), (a._values(), b._values())))
+        return all(
+            same_tensor(x, y, exact)
+            for x, y in ((a._indices(), b._indices()), (a._values(), b._values()))
+        )
     if a.layout == torch.sparse_csr:
-        parts = ((a.crow_indices(), b.crow_indices()), (a.col_indices(), b.col_indices()), (a.values(), b.values()))
+        parts = (
+            (a.crow_indices(), b.crow_indices()),
+            (a.col_indices(), b.col_indices()),
+            (a.values(), b.values()),
+        )
         return all(same_tensor(x, y, exact) for x, y in parts)
     if a.is_quantized:
         return quantizer(a) == quantizer(b) and torch.equal(a.int_repr(), b.int_repr())
     if raw(a) == raw(b):
         return True
-    return not exact and (a.is_floating_point() or a.is_complex()) and torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+    return (
+        not exact
+        and (a.is_floating_point() or a.is_complex())
+        and torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+    )
 
 
 def raw(tensor: torch.Tensor) -> bytes:
-    plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
+    plain = (
+        tensor.detach()
+        .resolve_conj()
+        .resolve_neg()
+        .clone(memory_format=torch.contiguous_format)
+        .reshape(-1)
+    )
     return bytes(plain.view(torch.uint8).tolist()) if plain.numel() else b""
 
 
 def quantizer(tensor: torch.Tensor) -> tuple[Any, ...]:
     if tensor.qscheme() == torch.per_tensor_affine:
         return (tensor.q_scale(), tensor.q_zero_point())
-    return (tensor.q_per_channel_scales().tolist(), tensor.q_per_channel_zero_points().tolist(), tensor.q_per_channel_axis())
+    return (
+        tensor.q_per_channel_scales().tolist(),
+        tensor.q_per_channel_zero_points().tolist(),
+        tensor.q_per_channel_axis(),
+    )
 
 
 def same(a: Any, b: Any, exact: bool) -> bool:
@@ -67,7 +103,9 @@ def same(a: Any, b: Any, exact: bool) -> bool:
     if isinstance(a, dict):
         return list(a) == list(b) and all(same(a[key], b[key], exact) for key in a)
     if isinstance(a, float):
-        return struct.pack("d", a) == struct.pack("d", b) or (not exact and math.isclose(a, b, rel_tol=1e-4))
+        return struct.pack("d", a) == struct.pack("d", b) or (
+            not exact and math.isclose(a, b, rel_tol=1e-4)
+        )
     return bool(a == b)
 
 
@@ -75,7 +113,10 @@ def tensors_of(module: torch.jit.ScriptModule) -> dict[str, torch.Tensor]:
     """The parameters and buffers by their paths, a shared one under each of its own."""
     found: dict[str, torch.Tensor] = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
-        for kind, members in (("parameter", part.named_parameters(recurse=False)), ("buffer", part.named_buffers(recurse=False))):
+        for kind, members in (
+            ("parameter", part.named_parameters(recurse=False)),
+            ("buffer", part.named_buffers(recurse=False)),
+        ):
             found |= {f"{kind} {prefix}.{name}": tensor for name, tensor in members}
     return found
 
@@ -93,14 +134,22 @@ def compare_modules(original: torch.jit.ScriptModule, renamed: torch.jit.ScriptM
     ours, theirs = tensors_of(renamed), tensors_of(original)
     if list(ours) != list(theirs):
         return [f"parameters and buffers {list(theirs)} are {list(ours)}"]
-    differences = [f"{name} differs" for name in ours if not same_tensor(theirs[name], ours[name], True)]
-    return differences if sharing(ours) == sharing(theirs) else [*differences, "parameters and buffers are shared otherwise"]
+    differences = [
+        f"{name} differs" for name in ours if not same_tensor(theirs[name], ours[name], True)
+    ]
+    return (
+        differences
+        if sharing(ours) == sharing(theirs)
+        else [*differences, "parameters and buffers are shared otherwise"]
+    )
 
 
 def load(path: Path, names: list[str]) -> tuple[torch.jit.ScriptModule, dict[str, bytes]]:
     extra = dict.fromkeys(names, "")
     module = torch.jit.load(str(path), _extra_files=extra)
-    return module, {name: data.encode() if isinstance(data, str) else data for name, data in extra.items()}
+    return module, {
+        name: data.encode() if isinstance(data, str) else data for name, data in extra.items()
+    }
 
 
 def read(path: Path) -> Any:
@@ -116,12 +165,16 @@ def open_package(path: Path) -> Any:
     return PackageImporter(str(path))
 
 
-def check(folder: Path, renamed: Path | None, package: Any, name: str, entry: dict[str, Any], exact: bool) -> tuple[str, list[str]]:
+def check(
+    folder: Path, renamed: Path | None, package: Any, name: str, entry: dict[str, Any], exact: bool
+) -> tuple[str, list[str]]:
     """("ok" or "left out", what is wrong)"""
     contents = {key: base64.b64decode(data) for key, data in entry["extra_files"].items()}
     try:
         original, extra = load(folder / f"{name}.pt", list(contents))
-        calls = [zoo.Call(method, arguments) for method, arguments in read(folder / f"{name}.calls")]
+        calls = [
+            zoo.Call(method, arguments) for method, arguments in read(folder / f"{name}.calls")
+        ]
         expected = read(folder / f"{name}.expected")
     except RuntimeError as error:
         if not exact:
@@ -170,14 +223,24 @@ def main() -> int:
         except Exception as error:
             said, wrong = "ok", [f"{type(error).__name__}: {error}"]
         result = "failed" if wrong else "ok" if said == "ok" else "left out"
-        results[name] = {"result": result, "why": wrong or ([] if said == "ok" else [said]), "flags": entry["flags"]}
+        results[name] = {
+            "result": result,
+            "why": wrong or ([] if said == "ok" else [said]),
+            "flags": entry["flags"],
+        }
         if result != "ok":
             print(f"{name}: {result}: {'; '.join(results[name]['why'])}")
     if arguments.json:
         document = {"torch": torch.__version__, "written_by": index["torch"], "models": results}
         arguments.json.write_text(json.dumps(document, indent=1) + "\n")
-    counts = [sum(result["result"] == kind for result in results.values()) for kind in ("ok", "left out", "failed")]
-    print(f"PyTorch {torch.__version__}, archives of {index['torch']}: {counts[0]} ok, {counts[1]} left out, {counts[2]} failed")
+    counts = [
+        sum(result["result"] == kind for result in results.values())
+        for kind in ("ok", "left out", "failed")
+    ]
+    print(
+        f"PyTorch {torch.__version__}, archives of {index['torch']}: {counts[0]} ok, {counts[1]}"
+        f" left out, {counts[2]} failed"
+    )
     return 1 if counts[2] or not counts[0] else 0
 
 

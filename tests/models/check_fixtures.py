@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Loads the archives of old PyTorch versions in the PyTorch that runs this, and compares values and calls with their expected.txt.
+"""Loads the archives of old PyTorch versions in the PyTorch that runs this, and compares values and
+calls with their expected.txt.
 
-With --renamed FOLDER, FOLDER/<version>.pt is read instead of GOLDEN/<version>/net.pt: what our library exported of it.
+With --renamed FOLDER, FOLDER/<version>.pt is read instead of GOLDEN/<version>/net.pt: what our
+library exported of it.
 
 usage: check_fixtures.py GOLDEN [--renamed FOLDER] [--json FILE]
 """
@@ -17,7 +19,13 @@ from typing import Any
 import torch
 import zoo
 
-NAMES = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.int64: "Long", torch.bool: "Bool"}
+NAMES = {
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.float16: "Half",
+    torch.int64: "Long",
+    torch.bool: "Bool",
+}
 ARGUMENTS = {
     "ones 3, 0": (torch.ones(3), 0),
     "ones 3, 3": (torch.ones(3), 3),
@@ -46,20 +54,30 @@ class Printer:
         if isinstance(value, tuple):
             return "(" + "".join(self.of(item) + ", " for item in value) + ")"
         if isinstance(value, dict):
-            return "{" + "".join(f"{self.of(key)}: {self.of(item)}, " for key, item in value.items()) + "}"
+            return (
+                "{"
+                + "".join(f"{self.of(key)}: {self.of(item)}, " for key, item in value.items())
+                + "}"
+            )
         return repr(value)
 
     def of_tensor(self, tensor: torch.Tensor) -> str:
         storage = tensor.storage() if zoo.TORCH < (2, 0) else tensor.untyped_storage()
         number = self.storages.setdefault(storage._cdata, len(self.storages))
-        shape = f"sizes {self.of(list(tensor.size()))} strides {self.of(list(tensor.stride()))} offset {tensor.storage_offset()}"
+        shape = (
+            f"sizes {self.of(list(tensor.size()))} strides {self.of(list(tensor.stride()))} offset"
+            f" {tensor.storage_offset()}"
+        )
         values = self.of([float(value) for value in tensor.detach().reshape(-1).tolist()])
         gradient = " requires_grad" if tensor.requires_grad else ""
         return f"tensor {NAMES[tensor.dtype]} {shape} storage {number} values {values}{gradient}"
 
 
 def wrong_lines(module: torch.jit.ScriptModule, lines: list[str]) -> list[str]:
-    """What is otherwise than the lines say. The types and objects of the lines are not compared: the archive loaded, so they were known."""
+    """What is otherwise than the lines say.
+
+    The types and objects of the lines are not compared: the archive loaded, so they were known.
+    """
     printer, wrong = Printer(), []
     for line in lines[1:]:
         left, value = line.split(" = ", 1)
@@ -93,7 +111,9 @@ def main() -> int:
         lines = (folder / "expected.txt").read_text().splitlines()
         if lines[0].startswith("refused"):
             continue
-        archive = arguments.renamed / f"{folder.name}.pt" if arguments.renamed else folder / "net.pt"
+        archive = (
+            arguments.renamed / f"{folder.name}.pt" if arguments.renamed else folder / "net.pt"
+        )
         try:
             wrong = wrong_lines(torch.jit.load(str(archive)), lines)
         except Exception as error:
@@ -102,7 +122,9 @@ def main() -> int:
         for line in wrong:
             print(f"{folder.name}: {line}")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"torch": torch.__version__, "models": results}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps({"torch": torch.__version__, "models": results}, indent=1) + "\n"
+        )
     failed = sum(result["result"] == "failed" for result in results.values())
     good = len(results) - failed
     print(f"PyTorch {torch.__version__}, archives of old versions: {good} ok, {failed} failed")

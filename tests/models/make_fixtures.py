@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the committed archives of old PyTorch versions: one program linked against each version's own libraries.
+"""Makes the committed archives of old PyTorch versions: one program linked against each version's
+own libraries.
 
-For each version the wheel is fetched from PyPI (for a Python of its time, which is not needed), its headers and libraries taken out, and
-write_fixture.cc (model_json_fixture.cc before 1.4) compiled and run. GOLDEN/<version>/ gets net.pt and expected.txt. It needs g++, and 3 GB
-of disk in WORK, where nothing stays: one version is done after the other.
+For each version the wheel is fetched from PyPI (for a Python of its time, which is not needed), its
+headers and libraries taken out, and write_fixture.cc (model_json_fixture.cc before 1.4) compiled
+and run. GOLDEN/<version>/ gets net.pt and expected.txt. It needs g++, and 3 GB of disk in WORK,
+where nothing stays: one version is done after the other.
 
 usage: make_fixtures.py WORK GOLDEN [VERSION...]
 """
@@ -27,7 +29,8 @@ class Release:
     platform: str
     libraries: tuple[str, ...] = ("torch_cpu", "c10")
     program: str = "write_fixture.cc"
-    # Wheels of the libraries that libtorch_cpu is linked against; it looks for them beside the folder torch.
+    # Wheels of the libraries that libtorch_cpu is linked against; it looks for them beside the
+    # folder torch.
     beside: tuple[str, ...] = ()
 
 
@@ -38,18 +41,42 @@ RELEASES = {
     "1.7.1": Release("3.7", "manylinux1_x86_64"),
     "1.9.1": Release("3.7", "manylinux1_x86_64"),
     "1.12.1": Release("3.10", "manylinux1_x86_64"),
-    "2.2.0": Release("3.11", "manylinux1_x86_64", beside=("nvidia-cuda-cupti-cu12==12.1.105", "nvidia-cuda-runtime-cu12==12.1.105")),
+    "2.2.0": Release(
+        "3.11",
+        "manylinux1_x86_64",
+        beside=("nvidia-cuda-cupti-cu12==12.1.105", "nvidia-cuda-runtime-cu12==12.1.105"),
+    ),
 }
 
 # What the programs never call, and what makes the wheels large.
-UNUSED = re.compile(r"torch/lib/(libtorch_cuda|libtorch_python|libcaffe2_|libcudnn|libnvrtc|libcublas|libc10d_cuda).*")
+UNUSED = re.compile(
+    r"torch/lib/(libtorch_cuda|libtorch_python|libcaffe2_|libcudnn|libnvrtc|libcublas"
+    r"|libc10d_cuda).*"
+)
 
 
 def fetch(requirement: str, release: Release, work: Path) -> Path:
     """The wheel of a requirement, alone, for the release's Python."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--no-cache-dir",
+    ]
     folder = work / "wheel"
-    command += ["--python-version", release.python, "--platform", release.platform, "--dest", str(folder), requirement]
+    command += [
+        "--python-version",
+        release.python,
+        "--platform",
+        release.platform,
+        "--dest",
+        str(folder),
+        requirement,
+    ]
     subprocess.run(command, check=True)
     (found,) = folder.glob("*.whl")
     return found
@@ -58,7 +85,9 @@ def fetch(requirement: str, release: Release, work: Path) -> Path:
 def unpack(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:
         for name in contents.namelist():
-            wanted = name.startswith(("torch/include/", "torch/lib/", "nvidia/")) and not UNUSED.match(name)
+            wanted = name.startswith(
+                ("torch/include/", "torch/lib/", "nvidia/")
+            ) and not UNUSED.match(name)
             if wanted and not name.endswith(".a"):
                 contents.extract(name, folder)
     wheel.unlink()
@@ -73,18 +102,41 @@ def make(version: str, work: Path, golden: Path) -> None:
             unpack(fetch(requirement, release, work), folder)
     library, include = folder / "torch" / "lib", folder / "torch" / "include"
     program = folder / "write_fixture"
-    number = sum(int(part) * scale for part, scale in zip(version.split("."), (10000, 100, 1), strict=True))
-    # The wheels were built with the old ABI of libstdc++, and the libraries for CUDA that they name are not there.
-    command = ["g++", "-std=c++17" if number >= 20100 else "-std=c++14", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-DTENON_TORCH={number}"]
-    command += [f"-I{include}", f"-I{include}/torch/csrc/api/include", str(HERE / release.program), "-o", str(program), "-pthread"]
-    command += [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--allow-shlib-undefined", "-Wl,--no-as-needed"]
+    number = sum(
+        int(part) * scale for part, scale in zip(version.split("."), (10000, 100, 1), strict=True)
+    )
+    # The wheels were built with the old ABI of libstdc++, and the libraries for CUDA that they name
+    # are not there.
+    command = [
+        "g++",
+        "-std=c++17" if number >= 20100 else "-std=c++14",
+        "-w",
+        "-D_GLIBCXX_USE_CXX11_ABI=0",
+        f"-DTENON_TORCH={number}",
+    ]
+    command += [
+        f"-I{include}",
+        f"-I{include}/torch/csrc/api/include",
+        str(HERE / release.program),
+        "-o",
+        str(program),
+        "-pthread",
+    ]
+    command += [
+        f"-L{library}",
+        f"-Wl,-rpath,{library}",
+        "-Wl,--allow-shlib-undefined",
+        "-Wl,--no-as-needed",
+    ]
     command += [f"-l{name}" for name in release.libraries]
     subprocess.run(command, check=True)
     output = golden / version
     output.mkdir(parents=True, exist_ok=True)
     # The archive's name is in its records.
     archive = output / "net.pt"
-    said = subprocess.run([str(program), str(archive)], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [str(program), str(archive)], check=True, capture_output=True, text=True
+    ).stdout
     (output / "expected.txt").write_text(said)
     shutil.rmtree(folder)
     print(f"{version}: {archive.stat().st_size} bytes")

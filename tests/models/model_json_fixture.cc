@@ -1,5 +1,5 @@
-// Writes an archive of the time before 1.4, which keeps its object tree in a record `model.json` instead of data.pkl; an importer
-// refuses it by that name.
+// Writes an archive of the time before 1.4, which keeps its object tree in a record `model.json`
+// instead of data.pkl; an importer refuses it by that name.
 //
 // usage: model_json_fixture ARCHIVE
 #include <torch/script.h>

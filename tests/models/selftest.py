@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that archive_compare.py finds each kind of difference, and that it takes what may differ."""
+"""Proves that archive_compare.py finds each kind of difference and takes what may differ."""
 
 import struct
 import tempfile
@@ -11,7 +11,13 @@ import archive_compare
 
 
 def storage(key: str, numel: int = 2) -> bytes:
-    return b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\n" + text(key) + text("cpu") + bytes([ord("K"), numel]) + b"tQ"
+    return (
+        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+        + text(key)
+        + text("cpu")
+        + bytes([ord("K"), numel])
+        + b"tQ"
+    )
 
 
 def text(value: str) -> bytes:
@@ -54,7 +60,9 @@ class Compare(unittest.TestCase):
                 container.writestr(f"{name}/{record}", data, deflated)
         return path
 
-    def differences(self, first: dict[str, bytes | None], second: dict[str, bytes | None]) -> list[str]:
+    def differences(
+        self, first: dict[str, bytes | None], second: dict[str, bytes | None]
+    ) -> list[str]:
         """Of PLAIN with these records changed, or left out if None."""
         paths = []
         for name, changes in (("first", first), ("second", second)):
@@ -62,7 +70,9 @@ class Compare(unittest.TestCase):
             paths.append(self.write(name, records))
         return archive_compare.compare_archives(*paths)
 
-    def differ(self, first: dict[str, bytes | None], second: dict[str, bytes | None], count: int = 1) -> None:
+    def differ(
+        self, first: dict[str, bytes | None], second: dict[str, bytes | None], count: int = 1
+    ) -> None:
         self.assertEqual(len(self.differences(first, second)), count)
         self.assertEqual(len(self.differences(second, first)), count)
 
@@ -77,9 +87,15 @@ class Compare(unittest.TestCase):
             ".data/version": b"3",
         }
         self.differ({}, changes, 0)
-        renamed: dict[str, bytes | None] = {"data.pkl": module(text("a") + storage("w"), text("b") + storage("0"))}
+        renamed: dict[str, bytes | None] = {
+            "data.pkl": module(text("a") + storage("w"), text("b") + storage("0"))
+        }
         self.differ({}, renamed | {"data/w": b"01234567", "data/0": b"89abcdef", "data/1": None}, 0)
-        self.differ({"data.pkl": module(text("a") + b"K\x05")}, {"data.pkl": module(text("a") + b"J\x05\x00\x00\x00q\x09")}, 0)
+        self.differ(
+            {"data.pkl": module(text("a") + b"K\x05")},
+            {"data.pkl": module(text("a") + b"J\x05\x00\x00\x00q\x09")},
+            0,
+        )
 
     def test_records(self) -> None:
         for record in ("code/__torch__.py", "constants.pkl", "extra/notes"):
@@ -100,9 +116,13 @@ class Compare(unittest.TestCase):
             (LIST, b"](K\x01e"),
             (text("a"), text("b")),
         ):
-            self.differ({"data.pkl": module(text("a") + left)}, {"data.pkl": module(text("a") + right)})
+            self.differ(
+                {"data.pkl": module(text("a") + left)}, {"data.pkl": module(text("a") + right)}
+            )
         zero, negative_zero = (b"G" + struct.pack(">d", value) for value in (0.0, -0.0))
-        self.differ({"data.pkl": module(text("a") + zero)}, {"data.pkl": module(text("a") + negative_zero)})
+        self.differ(
+            {"data.pkl": module(text("a") + zero)}, {"data.pkl": module(text("a") + negative_zero)}
+        )
         nan = b"G" + struct.pack(">d", float("nan"))
         self.differ({"data.pkl": module(text("a") + nan)}, {"data.pkl": module(text("a") + nan)}, 0)
         self.differ({"data.pkl": module()}, {"data.pkl": module(name="Other")})

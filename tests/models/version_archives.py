@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes archives at versions 3, 8, 9 and 10 whose meaning depends on the version, by the PyTorch that runs this.
+"""Writes archives at versions 3, 8, 9 and 10 whose meaning depends on the version, by the PyTorch
+that runs this.
 
-PyTorch writes the lowest version that its operators need; here the version record is edited afterwards, as if an older PyTorch had
-written the code. FOLDER gets <operator>_<version>.pt with .calls, .expected and index.json as write_archives.py writes them, so
-check_archives.py runs them too. What each version must return stands in MODELS, and PyTorch must agree; an archive that it refuses is
-written too, and left out in index.json as "refused".
+PyTorch writes the lowest version that its operators need; here the version record is edited
+afterwards, as if an older PyTorch had written the code. FOLDER gets <operator>_<version>.pt with
+.calls, .expected and index.json as write_archives.py writes them, so check_archives.py runs them
+too. What each version must return stands in MODELS, and PyTorch must agree; an archive that it
+refuses is written too, and left out in index.json as "refused".
 
 usage: version_archives.py FOLDER
 """
@@ -84,14 +86,33 @@ HALVES, WHOLES = torch.tensor([2.5, -2.5]), torch.tensor([2, -2])
 GELU = torch.nn.functional.gelu(INPUT.to(torch.float32), approximate="tanh")
 NEUTRAL = torch.tensor([5.0, 0.0])
 
-# name: (module, what of its code is edited, the version from which on it means what it means today, before it, from it on)
+# name: (module, what of its code is edited, the version from which on it means what it means today,
+# before it, from it on)
 MODELS: dict[str, tuple[type[nn.Module], tuple[str, str] | None, int, Any, Any]] = {
     "div": (Div, None, 4, WHOLES, HALVES),
     "div_in_place": (DivInPlace, None, 4, WHOLES, REFUSED),
     "full": (Full, None, 5, torch.tensor([3.0, 3.0]), torch.tensor([3, 3])),
-    "linspace": (Linspace, (r"(linspace\([^()]*), 100", r"\1"), 8, torch.linspace(0.0, 1.0, 100), REFUSED),
-    "logspace": (Logspace, (r"(logspace\([^()]*), 100", r"\1"), 9, torch.logspace(0.0, 1.0, 100), REFUSED),
-    "linspace_steps": (Linspace, None, 8, torch.linspace(0.0, 1.0, 100), torch.linspace(0.0, 1.0, 100)),
+    "linspace": (
+        Linspace,
+        (r"(linspace\([^()]*), 100", r"\1"),
+        8,
+        torch.linspace(0.0, 1.0, 100),
+        REFUSED,
+    ),
+    "logspace": (
+        Logspace,
+        (r"(logspace\([^()]*), 100", r"\1"),
+        9,
+        torch.logspace(0.0, 1.0, 100),
+        REFUSED,
+    ),
+    "linspace_steps": (
+        Linspace,
+        None,
+        8,
+        torch.linspace(0.0, 1.0, 100),
+        torch.linspace(0.0, 1.0, 100),
+    ),
     "gelu": (Gelu, None, 10, REFUSED, GELU),
     "neutral": (Neutral, None, 1, NEUTRAL, NEUTRAL),
     "combined": (Combined, None, 5, WHOLES + 3.0 + NEUTRAL, HALVES + 3 + NEUTRAL),
@@ -106,7 +127,10 @@ def edit(source: Path, path: Path, version: int, change: tuple[str, str] | None)
             _, name = entry.split("/", 1)
             data = old.read(entry)
             if name in ("version", ".data/version"):
-                name, data = (".data/version" if version >= 6 else "version"), f"{version}\n".encode()
+                name, data = (
+                    (".data/version" if version >= 6 else "version"),
+                    f"{version}\n".encode(),
+                )
             elif name.endswith(".debug_pkl"):
                 continue
             elif change is not None and name.endswith(".py"):
@@ -147,7 +171,9 @@ def main() -> int:
                 torch.save([("forward", (INPUT,))], folder / f"{name}.calls")
                 torch.save([found], folder / f"{name}.expected")
         source.unlink()
-    (folder / "index.json").write_text(json.dumps({"torch": torch.__version__, "models": index}, indent=1) + "\n")
+    (folder / "index.json").write_text(
+        json.dumps({"torch": torch.__version__, "models": index}, indent=1) + "\n"
+    )
     print(f"PyTorch {torch.__version__}: {len(index)} archives in {folder}")
     return 0
 

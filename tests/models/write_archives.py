@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the archive of every model of the zoo, with its calls and what they return, by the PyTorch that runs this.
+"""Writes the archive of every model of the zoo, with its calls and what they return, by the PyTorch
+that runs this.
 
-FOLDER gets, for each model, <name>.pt (torch.jit.save), <name>.calls (torch.save: [(method, arguments)]), <name>.expected (torch.save: one
-output a call, from the archive loaded again) and, in index.json, its flags and extra files, or why this PyTorch has not got it.
+FOLDER gets, for each model, <name>.pt (torch.jit.save), <name>.calls (torch.save: [(method,
+arguments)]), <name>.expected (torch.save: one output a call, from the archive loaded again) and, in
+index.json, its flags and extra files, or why this PyTorch has not got it.
 
 usage: write_archives.py FOLDER [MODEL...]
 """
@@ -26,9 +28,15 @@ def write(model: zoo.Model, folder: Path) -> dict[str, object]:
         path = folder / f"{model.name}.pt"
         torch.jit.save(case.module, str(path), _extra_files=dict(case.extra_files))
         expected = zoo.run(torch.jit.load(str(path)), case.calls)
-    torch.save([(call.method, zoo.plain(call.arguments)) for call in case.calls], folder / f"{model.name}.calls")
+    torch.save(
+        [(call.method, zoo.plain(call.arguments)) for call in case.calls],
+        folder / f"{model.name}.calls",
+    )
     torch.save(expected, folder / f"{model.name}.expected")
-    contents = {name: data if isinstance(data, bytes) else data.encode() for name, data in case.extra_files.items()}
+    contents = {
+        name: data if isinstance(data, bytes) else data.encode()
+        for name, data in case.extra_files.items()
+    }
     extra = {name: base64.b64encode(data).decode() for name, data in contents.items()}
     return {"flags": model.flags, "extra_files": extra}
 
@@ -51,8 +59,13 @@ def main() -> int:
         except Exception:
             print(f"{name}:\n{traceback.format_exc()}", file=sys.stderr)
             failed.append(name)
-    (folder / "index.json").write_text(json.dumps({"torch": torch.__version__, "models": index}, indent=1) + "\n")
-    print(f"PyTorch {torch.__version__}: {sum('left_out' not in entry for entry in index.values())} archives in {folder}")
+    (folder / "index.json").write_text(
+        json.dumps({"torch": torch.__version__, "models": index}, indent=1) + "\n"
+    )
+    print(
+        f"PyTorch {torch.__version__}: {sum('left_out' not in entry for entry in index.values())}"
+        f" archives in {folder}"
+    )
     if failed:
         print(f"failed: {' '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -1,8 +1,9 @@
-// Writes one archive with the PyTorch that it is linked against, from 1.4 on, and prints what an importer must make of it.
+// Writes one archive with the PyTorch that it is linked against, from 1.4 on, and prints what an
+// importer must make of it.
 //
-// The printed text has one line for each attribute, in the order of the class: path, declared type and value; a tensor shows its
-// storage, numbered by first use, so sharing shows. Then one line for each call: what this PyTorch itself returned. README.md in
-// tests/golden/module has the grammar.
+// The printed text has one line for each attribute, in the order of the class: path, declared type
+// and value; a tensor shows its storage, numbered by first use, so sharing shows. Then one line for
+// each call: what this PyTorch itself returned. README.md in tests/golden/module has the grammar.
 //
 // usage: write_fixture ARCHIVE
 #include <torch/script.h>
@@ -55,7 +56,8 @@ at::Tensor ramp(std::vector<int64_t> sizes) {
   return torch::arange(numel, torch::kFloat).mul(0.25).sub(0.5).reshape(sizes);
 }
 
-/// The text of values: numbers so that they read back exactly, strings with escapes, tensors with their memory.
+/// The text of values: numbers so that they read back exactly, strings with escapes, tensors with
+/// their memory.
 class Printer {
  public:
   std::string of(const c10::IValue& value) {
@@ -73,11 +75,13 @@ class Printer {
     }
     if (value.isObject()) {
       const size_t number = objects_.emplace(value.toObject().get(), objects_.size()).first->second;
-      return "object " + std::to_string(number) + " " + value.toObject()->type()->name()->qualifiedName();
+      return "object " + std::to_string(number) + " " +
+             value.toObject()->type()->name()->qualifiedName();
     }
     if (value.isGenericDict()) {
       std::string text = "{";
-      for (const auto& entry : value.toGenericDict()) text += of(entry.key()) + ": " + of(entry.value()) + ", ";
+      for (const auto& entry : value.toGenericDict())
+        text += of(entry.key()) + ": " + of(entry.value()) + ", ";
       return text + "}";
     }
     return of_list(value);
@@ -102,21 +106,26 @@ class Printer {
 
   std::string of_tensor(const at::Tensor& tensor) {
     if (!tensor.defined()) return "undefined";
-    const size_t number = storages_.emplace(tensor.storage().unsafeGetStorageImpl(), storages_.size()).first->second;
+    const size_t number =
+        storages_.emplace(tensor.storage().unsafeGetStorageImpl(), storages_.size()).first->second;
     std::string text = "tensor " + std::string(c10::toString(tensor.scalar_type())) + " sizes [";
     for (int64_t size : tensor.sizes()) text += std::to_string(size) + ", ";
     text += "] strides [";
     for (int64_t stride : tensor.strides()) text += std::to_string(stride) + ", ";
-    text += "] offset " + std::to_string(tensor.storage_offset()) + " storage " + std::to_string(number) + " values [";
+    text += "] offset " + std::to_string(tensor.storage_offset()) + " storage " +
+            std::to_string(number) + " values [";
     const at::Tensor values = tensor.detach().to(at::kDouble).contiguous().reshape({-1});
-    for (int64_t i = 0; i < values.numel(); ++i) text += of_double(values.data_ptr<double>()[i]) + ", ";
+    for (int64_t i = 0; i < values.numel(); ++i)
+      text += of_double(values.data_ptr<double>()[i]) + ", ";
     return text + "]" + (tensor.requires_grad() ? " requires_grad" : "");
   }
 
   static std::string of_double(double value) {
     char text[40];
     std::snprintf(text, sizeof(text), "%.17g", value);
-    return std::isfinite(value) && std::string(text).find_first_of(".e") == std::string::npos ? std::string(text) + ".0" : text;
+    return std::isfinite(value) && std::string(text).find_first_of(".e") == std::string::npos
+               ? std::string(text) + ".0"
+               : text;
   }
 
   static std::string of_string(const std::string& value) {
@@ -143,11 +152,13 @@ void print_attributes(const Module& module, const std::string& path, Printer& pr
     const std::string text = declared->python_str();
 #endif
     std::cout << path << name << " : " << text << " = " << printer.of(module.attr(name)) << "\n";
-    if (declared->cast<c10::ClassType>()) print_attributes(Module(module.attr(name).toObject()), path + name + ".", printer);
+    if (declared->cast<c10::ClassType>())
+      print_attributes(Module(module.attr(name).toObject()), path + name + ".", printer);
   }
 }
 
-void print_call(Module& module, const std::string& name, const std::string& shown, std::vector<c10::IValue> arguments) {
+void print_call(Module& module, const std::string& name, const std::string& shown,
+                std::vector<c10::IValue> arguments) {
   std::cout << "call " << name << "(" << shown << ") = ";
   try {
     Printer printer;
@@ -189,8 +200,10 @@ Module make_module() {
   root.register_attribute("ints", ListType::ofInts(), c10::List<int64_t>({0, 255, 65536}));
   root.register_attribute("floats", ListType::ofFloats(), c10::List<double>({0.5, -0.0, INFINITY}));
   root.register_attribute("bools", ListType::ofBools(), c10::List<bool>({true, false}));
-  root.register_attribute("tensors", ListType::ofTensors(), c10::List<at::Tensor>({weight[0].detach(), ramp({3})}));
-  root.register_attribute("words", ListType::create(StringType::get()), c10::List<std::string>({"a", "", "a"}));
+  root.register_attribute("tensors", ListType::ofTensors(),
+                          c10::List<at::Tensor>({weight[0].detach(), ramp({3})}));
+  root.register_attribute("words", ListType::create(StringType::get()),
+                          c10::List<std::string>({"a", "", "a"}));
   c10::List<c10::List<int64_t>> nested;
   nested.push_back(c10::List<int64_t>({1, 2}));
   nested.push_back(c10::List<int64_t>());
@@ -198,14 +211,18 @@ Module make_module() {
   c10::Dict<std::string, at::Tensor> by_name;
   by_name.insert("scale", torch::full({}, 2.0, at::kFloat));
   by_name.insert("weight", weight.detach());
-  root.register_attribute("by_name", DictType::create(StringType::get(), TensorType::get()), by_name);
+  root.register_attribute("by_name", DictType::create(StringType::get(), TensorType::get()),
+                          by_name);
   c10::Dict<int64_t, std::string> by_number;
   by_number.insert(3, "c");
-  root.register_attribute("by_number", DictType::create(c10::IntType::get(), StringType::get()), by_number);
-  root.register_attribute("pair", TupleType::create({c10::IntType::get(), StringType::get()}),
-                          c10::ivalue::Tuple::create({c10::IValue(int64_t{1}), c10::IValue(std::string("one"))}));
+  root.register_attribute("by_number", DictType::create(c10::IntType::get(), StringType::get()),
+                          by_number);
+  root.register_attribute(
+      "pair", TupleType::create({c10::IntType::get(), StringType::get()}),
+      c10::ivalue::Tuple::create({c10::IValue(int64_t{1}), c10::IValue(std::string("one"))}));
   root.register_attribute("maybe", c10::OptionalType::create(c10::FloatType::get()), 2.5);
-  root.register_attribute("maybe_not", c10::OptionalType::create(ListType::ofInts()), c10::IValue());
+  root.register_attribute("maybe_not", c10::OptionalType::create(ListType::ofInts()),
+                          c10::IValue());
   root.register_module("child", child);
   root.register_module("again", child);
   root.define(kRootCode);
@@ -224,7 +241,8 @@ int main(int argc, char** argv) {
   Printer printer;
   std::cout << "root : " << read.type()->name()->qualifiedName() << "\n";
   print_attributes(read, "", printer);
-  for (int64_t n : {0, 3}) print_call(read, "forward", "ones 3, " + std::to_string(n), {torch::ones({3}), n});
+  for (int64_t n : {0, 3})
+    print_call(read, "forward", "ones 3, " + std::to_string(n), {torch::ones({3}), n});
   print_call(read, "halves", "5, -5", {torch::tensor({5, -5}, at::kLong)});
   print_call(read, "filled", "", {});
   print_call(read, "words_of", "", {});

@@ -1,7 +1,9 @@
-"""The models whose archives the tests read: what one is, how it is registered, and all of them together.
+"""The models whose archives the tests read: what one is, how it is registered, and all of them
+together.
 
-A model is a function that builds a scripted (or traced, frozen, quantised…) module and says how to call it. It needs nothing but PyTorch,
-1.13 or newer. What one PyTorch cannot build is left out there, by the reason that `without` gives.
+A model is a function that builds a scripted (or traced, frozen, quantised…) module and says how to
+call it. It needs nothing but PyTorch, 1.13 or newer. What one PyTorch cannot build is left out
+there, by the reason that `without` gives.
 """
 
 import contextlib
@@ -12,12 +14,16 @@ from typing import Any
 
 import torch
 
-TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].replace("a0", "").split(".")[:2])
+TORCH = tuple(
+    int(part) for part in torch.__version__.split("+")[0].replace("a0", "").split(".")[:2]
+)
 
 
 @dataclass
 class Call:
-    """One call of the module: the method and its arguments, which must be values that torch.save and torch.load know."""
+    """One call of the module: the method and its arguments, which must be values that torch.save
+    and torch.load know.
+    """
 
     method: str
     arguments: tuple[Any, ...]
@@ -25,7 +31,7 @@ class Call:
 
 @dataclass
 class Case:
-    """A module that torch.jit.save takes, the calls to compare, and the extra files of its archive."""
+    """A module for torch.jit.save, the calls to compare, and the extra files of its archive."""
 
     module: torch.nn.Module
     calls: list[Call]
@@ -46,12 +52,17 @@ MODELS: dict[str, Model] = {}
 def model(
     flags: str, *, since: tuple[int, int] = (1, 13), able: bool = True, without: str = ""
 ) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    """Register a function as a model. `without` says why a PyTorch that is older than `since`, or not `able`, cannot build it."""
+    """Register a function as a model.
+
+    `without` says why a PyTorch that is older than `since`, or not `able`, cannot build it.
+    """
 
     def register(build: Callable[[], Case]) -> Callable[[], Case]:
         assert build.__name__ not in MODELS, build.__name__
         assert (since == (1, 13) and able) or without, build.__name__
-        MODELS[build.__name__] = Model(build.__name__, build, flags.split(), without if since > TORCH or not able else None)
+        MODELS[build.__name__] = Model(
+            build.__name__, build, flags.split(), without if since > TORCH or not able else None
+        )
         return build
 
     return register
@@ -81,7 +92,9 @@ def ramp(*sizes: int) -> torch.Tensor:
 
 @contextlib.contextmanager
 def plain_execution() -> Iterator[None]:
-    """No fusion, one thread, fixed seed: the same code gives the same bits however often it was called before."""
+    """No fusion, one thread, fixed seed: the same code gives the same bits however often it was
+    called before.
+    """
     torch.manual_seed(7)
     torch.set_num_threads(1)
     with warnings.catch_warnings(), torch.no_grad(), torch.jit.optimized_execution(False):
@@ -90,8 +103,22 @@ def plain_execution() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """An output as a tree of values that torch.save and torch.load know: a NamedTuple is a tuple, an enum its name and value."""
-    if isinstance(value, torch.Tensor | str | bytes | bool | int | float | complex | torch.device | torch.dtype | None):
+    """An output as a tree of values that torch.save and torch.load know: a NamedTuple is a tuple,
+    an enum its name and value.
+    """
+    if isinstance(
+        value,
+        torch.Tensor
+        | str
+        | bytes
+        | bool
+        | int
+        | float
+        | complex
+        | torch.device
+        | torch.dtype
+        | None,
+    ):
         return value
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
@@ -105,7 +132,9 @@ def plain(value: Any) -> Any:
 
 
 def run(module: torch.nn.Module, calls: list[Call]) -> list[Any]:
-    """What the calls return, each as a plain tree; a call that raises gives the name of its exception."""
+    """What the calls return, each as a plain tree; a call that raises gives the name of its
+    exception.
+    """
     outputs: list[Any] = []
     with plain_execution():
         for call in calls:

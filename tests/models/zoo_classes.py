@@ -1,4 +1,7 @@
-"""Models for classes: script classes, enums, interfaces, hooks, states of their own, names that clash."""
+"""Models for classes: script classes, enums, interfaces, hooks, states of their own, names that
+clash.
+"""
+
 # ruff: noqa: UP006, UP035 (TorchScript reads the annotations)
 
 import enum
@@ -275,7 +278,10 @@ class Decorated(nn.Module):
 
 @model("unused ignored exported")
 def decorated_methods() -> Case:
-    return Case(torch.jit.script(Decorated()), [forward(ramp(2)), forward(ramp(2), True), Call("shift", (ramp(2), 5))])
+    return Case(
+        torch.jit.script(Decorated()),
+        [forward(ramp(2)), forward(ramp(2), True), Call("shift", (ramp(2), 5))],
+    )
 
 
 class Overloaded(nn.Module):

@@ -1,4 +1,7 @@
-"""Models by the way that they came to be: traced, frozen, quantised, with packed weights and tensors in the code."""
+"""Models by the way that they came to be: traced, frozen, quantised, with packed weights and
+tensors in the code.
+"""
+
 # ruff: noqa: UP006, UP035 (TorchScript reads the annotations)
 
 from typing import Dict, List, NamedTuple, Tuple
@@ -121,7 +124,9 @@ class Preserved(nn.Module):
 
 @model("frozen preserved-attributes")
 def frozen_preserved() -> Case:
-    module = torch.jit.freeze(torch.jit.script(Preserved().eval()), preserved_attrs=["version", "describe"])
+    module = torch.jit.freeze(
+        torch.jit.script(Preserved().eval()), preserved_attrs=["version", "describe"]
+    )
     return Case(module, [forward(ramp(1, 4)), Call("describe", ())])
 
 
@@ -130,7 +135,11 @@ class BigConstants(nn.Module):
 
     def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         table = torch.tensor([[1, 2], [3, 4]], dtype=torch.int16)
-        return x + table, x * torch.tensor([True, False]), torch.tensor([]) + torch.tensor(2.5, dtype=torch.float64)
+        return (
+            x + table,
+            x * torch.tensor([True, False]),
+            torch.tensor([]) + torch.tensor(2.5, dtype=torch.float64),
+        )
 
 
 @model("traced tensor-constants dtypes")
@@ -164,7 +173,7 @@ def quantised_dynamic_frozen() -> Case:
 
 
 def packs_float16() -> bool:
-    """Debian's PyTorch 2.6 is built without FBGEMM, and its other engine packs no float16 weights."""
+    """Debian's PyTorch 2.6 has no FBGEMM, and its other engine packs no float16 weights."""
     try:
         torch.ops.quantized.linear_prepack_fp16(torch.ones(1, 1), None)
     except RuntimeError:
@@ -172,7 +181,12 @@ def packs_float16() -> bool:
     return True
 
 
-@model("dynamically-quantised float16 custom-class", since=(2, 0), able=packs_float16(), without="its engine packs no float16 weights")
+@model(
+    "dynamically-quantised float16 custom-class",
+    since=(2, 0),
+    able=packs_float16(),
+    without="its engine packs no float16 weights",
+)
 def quantised_half() -> Case:
     module = torch.ao.quantization.quantize_dynamic(Mlp().eval(), {nn.Linear}, dtype=torch.float16)
     return scripted(module, ramp(3, 4))

@@ -1,5 +1,7 @@
 """Models for what the language can say: control flow, literals, functions, containers, forks."""
-# ruff: noqa: UP006, UP007, UP035, UP045 (TorchScript reads the annotations and the statements as they stand)
+
+# ruff: noqa: UP006, UP007, UP035, UP045 (TorchScript reads the annotations and the statements as
+# they stand)
 
 from typing import Any, Dict, List, Optional, Tuple, Union
 
@@ -156,8 +158,25 @@ def function_alone() -> Case:
 class Literals(nn.Module):
     def forward(self, x: float) -> Tuple[List[float], List[str], List[int], complex, Tensor]:
         floats = [float("inf"), float("-inf"), float("nan"), 1e-300, 0.1, -0.0, 3.0, 1e20, x]
-        strings = ["", 'it\'s "quoted"', "tab\tnew\nline\\back", "bell\x07 nul\x00 end", "grüße 漢字 🙂", "%d {} \\n", "aaa"]
-        integers = [0, -1, 255, 65536, 2147483648, -9223372036854775807, 9223372036854775807, int(True) + 1]
+        strings = [
+            "",
+            'it\'s "quoted"',
+            "tab\tnew\nline\\back",
+            "bell\x07 nul\x00 end",
+            "grüße 漢字 🙂",
+            "%d {} \\n",
+            "aaa",
+        ]
+        integers = [
+            0,
+            -1,
+            255,
+            65536,
+            2147483648,
+            -9223372036854775807,
+            9223372036854775807,
+            int(True) + 1,
+        ]
         return floats, strings, integers, 2.5 - 1j * x, torch.tensor([[1.5, 2.0], [x, -1.0]])
 
 
@@ -170,7 +189,14 @@ class Strings(nn.Module):
     def forward(self, text: str, number: int) -> List[str]:
         words = text.split(" ")
         joined = "-".join(words)
-        out = [joined.upper(), f"{number}", "{} of {}".format(number, joined), "%s: %d" % ("n", number), text[1:3], text[::-1]]  # noqa: UP031, UP032
+        out = [
+            joined.upper(),
+            f"{number}",
+            "{} of {}".format(number, joined),  # noqa: UP032
+            "%s: %d" % ("n", number),  # noqa: UP031
+            text[1:3],
+            text[::-1],
+        ]
         if (text.startswith("a") and "b" in text) or not text.endswith("z"):
             out.append(str(len(text)) + chr(65) + str(ord("a")) + hex(number))
         return out
@@ -208,7 +234,9 @@ def containers() -> Case:
 
 
 class Kinds(nn.Module):
-    def forward(self, x: Optional[Tensor], y: Union[int, str, List[int]], z: Any) -> Tuple[Tensor, str, bool]:
+    def forward(
+        self, x: Optional[Tensor], y: Union[int, str, List[int]], z: Any
+    ) -> Tuple[Tensor, str, bool]:
         if x is None:
             x = torch.zeros(1)
         if isinstance(y, int):
@@ -223,7 +251,9 @@ class Kinds(nn.Module):
 @model("optional union any isinstance")
 def kinds() -> Case:
     module = torch.jit.script(Kinds())
-    return Case(module, [forward(None, 3, 4), forward(ramp(2), "s", "t"), forward(None, [1, 2], 1.5)])
+    return Case(
+        module, [forward(None, 3, 4), forward(ramp(2), "s", "t"), forward(None, [1, 2], 1.5)]
+    )
 
 
 class Indexing(nn.Module):
@@ -234,7 +264,16 @@ class Indexing(nn.Module):
         y[y > 4] = -1.0
         y[..., -1] *= 3
         a, b = y.split([1, y.size(0) - 1])
-        return [y[::2], y[None, 0], x[torch.tensor([1, 0])], a, b, x[-1:, ..., 0], y.T @ x, x.new_zeros([2, 2])]
+        return [
+            y[::2],
+            y[None, 0],
+            x[torch.tensor([1, 0])],
+            a,
+            b,
+            x[-1:, ..., 0],
+            y.T @ x,
+            x.new_zeros([2, 2]),
+        ]
 
 
 @model("slices indexing in-place augmented")
@@ -244,10 +283,17 @@ def indexing() -> Case:
 
 class Dtypes(nn.Module):
     def forward(self, x: Tensor) -> List[Tensor]:
-        out = [torch.zeros([2], dtype=torch.int64), x.to(torch.float64), x.to(dtype=torch.float16), torch.ones_like(x, dtype=torch.bool)]
+        out = [
+            torch.zeros([2], dtype=torch.int64),
+            x.to(torch.float64),
+            x.to(dtype=torch.float16),
+            torch.ones_like(x, dtype=torch.bool),
+        ]
         out.append(torch.arange(0, 3, dtype=torch.int32, device=x.device))
         if x.dtype == torch.float32 and x.layout == torch.strided:
-            out.append(torch.empty([0], device="cpu", dtype=x.dtype, memory_format=torch.contiguous_format))
+            out.append(
+                torch.empty([0], device="cpu", dtype=x.dtype, memory_format=torch.contiguous_format)
+            )
         return out
 
 
@@ -260,7 +306,12 @@ class Versioned(nn.Module):
     """Operators whose meaning depends on the archive's version."""
 
     def forward(self, x: Tensor, n: Tensor) -> List[Tensor]:
-        out = [n / 2, torch.div(n, 2, rounding_mode="floor"), torch.full([2], 3), torch.linspace(0.0, 1.0, 5)]
+        out = [
+            n / 2,
+            torch.div(n, 2, rounding_mode="floor"),
+            torch.full([2], 3),
+            torch.linspace(0.0, 1.0, 5),
+        ]
         out.append(torch.logspace(0.0, 1.0, 3))
         out.append(torch.nn.functional.gelu(x, approximate="tanh"))
         out.append(n.to(torch.float32).div_(2))
@@ -299,7 +350,9 @@ def printing() -> Case:
 
 
 class Locals(nn.Module):
-    """Names that a printer must make different: reserved words of it, operators, the same name in several scopes."""
+    """Names that a printer must make different: reserved words of it, operators, the same name in
+    several scopes.
+    """
 
     def forward(self, torch_: Tensor, ops: Tensor, CONSTANTS: int, inf: float) -> Tensor:
         _0 = torch_ + CONSTANTS
@@ -316,4 +369,7 @@ class Locals(nn.Module):
 
 @model("reserved-names")
 def reserved_names() -> Case:
-    return Case(torch.jit.script(Locals()), [forward(ramp(2), ramp(2), 1, 0.5), forward(ramp(2), ramp(2), 2, 0.5)])
+    return Case(
+        torch.jit.script(Locals()),
+        [forward(ramp(2), ramp(2), 1, 0.5), forward(ramp(2), ramp(2), 2, 0.5)],
+    )

@@ -1,4 +1,5 @@
 """Models made of the usual layers, and of the containers of layers."""
+
 # ruff: noqa: UP006, UP035, UP045 (TorchScript reads the annotations)
 
 from typing import Dict, List, Optional, Tuple
@@ -51,7 +52,9 @@ def cnn() -> Case:
 def cnn_training() -> Case:
     module = Cnn()
     module.drop.p = 0.0
-    return Case(torch.jit.script(module.train()), [forward(ramp(2, 1, 4, 4)), forward(ramp(2, 1, 4, 4) * 3)])
+    return Case(
+        torch.jit.script(module.train()), [forward(ramp(2, 1, 4, 4)), forward(ramp(2, 1, 4, 4) * 3)]
+    )
 
 
 @model("conv sequential")
@@ -73,7 +76,10 @@ def conv_kinds() -> Case:
 
 @model("conv3d")
 def conv3d() -> Case:
-    return scripted(nn.Sequential(nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), nn.AdaptiveAvgPool3d(1)), ramp(1, 1, 3, 3, 3))
+    return scripted(
+        nn.Sequential(nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), nn.AdaptiveAvgPool3d(1)),
+        ramp(1, 1, 3, 3, 3),
+    )
 
 
 class Attention(nn.Module):
@@ -86,12 +92,20 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
         self.before = nn.LayerNorm(width)
         self.after = nn.LayerNorm(width)
-        self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.feed = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
 
     def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
         batch, length, width = x.size(0), x.size(1), x.size(2)
-        parts = self.qkv(self.before(x)).reshape(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        scores = torch.matmul(parts[0], parts[1].transpose(-2, -1)) * ((width // self.heads) ** -0.5)
+        parts = (
+            self.qkv(self.before(x))
+            .reshape(batch, length, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+        )
+        scores = torch.matmul(parts[0], parts[1].transpose(-2, -1)) * (
+            (width // self.heads) ** -0.5
+        )
         if mask is not None:
             scores = scores.masked_fill(mask, float("-inf"))
         mixed = torch.matmul(torch.softmax(scores, -1), parts[2])
@@ -102,7 +116,10 @@ class Attention(nn.Module):
 @model("transformer gelu")
 def transformer_block() -> Case:
     mask = torch.ones(3, 3, dtype=torch.bool).triu(1)
-    return Case(torch.jit.script(Attention(4, 2).eval()), [forward(ramp(2, 3, 4)), forward(ramp(2, 3, 4), mask)])
+    return Case(
+        torch.jit.script(Attention(4, 2).eval()),
+        [forward(ramp(2, 3, 4)), forward(ramp(2, 3, 4), mask)],
+    )
 
 
 @model("transformer")
@@ -113,7 +130,12 @@ def transformer_encoder() -> Case:
 
 @model("attention")
 def multihead_attention() -> Case:
-    return scripted(nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True), ramp(1, 3, 4), ramp(1, 2, 4), ramp(1, 2, 4))
+    return scripted(
+        nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True),
+        ramp(1, 3, 4),
+        ramp(1, 2, 4),
+        ramp(1, 2, 4),
+    )
 
 
 class Recurrent(nn.Module):
@@ -122,7 +144,9 @@ class Recurrent(nn.Module):
         self.lstm = nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True)
         self.head = nn.Linear(8, 1)
 
-    def forward(self, x: Tensor, state: Optional[Tuple[Tensor, Tensor]] = None) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    def forward(
+        self, x: Tensor, state: Optional[Tuple[Tensor, Tensor]] = None
+    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
         out, state = self.lstm(x, state)
         return self.head(out), state
 
@@ -130,7 +154,10 @@ class Recurrent(nn.Module):
 @model("lstm optional-tuple")
 def lstm() -> Case:
     state = (ramp(4, 2, 4), ramp(4, 2, 4) * 0.5)
-    return Case(torch.jit.script(Recurrent().eval()), [forward(ramp(2, 3, 3)), forward(ramp(2, 3, 3), state)])
+    return Case(
+        torch.jit.script(Recurrent().eval()),
+        [forward(ramp(2, 3, 3)), forward(ramp(2, 3, 3), state)],
+    )
 
 
 class Gru(nn.Module):
@@ -186,7 +213,10 @@ def embedding_bag() -> Case:
 
 @model("sequential numeric-names")
 def sequential() -> Case:
-    return scripted(nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.Tanh(), nn.Linear(3, 3)), nn.Softmax(-1)), ramp(2, 4))
+    return scripted(
+        nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.Tanh(), nn.Linear(3, 3)), nn.Softmax(-1)),
+        ramp(2, 4),
+    )
 
 
 class Lists(nn.Module):
@@ -298,7 +328,9 @@ class Several(nn.Module):
         super().__init__()
         self.layer = nn.Bilinear(2, 3, 2)
 
-    def forward(self, a: Tensor, b: Tensor, scale: float = 2.0, shift: Optional[int] = None) -> Tensor:
+    def forward(
+        self, a: Tensor, b: Tensor, scale: float = 2.0, shift: Optional[int] = None
+    ) -> Tensor:
         out = self.layer(a, b) * scale
         return out if shift is None else out + shift
 
@@ -310,4 +342,6 @@ class Several(nn.Module):
 @model("several-inputs defaults exported-method")
 def several_methods() -> Case:
     a, b = ramp(2, 2), ramp(2, 3)
-    return Case(torch.jit.script(Several()), [forward(a, b), forward(a, b, 0.5, 3), Call("size", ())])
+    return Case(
+        torch.jit.script(Several()), [forward(a, b), forward(a, b, 0.5, 3), Call("size", ())]
+    )

@@ -1,4 +1,5 @@
 """Models for what a module can hold: tensors of every kind, attributes of every type, sharing."""
+
 # ruff: noqa: UP006, UP007, UP035, UP045 (TorchScript reads the annotations)
 
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union
@@ -22,7 +23,17 @@ class Buffers(nn.Module):
         return self.one
 
 
-DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64, torch.bool]
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+]
 DTYPES += [torch.complex64, torch.complex128, torch.bfloat16]
 
 
@@ -32,13 +43,30 @@ def of_dtype(dtype: torch.dtype) -> Tensor:
 
 @model("every-dtype")
 def dtypes() -> Case:
-    return scripted(Buffers(**{"of_" + str(dtype).split(".")[1]: of_dtype(dtype) for dtype in DTYPES}))
+    return scripted(
+        Buffers(**{"of_" + str(dtype).split(".")[1]: of_dtype(dtype) for dtype in DTYPES})
+    )
 
 
 @model("new-dtypes", since=(2, 3), without="no float8 and no unsigned types of more than 8 bits")
 def new_dtypes() -> Case:
-    names = ["float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "uint16", "uint32", "uint64"]
-    return scripted(Buffers(**{"of_" + name: torch.tensor([0, 1, 2, 100]).to(getattr(torch, name)) for name in names}))
+    names = [
+        "float8_e5m2",
+        "float8_e4m3fn",
+        "float8_e5m2fnuz",
+        "float8_e4m3fnuz",
+        "uint16",
+        "uint32",
+        "uint64",
+    ]
+    return scripted(
+        Buffers(
+            **{
+                "of_" + name: torch.tensor([0, 1, 2, 100]).to(getattr(torch, name))
+                for name in names
+            }
+        )
+    )
 
 
 @model("complex-half")
@@ -66,7 +94,9 @@ def sparse_tensors() -> Case:
     return scripted(
         Buffers(
             coo=dense.to_sparse(),
-            twice=torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.tensor([1.0, 2.0]), (2, 3)),
+            twice=torch.sparse_coo_tensor(
+                torch.tensor([[0, 0], [1, 1]]), torch.tensor([1.0, 2.0]), (2, 3)
+            ),
             hybrid=torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1, 2), (3, 2)),
             csr=dense.to_sparse_csr(),
             nothing=torch.sparse_coo_tensor(size=(2, 2)),
@@ -76,14 +106,20 @@ def sparse_tensors() -> Case:
 
 @model("conj neg lazy-bits")
 def conjugated() -> Case:
-    # One storage has one type in an archive, so a complex tensor and its imaginary part cannot share: PyTorch writes what it cannot read.
+    # One storage has one type in an archive, so a complex tensor and its imaginary part cannot
+    # share: PyTorch writes what it cannot read.
     base, other = torch.tensor([1 + 2j, 3 - 4j]), torch.tensor([5 + 6j, 7j])
     return scripted(Buffers(base=base, conj=base.conj(), neg=other.conj().imag, plain=ramp(2)))
 
 
 @model("meta")
 def meta_tensors() -> Case:
-    return scripted(Buffers(meta=torch.empty(3, 4, device="meta"), other=torch.empty(0, device="meta", dtype=torch.int64)))
+    return scripted(
+        Buffers(
+            meta=torch.empty(3, 4, device="meta"),
+            other=torch.empty(0, device="meta", dtype=torch.int64),
+        )
+    )
 
 
 @model("zero-element scalar strided expanded overlapping")
@@ -102,7 +138,9 @@ def shapes() -> Case:
             strided=base[1::5],
             expanded=base[2:3].expand(3, 2),
             windows=base.as_strided((3, 4), (2, 1), 3),
-            channels=torch.arange(16.0).view(1, 4, 2, 2).contiguous(memory_format=torch.channels_last),
+            channels=torch.arange(16.0)
+            .view(1, 4, 2, 2)
+            .contiguous(memory_format=torch.channels_last),
             nothing=base[4:4],
         )
     )
@@ -194,8 +232,24 @@ class Attributes(nn.Module):
     @torch.jit.export
     def rest(
         self,
-    ) -> Tuple[List[int], List[float], Optional[float], Optional[List[int]], Dict[str, Tensor], List[List[float]], torch.device]:
-        return self.ints, self.floats, self.maybe, self.maybe_not, self.by_name, self.nested, self.other_place
+    ) -> Tuple[
+        List[int],
+        List[float],
+        Optional[float],
+        Optional[List[int]],
+        Dict[str, Tensor],
+        List[List[float]],
+        torch.device,
+    ]:
+        return (
+            self.ints,
+            self.floats,
+            self.maybe,
+            self.maybe_not,
+            self.by_name,
+            self.nested,
+            self.other_place,
+        )
 
 
 @model("attributes lists dicts tuples optional union device dtype")

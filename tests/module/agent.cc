@@ -1,13 +1,15 @@
-// Works on module archives. Told on stdin what to do, one task per line with tabs between its words:
+// Works on module archives. Told on stdin what to do, one task per line with tabs between its
+// words:
 //
-//   pack <out> <in>...                            writes a package of modules: net.pt is the resource zoo/net.pkl
-//   rewrite <in> <out> <map, private or fill>     imports and exports again; prints what the reports say
-//   add <in> <out> <number>                       adds the number to every float parameter
-//   twice <in> <out> <method>                     replaces the method by one that returns twice what it returned
-//   combine <out> <in> <in> ...                   a new root whose forward returns the tuple of what theirs return
-//   swap <in> <path> <other> <out>                another archive's root takes the place of a submodule
-//   version <in> <out> <version>                  exports as that version
-//   transplant <in> <from> <out> [compile]        gives <in> all tensors of <from>, and prints its states; compile:
+//   pack <out> <in>...                            writes a package of modules: net.pt is the
+//   resource zoo/net.pkl rewrite <in> <out> <map, private or fill>     imports and exports again;
+//   prints what the reports say add <in> <out> <number>                       adds the number to
+//   every float parameter twice <in> <out> <method>                     replaces the method by one
+//   that returns twice what it returned combine <out> <in> <in> ...                   a new root
+//   whose forward returns the tuple of what theirs return swap <in> <path> <other> <out> another
+//   archive's root takes the place of a submodule version <in> <out> <version> exports as that
+//   version transplant <in> <from> <out> [compile]        gives <in> all tensors of <from>, and
+//   prints its states; compile:
 //                                                 exports with bytecode that is compiled here
 //
 // and ends every task with a line "ok", or "error <code> <message>".
@@ -33,7 +35,8 @@ Status save(const Module& module, const std::string& path, int version = 0) {
   options.file_version = version;
   ExportReport report;
   TENON_TRY(export_module(module, path, archive::Durability::kNone, options, &report));
-  std::cout << "exported version " << report.version << " records " << report.records << " oldest " << report.oldest_pytorch << "\n";
+  std::cout << "exported version " << report.version << " records " << report.records << " oldest "
+            << report.oldest_pytorch << "\n";
   return Status::ok();
 }
 
@@ -46,7 +49,8 @@ Result<Ref<Module>> load(const std::string& path, const std::string& how = "map"
   }
   TENON_ASSIGN(Ref<Module> module, import_module(path, options));
   const ImportReport& report = module->package().report;
-  std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors << " filled " << report.filled_tensors << "\n";
+  std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors
+            << " filled " << report.filled_tensors << "\n";
   for (const std::string& warning : report.warnings) std::cout << "warning " << warning << "\n";
   return module;
 }
@@ -86,9 +90,11 @@ Status twice(const std::string& in, const std::string& out, const std::string& m
   source.replace(source.find("def " + method), 4 + method.size(), "def " + method + "_once");
   std::string dedented;
   std::istringstream lines(source);
-  for (std::string line; std::getline(lines, line);) dedented += line.substr(std::min<size_t>(2, line.size())) + "\n";
+  for (std::string line; std::getline(lines, line);)
+    dedented += line.substr(std::min<size_t>(2, line.size())) + "\n";
   TENON_TRY(module->define(dedented));
-  TENON_TRY(module->define("def " + method + "(self, x: Tensor) -> Tensor:\n  return self." + method + "_once(x) * 2\n"));
+  TENON_TRY(module->define("def " + method + "(self, x: Tensor) -> Tensor:\n  return self." +
+                           method + "_once(x) * 2\n"));
   return save(*module, out);
 }
 
@@ -110,7 +116,9 @@ Status pack(const Words& words) {
 }
 
 Status run(const Words& words) {
-  const auto is = [&](const char* task, size_t n_words) { return words[0] == task && words.size() >= n_words; };
+  const auto is = [&](const char* task, size_t n_words) {
+    return words[0] == task && words.size() >= n_words;
+  };
   if (words.size() > 2 && words[0] == "pack") return pack(words);
   if (is("rewrite", 4)) {
     TENON_ASSIGN(const Ref<Module> module, load(words[1], words[3]));

@@ -22,7 +22,8 @@ inline Result<value::ValueRef> added(const value::TensorValue& tensor, float num
   const value::StorageValue& old = *tensor.storage();
   storage::StorageOptions options;
   options.is_private = true;
-  TENON_ASSIGN(Ref<storage::Storage> bytes, storage::Storage::create_from(options, old.data(), old.nbytes()));
+  TENON_ASSIGN(Ref<storage::Storage> bytes,
+               storage::Storage::create_from(options, old.data(), old.nbytes()));
   TENON_ASSIGN(std::byte * data, bytes->data_mut());
   for (uint64_t i = 0; i < old.numel(); ++i) {
     float element = 0;
@@ -31,7 +32,8 @@ inline Result<value::ValueRef> added(const value::TensorValue& tensor, float num
     std::memcpy(data + i * sizeof element, &element, sizeof element);
   }
   value::StridedSpec spec;
-  TENON_ASSIGN(spec.storage, value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
+  TENON_ASSIGN(spec.storage,
+               value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
   spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
   spec.offset = tensor.offset();
@@ -48,7 +50,8 @@ inline Status add_to_parameters(Module& module, float number) {
     TENON_ASSIGN(const Member member, module.find(named.name));
     if (member.kind != MemberKind::kParameter) continue;
     const value::TensorValue& tensor = *member.value->as_tensor();
-    if (tensor.type() != value::ScalarType::kFloat || tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
+    if (tensor.type() != value::ScalarType::kFloat ||
+        tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
       continue;
     // A shared one has the new value under its other names already.
     if (std::find(done.begin(), done.end(), &tensor) != done.end()) continue;

@@ -1,4 +1,6 @@
-"""Models with layers, code and classes, built by hand. check_built.py has what PyTorch computes for each."""
+"""Models with layers, code and classes, built by hand. check_built.py has what PyTorch computes for
+each.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def mlp(s: Steps) -> int:
     s.submodule(root, "fc1", linear(s, 4, 8))
     s.submodule(root, "fc2", linear(s, 8, 3, 0.25))
     s.types(root, "__torch__", "def activate(x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
-    s.define(root, "def forward(self, x: Tensor) -> Tensor:\n  return self.fc2.forward(__torch__.activate(self.fc1.forward(x)))\n")
+    s.define(
+        root,
+        "def forward(self, x: Tensor) -> Tensor:\n  return"
+        " self.fc2.forward(__torch__.activate(self.fc1.forward(x)))\n",
+    )
     return root
 
 
@@ -57,7 +63,11 @@ def cnn(s: Steps) -> int:
     s.parameter(conv, "weight", s.ramp(4, 3, 3, 3))
     s.parameter(conv, "bias", None)
     s.constant(conv, "padding", "List[int]", s.list("List[int]", s.of(1), s.of(0)))
-    s.define(conv, "def forward(self, x: Tensor) -> Tensor:\n  return torch.conv2d(x, self.weight, self.bias, [1, 1], self.padding)\n")
+    s.define(
+        conv,
+        "def forward(self, x: Tensor) -> Tensor:\n  return torch.conv2d(x, self.weight, self.bias,"
+        " [1, 1], self.padding)\n",
+    )
     norm = s.module("nets.Norm")
     s.parameter(norm, "weight", s.ramp(4, first=1.0))
     s.parameter(norm, "bias", s.ramp(4))
@@ -68,7 +78,8 @@ def cnn(s: Steps) -> int:
         norm,
         """
 def forward(self, x: Tensor) -> Tensor:
-  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, self.eps, False)
+  mean, var = self.running_mean, self.running_var
+  return torch.batch_norm(x, self.weight, self.bias, mean, var, self.training, 0.1, self.eps, False)
 """,
     )
     root = s.module("nets.CNN")
@@ -90,7 +101,11 @@ def layer_norm(s: Steps, first: float) -> int:
     layer = s.module("layers.LayerNorm")
     s.parameter(layer, "weight", s.ramp(8, first=first))
     s.parameter(layer, "bias", s.ramp(8))
-    s.define(layer, "def forward(self, x: Tensor) -> Tensor:\n  return torch.layer_norm(x, [8], self.weight, self.bias, 1.0e-05)\n")
+    s.define(
+        layer,
+        "def forward(self, x: Tensor) -> Tensor:\n  return torch.layer_norm(x, [8], self.weight,"
+        " self.bias, 1.0e-05)\n",
+    )
     return layer
 
 
@@ -107,7 +122,8 @@ def split(self, x: Tensor) -> Tensor:
   b, t, c = x.size()
   return x.view([b, t, self.n_heads, c // self.n_heads]).transpose(1, 2)
 def forward(self, x: Tensor, mask: Optional[Tensor]=None) -> Tensor:
-  q, k, v = self.split(self.q.forward(x)), self.split(self.k.forward(x)), self.split(self.v.forward(x))
+  q, k = self.split(self.q.forward(x)), self.split(self.k.forward(x))
+  v = self.split(self.v.forward(x))
   scores = torch.matmul(q, k.transpose(-2, -1)) / (float(q.size(-1)) ** 0.5)
   if mask is not None:
     scores = scores + mask
@@ -139,9 +155,16 @@ def lstm(s: Steps) -> int:
     weights = []
     for layer, n_in in enumerate((4, 6)):
         for end in ("", "_reverse"):
-            for name, sizes in (("w_ih", (12, n_in)), ("w_hh", (12, 3)), ("b_ih", (12,)), ("b_hh", (12,))):
+            for name, sizes in (
+                ("w_ih", (12, n_in)),
+                ("w_hh", (12, 3)),
+                ("b_ih", (12,)),
+                ("b_hh", (12,)),
+            ):
                 weights.append(f"{name}_l{layer}{end}")
-                s.parameter(root, weights[-1], s.ramp(*sizes, first=0.25 * layer + 0.125 * bool(end)))
+                s.parameter(
+                    root, weights[-1], s.ramp(*sizes, first=0.25 * layer + 0.125 * bool(end))
+                )
     s.attribute(root, "hidden", "int", s.of(3))
     listed = ", ".join(f"self.{name}" for name in weights)
     s.define(
@@ -177,13 +200,24 @@ def control_flow(s: Steps) -> int:
     """Loops, branches, containers, strings."""
     root = s.module("Control")
     numbers = s.list("List[float]", s.of(1.5), s.of(-2.0))
-    s.attribute(root, "table", "Dict[str, List[float]]", s.dict("", (s.of("a"), numbers), (s.of("b"), s.list(""))))
+    s.attribute(
+        root,
+        "table",
+        "Dict[str, List[float]]",
+        s.dict("", (s.of("a"), numbers), (s.of("b"), s.list(""))),
+    )
     s.attribute(root, "extra", "Optional[Tensor]", s.of(None))
-    s.attribute(root, "pairs", "List[Tuple[int, str]]", s.list("", s.tuple(s.of(3), s.of("x")), s.tuple(s.of(5), s.of("skip"))))
+    s.attribute(
+        root,
+        "pairs",
+        "List[Tuple[int, str]]",
+        s.list("", s.tuple(s.of(3), s.of("x")), s.tuple(s.of(5), s.of("skip"))),
+    )
     s.define(
         root,
         """
-def forward(self, x: Tensor, n: int) -> Tuple[Tensor, List[int], List[Tuple[int, str]], Dict[str, List[float]]]:
+def forward(self, x: Tensor,
+            n: int) -> Tuple[Tensor, List[int], List[Tuple[int, str]], Dict[str, List[float]]]:
   y = x
   seen = annotate(List[int], [])
   for i in range(n):
@@ -245,12 +279,19 @@ class Counter:
     s.define(scaler, "def run(self, x: Tensor) -> Tensor:\n  return x * self.by\n")
     s.submodule(root, "scaler", scaler, "__torch__.Scaler")
     s.attribute(root, "color", "__torch__.Color", s.enum("__torch__.Color", s.of("b")))
-    s.attribute(root, "levels", "List[__torch__.Level]", s.list("", *(s.enum("__torch__.Level", s.of(level)) for level in (2, 1))))
+    s.attribute(
+        root,
+        "levels",
+        "List[__torch__.Level]",
+        s.list("", *(s.enum("__torch__.Level", s.of(level)) for level in (2, 1))),
+    )
     point = s.tuple(s.ramp(2, grad=False), s.of(7), name="__torch__.Point")
     s.attribute(root, "point", "__torch__.Point", point)
     counter = s.object("__torch__.Counter", n=s.of(5))
     s.attribute(root, "counter", "__torch__.Counter", counter)
-    s.attribute(root, "counters", "Dict[str, __torch__.Counter]", s.dict("", (s.of("same"), counter)))
+    s.attribute(
+        root, "counters", "Dict[str, __torch__.Counter]", s.dict("", (s.of("same"), counter))
+    )
     s.define(
         root,
         """
@@ -262,7 +303,8 @@ def last(self, input: Tuple[Tensor], output: __torch__.Point) -> __torch__.Point
   return __torch__.Point(output.x * 3, output.n)
 def forward(self, x: Tensor) -> __torch__.Point:
   y = self.scaler.run(x) + self.point.x
-  if self.color == __torch__.Color.BLUE and self.levels[0] == __torch__.Level.HIGH and self.levels[1] != self.levels[0]:
+  first, second = self.levels[0], self.levels[1]
+  if self.color == __torch__.Color.BLUE and first == __torch__.Level.HIGH and second != first:
     y = y - 1.
   self.counters["same"].more()
   return __torch__.Point(y, self.counter.more(2) + self.point.n)
@@ -282,9 +324,16 @@ def shared(s: Steps) -> int:
     for name in ("encoder", "decoder"):
         parts.append(s.module("Part"))
         s.parameter(parts[-1], "weight", weight)
-        s.define(parts[-1], "def forward(self, x: Tensor) -> Tensor:\n  return torch.matmul(x, self.weight)\n")
+        s.define(
+            parts[-1],
+            "def forward(self, x: Tensor) -> Tensor:\n  return torch.matmul(x, self.weight)\n",
+        )
         s.submodule(root, name, parts[-1])
-    s.define(root, "def forward(self, x: Tensor) -> Tensor:\n  return self.decoder.forward(self.encoder.forward(x))\n")
+    s.define(
+        root,
+        "def forward(self, x: Tensor) -> Tensor:\n  return"
+        " self.decoder.forward(self.encoder.forward(x))\n",
+    )
     s.extra(root, "note.txt", b"hello")
     s.extra(root, "bytes/of any kind", bytes(range(256)))
     s.extra(root, "nothing", b"")
@@ -296,14 +345,22 @@ def shared(s: Steps) -> int:
 def clashing(s: Steps) -> int:
     """Three classes of one name: two are alike, the third is another one."""
     root = s.module("Clashing")
-    for name, first, code in (("a", 0.5, "x + self.by"), ("b", -0.25, "x + self.by"), ("c", 3.0, "x * self.by - self.more")):
+    for name, first, code in (
+        ("a", 0.5, "x + self.by"),
+        ("b", -0.25, "x + self.by"),
+        ("c", 3.0, "x * self.by - self.more"),
+    ):
         part = s.module("parts.Part")
         s.buffer(part, "by", s.ramp(2, first=first, grad=False))
         if "more" in code:
             s.attribute(part, "more", "float", s.of(0.5))
         s.define(part, f"def forward(self, x: Tensor) -> Tensor:\n  return {code}\n")
         s.submodule(root, name, part)
-    s.define(root, "def forward(self, x: Tensor) -> Tensor:\n  return self.c.forward(self.b.forward(self.a.forward(x)))\n")
+    s.define(
+        root,
+        "def forward(self, x: Tensor) -> Tensor:\n  return"
+        " self.c.forward(self.b.forward(self.a.forward(x)))\n",
+    )
     return root
 
 
@@ -319,12 +376,21 @@ def changed(s: Steps) -> int:
     s.attribute(root, "nothing", "int", s.of(1))
     s.attribute(root, "maybe", "Optional[float]", s.of(2.0))
     s.constant(root, "factor", "float", s.of(3.0))
-    s.define(root, "def forward(self, x: Tensor) -> Tensor:\n  return x\ndef old(self) -> int:\n  return self.nothing\n")
+    s.define(
+        root,
+        "def forward(self, x: Tensor) -> Tensor:\n  return x\ndef old(self) -> int:\n  return"
+        " self.nothing\n",
+    )
     for path in ("old", "nothing", "gone"):
         s.remove(root, path)
     s.replace(root, "head", linear(s, 4, 2, 1.0))
     weights = {"scale": s.ramp(1, first=2.0)}
-    for path, sizes in (("body.weight", (4, 4)), ("body.bias", (4,)), ("head.weight", (2, 4)), ("head.bias", (2,))):
+    for path, sizes in (
+        ("body.weight", (4, 4)),
+        ("body.bias", (4,)),
+        ("head.weight", (2, 4)),
+        ("head.bias", (2,)),
+    ):
         weights[path] = s.ramp(*sizes, first=-0.5)
     s.load(root, weights)
     s.set(root, "head.bias", s.floats([10.0, 20.0], [2], True))

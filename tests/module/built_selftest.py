@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that a module with a fault is noticed: by built_test.py if a language made it, by check_built.py if all did.
+"""Proves that a module with a fault is noticed: by built_test.py if a language made it, by
+check_built.py if all did.
 
 Exit status 77: neither PyTorch is here, or one of them has no TorchScript. The rest passed.
 """
@@ -80,7 +81,7 @@ class Noticed(unittest.TestCase):
         self.c = programs.Program("c")
 
     def found_in(self, text: str) -> str:
-        """What built_test.py says of this Python as a program; c(lines) in it executes steps in C."""
+        """What built_test.py says of this Python program. c(lines) in it executes steps in C."""
         path = self.folder / "program.py"
         path.write_text(PROGRAM.format(c=self.c.words) + text)
         faulty = programs.Program("c")
@@ -90,11 +91,31 @@ class Noticed(unittest.TestCase):
     def test_programs(self) -> None:
         self.assertEqual(self.found_in("sys.exit(c(lines))"), "")
         for what, text, wanted in (
-            ("an attribute is dropped that code reads", "sys.exit(c([l for l in lines if 'hidden\\tint' not in l]))", "exit status 1"),
-            ("a member that nothing reads is dropped", "sys.exit(c([l for l in lines if 'no_buffer' not in l]))", "views.pt differs"),
-            ("a number is another one", "sys.exit(c(['int\\t8\\n' if l == 'int\\t7\\n' else l for l in lines]))", "types.pt differs"),
-            ("an archive is missing", "sys.exit(c([l for l in lines if 'export\\t0\\tmlp' not in l]))", "mlp.pt differs"),
-            ("there is one more", "Path(sys.argv[2], 'more').write_text('')\nsys.exit(c(lines))", "more differs"),
+            (
+                "an attribute is dropped that code reads",
+                "sys.exit(c([l for l in lines if 'hidden\\tint' not in l]))",
+                "exit status 1",
+            ),
+            (
+                "a member that nothing reads is dropped",
+                "sys.exit(c([l for l in lines if 'no_buffer' not in l]))",
+                "views.pt differs",
+            ),
+            (
+                "a number is another one",
+                "sys.exit(c(['int\\t8\\n' if l == 'int\\t7\\n' else l for l in lines]))",
+                "types.pt differs",
+            ),
+            (
+                "an archive is missing",
+                "sys.exit(c([l for l in lines if 'export\\t0\\tmlp' not in l]))",
+                "mlp.pt differs",
+            ),
+            (
+                "there is one more",
+                "Path(sys.argv[2], 'more').write_text('')\nsys.exit(c(lines))",
+                "more differs",
+            ),
             ("it ends with an error", "c(lines)\nsys.exit(3)", "exit status 3"),
             ("it complains", "c(lines)\nprint('a leak', file=sys.stderr)", "a leak"),
         ):
@@ -106,8 +127,18 @@ class Noticed(unittest.TestCase):
             self.assertTrue(programs.Program(language).words, language)
 
     def test_page(self) -> None:
-        bad, absent = {"result": "failed", "why": ["two", "lines\n"]}, {"result": "left out", "why": ["too old"]}
-        text = page.text({"built": {"2.15": {"m": bad, "n": {"result": "ok", "why": []}}, "1.13": {"m": absent, "n": bad}}})
+        bad, absent = (
+            {"result": "failed", "why": ["two", "lines\n"]},
+            {"result": "left out", "why": ["too old"]},
+        )
+        text = page.text(
+            {
+                "built": {
+                    "2.15": {"m": bad, "n": {"result": "ok", "why": []}},
+                    "1.13": {"m": absent, "n": bad},
+                }
+            }
+        )
         for line in (
             "1 ok, 1 n/a, 2 FAIL.",
             "| m     | n/a [1]  | FAIL [2] |",
@@ -118,7 +149,13 @@ class Noticed(unittest.TestCase):
             self.assertIn(line, text.split("\n"))
 
     def test_unknown_step(self) -> None:
-        for line in ("model\tx\nforget\t0", "spec\tcolour\t1", "module\tM\nparameter\t0\tw\t7", "module\tM\nset\t0\tw", "float\t1.5"):
+        for line in (
+            "model\tx\nforget\t0",
+            "spec\tcolour\t1",
+            "module\tM\nparameter\t0\tw\t7",
+            "module\tM\nset\t0\tw",
+            "float\t1.5",
+        ):
             with self.subTest(line):
                 self.assertIn("exit status 1: line ", self.c.run(line.split("\n"), self.folder))
 
@@ -138,8 +175,13 @@ class Noticed(unittest.TestCase):
                     (archives / f"{name}.pt").rename(archives / f"{name}@{number}.pt")
             (archives / f"{name}.pt").unlink(missing_ok=True)
         python = kit.TORCHES.get("newest") or kit.TORCHES["debian"]
-        found = json.loads(kit.run_python(python, kit.HERE / "check_built.py", archives, "--broken"))
-        print(f"{n_refused} faults were refused by the library, and {found['judged']} others were run by PyTorch")
+        found = json.loads(
+            kit.run_python(python, kit.HERE / "check_built.py", archives, "--broken")
+        )
+        print(
+            f"{n_refused} faults were refused by the library, and {found['judged']} others were run"
+            " by PyTorch"
+        )
         self.assertGreater(found["judged"], 300)
         self.assertEqual(found["unnoticed"], [])
 

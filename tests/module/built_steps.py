@@ -1,4 +1,6 @@
-"""A module as steps, one a line, which a program in each language executes (builders/README.md has their grammar)."""
+"""A module as steps, one a line, which a program in each language executes (builders/README.md has
+their grammar).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # How struct packs one number; a complex one is two of them.
-_CODES = {"uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float16": "e", "float32": "f", "float64": "d", "bool": "?"}
-_CODES |= {"uint16": "H", "uint32": "I", "uint64": "Q", "complex32": "e", "complex64": "f", "complex128": "d"}
+_CODES = {
+    "uint8": "B",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "float16": "e",
+    "float32": "f",
+    "float64": "d",
+    "bool": "?",
+}
+_CODES |= {
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "complex32": "e",
+    "complex64": "f",
+    "complex128": "d",
+}
 
 # The key and the value of an entry of a dict.
 Entry = tuple[int, int]
@@ -18,7 +37,9 @@ def packed(dtype: str, numbers: Sequence[Any]) -> bytes:
     if dtype == "bfloat16":
         return b"".join(struct.pack("<f", number)[2:] for number in numbers)
     if dtype.startswith("complex"):
-        numbers = [part for number in numbers for part in (complex(number).real, complex(number).imag)]
+        numbers = [
+            part for number in numbers for part in (complex(number).real, complex(number).imag)
+        ]
     return struct.pack(f"<{len(numbers)}{_CODES[dtype]}", *numbers)
 
 
@@ -53,14 +74,24 @@ class Steps:
         return self._make("storage", "storage", data.hex())
 
     def tensor(
-        self, storage: int, dtype: str, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0, grad: bool = False
+        self,
+        storage: int,
+        dtype: str,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        grad: bool = False,
     ) -> int:
         """A tensor that DLPack has a type for."""
         steps = "-" if strides is None else ",".join(map(str, strides))
-        return self._value("tensor", storage, dtype, ",".join(map(str, sizes)), steps, offset, int(grad))
+        return self._value(
+            "tensor", storage, dtype, ",".join(map(str, sizes)), steps, offset, int(grad)
+        )
 
     def spec(self, **fields: Any) -> int:
-        """Any tensor; the names are those of C's tenon_value_tensor_spec, and requires_grad, conj, neg, coalesced are 0 or 1."""
+        """Any tensor; the names are those of C's tenon_value_tensor_spec, and requires_grad, conj,
+        neg, coalesced are 0 or 1.
+        """
         words: list[Any] = []
         for name, field in fields.items():
             if isinstance(field, float):
@@ -101,7 +132,9 @@ class Steps:
         return self._value("enum", name, value)
 
     def object(self, name: str, **attributes: int) -> int:
-        return self._value("object", name, *(word for attribute in attributes.items() for word in attribute))
+        return self._value(
+            "object", name, *(word for attribute in attributes.items() for word in attribute)
+        )
 
     def opaque(self, name: str, state: int) -> int:
         return self._value("opaque", name, state)

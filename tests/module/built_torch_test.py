@@ -26,8 +26,21 @@ class Built(kit.TorchCase):
     def test_records(self) -> None:
         with zipfile.ZipFile(self.folder / "shared.pt") as archive:
             self.assertIsNone(archive.testzip())
-            names = ["extra/note.txt", "extra/bytes/of any kind", "extra/nothing", "data/0", "data.pkl", "code/__torch__.py"]
-            names += ["constants.pkl", "traced_inputs/0", "traced_inputs.pkl", ".data/version", "byteorder"]
+            names = [
+                "extra/note.txt",
+                "extra/bytes/of any kind",
+                "extra/nothing",
+                "data/0",
+                "data.pkl",
+                "code/__torch__.py",
+            ]
+            names += [
+                "constants.pkl",
+                "traced_inputs/0",
+                "traced_inputs.pkl",
+                ".data/version",
+                "byteorder",
+            ]
             self.assertEqual(archive.namelist(), [f"shared/{name}" for name in names])
             self.assertEqual(archive.read("shared/.data/version"), b"10\n")
             # PyTorch shows nobody the inputs that it has read.

@@ -34,12 +34,14 @@ Result<Ref<Module>> load(const std::string& path) {
   options.debug_tables = true;
   TENON_ASSIGN(Ref<Module> module, import_module(path, options));
   const Package& package = module->package();
-  for (const std::string& warning : package.report.warnings) std::cout << "warning " << warning << "\n";
+  for (const std::string& warning : package.report.warnings)
+    std::cout << "warning " << warning << "\n";
   for (const std::string& name : package.report.dropped) std::cout << "dropped " << name << "\n";
   if (package.bytecode) {
     const BytecodeFacts& facts = package.bytecode->facts();
-    std::cout << "bytecode version " << facts.version << " functions " << facts.functions.size() << " instructions " << facts.instructions
-              << " operators " << facts.operators.size() << "\n";
+    std::cout << "bytecode version " << facts.version << " functions " << facts.functions.size()
+              << " instructions " << facts.instructions << " operators " << facts.operators.size()
+              << "\n";
   }
   return module;
 }
@@ -49,18 +51,23 @@ Status save(const Module& module, const std::string& path, const ExportOptions& 
   ExportOptions of_form = options;
   if (path.ends_with(".ff")) of_form.form = Form::kFlatbuffer;
   TENON_TRY(export_module(module, path, archive::Durability::kNone, of_form, &report));
-  std::cout << "exported bytecode " << report.has_bytecode << " debug tables " << report.debug_tables << "\n";
-  if (!report.why_no_bytecode.empty()) std::cout << "no bytecode: " << report.why_no_bytecode << "\n";
-  if (!report.why_no_debug_tables.empty()) std::cout << "no debug tables: " << report.why_no_debug_tables << "\n";
+  std::cout << "exported bytecode " << report.has_bytecode << " debug tables "
+            << report.debug_tables << "\n";
+  if (!report.why_no_bytecode.empty())
+    std::cout << "no bytecode: " << report.why_no_bytecode << "\n";
+  if (!report.why_no_debug_tables.empty())
+    std::cout << "no debug tables: " << report.why_no_debug_tables << "\n";
   return Status::ok();
 }
 
 void reverse_attributes(Value& object) {
-  std::vector<value::Attribute> all(object.attributes().all().begin(), object.attributes().all().end());
+  std::vector<value::Attribute> all(object.attributes().all().begin(),
+                                    object.attributes().all().end());
   for (const value::Attribute& attribute : all) object.attributes().remove(attribute.name);
   std::reverse(all.begin(), all.end());
   for (value::Attribute& attribute : all) {
-    if (!object.attributes().add(std::move(attribute.name), std::move(attribute.value)).is_ok()) std::abort();
+    if (!object.attributes().add(std::move(attribute.name), std::move(attribute.value)).is_ok())
+      std::abort();
   }
 }
 

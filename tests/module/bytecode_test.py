@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Archives and flatbuffers with code and bytecode, imported, changed and exported again.
 
-Real PyTorch runs what comes out, by torch.jit.load and in the lite interpreter, and compares it with the
-old archive whose weights it changed itself.
+Real PyTorch runs what comes out, by torch.jit.load and in the lite interpreter, and compares it
+with the old archive whose weights it changed itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ def with_slot(slot: int) -> Change:
     """The first GET_ATTR reads another attribute."""
 
     def change(pickle: bytes) -> bytes:
-        changed, count = re.subn(rb"(GET_ATTRq.K).", lambda found: found[1] + bytes([slot]), pickle, count=1, flags=re.DOTALL)
+        changed, count = re.subn(
+            rb"(GET_ATTRq.K).",
+            lambda found: found[1] + bytes([slot]),
+            pickle,
+            count=1,
+            flags=re.DOTALL,
+        )
         if count != 1:
             raise AssertionError("no GET_ATTR")
         return changed
@@ -55,10 +61,18 @@ def with_slot(slot: int) -> Change:
 
 
 BAD: tuple[tuple[str, Change, str], ...] = (
-    ("mlp", lambda pickle: pickle.replace(b"MOVE", b"MOVF"), "'MOVF', and PyTorch has no such opcode"),
+    (
+        "mlp",
+        lambda pickle: pickle.replace(b"MOVE", b"MOVF"),
+        "'MOVF', and PyTorch has no such opcode",
+    ),
     ("mlp", with_slot(200), "there is no attribute 200, for an object of the class __torch__."),
     # PyTorch's lite loader dies of it (SIGSEGV).
-    ("flow", with_type("List[int]", "Union[int,str]"), "'Union[int,str]': the lite interpreter does not read the type Union"),
+    (
+        "flow",
+        with_type("List[int]", "Union[int,str]"),
+        "'Union[int,str]': the lite interpreter does not read the type Union",
+    ),
     ("flow", with_type("List[int]", "List[[["), "'List[[[': byte 5 is '[', and not a type"),
     ("flow", with_type("List[int]", "int"), "is 'int', and not a List"),
 )
@@ -90,14 +104,20 @@ class Bytecode(kit.TorchCase):
                     continue
                 with self.subTest(written_by=writer, run_by=runner):
                     old, new = self.folder / writer, self.folder / f"{writer}-{into}"
-                    print(writer, "→", kit.run_python(python, PEER, "check", old, new, number).strip())
+                    print(
+                        writer, "→", kit.run_python(python, PEER, "check", old, new, number).strip()
+                    )
 
     def test_unchanged(self) -> None:
         for old, new, said in self.each("rewrite", "keep", "plain", into="same"):
             with self.subTest(archive=old):
                 self.assertIn("exported bytecode 1 debug tables 0", said)
                 before, after = records(old), records(new)
-                kept = {name for name in before if name == "bytecode.pkl" or name.startswith(("constants", "code/"))}
+                kept = {
+                    name
+                    for name in before
+                    if name == "bytecode.pkl" or name.startswith(("constants", "code/"))
+                }
                 for name in kept - about_debugging(kept):
                     self.assertEqual(before[name], after[name], name)
                 self.assertFalse(about_debugging(set(after)))
@@ -122,7 +142,9 @@ class Bytecode(kit.TorchCase):
                     with self.subTest(file=old, into=suffix):
                         said = kit.tell("add", old, new / (old.stem + suffix), "0.25")
                         self.assertIn("exported bytecode 1 debug tables 0", said)
-                        self.assertFalse([line for line in said if line.startswith(("warning", "no bytecode"))])
+                        self.assertFalse(
+                            [line for line in said if line.startswith(("warning", "no bytecode"))]
+                        )
         self.run_new("0.25", "flat")
 
     def test_debug_tables(self) -> None:
@@ -140,7 +162,9 @@ class Bytecode(kit.TorchCase):
         for old, new, said in self.each("rewrite", "drop", "debug", into="dropped"):
             with self.subTest(archive=old):
                 self.assertIn("exported bytecode 0 debug tables 0", said)
-                self.assertIn("no debug tables: the bytecode that some of them are about is not written", said)
+                self.assertIn(
+                    "no debug tables: the bytecode that some of them are about is not written", said
+                )
                 self.assertNotIn("bytecode.pkl", records(new))
                 self.assertFalse(about_debugging(set(records(new))))
 
@@ -169,9 +193,16 @@ class Bytecode(kit.TorchCase):
                     bad = self.folder / f"{name}-bad-{number}.ptl"
                     with zipfile.ZipFile(bad, "w") as archive:
                         for record, content in records(self.folder / name / f"{model}.ptl").items():
-                            archive.writestr(f"{model}/{record}", change(content) if record == "bytecode.pkl" else content)
-                    said = "\n".join(kit.tell("rewrite", bad, new / f"{model}.ptl", "keep", "plain"))
-                    self.assertIn("warning bytecode is not kept: bytecode.pkl: function __torch__.", said)
+                            archive.writestr(
+                                f"{model}/{record}",
+                                change(content) if record == "bytecode.pkl" else content,
+                            )
+                    said = "\n".join(
+                        kit.tell("rewrite", bad, new / f"{model}.ptl", "keep", "plain")
+                    )
+                    self.assertIn(
+                        "warning bytecode is not kept: bytecode.pkl: function __torch__.", said
+                    )
                     self.assertIn(message, said)
                     self.assertIn("dropped bytecode.pkl", said)
                     self.assertIn("exported bytecode 0", said)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Archives of PyTorch with other weights, other methods, other submodules, and several under one root: what they compute then."""
+"""Archives of PyTorch with other weights, other methods, other submodules, and several under one
+root: what they compute then.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,16 @@ class Change(kit.TorchCase):
                 with self.subTest(torch=name, model=model):
                     kit.tell("add", folder / f"{model}.pt", folder / "new.pt", "0.25")
                     self.check(name, "added", folder / f"{model}.pt", folder / "new.pt", "0.25")
-                    with zipfile.ZipFile(folder / f"{model}.pt") as old, zipfile.ZipFile(folder / "new.pt") as new:
+                    with (
+                        zipfile.ZipFile(folder / f"{model}.pt") as old,
+                        zipfile.ZipFile(folder / "new.pt") as new,
+                    ):
                         code = [entry for entry in old.namelist() if entry.endswith(".py")]
                         self.assertTrue(code)
                         for entry in code:
-                            self.assertEqual(old.read(entry), new.read("new" + entry[entry.index("/") :]))
+                            self.assertEqual(
+                                old.read(entry), new.read("new" + entry[entry.index("/") :])
+                            )
 
     def test_methods(self) -> None:
         for name in kit.TORCHES:
@@ -52,9 +59,12 @@ class Change(kit.TorchCase):
                 self.check(name, "combined", folder / "all.pt", *parts)
                 with zipfile.ZipFile(folder / "all.pt") as archive:
                     files = {
-                        entry[entry.index("/") + 1 :]: archive.read(entry).decode() for entry in archive.namelist() if entry.endswith(".py")
+                        entry[entry.index("/") + 1 :]: archive.read(entry).decode()
+                        for entry in archive.namelist()
+                        if entry.endswith(".py")
                     }
-                # The same archive twice has its classes once, and what only has its name from the other has another.
+                # The same archive twice has its classes once, and what only has its name from the
+                # other has another.
                 whole = "\n".join(files.values())
                 self.assertEqual(whole.count("class Net(Module)"), 2)
                 self.assertEqual(whole.count("class Point(NamedTuple)"), 2)
@@ -64,15 +74,34 @@ class Change(kit.TorchCase):
         for name in kit.TORCHES:
             folder = self.folder / name
             for model in ("layers", "traced"):
-                for path, other in (("0", "linear"), ("1", "tanh"), ("2", "layers"), ("1", "traced")):
+                for path, other in (
+                    ("0", "linear"),
+                    ("1", "tanh"),
+                    ("2", "layers"),
+                    ("1", "traced"),
+                ):
                     with self.subTest(torch=name, model=model, path=path, other=other):
-                        kit.tell("swap", folder / f"{model}.pt", path, folder / f"{other}.pt", folder / "new.pt")
-                        self.check(name, "swapped", folder / f"{model}.pt", path, folder / f"{other}.pt", folder / "new.pt")
+                        kit.tell(
+                            "swap",
+                            folder / f"{model}.pt",
+                            path,
+                            folder / f"{other}.pt",
+                            folder / "new.pt",
+                        )
+                        self.check(
+                            name,
+                            "swapped",
+                            folder / f"{model}.pt",
+                            path,
+                            folder / f"{other}.pt",
+                            folder / "new.pt",
+                        )
 
     def test_versions_together(self) -> None:
         for name in kit.TORCHES:
             folder = self.folder / name / "versions"
-            # The new root is code of version 10. What has its present meaning since an older version than the part's is no trouble.
+            # The new root is code of version 10. What has its present meaning since an older
+            # version than the part's is no trouble.
             for part, operator in (
                 ("div_3", "div"),
                 ("full_3", "full"),
@@ -80,7 +109,12 @@ class Change(kit.TorchCase):
                 ("combined_3", "div"),
             ):
                 with self.subTest(torch=name, part=part):
-                    message = kit.refusal("combine", folder / "refused.pt", folder / "neutral_10.pt", folder / f"{part}.pt")
+                    message = kit.refusal(
+                        "combine",
+                        folder / "refused.pt",
+                        folder / "neutral_10.pt",
+                        folder / f"{part}.pt",
+                    )
                     self.assertIn(f"uses {operator}, ", message)
                     self.assertIn("__torch__.Combined", message)
                     self.assertFalse((folder / "refused.pt").exists())
@@ -102,11 +136,24 @@ class Change(kit.TorchCase):
     def test_forced_version(self) -> None:
         for name in kit.TORCHES:
             folder = self.folder / name / "versions"
-            self.assertIn("uses full", kit.refusal("version", folder / "full_3.pt", folder / "new.pt", "5"))
-            self.assertIn("uses div", kit.refusal("version", folder / "div_10.pt", folder / "new.pt", "3"))
-            self.assertIn("exported version 4 ", kit.tell("version", folder / "full_3.pt", folder / "new.pt", "4")[-1])
-            self.assertIn("exported version 10 ", kit.tell("version", folder / "neutral_3.pt", folder / "new.pt", "10")[-1])
-            self.assertIn("none of them", kit.refusal("version", folder / "neutral_3.pt", folder / "new.pt", "11"))
+            self.assertIn(
+                "uses full", kit.refusal("version", folder / "full_3.pt", folder / "new.pt", "5")
+            )
+            self.assertIn(
+                "uses div", kit.refusal("version", folder / "div_10.pt", folder / "new.pt", "3")
+            )
+            self.assertIn(
+                "exported version 4 ",
+                kit.tell("version", folder / "full_3.pt", folder / "new.pt", "4")[-1],
+            )
+            self.assertIn(
+                "exported version 10 ",
+                kit.tell("version", folder / "neutral_3.pt", folder / "new.pt", "10")[-1],
+            )
+            self.assertIn(
+                "none of them",
+                kit.refusal("version", folder / "neutral_3.pt", folder / "new.pt", "11"),
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs modules that were built by hand, in the PyTorch that runs this, and compares them with the same models computed by PyTorch.
+"""Runs modules that were built by hand, in the PyTorch that runs this, and compares them with the
+same models computed by PyTorch.
 
-Each archive must have the parameters, buffers and extra files that are expected, sharing and strides included, and return what is expected.
-With --broken, FOLDER has archives <model>@<anything>.pt instead, each with a fault: those of models that this PyTorch has are judged, and
-those in which nothing is found are named, in JSON.
+Each archive must have the parameters, buffers and extra files that are expected, sharing and
+strides included, and return what is expected. With --broken, FOLDER has archives
+<model>@<anything>.pt instead, each with a fault: those of models that this PyTorch has are judged,
+and those in which nothing is found are named, in JSON.
 
 usage: check_built.py FOLDER [--json FILE] [--broken]
 """
@@ -41,13 +43,20 @@ def differences(path: Path, wanted: Expected) -> Iterator[str]:
     for name in wanted.absent:
         if hasattr(module, name):
             yield f"it has {name}"
-    tensors = {name.replace(" .", " "): tensor for name, tensor in check_archives.tensors_of(module).items()}
+    tensors = {
+        name.replace(" .", " "): tensor
+        for name, tensor in check_archives.tensors_of(module).items()
+    }
     if list(tensors) != [*wanted.tensors, *wanted.raw]:
         yield f"parameters and buffers {list(tensors)}"
         return
     raw = {name: tensors.pop(name) for name in wanted.raw}
     for name, (dtype, sizes, data) in wanted.raw.items():
-        if (raw[name].dtype, list(raw[name].shape), bytes(raw[name].untyped_storage())) != (dtype, sizes, data):
+        if (raw[name].dtype, list(raw[name].shape), bytes(raw[name].untyped_storage())) != (
+            dtype,
+            sizes,
+            data,
+        ):
             yield f"{name} differs"
     for name, tensor in wanted.tensors.items():
         if not check_archives.same_tensor(tensor, tensors[name], True):
@@ -73,7 +82,14 @@ def wrong_with(path: Path, name: str) -> list[str]:
 def check_broken(folder: Path) -> int:
     broken = [(path, path.stem.split("@")[0]) for path in sorted(folder.glob("*.pt"))]
     judged = [(path, name) for path, name in broken if name in EXPECTED]
-    print(json.dumps({"judged": len(judged), "unnoticed": [path.stem for path, name in judged if not wrong_with(path, name)]}))
+    print(
+        json.dumps(
+            {
+                "judged": len(judged),
+                "unnoticed": [path.stem for path, name in judged if not wrong_with(path, name)],
+            }
+        )
+    )
     return 0
 
 
@@ -96,9 +112,17 @@ def main() -> int:
             print(f"{name}: {'; '.join(wrong)}")
     missing = [name for name in (*EXPECTED, *LEFT_OUT) if name not in results]
     if arguments.json:
-        arguments.json.write_text(json.dumps({"torch": torch.__version__, "models": results}, indent=1) + "\n")
-    counts = [sum(result["result"] == kind for result in results.values()) for kind in ("ok", "left out", "failed")]
-    print(f"PyTorch {torch.__version__}, modules built by hand: {counts[0]} ok, {counts[1]} left out, {counts[2]} failed{missing or ''}")
+        arguments.json.write_text(
+            json.dumps({"torch": torch.__version__, "models": results}, indent=1) + "\n"
+        )
+    counts = [
+        sum(result["result"] == kind for result in results.values())
+        for kind in ("ok", "left out", "failed")
+    ]
+    print(
+        f"PyTorch {torch.__version__}, modules built by hand: {counts[0]} ok, {counts[1]} left out,"
+        f" {counts[2]} failed{missing or ''}"
+    )
     return 1 if counts[2] or missing or not counts[0] else 0
 
 

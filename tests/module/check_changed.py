@@ -33,7 +33,9 @@ def check(task: str, *rest: str) -> None:
             for parameter in old.parameters():
                 if parameter.dtype == torch.float32 and parameter.layout == torch.strided:
                     parameter += float(rest[2])
-        assert [name for name, _ in old.named_parameters()] == [name for name, _ in new.named_parameters()]
+        assert [name for name, _ in old.named_parameters()] == [
+            name for name, _ in new.named_parameters()
+        ]
         assert all(same(a, b) for a, b in zip(old.parameters(), new.parameters(), strict=True))
         assert same(output(old, INPUT), output(new, INPUT))
     elif task == "twice":

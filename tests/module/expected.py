@@ -1,4 +1,6 @@
-"""What PyTorch itself computes and holds for each module that is built by hand: the models of built_layers.py and built_values.py again."""
+"""What PyTorch itself computes and holds for each module that is built by hand: the models of
+built_layers.py and built_values.py again.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,14 +12,16 @@ from torch import Tensor
 
 @dataclass
 class Expected:
-    # Arguments of forward, and what it returns, as zoo.plain has it; the calls are made one after the other.
+    # Arguments of forward, and what it returns, as zoo.plain has it; the calls are made one after
+    # the other.
     calls: list[tuple[tuple[Any, ...], Any]]
     # "parameter a.b" or "buffer a.b", and the tensor; all of them, in the order of the module.
     tensors: dict[str, Tensor] = field(default_factory=dict)
     # Returned values are equal to the bit.
     exact: bool = False
     extra_files: dict[str, bytes] = field(default_factory=dict)
-    # Tensors for which PyTorch has hardly an operator: element type, sizes and the bytes of the storage.
+    # Tensors for which PyTorch has hardly an operator: element type, sizes and the bytes of the
+    # storage.
     raw: dict[str, tuple[torch.dtype, list[int], bytes]] = field(default_factory=dict)
     # Parameters and buffers that are None.
     none: list[str] = field(default_factory=list)
@@ -30,8 +34,13 @@ EXPECTED: dict[str, Callable[[], Expected]] = {}
 LEFT_OUT: dict[str, str] = {}
 
 
-def expected(has: bool = True, without: str = "") -> Callable[[Callable[[], Expected]], Callable[[], Expected]]:
-    """Register what is expected of a model. `has`: whether this PyTorch can have it; `without` says why not."""
+def expected(
+    has: bool = True, without: str = ""
+) -> Callable[[Callable[[], Expected]], Callable[[], Expected]]:
+    """Register what is expected of a model.
+
+    `has`: whether this PyTorch can have it; `without` says why not.
+    """
 
     def register(build: Callable[[], Expected]) -> Callable[[], Expected]:
         if has:
@@ -48,4 +57,8 @@ def ramp(*sizes: int, first: float = 0.0, grad: bool = True) -> Tensor:
     numel = 1
     for size in sizes:
         numel *= size
-    return (first + (torch.arange(numel) % 17 - 8).to(torch.float32) / 16).reshape(sizes).requires_grad_(grad)
+    return (
+        (first + (torch.arange(numel) % 17 - 8).to(torch.float32) / 16)
+        .reshape(sizes)
+        .requires_grad_(grad)
+    )

@@ -15,7 +15,10 @@ Tensors = dict[str, Tensor]
 
 
 def linear(path: str, n_in: int, n_out: int, first: float = 0.0) -> Tensors:
-    return {f"parameter {path}.weight": ramp(n_out, n_in, first=first), f"parameter {path}.bias": ramp(n_out, first=first)}
+    return {
+        f"parameter {path}.weight": ramp(n_out, n_in, first=first),
+        f"parameter {path}.bias": ramp(n_out, first=first),
+    }
 
 
 def apply(tensors: Tensors, path: str, x: Tensor) -> Tensor:
@@ -44,12 +47,21 @@ def sequential() -> Expected:
 @expected()
 def cnn() -> Expected:
     x = torch.linspace(-1.0, 1.0, 96).reshape(2, 3, 4, 4)
-    t = {"parameter conv.weight": ramp(4, 3, 3, 3), "parameter norm.weight": ramp(4, first=1.0), "parameter norm.bias": ramp(4)}
-    t |= {"buffer norm.running_mean": ramp(4, grad=False), "buffer norm.running_var": ramp(4, first=2.0, grad=False)}
+    t = {
+        "parameter conv.weight": ramp(4, 3, 3, 3),
+        "parameter norm.weight": ramp(4, first=1.0),
+        "parameter norm.bias": ramp(4),
+    }
+    t |= {
+        "buffer norm.running_mean": ramp(4, grad=False),
+        "buffer norm.running_var": ramp(4, first=2.0, grad=False),
+    }
     conv = loaded(nn.Conv2d(3, 4, 3, padding=(1, 0), bias=False), weight=t["parameter conv.weight"])
     of_norm = {name.split(".")[1]: tensor for name, tensor in t.items() if " norm." in name}
     norm = loaded(nn.BatchNorm2d(4), num_batches_tracked=torch.tensor(0), **of_norm)
-    return Expected([((x,), nn.Sequential(conv, norm, nn.ReLU(), nn.MaxPool2d((2, 1)), nn.Flatten())(x))], t)
+    return Expected(
+        [((x,), nn.Sequential(conv, norm, nn.ReLU(), nn.MaxPool2d((2, 1)), nn.Flatten())(x))], t
+    )
 
 
 @expected()
@@ -60,14 +72,27 @@ def transformer_block() -> Expected:
     t |= {"parameter norm1.weight": ramp(8, first=1.0), "parameter norm1.bias": ramp(8)}
     t |= linear("fc1", 8, 16) | linear("fc2", 16, 8, 0.25)
     t |= {"parameter norm2.weight": ramp(8, first=0.5), "parameter norm2.bias": ramp(8)}
-    names = {"attention.out": "self_attn.out_proj", "fc1": "linear1", "fc2": "linear2", "norm1": "norm1", "norm2": "norm2"}
-    state = {f"{to}.{end}": t[f"parameter {name}.{end}"] for name, to in names.items() for end in ("weight", "bias")}
+    names = {
+        "attention.out": "self_attn.out_proj",
+        "fc1": "linear1",
+        "fc2": "linear2",
+        "norm1": "norm1",
+        "norm2": "norm2",
+    }
+    state = {
+        f"{to}.{end}": t[f"parameter {name}.{end}"]
+        for name, to in names.items()
+        for end in ("weight", "bias")
+    }
     for end in ("weight", "bias"):
-        state[f"self_attn.in_proj_{end}"] = torch.cat([t[f"parameter attention.{name}.{end}"] for name in "qkv"])
+        state[f"self_attn.in_proj_{end}"] = torch.cat(
+            [t[f"parameter attention.{name}.{end}"] for name in "qkv"]
+        )
     block = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
     block.load_state_dict(state)
     block.eval()
-    # Where no gradient is asked for, PyTorch 2 takes a shorter way, on which a mask of floats is one of bools.
+    # Where no gradient is asked for, PyTorch 2 takes a shorter way, on which a mask of floats is
+    # one of bools.
     with torch.enable_grad():
         plain, masked = block(SEQUENCE).detach(), block(SEQUENCE, src_mask=MASK).detach()
     return Expected([((SEQUENCE,), plain), ((SEQUENCE, MASK), masked)], t)
@@ -87,15 +112,27 @@ def lstm() -> Expected:
             ):
                 tensor = ramp(*sizes, first=0.25 * layer + 0.125 * bool(end))
                 t[f"parameter {name}_l{layer}{end}"] = state[f"{to}_l{layer}{end}"] = tensor
-    y, (_, c) = loaded(nn.LSTM(4, 3, num_layers=2, batch_first=True, bidirectional=True), **state)(x)
+    y, (_, c) = loaded(nn.LSTM(4, 3, num_layers=2, batch_first=True, bidirectional=True), **state)(
+        x
+    )
     return Expected([((x,), (y, c))], t)
 
 
 @expected()
 def embedding_bag() -> Expected:
-    weight, ids, offsets, weights = ramp(10, 4), torch.tensor([1, 2, 3, 9]), torch.tensor([0, 3]), torch.tensor([0.5, 1.0, -1.0, 2.0])
-    mean, weighted = F.embedding_bag(ids, weight, offsets), F.embedding_bag(ids, weight, offsets, mode="sum", per_sample_weights=weights)
-    return Expected([((ids, offsets), mean), ((ids, offsets, weights), weighted)], {"parameter weight": weight})
+    weight, ids, offsets, weights = (
+        ramp(10, 4),
+        torch.tensor([1, 2, 3, 9]),
+        torch.tensor([0, 3]),
+        torch.tensor([0.5, 1.0, -1.0, 2.0]),
+    )
+    mean, weighted = (
+        F.embedding_bag(ids, weight, offsets),
+        F.embedding_bag(ids, weight, offsets, mode="sum", per_sample_weights=weights),
+    )
+    return Expected(
+        [((ids, offsets), mean), ((ids, offsets, weights), weighted)], {"parameter weight": weight}
+    )
 
 
 def controlled(x: Tensor, n: int) -> tuple[Any, ...]:
@@ -111,7 +148,11 @@ def controlled(x: Tensor, n: int) -> tuple[Any, ...]:
 
 @expected()
 def control_flow() -> Expected:
-    arguments: list[tuple[Any, ...]] = [(torch.tensor([1.0, 2.0]), 4), (torch.tensor([1e6, 2.0]), 3), (torch.tensor([0.5]), 20)]
+    arguments: list[tuple[Any, ...]] = [
+        (torch.tensor([1.0, 2.0]), 4),
+        (torch.tensor([1e6, 2.0]), 3),
+        (torch.tensor([0.5]), 20),
+    ]
     return Expected([(call, controlled(*call)) for call in arguments])
 
 
@@ -137,13 +178,25 @@ def shared() -> Expected:
 def clashing() -> Expected:
     x = torch.tensor([1.0, 2.0])
     a, b, c = (ramp(2, first=first, grad=False) for first in (0.5, -0.25, 3.0))
-    return Expected([((x,), (x + a + b) * c - 0.5)], {"buffer a.by": a, "buffer b.by": b, "buffer c.by": c})
+    return Expected(
+        [((x,), (x + a + b) * c - 0.5)], {"buffer a.by": a, "buffer b.by": b, "buffer c.by": c}
+    )
 
 
 @expected()
 def changed() -> Expected:
-    t = {"parameter body.weight": ramp(4, 4, first=-0.5), "parameter body.bias": ramp(4, first=-0.5)}
-    t |= {"parameter head.weight": ramp(2, 4, first=-0.5), "parameter head.bias": torch.tensor([10.0, 20.0], requires_grad=True)}
+    t = {
+        "parameter body.weight": ramp(4, 4, first=-0.5),
+        "parameter body.bias": ramp(4, first=-0.5),
+    }
+    t |= {
+        "parameter head.weight": ramp(2, 4, first=-0.5),
+        "parameter head.bias": torch.tensor([10.0, 20.0], requires_grad=True),
+    }
     scale = ramp(1, first=2.0)
     y = apply(t, "head", torch.relu(apply(t, "body", X))) * scale * 3.0
-    return Expected([((X,), (y, ["after", "all"], None))], {"parameter scale": scale, **t}, absent=["old", "nothing", "gone"])
+    return Expected(
+        [((X,), (y, ["after", "all"], None))],
+        {"parameter scale": scale, **t},
+        absent=["old", "nothing", "gone"],
+    )

@@ -11,17 +11,46 @@ from torch import Tensor
 
 @expected()
 def scalars() -> Expected:
-    constants = (-3, 0.1, True, 'it\'s "q" \\ here\n', "\u00e9t\u00e9 \u6f22", float("-inf"), math.nan, [1, 2], [], (7, "seven"), 1 - 2j)
+    constants = (
+        -3,
+        0.1,
+        True,
+        'it\'s "q" \\ here\n',
+        "\u00e9t\u00e9 \u6f22",
+        float("-inf"),
+        math.nan,
+        [1, 2],
+        [],
+        (7, "seven"),
+        1 - 2j,
+    )
     return Expected([((), (*constants, torch.device("cpu"), ramp(3, grad=False)))], exact=True)
 
 
 def attributes_after(calls: list[int]) -> tuple[Any, ...]:
-    """forward(n) adds n to the tensor, wherever it is, and appends it to the first list, whatever else that is."""
+    """forward(n) adds n to the tensor, wherever it is, and appends it to the first list, whatever
+    else that is.
+    """
     tensor, first = ramp(2, grad=False) + sum(calls), [1, 2, *calls]
-    plain = (False, 2**63 - 1, -0.0, 0.5 - 4j, "gr\u00fc\u00dfe \U0001f642\x00\n\\'\"\t", torch.device("cuda:1"), None, 5)
+    plain = (
+        False,
+        2**63 - 1,
+        -0.0,
+        0.5 - 4j,
+        "gr\u00fc\u00dfe \U0001f642\x00\n\\'\"\t",
+        torch.device("cuda:1"),
+        None,
+        5,
+    )
     nested = (tensor, 2.5, None, ["u"], (1.0,), (1, ("one", tensor)))
     ints = [0, -1, 255, 256, 65535, 65536, -(2**31), 2**31, 2**63 - 1, -(2**63)]
-    lists = (ints, [0.0, 1e-310, math.inf, math.nan, 0.1], [True, False], ["", "a", "a", "w" * 300], [1 + 2j, -1j])
+    lists = (
+        ints,
+        [0.0, 1e-310, math.inf, math.nan, 0.1],
+        [True, False],
+        ["", "a", "a", "w" * 300],
+        [1 + 2j, -1j],
+    )
     more = ([tensor, ramp(1, grad=False), tensor], [1, None], [])
     dicts = ({"x": tensor, "\u00e4": ramp(3, grad=False)}, {3: ["c"], -1: []}, {0.5: True}, {})
     return *plain, *nested, *lists, *more, *dicts, first, first, [first, first, [1, 2]], (4, [0.25])
@@ -35,8 +64,12 @@ def attributes() -> Expected:
 @expected()
 def states() -> Expected:
     x = torch.linspace(-1.0, 1.0, 8).reshape(2, 4)
-    weight = torch._make_per_tensor_quantized_tensor(torch.arange(-4, 4).to(torch.int8).reshape(2, 4), 0.5, 0)
-    y = torch.ops.quantized.linear_dynamic(x, torch.ops.quantized.linear_prepack(weight, torch.tensor([1.0, -1.0])))
+    weight = torch._make_per_tensor_quantized_tensor(
+        torch.arange(-4, 4).to(torch.int8).reshape(2, 4), 0.5, 0
+    )
+    y = torch.ops.quantized.linear_dynamic(
+        x, torch.ops.quantized.linear_prepack(weight, torch.tensor([1.0, -1.0]))
+    )
     return Expected([((x,), (y, [0.5, 0.25], "table!"))])
 
 
@@ -51,7 +84,18 @@ def buffers(tensors: dict[str, Tensor]) -> Expected:
 
 @expected()
 def dtypes() -> Expected:
-    names = ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"]
+    names = [
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "bool",
+    ]
     names += ["complex32", "complex64", "complex128"]
     tensors = {}
     for name in names:
@@ -61,11 +105,25 @@ def dtypes() -> Expected:
     return buffers(tensors)
 
 
-@expected(hasattr(torch, "float8_e8m0fnu"), "no float8, or not all, and no unsigned types of more than 8 bits")
+@expected(
+    hasattr(torch, "float8_e8m0fnu"),
+    "no float8, or not all, and no unsigned types of more than 8 bits",
+)
 def new_dtypes() -> Expected:
-    tensors = {f"of_{name}": torch.tensor([0, 1, 2, 100]).to(getattr(torch, name)) for name in ("uint16", "uint32", "uint64")}
-    for name in ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu"):
-        tensors[f"of_{name}"] = torch.tensor([1, 2, 0x40, 0x48], dtype=torch.uint8).view(getattr(torch, name))
+    tensors = {
+        f"of_{name}": torch.tensor([0, 1, 2, 100]).to(getattr(torch, name))
+        for name in ("uint16", "uint32", "uint64")
+    }
+    for name in (
+        "float8_e5m2",
+        "float8_e4m3fn",
+        "float8_e5m2fnuz",
+        "float8_e4m3fnuz",
+        "float8_e8m0fnu",
+    ):
+        tensors[f"of_{name}"] = torch.tensor([1, 2, 0x40, 0x48], dtype=torch.uint8).view(
+            getattr(torch, name)
+        )
     return buffers(tensors)
 
 
@@ -74,7 +132,10 @@ def opaque_dtypes() -> Expected:
     names = ["bits1x8", "bits2x4", "bits4x2", "bits8", "bits16", "bcomplex32", "float4_e2m1fn_x2"]
     names += [f"{sign}int{bits}" for sign in ("u", "") for bits in range(1, 8)]
     sizes = {"bits16": 4, "bcomplex32": 2}
-    raw = {f"buffer of_{name}": (getattr(torch, name), [sizes.get(name, 8)], bytes(range(1, 9))) for name in names}
+    raw = {
+        f"buffer of_{name}": (getattr(torch, name), [sizes.get(name, 8)], bytes(range(1, 9)))
+        for name in names
+    }
     return Expected([((), 1)], raw=raw)
 
 
@@ -86,9 +147,18 @@ def quantised() -> Expected:
         ("quint8", torch.uint8, [0, 3, 200, 255]),
         ("qint32", torch.int32, [-(2**31), 0, 9, 7]),
     ):
-        tensors[f"of_{name}"] = torch._make_per_tensor_quantized_tensor(torch.tensor(numbers, dtype=dtype).reshape(2, 2), 0.25, 2)
-    scales, zero_points, numbers = torch.tensor([0.1, 0.2], dtype=torch.float64), torch.tensor([1, 2]), torch.arange(1, 7)
-    for name, axis, sizes, dtype in (("channels", 0, (2, 3), torch.int8), ("along", 1, (3, 2), torch.uint8)):
+        tensors[f"of_{name}"] = torch._make_per_tensor_quantized_tensor(
+            torch.tensor(numbers, dtype=dtype).reshape(2, 2), 0.25, 2
+        )
+    scales, zero_points, numbers = (
+        torch.tensor([0.1, 0.2], dtype=torch.float64),
+        torch.tensor([1, 2]),
+        torch.arange(1, 7),
+    )
+    for name, axis, sizes, dtype in (
+        ("channels", 0, (2, 3), torch.int8),
+        ("along", 1, (3, 2), torch.uint8),
+    ):
         plain = numbers.to(dtype).reshape(sizes)
         tensors[name] = torch._make_per_channel_quantized_tensor(plain, scales, zero_points, axis)
     return buffers(tensors)
@@ -125,11 +195,17 @@ def views() -> Expected:
     }
     found = buffers(tensors)
     found.none = ["no_parameter", "no_buffer"]
-    found.tensors = {"parameter frozen": ramp(2, grad=False), "parameter trained": ramp(2, 2), **found.tensors}
+    found.tensors = {
+        "parameter frozen": ramp(2, grad=False),
+        "parameter trained": ramp(2, 2),
+        **found.tensors,
+    }
     return found
 
 
 @expected(zoo.TORCH >= (2, 0), "it does not read that a tensor is conjugated or negated")
 def conjugated() -> Expected:
     complexes, floats = torch.tensor([1 + 2j, 3 - 4j]), torch.tensor([5.0, 6.0, 0.0, 7.0])
-    return buffers({"plain": complexes, "conj": complexes.conj(), "neg": torch._neg_view(floats[1::2])})
+    return buffers(
+        {"plain": complexes, "conj": complexes.conj(), "neg": torch._neg_view(floats[1::2])}
+    )

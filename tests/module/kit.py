@@ -28,17 +28,27 @@ TORCHES, STATUS = find_script_torches()
 
 
 class Agent:
-    """What the agent said to each of its tasks: the lines before the last, which is "ok" or "error …"."""
+    """What the agent said to each of its tasks: the lines before the last, which is "ok" or "error
+    …".
+    """
 
     def __init__(self, tasks: list[list[str]]):
-        done = subprocess.run([AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [AGENT],
+            input="".join("\t".join(task) + "\n" for task in tasks),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.answers: list[list[str]] = [[]]
         for line in done.stdout.splitlines():
             self.answers[-1].append(line)
             if line == "ok" or line.startswith("error "):
                 self.answers.append([])
         self.answers.pop()
-        assert done.returncode == 0 and len(self.answers) == len(tasks), f"the agent ended with {done.returncode}: {done.stderr}"
+        assert done.returncode == 0 and len(self.answers) == len(tasks), (
+            f"the agent ended with {done.returncode}: {done.stderr}"
+        )
 
     def failures(self) -> list[str]:
         return [answer[-1] for answer in self.answers if answer[-1] != "ok"]
@@ -66,7 +76,9 @@ def run_python(python: str, *arguments: str | Path) -> str:
 
 
 def check(part: str, python: str, *arguments: str | Path) -> str:
-    """Runs a checker that has --json, and puts what it found on the page, whether it is good or not. The last line that it printed."""
+    """Runs a checker that has --json, and puts what it found on the page, whether it is good or
+    not. The last line that it printed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.json")
         try:

@@ -1,8 +1,11 @@
 """PyTorch's side of bytecode_test.py.
 
-lite_peer.py write FOLDER                  saves models for the lite interpreter, with debug tables, and as flatbuffers
-lite_peer.py check OLD NEW NUMBER          compares the archives in NEW with those in OLD, to whose float
-                                           parameters NUMBER was added: by torch.jit.load and in lite
+lite_peer.py write FOLDER                  saves models for the lite interpreter, with debug tables,
+                                           and as flatbuffers
+lite_peer.py check OLD NEW NUMBER          compares the archives in NEW with those in OLD, to whose
+                                           float
+                                           parameters NUMBER was added: by torch.jit.load and in
+                                           lite
 """
 
 import math
@@ -68,12 +71,16 @@ def write(folder: Path) -> None:
     torch._C._enable_mobile_interface_call_export()
     for name, model in all_models().items():
         model._c._save_for_mobile(str(folder / f"{name}.ptl"), {}, True, False)
-        torch.jit.save_jit_module_to_flatbuffer(model, str(folder / f"{name}.ff"), {"note.txt": b"carried"})
+        torch.jit.save_jit_module_to_flatbuffer(
+            model, str(folder / f"{name}.ff"), {"note.txt": b"carried"}
+        )
 
 
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.shape == b.shape and torch.allclose(a, b, atol=1e-6)
+        return (
+            isinstance(b, torch.Tensor) and a.shape == b.shape and torch.allclose(a, b, atol=1e-6)
+        )
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(same(*pair) for pair in zip(a, b, strict=True))
     if isinstance(a, float):
@@ -97,7 +104,10 @@ def check(old: Path, new: Path, number: float) -> None:
             with path.open("rb") as file:
                 script = torch.jit.load(file, _extra_files=extra_files)
             with path.open("rb") as file:
-                found = {"jit": script(*arguments), "lite": _load_for_lite_interpreter(file)(*arguments)}
+                found = {
+                    "jit": script(*arguments),
+                    "lite": _load_for_lite_interpreter(file)(*arguments),
+                }
             assert extra_files["note.txt"] == note, extra_files
         for way, result in found.items():
             assert same(expected, result), f"{path.name} by {way}: {expected} and {result}"

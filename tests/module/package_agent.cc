@@ -18,7 +18,8 @@ using namespace tenon::module;
 
 using Words = std::vector<std::string>;
 
-Status save(const std::vector<PackageEntry>& entries, const std::string& path, const PackageOptions& options = {}) {
+Status save(const std::vector<PackageEntry>& entries, const std::string& path,
+            const PackageOptions& options = {}) {
   ExportReport report;
   TENON_TRY(export_package(entries, path, archive::Durability::kNone, options, &report));
   std::cout << "version " << report.version << " records " << report.records << "\n";

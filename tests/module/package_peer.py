@@ -1,8 +1,10 @@
 """Packages in real PyTorch, for package_test.py.
 
 usage: package_peer.py write FILE
-       package_peer.py check OLD NEW NUMBER    NEW is OLD with the number added to every parameter of its modules
-       package_peer.py pick OLD NEW            NEW has the modules models/net.pkl and models/twin.pkl of OLD
+       package_peer.py check OLD NEW NUMBER    NEW is OLD with the number added to every parameter
+                                               of its modules
+       package_peer.py pick OLD NEW            NEW has the modules models/net.pkl and
+                                               models/twin.pkl of OLD
 """
 
 from __future__ import annotations
@@ -45,8 +47,13 @@ def write(path: str) -> None:
     with PackageExporter(path) as package:
         package.save_pickle("models", "net.pkl", scripted)
         package.save_pickle("models", "twin.pkl", torch.jit.script(twin))
-        # In no resource of its own, beside tensors of Python's pickler, of which one is a script module's.
-        package.save_pickle("models", "all", {"other": other, "numbers": torch.arange(4.0), "weight": scripted.fc.weight.detach()})
+        # In no resource of its own, beside tensors of Python's pickler, of which one is a script
+        # module's.
+        package.save_pickle(
+            "models",
+            "all",
+            {"other": other, "numbers": torch.arange(4.0), "weight": scripted.fc.weight.detach()},
+        )
         package.save_text("models", "note.txt", "hello")
         package.save_source_string("models.code", "number = 7\n")
 
@@ -68,14 +75,20 @@ def main() -> None:
     if task == "pick":
         package = PackageImporter(sys.argv[3])
         for name in ("net", "twin"):
-            assert torch.equal(package.load_pickle("models", f"{name}.pkl")(x), before[name](x)), name
+            assert torch.equal(package.load_pickle("models", f"{name}.pkl")(x), before[name](x)), (
+                name
+            )
         print(torch.__version__)
         return
     after, package = load(sys.argv[3])
     number = float(sys.argv[4])
     weight = before["net"].fc.weight.detach().clone()
     # A weight that two modules share may be one tensor here.
-    parameters = {each.data_ptr(): each for name in ("net", "twin", "other") for each in before[name].parameters()}
+    parameters = {
+        each.data_ptr(): each
+        for name in ("net", "twin", "other")
+        for each in before[name].parameters()
+    }
     with torch.no_grad():
         for parameter in parameters.values():
             parameter += number
@@ -85,7 +98,10 @@ def main() -> None:
     assert torch.equal(after["everything"]["numbers"], torch.arange(4.0))
     # Nobody changed the tensor of the pickle that Python made.
     assert torch.equal(after["everything"]["weight"], weight)
-    assert package.load_text("models", "note.txt") == "hello" and package.import_module("models.code").number == 7
+    assert (
+        package.load_text("models", "note.txt") == "hello"
+        and package.import_module("models.code").number == 7
+    )
     print(torch.__version__)
 
 

@@ -1,7 +1,9 @@
-"""What real PyTorch says of module archives, model by model: the page TENON_BUILD_DIR/modules/modules.md.
+"""What real PyTorch says of module archives, model by model: the page
+TENON_BUILD_DIR/modules/modules.md.
 
-Each test puts the results that it has for a column of a table, {model: {"result": "ok", "left out" or "failed", "why": [text]}}; the page
-is written anew then. What a test has not put, because it did not run, is not on the page.
+Each test puts the results that it has for a column of a table, {model: {"result": "ok", "left out"
+or "failed", "why": [text]}}; the page is written anew then. What a test has not put, because it did
+not run, is not on the page.
 """
 
 from __future__ import annotations
@@ -17,16 +19,31 @@ from typing import Any
 # In the order of the page: the part's heading, and what its columns are.
 PARTS = {
     "built": ("Built by hand", "Run by PyTorch, which computes the same with its own layers."),
-    "languages": ("Built by hand, in each language", "The archives of a program in that language are C's, to the byte."),
+    "languages": (
+        "Built by hand, in each language",
+        "The archives of a program in that language are C's, to the byte.",
+    ),
     "rewritten": (
         "Written by PyTorch",
-        "Imported and exported again: the PyTorch that wrote them → the one that ran both. An empty cell: the writer has no such model.",
+        (
+            "Imported and exported again: the PyTorch that wrote them → the one that ran both. An"
+            " empty cell: the writer has no such model."
+        ),
     ),
-    "versions": ("Of older versions", "Operators that meant something else then; imported and exported again, as above."),
-    "fixtures": ("Written by old PyTorch", "Imported and exported again; they return what they returned in the old one."),
+    "versions": (
+        "Of older versions",
+        "Operators that meant something else then; imported and exported again, as above.",
+    ),
+    "fixtures": (
+        "Written by old PyTorch",
+        "Imported and exported again; they return what they returned in the old one.",
+    ),
     "packages": (
         "Written by PyTorch, in one package",
-        "Imported and written into a package of torch.package: the PyTorch that wrote them → the one that ran both.",
+        (
+            "Imported and written into a package of torch.package: the PyTorch that wrote them →"
+            " the one that ran both."
+        ),
     ),
     "silero": ("silero-vad", "Of version 3; imported and exported again."),
 }
@@ -82,7 +99,11 @@ def text(kept: dict[str, dict[str, Results]]) -> str:
                 rows[-1].append(_cell(cell, reasons))
         tables += [f"## {heading}", "", columns_are, "", *_aligned(rows), ""]
     head = ", ".join(f"{count} {_WORDS[result]}" for result, count in counts.items())
-    notes = ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1)), ""] if reasons else []
+    notes = (
+        ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1)), ""]
+        if reasons
+        else []
+    )
     return "\n".join(["# Module archives in real PyTorch", "", f"{head}.", "", *tables, *notes])
 
 
@@ -99,5 +120,8 @@ def _cell(cell: dict[str, Any] | None, reasons: list[str]) -> str:
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]

@@ -20,7 +20,9 @@ class Program:
     """TENON_BUILD_DIR/builders/<language>.json says how it is built and run."""
 
     def __init__(self, language: str) -> None:
-        how: dict[str, Any] = json.loads(Path(os.environ["TENON_BUILD_DIR"], "builders", f"{language}.json").read_text())
+        how: dict[str, Any] = json.loads(
+            Path(os.environ["TENON_BUILD_DIR"], "builders", f"{language}.json").read_text()
+        )
         self._build: list[str] = how["build"]
         self.words: list[str] = how["run"]
         self._environment = {**os.environ, **how["environment"]}
@@ -29,7 +31,14 @@ class Program:
         """Why there can be none on this machine, or nothing."""
         if not self._build:
             return ""
-        done = subprocess.run(self._build, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(
+            self._build,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         if done.returncode == NO_TOOLCHAIN:
             return (done.stdout.strip().splitlines() or ["no reason given"])[-1]
         assert done.returncode == 0, done.stdout
@@ -40,7 +49,14 @@ class Program:
         folder.mkdir(parents=True, exist_ok=True)
         steps = folder / "steps"
         steps.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        done = subprocess.run([*self.words, steps, folder], env=self._environment, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            [*self.words, steps, folder],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
         steps.unlink()
         if done.returncode == 0 and done.stdout + done.stderr == "":
             return ""
@@ -58,4 +74,6 @@ def archives_of(folder: Path) -> dict[str, bytes]:
 def differences(wanted: Path, found: Path) -> list[str]:
     """The files that are not the same in both folders."""
     left, right = archives_of(wanted), archives_of(found)
-    return [name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)]
+    return [
+        name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)
+    ]

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Archives that PyTorch wrote, imported and exported again: each runs as before, in both PyTorch, and its records are the same."""
+"""Archives that PyTorch wrote, imported and exported again: each runs as before, in both PyTorch,
+and its records are the same.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,14 @@ print(torch.__version__)
 def rewrite_all(folder: Path, out: Path, how: str) -> None:
     out.mkdir()
     names = sorted(path.name for path in folder.glob("*.pt"))
-    answers = kit.Agent([["rewrite", str(folder / name), str(out / name), how] for name in names]).answers
-    failed = [f"{name}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
+    answers = kit.Agent(
+        [["rewrite", str(folder / name), str(out / name), how] for name in names]
+    ).answers
+    failed = [
+        f"{name}: {answer[-1]}"
+        for name, answer in zip(names, answers, strict=True)
+        if answer[-1] != "ok"
+    ]
     assert not failed, "\n".join(failed)
 
 
@@ -52,14 +60,20 @@ class Rewrite(kit.TorchCase):
             index = json.loads((folder / "index.json").read_text())["models"]
             self.assertGreaterEqual(sum("left_out" not in entry for entry in index.values()), 30)
             # How the tensors come into memory is no question of which PyTorch wrote them.
-            for how in ("map", "private", "fill") if writer == next(iter(kit.TORCHES)) else ("map",):
+            for how in (
+                ("map", "private", "fill") if writer == next(iter(kit.TORCHES)) else ("map",)
+            ):
                 again = self.folder / f"{writer}-{how}"
                 rewrite_all(folder, again, how)
                 runners = kit.TORCHES if how == "map" else {writer: python}
                 for runner, other in runners.items():
                     with self.subTest(written_by=writer, run_by=runner, tensors=how):
                         words = (other, "check_archives.py", folder, "--renamed", again)
-                        said = kit.check("rewritten", *words) if how == "map" else kit.run_python(*words).strip().splitlines()[-1]
+                        said = (
+                            kit.check("rewritten", *words)
+                            if how == "map"
+                            else kit.run_python(*words).strip().splitlines()[-1]
+                        )
                         print(f"{writer}, {how}, run by {runner}: {said}")
                 shutil.rmtree(again)
             package = self.folder / f"{writer}-package.pt"
@@ -67,18 +81,30 @@ class Rewrite(kit.TorchCase):
             kit.tell("pack", package, *(folder / f"{name}.pt" for name in names))
             # package_test.py tries one PyTorch's packages in the other.
             with self.subTest(written_by=writer, form="package"):
-                print(f"{writer}, in one package:", kit.check("packages", python, "check_archives.py", folder, "--package", package))
+                print(
+                    f"{writer}, in one package:",
+                    kit.check(
+                        "packages", python, "check_archives.py", folder, "--package", package
+                    ),
+                )
 
     def test_versions(self) -> None:
         for writer, python in kit.TORCHES.items():
-            folder, again = self.folder / f"versions-{writer}", self.folder / f"versions-{writer}-again"
+            folder, again = (
+                self.folder / f"versions-{writer}",
+                self.folder / f"versions-{writer}-again",
+            )
             kit.run_python(python, "version_archives.py", folder)
             rewrite_all(folder, again, "map")
             kit.check("versions", python, "check_archives.py", folder, "--renamed", again)
 
     def test_fixtures(self) -> None:
         """Archives that old PyTorch wrote (tests/golden/module)."""
-        golden, folder, again = kit.HERE.parent / "golden" / "module", self.folder / "old", self.folder / "old-again"
+        golden, folder, again = (
+            kit.HERE.parent / "golden" / "module",
+            self.folder / "old",
+            self.folder / "old-again",
+        )
         folder.mkdir()
         for archive in golden.glob("*/net.pt"):
             if not (archive.parent / "expected.txt").read_text().startswith("refused"):
@@ -98,7 +124,13 @@ class Rewrite(kit.TorchCase):
             self.assertIn("imported version 3", kit.tell("rewrite", old, new, how)[0])
             self.assertEqual(
                 subprocess.run(
-                    [os.environ.get("TENON_PYTHON", "python3"), kit.MODELS / "archive_compare.py", old, new], check=False
+                    [
+                        os.environ.get("TENON_PYTHON", "python3"),
+                        kit.MODELS / "archive_compare.py",
+                        old,
+                        new,
+                    ],
+                    check=False,
                 ).returncode,
                 0,
             )

@@ -1,6 +1,7 @@
 """PyTorch's side of state_test.py.
 
-state_peer.py write FOLDER          saves each model twice, with other weights: FOLDER/old and FOLDER/new
+state_peer.py write FOLDER          saves each model twice, with other weights: FOLDER/old and
+                                    FOLDER/new
 state_peer.py check NEW MADE...     compares the archives in each folder MADE with those in NEW, by
                                     torch.jit.load and, for .ptl, in the lite interpreter
 """
@@ -40,7 +41,9 @@ class Kept(nn.Module):
         return self.weight, self.bias, self.scales, self.training
 
     @torch.jit.export
-    def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], Dict[str, List[Tensor]], bool]) -> None:
+    def __setstate__(
+        self, state: Tuple[Tensor, Optional[Tensor], Dict[str, List[Tensor]], bool]
+    ) -> None:
         self.weight, self.bias = state[0], state[1]
         self.scales = state[2]
         self.training = state[3]
@@ -90,19 +93,29 @@ class Static(nn.Module):
 
 def convolution():
     layer = torch.nn.quantized.Conv2d(1, 2, 3, padding=1)
-    layer.set_weight_bias(torch.quantize_per_tensor(torch.randn(2, 1, 3, 3), 0.05, 0, torch.qint8), torch.randn(2))
+    layer.set_weight_bias(
+        torch.quantize_per_tensor(torch.randn(2, 1, 3, 3), 0.05, 0, torch.qint8), torch.randn(2)
+    )
     return layer
 
 
 def linear():
     layer = torch.nn.quantized.Linear(3, 4)
-    scales, zeros = torch.rand(4, dtype=torch.float64) / 10 + 0.01, torch.zeros(4, dtype=torch.int64)
-    layer.set_weight_bias(torch.quantize_per_channel(torch.randn(4, 3), scales, zeros, 0, torch.qint8), torch.randn(4))
+    scales, zeros = (
+        torch.rand(4, dtype=torch.float64) / 10 + 0.01,
+        torch.zeros(4, dtype=torch.int64),
+    )
+    layer.set_weight_bias(
+        torch.quantize_per_channel(torch.randn(4, 3), scales, zeros, 0, torch.qint8), torch.randn(4)
+    )
     return layer
 
 
 def models():
-    flat, image = torch.linspace(-1, 1, 6).reshape(2, 3), torch.linspace(-1, 1, 25).reshape(1, 1, 5, 5)
+    flat, image = (
+        torch.linspace(-1, 1, 6).reshape(2, 3),
+        torch.linspace(-1, 1, 25).reshape(1, 1, 5, 5),
+    )
     dynamic = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
     dynamic = torch.ao.quantization.quantize_dynamic(dynamic, {nn.Linear}, dtype=torch.qint8)
     scripted = {
@@ -114,7 +127,9 @@ def models():
         "conv": (Static(convolution()), image),
         "dynamic": (dynamic, flat),
     }
-    made = {name: (torch.jit.script(module.eval()), given) for name, (module, given) in scripted.items()}
+    made = {
+        name: (torch.jit.script(module.eval()), given) for name, (module, given) in scripted.items()
+    }
     made["traced"] = (torch.jit.trace(dynamic, flat), flat)
     return made
 

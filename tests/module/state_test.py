@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Modules whose archives have a state get new weights, and real PyTorch runs them: quantised ones, and classes of one's own."""
+"""Modules whose archives have a state get new weights, and real PyTorch runs them: quantised ones,
+and classes of one's own.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,21 @@ class State(kit.TorchCase):
                 with self.subTest(torch=name, archive=old.name):
                     new = folder / "new" / old.name
                     said = kit.tell("transplant", old, new, made["kept"] / old.name)
-                    states = [line.removeprefix("state ") for line in said if line.startswith("state ")]
+                    states = [
+                        line.removeprefix("state ") for line in said if line.startswith("state ")
+                    ]
                     self.assertEqual(states, STATES.get(old.stem, states))
                     self.assertEqual(bool(states), old.stem not in ("set_only", "get_only"))
                     if old.suffix == ".pt":
-                        kit.tell("transplant", old, new, made["compiled"] / f"{old.stem}.ptl", "compile")
+                        kit.tell(
+                            "transplant", old, new, made["compiled"] / f"{old.stem}.ptl", "compile"
+                        )
             said = kit.run_python(python, PEER, "check", folder / "new", *made.values())
             in_lite = [path for place in made.values() for path in place.glob("*.ptl")]
-            self.assertIn(f"{len(models) + len(list(made['compiled'].iterdir())) + len(in_lite)} outputs", said)
+            self.assertIn(
+                f"{len(models) + len(list(made['compiled'].iterdir())) + len(in_lite)} outputs",
+                said,
+            )
 
 
 if __name__ == "__main__":

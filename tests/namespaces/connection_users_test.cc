@@ -1,4 +1,5 @@
-// Who is at the other end of a connection, and who is let in: this user, root, members of a group. On one machine and between containers.
+// Who is at the other end of a connection, and who is let in: this user, root, members of a group.
+// On one machine and between containers.
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
@@ -16,14 +17,17 @@ void check_refused(int socket, const tenon_connection_options& options, const te
   tenon_connection_options adopting = options;
   adopting.flags |= TENON_CONNECTION_ADOPT_SOCKET;
   tenon_connection* connection = nullptr;
-  const Outcome outcome = CHECK_STATUS(TENON_PERMISSION, tenon_connection_new(socket, &adopting, &connection, err));
+  const Outcome outcome =
+      CHECK_STATUS(TENON_PERMISSION, tenon_connection_new(socket, &adopting, &connection, err));
   CHECK(connection == nullptr && fcntl(socket, F_GETFD) >= 0);
   CHECK_SAYING(outcome.detail("uid") == std::to_string(peer.uid), outcome.text());
   CHECK_SAYING(outcome.detail("pid") == std::to_string(peer.pid), outcome.text());
-  CHECK_SAYING(outcome.message.find("user " + std::to_string(peer.uid)) != std::string::npos, outcome.text());
+  CHECK_SAYING(outcome.message.find("user " + std::to_string(peer.uid)) != std::string::npos,
+               outcome.text());
 }
 
-void check_admits(int socket, const tenon_connection_options& options, bool admitted, const tenon_peer& peer) {
+void check_admits(int socket, const tenon_connection_options& options, bool admitted,
+                  const tenon_peer& peer) {
   if (!admitted) {
     check_refused(socket, options, peer);
     return;
@@ -45,7 +49,8 @@ void try_each(int socket, Admitted admitted, const tenon_peer& peer) {
   check_admits(socket, admitting(0), true, peer);
   check_admits(socket, admitting(TENON_CONNECTION_SAME_USER), admitted.by_user, peer);
   check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup), admitted.by_group, peer);
-  check_admits(socket, admitting(TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP, kGroup), admitted.by_group, peer);
+  check_admits(socket, admitting(TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP, kGroup),
+               admitted.by_group, peer);
   // Nobody here is of that one.
   check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup + 1), admitted.by_user, peer);
 }
@@ -93,7 +98,8 @@ void meet_each_way(const Who& owner, const Who& visitor, Admitted by_owner, Admi
     if (geteuid() != 0) fault::skip("only root can be two users");
     for (const bool owner_contained : {false, true}) {
       for (const bool visitor_contained : {false, true})
-        meet_as_users(placed(owner, owner_contained), placed(visitor, visitor_contained), by_owner, by_visitor);
+        meet_as_users(placed(owner, owner_contained), placed(visitor, visitor_contained), by_owner,
+                      by_visitor);
     }
   });
 }
@@ -109,7 +115,9 @@ TEST(ConnectionUsers, Root) { meet_each_way(kOwner, kRoot, kBoth, kByGroup); }
 
 TEST(ConnectionUsers, AMember) { meet_each_way(kOwner, kMember, kByGroup, kByGroup); }
 
-TEST(ConnectionUsers, AMemberByItsFirstGroup) { meet_each_way(kOwner, kMemberByItsFirst, kByGroup, kByGroup); }
+TEST(ConnectionUsers, AMemberByItsFirstGroup) {
+  meet_each_way(kOwner, kMemberByItsFirst, kByGroup, kByGroup);
+}
 
 TEST(ConnectionUsers, AStranger) { meet_each_way(kOwner, kStranger, kNeither, kByGroup); }
 
@@ -129,8 +137,10 @@ TEST(ConnectionUsers, RootOfAUserNamespace) {
     });
     Side stranger(meeting, placed(kStranger, false), [&](const std::string& place) {
       line.await(1);
-      REQUIRE(prctl(PR_SET_DUMPABLE, 1) == 0);  // else what it has in /proc is root's, since it was root
-      if (unshare(CLONE_NEWUSER) != 0) fault::skip(std::string("no user namespace can be made: ") + std::strerror(errno));
+      // Else what it has in /proc is root's, since it was root.
+      REQUIRE(prctl(PR_SET_DUMPABLE, 1) == 0);
+      if (unshare(CLONE_NEWUSER) != 0)
+        fault::skip(std::string("no user namespace can be made: ") + std::strerror(errno));
       write_file("/proc/self/setgroups", "deny");
       write_file("/proc/self/uid_map", "0 210004 1");
       write_file("/proc/self/gid_map", "0 210004 1");

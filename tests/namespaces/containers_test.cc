@@ -1,4 +1,5 @@
-// Two containers that share one directory lend to each other, by name and by fd, in both directions.
+// Two containers that share one directory lend to each other, by name and by fd, in both
+// directions.
 #include <array>
 
 #include "namespaces/talk.h"
@@ -16,11 +17,13 @@ struct Surroundings {
   uint64_t meeting_inode = 0;
   int pid = 0;
 };
-constexpr const char* kSpaces[] = {"/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/ipc", "/proc/self/ns/net"};
+constexpr const char* kSpaces[] = {"/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/ipc",
+                                   "/proc/self/ns/net"};
 
 Surroundings look_around(const std::string& place) {
   Surroundings here;
-  for (size_t i = 0; i < here.spaces.size(); ++i) CHECK(readlink(kSpaces[i], here.spaces[i].data(), here.spaces[i].size() - 1) > 0);
+  for (size_t i = 0; i < here.spaces.size(); ++i)
+    CHECK(readlink(kSpaces[i], here.spaces[i].data(), here.spaces[i].size() - 1) > 0);
   struct stat info{};
   CHECK(stat("/dev/shm", &info) == 0);
   here.shm_device = info.st_dev;
@@ -41,7 +44,8 @@ void compare(const Surroundings& here, const Surroundings& there) {
 }
 
 // At the same moment two lenders and two borrowers, one of each on either side.
-void lend_and_borrow(const Line& line, int end, const std::string& place, const std::string& there) {
+void lend_and_borrow(const Line& line, int end, const std::string& place,
+                     const std::string& there) {
   const auto seed = static_cast<uint64_t>(end);
   const uint64_t other = 1 - seed;
   for (const Way way : kWays) {
@@ -70,7 +74,8 @@ void lend_and_borrow(const Line& line, int end, const std::string& place, const 
     // Sweeps from either side, with everything alive, see two live names and touch nothing.
     const tenon_sweep_result seen = sweep_names(place);
     CHECK_SAYING(seen.live == 2 && seen.dead == 0 && seen.unsure == 0 && seen.in_flight == 0,
-                 std::string(text(way)) + ": live " + std::to_string(seen.live) + ", dead " + std::to_string(seen.dead));
+                 std::string(text(way)) + ": live " + std::to_string(seen.live) + ", dead " +
+                     std::to_string(seen.dead));
     line.signal(end);
     line.await(end);
     tenon_storage_release(borrowed);
@@ -78,7 +83,8 @@ void lend_and_borrow(const Line& line, int end, const std::string& place, const 
     line.signal(end);
     line.await(end);
     tenon_storage_trim();
-    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }), std::string(text(way)) + ": a name is left");
+    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }),
+                 std::string(text(way)) + ": a name is left");
     line.signal(end);
     line.await(end);
   }
@@ -109,7 +115,9 @@ void meet_in_containers(const std::string& one, const std::string& two) {
 
 TEST(Containers, LendByName) { meet_in_containers(kMeeting, kMeeting); }
 
-TEST(Containers, LendByNameFromDirectoriesOfDifferentNames) { meet_in_containers("/tmp/here", "/tmp/there"); }
+TEST(Containers, LendByNameFromDirectoriesOfDifferentNames) {
+  meet_in_containers("/tmp/here", "/tmp/there");
+}
 
 constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
 
@@ -126,12 +134,14 @@ void receive_each_mode(tenon_connection* connection, uint64_t seed) {
     const tenon_wait wait = fault::wait_ns(20'000'000'000);
     tenon_message* message = nullptr;
     REQUIRE_OK(tenon_recv(connection, &wait, &message, err));
-    CHECK(fault::has_pattern(tenon_tensor_data(tenon_message_tensor(message, 0)), kNbytes, seed + mode));
+    CHECK(fault::has_pattern(tenon_tensor_data(tenon_message_tensor(message, 0)), kNbytes,
+                             seed + mode));
     tenon_message_release(message);
   }
 }
 
-// A socket in the directory is all that a connection needs; fds go over it whatever the namespaces are.
+// A socket in the directory is all that a connection needs; fds go over it whatever the namespaces
+// are.
 TEST(Containers, LendByFd) {
   for (const int type : fault::kSocketTypes) {
     IN_CHILD([type] {
@@ -181,7 +191,8 @@ TEST(Containers, ANameInDevShmStaysThere) {
         tenon_storage* storage = nullptr;
         const Outcome outcome = open_named(handle, TENON_OPEN_ALLOW_UNSEALED, &storage);
         CHECK_SAYING(outcome.status == TENON_NOT_FOUND, outcome.text());
-        CHECK_SAYING(outcome.detail("path") == "/dev/shm" + std::string(handle.name), outcome.text());
+        CHECK_SAYING(outcome.detail("path") == "/dev/shm" + std::string(handle.name),
+                     outcome.text());
         CHECK_SAYING(outcome.message.find("/dev/shm") != std::string::npos, outcome.text());
         line.signal(1);
       }

@@ -1,18 +1,25 @@
-// Each side is killed in turn: the other keeps its bytes, and whoever looks from a third container is told by the kernel who lives.
+// Each side is killed in turn: the other keeps its bytes, and whoever looks from a third container
+// is told by the kernel who lives.
 #include "namespaces/sides.h"
 
 namespace sides {
 namespace {
 
-void check_sweep(const tenon_sweep_result& seen, uint64_t live, uint64_t dead, const std::string& where) {
+void check_sweep(const tenon_sweep_result& seen, uint64_t live, uint64_t dead,
+                 const std::string& where) {
   CHECK_SAYING(seen.live == live && seen.dead == dead && seen.unsure == 0 && seen.in_flight == 0,
-               where + ": live " + std::to_string(seen.live) + ", dead " + std::to_string(seen.dead) + ", unsure " +
-                   std::to_string(seen.unsure) + ", in flight " + std::to_string(seen.in_flight));
+               where + ": live " + std::to_string(seen.live) + ", dead " +
+                   std::to_string(seen.dead) + ", unsure " + std::to_string(seen.unsure) +
+                   ", in flight " + std::to_string(seen.in_flight));
 }
 
-// A process in a container of its own that sweeps once, and is gone: nobody watches the directory through it.
-void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, uint64_t dead, const std::string& where) {
-  Side observer(meeting, {}, [&](const std::string& place) { check_sweep(sweep_names(place, flags), live, dead, where); });
+// A process in a container of its own that sweeps once, and is gone: nobody watches the directory
+// through it.
+void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, uint64_t dead,
+                        const std::string& where) {
+  Side observer(meeting, {}, [&](const std::string& place) {
+    check_sweep(sweep_names(place, flags), live, dead, where);
+  });
   CHECK_EQ(observer.finish(), 0);
 }
 
@@ -30,7 +37,8 @@ void hold_and_let_go(const Line& line, int end, tenon_storage* storage) {
 // Lender and borrower hold one name; kill one of them.
 void kill_one(Way way, bool kill_lender) {
   IN_CHILD([=] {
-    const std::string where = std::string(text(way)) + (kill_lender ? ", lender killed" : ", borrower killed");
+    const std::string where =
+        std::string(text(way)) + (kill_lender ? ", lender killed" : ", borrower killed");
     const Meeting meeting;
     Line to_lender;
     Line to_borrower;
@@ -41,7 +49,8 @@ void kill_one(Way way, bool kill_lender) {
     });
     const auto handle = to_lender.take<tenon_filename_handle>(0);
     to_lender.await(0);
-    Side borrower(meeting, {}, [&](const std::string&) { hold_and_let_go(to_borrower, 1, borrow(handle)); });
+    Side borrower(meeting, {},
+                  [&](const std::string&) { hold_and_let_go(to_borrower, 1, borrow(handle)); });
     to_borrower.await(0);
     CHECK_EQ(meeting.visible(), 1);
     sweep_from_outside(meeting, 0, 1, 0, where + ": with both alive");
@@ -52,14 +61,16 @@ void kill_one(Way way, bool kill_lender) {
     victim.kill();
     if (way != Way::kFile && kill_lender) {
       // The borrower has the memory and never had the name.
-      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where + ": the dead lender's name is still there");
+      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+                   where + ": the dead lender's name is still there");
     } else {
       sweep_from_outside(meeting, 0, 1, 0, where + ": with one alive");
     }
     to_survivor.signal(0);
     to_survivor.await(0);
     // With its last holder the name goes, although nobody sweeps.
-    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where + ": a name is left");
+    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+                 where + ": a name is left");
     survivor.kill();
   });
 }
@@ -92,7 +103,8 @@ TEST(KillAcrossContainers, Both) {
       line.await(0);
       lender.kill();
       borrower.kill();
-      if (way == Way::kFile) CHECK_SAYING(meeting.visible() == 1, where + ": the name went before anybody looked");
+      if (way == Way::kFile)
+        CHECK_SAYING(meeting.visible() == 1, where + ": the name went before anybody looked");
       if (meeting.visible() == 1) {
         sweep_from_outside(meeting, TENON_SWEEP_DRY_RUN, 0, 1, where + ": a dry run");
         CHECK_EQ(meeting.visible(), 1);
@@ -106,7 +118,8 @@ TEST(KillAcrossContainers, Both) {
   }
 }
 
-// The last holder is killed while somebody else, in another container, has been in the directory before and lives: it is told.
+// The last holder is killed while somebody else, in another container, has been in the directory
+// before and lives: it is told.
 TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
   for (const Way way : kWays) {
     IN_CHILD([way] {
@@ -128,7 +141,8 @@ TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
       line.await(1);
       CHECK_EQ(meeting.visible(), 1);
       lender.kill();
-      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), std::string(text(way)) + ": the dead name is still there");
+      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+                   std::string(text(way)) + ": the dead name is still there");
       watcher.kill();
     });
   }

@@ -1,5 +1,6 @@
-// Lender, borrower and forwarder in containers of their own, which share one directory with a socket in it and nothing else: blocks come
-// back when they are released and when their borrowers are killed, and outlive their lender.
+// Lender, borrower and forwarder in containers of their own, which share one directory with a
+// socket in it and nothing else: blocks come back when they are released and when their borrowers
+// are killed, and outlive their lender.
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
@@ -17,14 +18,16 @@ tenon_connection* connect_on(int socket) {
 }
 
 // Says when the door is there.
-tenon_connection* let_one_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET, const char* leaf = "talk") {
+tenon_connection* let_one_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET,
+                             const char* leaf = "talk") {
   const Door door(place, type, leaf);
   line.signal(1);
   return connect_on(door.let_in());
 }
 
 // Waits to be told that it is.
-tenon_connection* go_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET, const char* leaf = "talk") {
+tenon_connection* go_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET,
+                        const char* leaf = "talk") {
   line.await(1);
   return connect_on(enter(place, type, leaf));
 }
@@ -45,7 +48,8 @@ void check_holder(tenon_arena* arena, pid_t pid) {
     CHECK_EQ(all[0].nbytes, kMiB);
   }
   const Outcome full = CHECK_FULL(arena, kMiB);
-  const std::string named = pid == 0 ? "a process of uid " + std::to_string(geteuid()) : "pid " + std::to_string(pid) + " (";
+  const std::string named = pid == 0 ? "a process of uid " + std::to_string(geteuid())
+                                     : "pid " + std::to_string(pid) + " (";
   CHECK_SAYING(full.detail("holders").starts_with(named), full.text());
 }
 
@@ -85,7 +89,8 @@ void release_it(int type, bool lender_is_contained) {
     });
     Side borrower(meeting, {}, [&](const std::string& place) {
       tenon_connection* connection = go_in(place, to_borrower, type);
-      // Its container lies beside the lender's, or in what the lender sees: never the other way round.
+      // Its container lies beside the lender's, or in what the lender sees: never the other way
+      // round.
       CHECK_EQ(peer_of(connection).pid, 0);
       tenon_message* message = leases::receive(connection);
       check_bytes(message);

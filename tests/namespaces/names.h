@@ -1,4 +1,5 @@
-// What tests about names share: a directory of their own, a line between two processes, and lending and borrowing by name.
+// What tests about names share: a directory of their own, a line between two processes, and lending
+// and borrowing by name.
 #pragma once
 
 #include <chrono>
@@ -32,14 +33,16 @@ class Meeting {
   // Those that were asked for: the library may have hidden ones beside them.
   size_t visible() const {
     const std::vector<std::string> all = names();
-    return static_cast<size_t>(std::count_if(all.begin(), all.end(), [](const std::string& leaf) { return leaf[0] != '.'; }));
+    return static_cast<size_t>(std::count_if(
+        all.begin(), all.end(), [](const std::string& leaf) { return leaf[0] != '.'; }));
   }
   static std::vector<std::string> names_in(const std::string& path) {
     std::vector<std::string> names;
     DIR* folder = opendir(path.c_str());
     REQUIRE(folder != nullptr);
     while (const dirent* entry = readdir(folder)) {
-      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2) names.emplace_back(entry->d_name);
+      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2)
+        names.emplace_back(entry->d_name);
     }
     closedir(folder);
     return names;
@@ -49,8 +52,8 @@ class Meeting {
   std::string path_;
 };
 
-// A line between two processes, for bytes and handles; no fd ever goes over it. End 0 is one's, end 1 the other's. Who waits for a side
-// that failed is ended by the alarm.
+// A line between two processes, for bytes and handles; no fd ever goes over it. End 0 is one's, end
+// 1 the other's. Who waits for a side that failed is ended by the alarm.
 class Line {
  public:
   Line() { REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_) == 0); }
@@ -77,7 +80,8 @@ class Line {
   int ends_[2] = {-1, -1};
 };
 
-// The pauses are counted, and not what the clock says: on a machine that has no time for this process it has none for the others either.
+// The pauses are counted, and not what the clock says: on a machine that has no time for this
+// process it has none for the others either.
 template <typename Condition>
 bool within(std::chrono::milliseconds limit, Condition&& condition) {
   constexpr std::chrono::milliseconds kPause{2};
@@ -105,7 +109,8 @@ inline tenon_filename_handle name_handle() {
 enum class Way { kFile, kShared, kLenderWrites, kFrozen };
 inline constexpr Way kWays[] = {Way::kFile, Way::kShared, Way::kLenderWrites, Way::kFrozen};
 inline const char* text(Way way) {
-  constexpr const char* texts[] = {"a file", "a socket, SHARED", "a socket, LENDER_WRITES", "a socket, FROZEN"};
+  constexpr const char* texts[] = {"a file", "a socket, SHARED", "a socket, LENDER_WRITES",
+                                   "a socket, FROZEN"};
   return texts[static_cast<int>(way)];
 }
 inline bool borrower_writes(Way way) { return way == Way::kFile || way == Way::kShared; }
@@ -122,27 +127,32 @@ inline Lent lend(Way way, const tenon_filename_options& options, uint64_t seed) 
     const std::vector<unsigned char> bytes = fault::pattern(kNbytes, seed);
     REQUIRE_OK(tenon_storage_write(lent.storage, 0, bytes.data(), kNbytes, err));
   } else {
-    constexpr tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+    constexpr tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                    TENON_MODE_FROZEN};
     lent.storage = fault::new_storage(kNbytes, seed, modes[static_cast<int>(way)]);
   }
   REQUIRE_OK(tenon_share_filename(lent.storage, &options, nullptr, &lent.handle, err));
   return lent;
 }
 
-inline fault::Outcome open_named(const tenon_filename_handle& handle, uint32_t flags, tenon_storage** out,
-                                 tenon_access access = TENON_ACCESS_AUTO) {
+inline fault::Outcome open_named(const tenon_filename_handle& handle, uint32_t flags,
+                                 tenon_storage** out, tenon_access access = TENON_ACCESS_AUTO) {
   const tenon_open_options options = fault::open_options(flags, access);
   return CALL(tenon_open_filename(&handle, &options, nullptr, out, err));
 }
 
-inline tenon_storage* borrow(const tenon_filename_handle& handle, uint32_t flags = 0, tenon_access access = TENON_ACCESS_AUTO) {
+inline tenon_storage* borrow(const tenon_filename_handle& handle, uint32_t flags = 0,
+                             tenon_access access = TENON_ACCESS_AUTO) {
   tenon_storage* storage = nullptr;
-  const fault::Outcome outcome = open_named(handle, flags | TENON_OPEN_ALLOW_UNSEALED, &storage, access);
+  const fault::Outcome outcome =
+      open_named(handle, flags | TENON_OPEN_ALLOW_UNSEALED, &storage, access);
   if (!CHECK_SAYING(outcome.ok(), outcome.text())) _exit(1);
   return storage;
 }
 
-inline bool has(const tenon_storage* storage, uint64_t seed) { return fault::has_pattern(tenon_storage_data(storage), kNbytes, seed); }
+inline bool has(const tenon_storage* storage, uint64_t seed) {
+  return fault::has_pattern(tenon_storage_data(storage), kNbytes, seed);
+}
 
 inline void overwrite(tenon_storage* storage, uint64_t seed) {
   void* data = nullptr;

@@ -1,5 +1,6 @@
-// Another user: refused unless the lender's mode and the borrower's flag both say otherwise, by the kernel and with a clear error; a group
-// that was named may have it. On one machine and between containers.
+// Another user: refused unless the lender's mode and the borrower's flag both say otherwise, by the
+// kernel and with a clear error; a group that was named may have it. On one machine and between
+// containers.
 #include "namespaces/sides.h"
 
 namespace sides {
@@ -17,16 +18,22 @@ struct Visitor {
   Answer answer;
 };
 
-void check_refusal(const tenon_filename_handle& handle, uint32_t flags, const char* option, const std::string& where) {
+void check_refusal(const tenon_filename_handle& handle, uint32_t flags, const char* option,
+                   const std::string& where) {
   tenon_storage* storage = nullptr;
   const Outcome outcome = open_named(handle, flags | TENON_OPEN_ALLOW_UNSEALED, &storage);
-  if (!CHECK_SAYING(outcome.status == TENON_PERMISSION && storage == nullptr, where + ": " + outcome.text())) return;
+  if (!CHECK_SAYING(outcome.status == TENON_PERMISSION && storage == nullptr,
+                    where + ": " + outcome.text()))
+    return;
   CHECK_SAYING(outcome.detail("path") == handle.name, where + ": " + outcome.text());
-  CHECK_SAYING(outcome.message.find(handle.name) != std::string::npos, where + ": " + outcome.text());
-  if (option != nullptr) CHECK_SAYING(outcome.detail("option") == option, where + ": " + outcome.text());
+  CHECK_SAYING(outcome.message.find(handle.name) != std::string::npos,
+               where + ": " + outcome.text());
+  if (option != nullptr)
+    CHECK_SAYING(outcome.detail("option") == option, where + ": " + outcome.text());
 }
 
-void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answer answer, const std::string& where) {
+void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answer answer,
+           const std::string& where) {
   check_refusal(handle, 0, "OTHER_USER", where + ", without the flag");
   line.signal(1);
   line.await(1);
@@ -41,7 +48,8 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
   // A file's lender writes it, so its handle says so; who may only read it has to say that.
   const bool reads_a_file = way == Way::kFile && answer == Answer::kReadOnly;
   if (reads_a_file) check_refusal(handle, TENON_OPEN_OTHER_USER, nullptr, where + ", to write");
-  tenon_storage* storage = borrow(handle, TENON_OPEN_OTHER_USER, reads_a_file ? TENON_ACCESS_READ_ONLY : TENON_ACCESS_AUTO);
+  tenon_storage* storage = borrow(handle, TENON_OPEN_OTHER_USER,
+                                  reads_a_file ? TENON_ACCESS_READ_ONLY : TENON_ACCESS_AUTO);
   CHECK_SAYING(has(storage, 7), where);
   const bool writes = answer == Answer::kYes && borrower_writes(way);
   CHECK_SAYING(tenon_storage_is_read_only(storage) == !writes, where);
@@ -52,8 +60,10 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
 }
 
 // One lender, one visitor. `options` is the lender's, without its directory.
-void lend_to(const Visitor& visitor, Way way, tenon_filename_options options, const std::string& what) {
-  const std::string where = std::string(text(way)) + ", " + what + ", user " + std::to_string(visitor.who.uid) +
+void lend_to(const Visitor& visitor, Way way, tenon_filename_options options,
+             const std::string& what) {
+  const std::string where = std::string(text(way)) + ", " + what + ", user " +
+                            std::to_string(visitor.who.uid) +
                             (visitor.who.contained ? ", in a container" : "");
   const Meeting meeting(01777);
   Line line;
@@ -71,13 +81,16 @@ void lend_to(const Visitor& visitor, Way way, tenon_filename_options options, co
       line.signal(0);
     }
     line.await(0);
-    CHECK_SAYING(has(lent.storage, visitor.answer == Answer::kYes && borrower_writes(way) ? 8 : 7), where);
+    CHECK_SAYING(has(lent.storage, visitor.answer == Answer::kYes && borrower_writes(way) ? 8 : 7),
+                 where);
     tenon_storage_release(lent.storage);
     tenon_storage_trim();
-    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }), where + ": a name is left");
+    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }),
+                 where + ": a name is left");
   });
-  Side borrower(meeting, visitor.who,
-                [&](const std::string&) { visit(line, line.take<tenon_filename_handle>(1), way, visitor.answer, where); });
+  Side borrower(meeting, visitor.who, [&](const std::string&) {
+    visit(line, line.take<tenon_filename_handle>(1), way, visitor.answer, where);
+  });
   if (!CHECK(borrower.finish() == 0)) {
     lender.kill();
     return;
@@ -86,24 +99,29 @@ void lend_to(const Visitor& visitor, Way way, tenon_filename_options options, co
   CHECK_EQ(lender.finish(), 0);
 }
 
-void each_way(const std::vector<Visitor>& visitors, const tenon_filename_options& options, const std::string& what) {
+void each_way(const std::vector<Visitor>& visitors, const tenon_filename_options& options,
+              const std::string& what) {
   IN_CHILD([&] {
     if (geteuid() != 0) fault::skip("only root can be two users");
     for (const Visitor& visitor : visitors) {
       for (const Way way : kWays) {
-        for (const bool contained : {false, true}) lend_to({placed(visitor.who, contained), visitor.answer}, way, options, what);
+        for (const bool contained : {false, true})
+          lend_to({placed(visitor.who, contained), visitor.answer}, way, options, what);
       }
     }
   });
 }
 
-TEST(OtherUser, IsRefused) { each_way({{kMember, Answer::kNo}, {kStranger, Answer::kNo}}, {}, "by default"); }
+TEST(OtherUser, IsRefused) {
+  each_way({{kMember, Answer::kNo}, {kStranger, Answer::kNo}}, {}, "by default");
+}
 
 TEST(OtherUser, IsLentToByItsGroup) {
   tenon_filename_options options{};
   options.flags = TENON_FILENAME_GROUP;
   options.group = kGroup;
-  each_way({{kMember, Answer::kYes}, {kMemberByItsFirst, Answer::kYes}, {kStranger, Answer::kNo}}, options, "group");
+  each_way({{kMember, Answer::kYes}, {kMemberByItsFirst, Answer::kYes}, {kStranger, Answer::kNo}},
+           options, "group");
 }
 
 TEST(OtherUser, ReadsWhatTheModeLetsAnybodyRead) {
@@ -115,7 +133,8 @@ TEST(OtherUser, ReadsWhatTheModeLetsAnybodyRead) {
       // A file cannot be written then; what a socket hands out is what the storage's mode gives.
       lend_to({placed(kStranger, contained), Answer::kReadOnly}, Way::kFile, options, "mode 0644");
       lend_to({placed(kStranger, contained), Answer::kYes}, Way::kShared, options, "mode 0644");
-      lend_to({placed(kStranger, contained), Answer::kYes}, Way::kLenderWrites, options, "mode 0644");
+      lend_to({placed(kStranger, contained), Answer::kYes}, Way::kLenderWrites, options,
+              "mode 0644");
     }
   });
 }
@@ -131,11 +150,14 @@ TEST(OtherUser, CannotNameAStrangeGroup) {
         options.flags = TENON_FILENAME_GROUP;
         options.group = kGroup + 1;
         tenon_storage* storage = nullptr;
-        Outcome outcome = CHECK_STATUS(TENON_PERMISSION, tenon_storage_new_filename(&options, kNbytes, &storage, err));
-        CHECK_SAYING(outcome.message.find(std::to_string(options.group)) != std::string::npos, outcome.text());
+        Outcome outcome = CHECK_STATUS(
+            TENON_PERMISSION, tenon_storage_new_filename(&options, kNbytes, &storage, err));
+        CHECK_SAYING(outcome.message.find(std::to_string(options.group)) != std::string::npos,
+                     outcome.text());
         storage = fault::new_storage(kNbytes);
         tenon_filename_handle handle = name_handle();
-        outcome = CHECK_STATUS(TENON_PERMISSION, tenon_share_filename(storage, &options, nullptr, &handle, err));
+        outcome = CHECK_STATUS(TENON_PERMISSION,
+                               tenon_share_filename(storage, &options, nullptr, &handle, err));
         CHECK_SAYING(!outcome.detail("path").empty(), outcome.text());
         tenon_storage_release(storage);
         CHECK(Meeting::names_in(place).empty());
@@ -145,7 +167,8 @@ TEST(OtherUser, CannotNameAStrangeGroup) {
   });
 }
 
-// In a directory where only a name's user may remove it, a name of which another user is the last holder stays until its own user comes.
+// In a directory where only a name's user may remove it, a name of which another user is the last
+// holder stays until its own user comes.
 TEST(OtherUser, AsTheLastHolderKeepsTheBytes) {
   for (const bool contained : {false, true}) {
     IN_CHILD([contained] {

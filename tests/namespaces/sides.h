@@ -1,5 +1,5 @@
-// Processes in containers of their own: PID, IPC, mount and network namespaces, a /dev/shm and a /tmp that nobody else sees, and one
-// directory that they share, at kMeeting.
+// Processes in containers of their own: PID, IPC, mount and network namespaces, a /dev/shm and a
+// /tmp that nobody else sees, and one directory that they share, at kMeeting.
 #pragma once
 
 #include <grp.h>
@@ -40,18 +40,21 @@ inline Who placed(Who who, bool contained) {
 inline void write_file(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    fault::skip(std::string("no user namespace can be set up: ") + path + ": " + std::strerror(errno));
+    fault::skip(std::string("no user namespace can be set up: ") + path + ": " +
+                std::strerror(errno));
   close(fd);
 }
 
-// Exits 77 where the kernel refuses. What comes next has to be a fork: its child is the first in the PID namespace.
+// Exits 77 where the kernel refuses. What comes next has to be a fork: its child is the first in
+// the PID namespace.
 inline void leave_the_others() {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (uid == 0 ? 0 : CLONE_NEWUSER);
   if (unshare(flags | CLONE_NEWNET) != 0) {
     std::printf("  without a network namespace: %s\n", std::strerror(errno));
-    if (unshare(flags) != 0) fault::skip(std::string("no namespaces can be made: unshare: ") + std::strerror(errno));
+    if (unshare(flags) != 0)
+      fault::skip(std::string("no namespaces can be made: unshare: ") + std::strerror(errno));
   }
   if (uid == 0) return;
   write_file("/proc/self/setgroups", "deny");
@@ -59,7 +62,8 @@ inline void leave_the_others() {
   write_file("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
 }
 
-inline void mount_or_skip(const char* from, const std::string& on, const char* type, unsigned long flags, const char* data) {
+inline void mount_or_skip(const char* from, const std::string& on, const char* type,
+                          unsigned long flags, const char* data) {
   if (mount(from, on.c_str(), type, flags, data) == 0) return;
   fault::skip("nothing can be mounted on " + on + ": " + std::strerror(errno));
 }
@@ -71,10 +75,13 @@ inline void settle_in(const std::string& shared, const std::string& place) {
   mount_or_skip("tmpfs", "/tmp", "tmpfs", 0, "mode=1777");
   mount_or_skip("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777");
   REQUIRE(mkdir(place.c_str(), 0755) == 0);
-  mount_or_skip(("/proc/self/fd/" + std::to_string(meeting)).c_str(), place, nullptr, MS_BIND, nullptr);
+  mount_or_skip(("/proc/self/fd/" + std::to_string(meeting)).c_str(), place, nullptr, MS_BIND,
+                nullptr);
   close(meeting);
-  // A machine that hides parts of its /proc refuses a new one to users; then the old one serves, as it does in some containers.
-  if (mount("proc", "/proc", "proc", 0, nullptr) != 0) std::printf("  with the old /proc: %s\n", std::strerror(errno));
+  // A machine that hides parts of its /proc refuses a new one to users; then the old one serves, as
+  // it does in some containers.
+  if (mount("proc", "/proc", "proc", 0, nullptr) != 0)
+    std::printf("  with the old /proc: %s\n", std::strerror(errno));
   REQUIRE(chdir("/") == 0);
 }
 
@@ -85,12 +92,13 @@ inline void become(const Who& who) {
   REQUIRE(setresuid(who.uid, who.uid, who.uid) == 0);
 }
 
-// A process on one side, and the one that made its namespaces and waits for it. In a namespace of its own it is pid 1, which an alarm does
-// not kill: its maker has the alarm, and takes it along.
+// A process on one side, and the one that made its namespaces and waits for it. In a namespace of
+// its own it is pid 1, which an alarm does not kill: its maker has the alarm, and takes it along.
 class Side {
  public:
   // `body` gets the path at which this side has the directory.
-  Side(const Meeting& meeting, const Who& who, const std::function<void(const std::string&)>& body) {
+  Side(const Meeting& meeting, const Who& who,
+       const std::function<void(const std::string&)>& body) {
     int news[2];
     int settled[2];
     REQUIRE(pipe2(news, O_CLOEXEC) == 0 && pipe2(settled, O_CLOEXEC) == 0);

@@ -15,7 +15,8 @@ inline sockaddr_un address_in(const std::string& place, const char* leaf = "talk
 // A socket that listens there, for whoever may enter the directory.
 class Door {
  public:
-  Door(const std::string& place, int type, const char* leaf = "talk") : address_(address_in(place, leaf)) {
+  Door(const std::string& place, int type, const char* leaf = "talk")
+      : address_(address_in(place, leaf)) {
     listener_ = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     REQUIRE(bind(listener_, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) == 0);
     REQUIRE(chmod(address_.sun_path, 0666) == 0 && listen(listener_, 1) == 0);

@@ -1,4 +1,5 @@
-# What the tests of packages share; sourced. Each works in an empty folder, $work, that goes with it.
+# What the tests of packages share; sourced. Each works in an empty folder, $work, that goes with
+# it.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -6,7 +7,8 @@ set -euo pipefail
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
-# The library is compiled once, for the wheel of tools/setup.sh, and the packages take those objects.
+# The library is compiled once, for the wheel of tools/setup.sh, and the packages take those
+# objects.
 # shellcheck source=tests/packages/objects.sh
 source "$(dirname "${BASH_SOURCE[0]}")/objects.sh"
 share_objects
@@ -40,19 +42,22 @@ expect_output() {
   [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
 }
 
-# copy_repository FOLDER: what is committed, and what is new and not ignored, as a user would have it from a clone.
+# copy_repository FOLDER: what is committed, and what is new and not ignored, as a user would have
+# it from a clone.
 copy_repository() {
   mkdir -p "$1"
   if git -C "$TENON_SOURCE_DIR" rev-parse --git-dir >/dev/null 2>&1; then
-    (cd "$TENON_SOURCE_DIR" && git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-      if [[ -e "$file" || -L "$file" ]]; then printf '%s\0' "$file"; fi
-    done | tar --null -T - -c) | tar -x -C "$1"
+    (cd "$TENON_SOURCE_DIR" && git ls-files -z --cached --others --exclude-standard |
+      while IFS= read -r -d '' file; do
+        if [[ -e "$file" || -L "$file" ]]; then printf '%s\0' "$file"; fi
+      done | tar --null -T - -c) | tar -x -C "$1"
   else
     tar -C "$TENON_SOURCE_DIR" --exclude ./build --exclude ./.git -c . | tar -x -C "$1"
   fi
 }
 
-# block FILE N [LANGUAGE]: block number N (from 1) of code in a README: those with a fence of that language, or, without one, the indented ones.
+# block FILE N [LANGUAGE]: block number N (from 1) of code in a README: those with a fence of that
+# language, or, without one, the indented ones.
 block() {
   local text
   if [[ -n "${3:-}" ]]; then
@@ -70,4 +75,6 @@ block() {
   printf '%s\n' "$text"
 }
 
-version() { sed -n 's/^project(tenon VERSION \([0-9.]*\).*/\1/p' "$TENON_SOURCE_DIR/CMakeLists.txt"; }
+version() {
+  sed -n 's/^project(tenon VERSION \([0-9.]*\).*/\1/p' "$TENON_SOURCE_DIR/CMakeLists.txt"
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: cpp.sh find_package|pkg_config
 #
-# A C++ project in an empty folder that does what the README of wrappers/cpp says, on an installed Tenon that was moved since.
+# A C++ project in an empty folder that does what the README of wrappers/cpp says, on an installed
+# Tenon that was moved since.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: go.sh
 #
-# A Go project in an empty folder that does what the README of wrappers/go says: the C library built and installed from a checkout, the
-# module by `replace`; then with the archive in the program, vendored, and the repository gone.
+# A Go project in an empty folder that does what the README of wrappers/go says: the C library built
+# and installed from a checkout, the module by `replace`; then with the archive in the program,
+# vendored, and the repository gone.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -11,13 +12,15 @@ need go
 need pkg-config
 unset PKG_CONFIG_PATH LD_LIBRARY_PATH GOFLAGS
 export GOTOOLCHAIN=local GOPROXY=off GOWORK=off CGO_ENABLED=1
-# The standard library from the user's cache, where the tests of the wrapper have put it. The wrapper
-# anew: Go's cache does not see what pkg-config says, so the key of the wrapper is this run's own.
+# The standard library from the user's cache, where the tests of the wrapper have put it. The
+# wrapper anew: Go's cache does not see what pkg-config says, so the key of the wrapper is this
+# run's own.
 if [[ ! -w "${HOME:-/nonexistent}" ]]; then export GOCACHE="$work/cache"; fi
 export GOFLAGS="-gcflags=libtenon/...=-D=${work##*/}"
 [[ "$(go env GOVERSION)" =~ ^go1\.([0-9]+) ]] || skip "go says version '$(go env GOVERSION)'"
 ((BASH_REMATCH[1] >= 24)) || skip "go 1.${BASH_REMATCH[1]} is older than 1.24"
-# apache-tvm-ffi is installed there, as docs/dependencies.md asks; a user has that environment active.
+# apache-tvm-ffi is installed there, as docs/dependencies.md asks; a user has that environment
+# active.
 VIRTUAL_ENV="$(dirname "$(dirname "$TENON_PYTHON")")"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
@@ -26,9 +29,12 @@ copy_repository "$repository"
 readme="$work/README.md"
 cp "$repository/wrappers/go/README.md" "$readme"
 
-# as_told N: the commands of a block, with a prefix of ours and no ldconfig, which is for those that the loader knows.
+# as_told N: the commands of a block, with a prefix of ours and no ldconfig, which is for those that
+# the loader knows.
 as_told() {
-  block "$readme" "$1" | sed "s|/usr/local|$prefix|; s| && ldconfig||; s|/where/the/checkout/is|$repository|" >"$work/commands"
+  block "$readme" "$1" |
+    sed "s|/usr/local|$prefix|; s| && ldconfig||; s|/where/the/checkout/is|$repository|" \
+      >"$work/commands"
   logged bash -euo pipefail "$work/commands"
 }
 cd "$repository"

@@ -17,6 +17,7 @@ static inline struct mallinfo2 mallinfo2(void) {
 #define FALLOC_FL_ZERO_RANGE 0x10
 #define FALLOC_FL_INSERT_RANGE 0x20
 
-/* Zig 0.17 brings a malloc of its own in the place of musl's, whose locks stay held in a child of fork if another thread had them then:
-   with as many threads in malloc as there are processors the child turns in a circle for ever. musl's own frees them. */
+/* Zig 0.17 brings a malloc of its own in the place of musl's, whose locks stay held in a child of
+   fork if another thread had them then: with as many threads in malloc as there are processors the
+   child turns in a circle for ever. musl's own frees them. */
 #define CHECK_MALLOC_KEEPS_LOCKS 1

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # usage: musl.sh
 #
-# Tenon for musl, in programs that need no dynamic loader, and so cannot have CUDA: this is the whole library without cuda.h, too. Zig, a package
-# on PyPI, brings clang with musl and libc++. The archive and the manager are built with it, then the examples in C and the tests of the C API, and
-# all of them run; at last a C program with musl and one with this build's libc lend to each other, and to PyTorch, in the matrix. Zig and what was
-# compiled stay in TENON_BUILD_DIR/musl.
+# Tenon for musl, in programs that need no dynamic loader, and so cannot have CUDA: this is the
+# whole library without cuda.h, too. Zig, a package on PyPI, brings clang with musl and libc++. The
+# archive and the manager are built with it, then the examples in C and the tests of the C API, and
+# all of them run; at last a C program with musl and one with this build's libc lend to each other,
+# and to PyTorch, in the matrix. Zig and what was compiled stay in TENON_BUILD_DIR/musl.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-: "${CMAKE:?}" "${TENON_DLPACK_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_LIBRARY:?}"
+: "${CMAKE:?}" "${TENON_DLPACK_INCLUDE_DIR:?}"
+: "${TENON_LIBDEFLATE_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_LIBRARY:?}"
 
 need readelf
 # Zig is slow to start under a compiler's cache, and has one of its own.
@@ -18,18 +20,21 @@ mkdir -p "$kept/libdeflate"
 if [[ "$(cat "$kept/pinned" 2>/dev/null)" != "$pinned" ]]; then
   rm -rf "$kept/venv" "$kept/cache" "$kept/build"
   logged "$TENON_PYTHON" -m venv "$kept/venv"
-  "$kept/venv/bin/pip" install --disable-pip-version-check --no-input --only-binary :all: "$pinned" >"$work/log" 2>&1 ||
+  "$kept/venv/bin/pip" install --disable-pip-version-check --no-input \
+    --only-binary :all: "$pinned" >"$work/log" 2>&1 ||
     skip "$pinned cannot be installed: $(tail -n 1 "$work/log")"
   echo "$pinned" >"$kept/pinned"
 fi
-zig="$("$kept/venv/bin/python3" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).with_name("zig"))')"
+zig="$("$kept/venv/bin/python3" -c \
+  'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).with_name("zig"))')"
 export ZIG_GLOBAL_CACHE_DIR="$kept/cache" ZIG_LOCAL_CACHE_DIR="$kept/cache"
-# Zig compiles the C and C++ libraries once for each set of a linker's flags, for half a minute of two
-# cores. Everything is linked alike: what CMake links to learn the compiler's name as well.
+# Zig compiles the C and C++ libraries once for each set of a linker's flags, for half a minute of
+# two cores. Everything is linked alike: what CMake links to learn the compiler's name as well.
 link=(-static -s)
 export CC="$zig cc -target $target ${link[*]}" CXX="$zig c++ -target $target ${link[*]}"
 
-# Debian's libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no other of /usr/include is found.
+# Debian's libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no
+# other of /usr/include is found.
 cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
 # Not optimised, for the compiler is most of this test: to Release the library adds -O2 by itself.
 # Without -O, Zig adds a sanitizer, which is left out. C has these options too: CMake links a
@@ -38,19 +43,24 @@ quick=(-O0 -fno-sanitize=undefined)
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=None \
   -DCMAKE_C_FLAGS="${quick[*]}" -DCMAKE_CXX_FLAGS="${quick[*]}" \
   -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
-  -DTENON_CUDA_INCLUDE_DIR=OFF -DTENON_FLATBUFFERS_INCLUDE_DIR=OFF -DTENON_JSON_INCLUDE_DIR=OFF -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
+  -DTENON_CUDA_INCLUDE_DIR=OFF -DTENON_FLATBUFFERS_INCLUDE_DIR=OFF -DTENON_JSON_INCLUDE_DIR=OFF \
+  -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR" \
-  -DTENON_LIBDEFLATE_INCLUDE_DIR="$kept/libdeflate" -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
+  -DTENON_LIBDEFLATE_INCLUDE_DIR="$kept/libdeflate" \
+  -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
 logged "$CMAKE" --build "$kept/build" --target tenon_internal tenon-manager
 
 # compile PROGRAM WORD...: C, with the archive of Tenon, which needs a linker of C++.
 compile() {
-  logged "$zig" c++ -target "$target" "${link[@]}" -std=c99 "${quick[@]}" -Wall -Wextra -Werror -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" \
-    -x c "${@:2}" -x none "$kept/build/libtenon_internal.a" "$TENON_LIBDEFLATE_LIBRARY" -o "$1"
+  logged "$zig" c++ -target "$target" "${link[@]}" -std=c99 "${quick[@]}" -Wall -Wextra -Werror \
+    -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" -x c "${@:2}" \
+    -x none "$kept/build/libtenon_internal.a" "$TENON_LIBDEFLATE_LIBRARY" -o "$1"
 }
 
 is_static() {
-  if readelf -lW "$1" | grep INTERP || readelf -dW "$1" | grep NEEDED; then fail "$1 needs what is above"; fi
+  if readelf -lW "$1" | grep INTERP || readelf -dW "$1" | grep NEEDED; then
+    fail "$1 needs what is above"
+  fi
 }
 
 mkdir -p "$kept/example" "$kept/capi" "$kept/matrix"
@@ -65,7 +75,8 @@ example lend_and_modify "the last element is now 42"
 example read_only_lend "the third weight is 2.5" "cannot write" "lent once"
 example weak_cache "the same storage: yes" "expired after the last release: yes"
 example by_name "the other process wrote 998001" "the name is gone"
-example arena_and_leases "one worker was killed, and there is room" "a worker still reads 42" "0 blocks are lent"
+example arena_and_leases "one worker was killed, and there is room" "a worker still reads 42" \
+  "0 blocks are lent"
 
 # All tests of the C API in one program, which Zig compiles and links in one call: each file's main
 # gets its topic's name. The environment says which one to run, for check.h starts the program again
@@ -82,7 +93,8 @@ done
 {
   printf '#include <stdlib.h>\n#include <string.h>\n'
   printf 'int main_%s(void);\n' "${topics[@]}"
-  printf 'int main(void) {\n  const char *topic = getenv("CAPI_TOPIC");\n  if (topic == NULL) return 2;\n'
+  printf 'int main(void) {\n  const char *topic = getenv("CAPI_TOPIC");\n'
+  printf '  if (topic == NULL) return 2;\n'
   for topic in "${topics[@]}"; do
     printf '  if (strcmp(topic, "%s") == 0) return main_%s();\n' "$topic" "$topic"
   done
@@ -98,14 +110,17 @@ for topic in "${topics[@]}"; do
 done
 
 # No function says anything else than this (tests/capi/by_cuda.c).
-grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" || fail "the library was built with CUDA"
+grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" ||
+  fail "the library was built with CUDA"
 
 # matrix.py takes the programs, and tenon-manager, from a build's folder.
 peer="$kept/matrix/peer"
 compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/*.c
 is_static "$peer"
 mkdir -p "$kept/build/matrix"
-printf '{"produce": ["%s", "produce"], "consume": ["%s", "consume"], "build": [], "environment": {}}\n' "$peer" "$peer" >"$kept/build/matrix/musl.json"
+printf '{"produce": ["%s", "produce"], "consume": ["%s", "consume"], %s}\n' "$peer" "$peer" \
+  '"build": [], "environment": {}' >"$kept/build/matrix/musl.json"
 cp "$TENON_BUILD_DIR"/matrix/{c,torch-1.13}.json "$kept/build/matrix/"
-TENON_BUILD_DIR="$kept/build" "$TENON_PYTHON" -B "$TENON_SOURCE_DIR/tests/matrix/matrix.py" musl c torch-1.13
+TENON_BUILD_DIR="$kept/build" "$TENON_PYTHON" -B "$TENON_SOURCE_DIR/tests/matrix/matrix.py" \
+  musl c torch-1.13
 echo "ok"

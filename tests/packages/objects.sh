@@ -1,11 +1,12 @@
 # How builds of the library without debug information share what was compiled. Sourced by
-# tools/setup.sh for the wheel, which compiles first on a clean machine, and by the tests of packages.
+# tools/setup.sh for the wheel, which compiles first on a clean machine, and by the tests of
+# packages.
 # shellcheck shell=bash
 #
 # ccache knows a file by its paths, and each package is built in another folder: from a clone, an
-# sdist, a crate, or as a subproject, and in the unity files that CMake writes into the build folder.
-# preprocess.sh leaves the paths out of what ccache hashes. What still must be equal is the compiler's
-# name, the options that are not for the preprocessor, and the text after preprocessing.
+# sdist, a crate, or as a subproject, and in the unity files that CMake writes into the build
+# folder. preprocess.sh leaves the paths out of what ccache hashes. What still must be equal is the
+# compiler's name, the options that are not for the preprocessor, and the text after preprocessing.
 _tenon_objects="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 # share_objects: exports what makes CMake and cargo builds below the caller share their objects.
@@ -23,7 +24,8 @@ share_objects() {
 # count_objects LOG: from here on, ccache writes what it does to LOG, for report_objects.
 count_objects() { export CCACHE_STATSLOG="$1"; }
 
-# report_objects WHAT: one line that shows how many objects were compiled anew and how many were not.
+# report_objects WHAT: one line that shows how many objects were compiled anew and how many were
+# not.
 report_objects() {
   local hits misses
   if ! command -v ccache >/dev/null; then

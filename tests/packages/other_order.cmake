@@ -20,15 +20,16 @@ function(tenon_in_other_order)
     endif()
     get_target_property(sources ${target} SOURCES)
     list(REVERSE sources)
-    set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+    set_target_properties(${target} PROPERTIES
+      SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
     list(APPEND objects ${target})
   endforeach()
   if(NOT objects)
     message(FATAL_ERROR "other_order.cmake: there is no object library")
   endif()
   set(headers <algorithm> <array> <atomic> <cerrno> <cstdint> <cstring> <functional> <limits> <map>
-    <memory> <mutex> <optional> <span> <string> <string_view> <type_traits> <unordered_map> <utility>
-    <variant> <vector>)
+    <memory> <mutex> <optional> <span> <string> <string_view> <type_traits> <unordered_map>
+    <utility> <variant> <vector>)
   tenon_precompile_once("${headers}" ${objects})
   # The examples in C++ share the wrapper's header.
   get_property(examples DIRECTORY examples/cpp PROPERTY BUILDSYSTEM_TARGETS)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: python.sh checkout|sdist
 #
-# Tenon's Python package as its README says, in a fresh environment: from a checkout, or from an sdist whose repository is gone.
+# Tenon's Python package as its README says, in a fresh environment: from a checkout, or from an
+# sdist whose repository is gone.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -24,10 +25,12 @@ if [[ "$case" == checkout ]]; then
 else
   logged "$TENON_PYTHON" -m venv "$work/maker"
   logged "$work/maker/bin/pip" install build
-  logged "$work/maker/bin/python3" -m build --sdist --outdir "$work/sdist" "$repository/wrappers/python"
+  logged "$work/maker/bin/python3" -m build --sdist --outdir "$work/sdist" \
+    "$repository/wrappers/python"
   rm -rf "$work/package" "$work/maker"
   sdist="$work/sdist/libtenon-$(version).tar.gz"
-  [[ "$(echo "$work"/sdist/*)" == "$sdist" ]] || fail "not one sdist of this version: $(ls "$work/sdist")"
+  [[ "$(echo "$work"/sdist/*)" == "$sdist" ]] ||
+    fail "not one sdist of this version: $(ls "$work/sdist")"
   mkdir "$work/package"
   tar -x -f "$sdist" -C "$work/package" --strip-components 1
   logged "$TENON_PYTHON" -m venv "$work/user"
@@ -47,7 +50,8 @@ logged "$work/user/bin/pip" install numpy
 } >program.py
 expect_output "[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]" "$work/user/bin/python3" program.py
 expect_output "tenon $(version)" "$work/user/bin/tenon" --version
-folder="$("$work/user/bin/python3" -c 'import pathlib, tenon; print(pathlib.Path(tenon.__file__).parent)')"
+folder="$("$work/user/bin/python3" -c \
+  'import pathlib, tenon; print(pathlib.Path(tenon.__file__).parent)')"
 [[ -x "$folder/bin/tenon-manager" ]] || fail "there is no tenon-manager in $folder/bin"
 # Whether there is CUDA is up to the machine: a wheel is built with the driver's header.
 "$work/user/bin/python3" - <<'PROGRAM' || fail "the wheel was built without CUDA"
@@ -58,6 +62,9 @@ except tenon.Unsupported as error:
     assert "this build of Tenon" not in str(error), error
 PROGRAM
 # What the dynamic loader would look for elsewhere is not Tenon's.
-if ldd "$folder"/*.so "$folder/bin/tenon-manager" | grep -E 'libtenon|not found' | grep -v "$folder/"; then fail "the libraries above are not in the package"; fi
+if ldd "$folder"/*.so "$folder/bin/tenon-manager" | grep -E 'libtenon|not found' |
+  grep -v "$folder/"; then
+  fail "the libraries above are not in the package"
+fi
 report_objects "the wheel"
 echo "ok: $case"

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # usage: packages.sh checkout|crate
 #
-# A cargo project in an empty folder that does what the README of wrappers/rust/libtenon says: with Tenon's repository beside it, or with
-# the two .crate files and no repository anywhere.
+# A cargo project in an empty folder that does what the README of wrappers/rust/libtenon says: with
+# Tenon's repository beside it, or with the two .crate files and no repository anywhere.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../packages/common.sh"
 
 case="${1:?}"
 need cargo
-unset TENON_LIB_DIR TENON_INCLUDE_DIR TENON_DLPACK_INCLUDE_DIR CARGO_TARGET_DIR LD_LIBRARY_PATH PKG_CONFIG_PATH
+unset TENON_LIB_DIR TENON_INCLUDE_DIR TENON_DLPACK_INCLUDE_DIR CARGO_TARGET_DIR
+unset LD_LIBRARY_PATH PKG_CONFIG_PATH
 export CARGO_BUILD_JOBS=2 CARGO_TERM_COLOR=never
 # apache-tvm-ffi is installed there, as the README asks; a user has that environment active.
 VIRTUAL_ENV="$(dirname "$(dirname "$TENON_PYTHON")")"
@@ -29,18 +30,23 @@ else
   rm -rf "$work/tenon"
   unset VIRTUAL_ENV
   mkdir "$work/crates"
-  for crate in "$work"/packaged/target/package/*.crate; do tar -x -z -f "$crate" -C "$work/crates"; done
+  for crate in "$work"/packaged/target/package/*.crate; do
+    tar -x -z -f "$crate" -C "$work/crates"
+  done
   rm -rf "$work/packaged"
   number="$(version)"
   printf '[dependencies]\nlibtenon = { path = "../crates/libtenon-%s" }\n\n' "$number" >>Cargo.toml
   # What a registry would do: the one crate finds the other by its version.
-  printf '[patch.crates-io]\nlibtenon-sys = { path = "../crates/libtenon-sys-%s" }\n' "$number" >>Cargo.toml
+  printf '[patch.crates-io]\nlibtenon-sys = { path = "../crates/libtenon-sys-%s" }\n' "$number" \
+    >>Cargo.toml
 fi
 block "$readme" 1 rust >src/main.rs
 logged cargo build
 program="$work/project/target/debug/hello"
 expect_output "the last element is now 42" "$program"
 # The library is in the program.
-if ldd "$program" | grep -E 'libtenon|not found'; then fail "the program needs the libraries above"; fi
+if ldd "$program" | grep -E 'libtenon|not found'; then
+  fail "the program needs the libraries above"
+fi
 report_objects "the archive"
 echo "ok: $case"

@@ -1,11 +1,12 @@
 // Checks programs that tests give it: reads cases from stdin, writes a line for each.
 //
-//   case <version> <constants> <files> <roots>     then for each file: <qualifier> <nbytes>, a newline, the bytes, a newline; for each root
-//   its name
+//   case <version> <constants> <files> <roots>     then for each file: <qualifier> <nbytes>, a
+//   newline, the bytes, a newline; for each root its name
 //
-// Answers, with tabs between: "taken <oldest> <newest or -> <because of, or -> <versioned operators> <foreign namespaces>", lists joined by
-// commas, and for each sentence about calls that one PyTorch of two refuses a line that begins with "~"; or "refused <one-line message>"
-// and "excerpt" lines that begin with "|".
+// Answers, with tabs between: "taken <oldest> <newest or -> <because of, or -> <versioned
+// operators> <foreign namespaces>", lists joined by commas, and for each sentence about calls that
+// one PyTorch of two refuses a line that begins with "~"; or "refused <one-line message>" and
+// "excerpt" lines that begin with "|".
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -48,7 +49,8 @@ tenon::Status check(std::istream& in, const Head& head, Uses* uses) {
     in.read(text.data(), static_cast<std::streamsize>(nbytes));
     if (!status.is_ok()) continue;
     auto parsed = parse_file(qualifier, std::move(text));
-    status = parsed.is_ok() ? declarations.add(qualifier, parsed.value()) : std::move(parsed).status();
+    status =
+        parsed.is_ok() ? declarations.add(qualifier, parsed.value()) : std::move(parsed).status();
   }
   std::vector<std::string> names(head.roots);
   for (std::string& name : names) in >> name;
@@ -81,8 +83,9 @@ int main() {
       continue;
     }
     const Requirements needs = requirements(uses);
-    std::cout << "taken\t" << or_dash(needs.oldest_torch) << '\t' << or_dash(needs.newest_torch) << '\t' << or_dash(needs.because_of)
-              << '\t' << joined(needs.versioned_operators) << '\t' << joined(needs.foreign_namespaces) << '\n';
+    std::cout << "taken\t" << or_dash(needs.oldest_torch) << '\t' << or_dash(needs.newest_torch)
+              << '\t' << or_dash(needs.because_of) << '\t' << joined(needs.versioned_operators)
+              << '\t' << joined(needs.foreign_namespaces) << '\n';
     for (const std::string& line : partly_refused_lines(uses)) std::cout << '~' << line << '\n';
   }
   return 0;

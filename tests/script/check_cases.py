@@ -1,4 +1,5 @@
-"""Small methods, most of them broken: each is given to PyTorch and to the checker, which may refuse only what PyTorch refuses.
+"""Small methods, most of them broken: each is given to PyTorch and to the checker, which may refuse
+only what PyTorch refuses.
 
 Bodies stand by the parameters and the annotation that they share; a `\n` is a line's end.
 """
@@ -338,7 +339,10 @@ BODIES = {
         "return slice(1)",
         "return bool(x), int(x), float(x), complex(x), str(x)",
         "return bytes(x)",
-        "return divmod(1,2), pow(1,2), round(1.0), sum([1]), all([True]), any([True]), abs(-1), min(1,2), max(1,2)",
+        (
+            "return divmod(1,2), pow(1,2), round(1.0), sum([1]), all([True]), any([True]), abs(-1),"
+            " min(1,2), max(1,2)"
+        ),
         "return divmod(1,2,3)",
         "return abs()",
         'return ord("a","b")',
@@ -467,7 +471,13 @@ BODIES = {
         "return self.k",
     ],
     # Operands of right and of wrong types.
-    ("x: Tensor, n: int, p: float, b: bool, s: str, o: Optional[Tensor], xs: List[Tensor], ns: List[int], a: Any", ""): [
+    (
+        (
+            "x: Tensor, n: int, p: float, b: bool, s: str, o: Optional[Tensor], xs: List[Tensor],"
+            " ns: List[int], a: Any"
+        ),
+        "",
+    ): [
         'y = torch.add("a", x)\nreturn x',
         "y = torch.add(x, s)\nreturn x",
         "y = torch.add(2, x)\nreturn x",

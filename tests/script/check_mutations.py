@@ -1,7 +1,7 @@
 """Breaks code that works, a little: a letter too many, an argument too few, an assignment gone.
 
-Every mutation is a function of a piece of code and of chance, so that a seed gives the same mutants again. What comes out is not always
-broken: PyTorch says which are.
+Every mutation is a function of a piece of code and of chance, so that a seed gives the same mutants
+again. What comes out is not always broken: PyTorch says which are.
 """
 
 import random
@@ -13,9 +13,16 @@ NAME = r"[A-Za-z_]\w*"
 
 def misspelt(name: str, rng: random.Random) -> str:
     at = rng.randrange(len(name))
-    ways = [name[:at] + rng.choice("qzx") + name[at:], name + rng.choice("qz2"), name[: at + 1] + name[at:]]
+    ways = [
+        name[:at] + rng.choice("qzx") + name[at:],
+        name + rng.choice("qz2"),
+        name[: at + 1] + name[at:],
+    ]
     if len(name) > 3:
-        ways += [name[:at] + name[at + 1 :], name[: max(at - 1, 0)] + name[at : at + 1] + name[max(at - 1, 0) : at] + name[at + 1 :]]
+        ways += [
+            name[:at] + name[at + 1 :],
+            name[: max(at - 1, 0)] + name[at : at + 1] + name[max(at - 1, 0) : at] + name[at + 1 :],
+        ]
     ways = [way for way in ways if way != name and re.fullmatch(NAME, way)]
     return rng.choice(ways) if ways else name + "q"
 
@@ -35,10 +42,16 @@ def body_lines(code: str) -> list[int]:
     return numbers
 
 
-def rewrite(pattern: str, change: Callable[[re.Match, random.Random], str], code: str, rng: random.Random) -> "str | None":
+def rewrite(
+    pattern: str, change: Callable[[re.Match, random.Random], str], code: str, rng: random.Random
+) -> "str | None":
     """`change` of one match of the pattern in a function's body, chosen by chance."""
     lines = code.split("\n")
-    places = [(number, match) for number in body_lines(code) for match in re.finditer(pattern, lines[number])]
+    places = [
+        (number, match)
+        for number in body_lines(code)
+        for match in re.finditer(pattern, lines[number])
+    ]
     if not places:
         return None
     number, match = rng.choice(places)
@@ -66,8 +79,16 @@ def swap_lines(code: str, rng: random.Random) -> "str | None":
     """Two assignments that follow one another change places."""
     lines = code.split("\n")
     plain = re.compile(rf"\s+{NAME} = ")
-    numbers = [n for n in body_lines(code) if n + 1 < len(lines) and plain.match(lines[n]) and plain.match(lines[n + 1])]
-    numbers = [n for n in numbers if len(lines[n]) - len(lines[n].lstrip()) == len(lines[n + 1]) - len(lines[n + 1].lstrip())]
+    numbers = [
+        n
+        for n in body_lines(code)
+        if n + 1 < len(lines) and plain.match(lines[n]) and plain.match(lines[n + 1])
+    ]
+    numbers = [
+        n
+        for n in numbers
+        if len(lines[n]) - len(lines[n].lstrip()) == len(lines[n + 1]) - len(lines[n + 1].lstrip())
+    ]
     if not numbers:
         return None
     n = rng.choice(numbers)
@@ -76,12 +97,39 @@ def swap_lines(code: str, rng: random.Random) -> "str | None":
 
 
 def other_operator(code: str, rng: random.Random) -> "str | None":
-    names = ["add", "cat", "relu", "size", "matmul", "linear", "conv2d", "len", "append", "softmax", "zeros", "clamp", "dropout"]
+    names = [
+        "add",
+        "cat",
+        "relu",
+        "size",
+        "matmul",
+        "linear",
+        "conv2d",
+        "len",
+        "append",
+        "softmax",
+        "zeros",
+        "clamp",
+        "dropout",
+    ]
     return rewrite(r"\btorch\.(\w+)\(", lambda _, rng: f"torch.{rng.choice(names)}(", code, rng)
 
 
 # A local name where it is used.
-WORDS = ["torch", "ops", "self", "return", "pass", "if", "else", "for", "while", "in", "def", "None"]
+WORDS = [
+    "torch",
+    "ops",
+    "self",
+    "return",
+    "pass",
+    "if",
+    "else",
+    "for",
+    "while",
+    "in",
+    "def",
+    "None",
+]
 NO_WORD = "".join(rf"(?!{word}\b)" for word in WORDS)
 LOCAL = rf"(?<![\w.\"])(?P<name>{NO_WORD}[a-z_]\w*)(?=[,)\]]|$)"
 
@@ -98,17 +146,26 @@ MUTATIONS: dict[str, Callable] = {
     "function misspelt": spell(r"\b__torch__(?:\.\w+)*\.(?P<name>\w+)\("),
     "type misspelt": spell(r"(?:annotate|uninitialized|unchecked_cast)\((?:\w+\[)*(?P<name>\w+)"),
     "keyword misspelt": spell(r"[(,] ?(?P<name>\w+)=(?!=)"),
-    "argument dropped": replace(r"(?P<before>[\w.)\]]+\([^()\[\]\"]+?), [^(),\[\]\"=]+(?P<comma>, )?\)", r"\g<before>\g<comma>)"),
-    "only argument dropped": replace(r"(?P<callee>\btorch\.\w+)\([^(),\[\]\"=]+\)", r"\g<callee>()"),
+    "argument dropped": replace(
+        r"(?P<before>[\w.)\]]+\([^()\[\]\"]+?), [^(),\[\]\"=]+(?P<comma>, )?\)",
+        r"\g<before>\g<comma>)",
+    ),
+    "only argument dropped": replace(
+        r"(?P<callee>\btorch\.\w+)\([^(),\[\]\"=]+\)", r"\g<callee>()"
+    ),
     "argument added": replace(CALL, r"\g<callee>(\g<arguments>, 7)"),
     "two arguments added": replace(CALL, r"\g<callee>(\g<arguments>, 7, 8)"),
     "keyword added": replace(CALL, r"\g<callee>(\g<arguments>, wanted=1)"),
     "constant out of range": replace(r"CONSTANTS\.c(\d+)", r"CONSTANTS.c1\g<1>00"),
     "assignment dropped": replace(rf"^(?P<indent>\s+){NAME}(, {NAME})*,? = .*$", r"\g<indent>pass"),
-    "assignment in a branch dropped": replace(rf"^(?P<indent>\s{{6,}}){NAME} = .*$", r"\g<indent>pass"),
+    "assignment in a branch dropped": replace(
+        rf"^(?P<indent>\s{{6,}}){NAME} = .*$", r"\g<indent>pass"
+    ),
     "return dropped": replace(r"^(?P<indent>\s+)return .*$", r"\g<indent>pass"),
     "return of nothing": replace(r"^(?P<indent>\s+)return .*$", r"\g<indent>return"),
-    "target dropped": replace(rf"^(?P<indent>\s+){NAME}, (?P<rest>{NAME}.* = .*)$", r"\g<indent>\g<rest>"),
+    "target dropped": replace(
+        rf"^(?P<indent>\s+){NAME}, (?P<rest>{NAME}.* = .*)$", r"\g<indent>\g<rest>"
+    ),
     "attribute of nothing": replace(rf"(?P<value>\({NAME}\))\.(\w+)", r"\g<value>.missing"),
     "assignment to a misspelt attribute": spell(r"^\s+self\.(?P<name>\w+) = "),
     "function called without its module": replace(r"\b__torch__(?:\.\w+)*\.(\w+)\(", r"\g<1>("),

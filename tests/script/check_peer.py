@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Loads programs in PyTorch, for check_test.py: which of them torch.jit.load takes.
 
-stdin: a line of JSON for each program: {"archive": path, "code": {record: text}}, the records of that archive that have other text;
-without "archive", {"method": source of a class M without attributes}. stdout: a line of JSON for each: null, or PyTorch's message.
+stdin: a line of JSON for each program: {"archive": path, "code": {record: text}}, the records of
+that archive that have other text; without "archive", {"method": source of a class M without
+attributes}. stdout: a line of JSON for each: null, or PyTorch's message.
 """
 
 import io
@@ -20,12 +21,21 @@ EMPTY_TUPLE = b"\x80\x02)."
 def records_of(case: dict, cache: dict) -> dict:
     if "archive" not in case:
         code = case["method"].encode()
-        return {"a/version": b"10\n", "a/constants.pkl": EMPTY_TUPLE, "a/data.pkl": EMPTY_OBJECT, "a/code/__torch__.py": code}
+        return {
+            "a/version": b"10\n",
+            "a/constants.pkl": EMPTY_TUPLE,
+            "a/data.pkl": EMPTY_OBJECT,
+            "a/code/__torch__.py": code,
+        }
     path = case["archive"]
     if path not in cache:
         cache.clear()
         with zipfile.ZipFile(path) as archive:
-            cache[path] = {name: archive.read(name) for name in archive.namelist() if not name.endswith(".debug_pkl")}
+            cache[path] = {
+                name: archive.read(name)
+                for name in archive.namelist()
+                if not name.endswith(".debug_pkl")
+            }
     records = dict(cache[path])
     records.update({name: text.encode() for name, text in case["code"].items()})
     return records

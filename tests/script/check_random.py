@@ -1,9 +1,12 @@
-"""Random small methods about what is set where: branches, loops, returns and conditions that PyTorch decides while it compiles."""
+"""Random small methods about what is set where: branches, loops, returns and conditions that
+PyTorch decides while it compiles.
+"""
 
 import random
 
 NAMES = "abcd"
-# What PyTorch knows while it compiles, and what it does not; x is a Tensor, o an Optional[Tensor], n an int, t a tuple.
+# What PyTorch knows while it compiles, and what it does not; x is a Tensor, o an Optional[Tensor],
+# n an int, t a tuple.
 CONDITIONS = [
     "bool(x)",
     "n > 3",
@@ -27,7 +30,18 @@ CONDITIONS = [
     "{name} is None",
     "(n > 3 if True else n > 4)",
 ]
-ITERABLES = ["range(n)", "[1, 2]", "(1, 2)", "t", "()", "x", "zip([1], [2])", "enumerate([1])", "list((1, 2))", "x.size()"]
+ITERABLES = [
+    "range(n)",
+    "[1, 2]",
+    "(1, 2)",
+    "t",
+    "()",
+    "x",
+    "zip([1], [2])",
+    "enumerate([1])",
+    "list((1, 2))",
+    "x.size()",
+]
 
 
 class Writer:
@@ -40,12 +54,19 @@ class Writer:
         if depth < 2 and roll < 0.1:
             return f"not ({self.condition(depth + 1)})"
         if depth < 2 and roll < 0.25:
-            return f"({self.condition(depth + 1)}) {self.rng.choice(['and', 'or'])} ({self.condition(depth + 1)})"
+            return (
+                f"({self.condition(depth + 1)}) {self.rng.choice(['and', 'or'])}"
+                f" ({self.condition(depth + 1)})"
+            )
         return self.rng.choice(CONDITIONS).format(name=self.rng.choice(NAMES))
 
     def value(self) -> str:
         name = self.rng.choice(NAMES)
-        computed = [f"torch.relu({name})", f"x if {self.condition(1)} else {name}", f"[{name} for j in t][0]"]
+        computed = [
+            f"torch.relu({name})",
+            f"x if {self.condition(1)} else {name}",
+            f"[{name} for j in t][0]",
+        ]
         return self.rng.choice(["x", "x", "x", name, name, *computed])
 
     def block(self, indent: str, in_loop: bool, depth: int) -> list[str]:
@@ -65,13 +86,23 @@ class Writer:
                     lines += [f"{indent}else:", *self.block(inner, in_loop, depth + 1)]
                 return lines
             if roll < 0.36:
-                return [f"{indent}for i in {self.rng.choice(ITERABLES)}:", *self.block(inner, True, depth + 1)]
+                return [
+                    f"{indent}for i in {self.rng.choice(ITERABLES)}:",
+                    *self.block(inner, True, depth + 1),
+                ]
             if roll < 0.4:
                 return [f"{indent}while {self.condition()}:", *self.block(inner, True, depth + 1)]
             if roll < 0.43:
-                return [f"{indent}with __torch__.Context():", *self.block(inner, in_loop, depth + 1)]
+                return [
+                    f"{indent}with __torch__.Context():",
+                    *self.block(inner, in_loop, depth + 1),
+                ]
             if roll < 0.46:
-                return [f"{indent}def f():", *self.block(inner, False, depth + 1), f"{inner}return {self.rng.choice(['x', *NAMES])}"]
+                return [
+                    f"{indent}def f():",
+                    *self.block(inner, False, depth + 1),
+                    f"{inner}return {self.rng.choice(['x', *NAMES])}",
+                ]
         if roll < 0.52:
             return [f"{indent}return {self.value()}"]
         if roll < 0.56:
@@ -107,7 +138,10 @@ def method(rng: random.Random) -> str:
     if rng.random() < 0.85:
         lines.append(f"    return {rng.choice(['x', *NAMES])}")
     returns = rng.choice([" -> Tensor", " -> Tensor", ""])
-    head = f"class M(Module):\n  def forward(self, x: Tensor, o: Optional[Tensor], n: int, t: Tuple[int, int]){returns}:\n"
+    head = (
+        "class M(Module):\n  def forward(self, x: Tensor, o: Optional[Tensor], n: int, t:"
+        f" Tuple[int, int]){returns}:\n"
+    )
     return head + "\n".join(lines) + "\n" + REST
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The checker against PyTorch: it refuses nothing that torch.jit.load takes, and most of what torch.jit.load refuses.
+"""The checker against PyTorch: it refuses nothing that torch.jit.load takes, and most of what
+torch.jit.load refuses.
 
-For each PyTorch: the code of every model of the zoo, as that PyTorch wrote it, and of silero-vad is taken; then PyTorch and the checker get
-methods that are broken by hand (check_cases.py), methods made by chance (check_random.py), calls of operators made by chance
-(check_types.py) and that code, broken by chance (check_mutations.py).
+For each PyTorch: the code of every model of the zoo, as that PyTorch wrote it, and of silero-vad is
+taken; then PyTorch and the checker get methods that are broken by hand (check_cases.py), methods
+made by chance (check_random.py), calls of operators made by chance (check_types.py) and that code,
+broken by chance (check_mutations.py).
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -58,18 +60,26 @@ class Program:
                     self.version = int(archive.read(name))
                 if inner in ("data.pkl", "constants.pkl"):
                     self.add_roots(archive.read(name))
-        used = [int(n) for text in self.code.values() for n in re.findall(r"CONSTANTS\.c(\d+)", text)]
+        used = [
+            int(n) for text in self.code.values() for n in re.findall(r"CONSTANTS\.c(\d+)", text)
+        ]
         self.constants = max(used, default=-1) + 1
 
     def add_roots(self, pickle: bytes) -> None:
         for opcode, argument, _ in pickletools.genops(pickle):
             if opcode.name == "GLOBAL":
                 name = argument.replace(" ", ".")
-                if name.startswith("__torch__.") and not name.startswith("__torch__.torch.classes.") and name not in self.roots:
+                if (
+                    name.startswith("__torch__.")
+                    and not name.startswith("__torch__.torch.classes.")
+                    and name not in self.roots
+                ):
                     self.roots.append(name)
 
     def case(self, changed: "dict[str, str] | None" = None) -> bytes:
-        files = {record_qualifier(name): text for name, text in {**self.code, **(changed or {})}.items()}
+        files = {
+            record_qualifier(name): text for name, text in {**self.code, **(changed or {})}.items()
+        }
         return agent_case(files, self.roots, self.version, self.constants)
 
 
@@ -77,7 +87,9 @@ def record_qualifier(record: str) -> str:
     return record.split("/code/", 1)[1][: -len(".py")].replace("/", ".")
 
 
-def agent_case(files: dict[str, str], roots: list[str], version: int = 10, constants: int = 0) -> bytes:
+def agent_case(
+    files: dict[str, str], roots: list[str], version: int = 10, constants: int = 0
+) -> bytes:
     parts = [f"case {version} {constants} {len(files)} {len(roots)}\n".encode()]
     for qualifier, text in files.items():
         data = text.encode()
@@ -87,9 +99,19 @@ def agent_case(files: dict[str, str], roots: list[str], version: int = 10, const
 
 
 def ask_agent(cases: list[bytes]) -> list[list[str]]:
-    """For each case its answer's fields. A refusal ends with the excerpt, and "taken" with what one of two PyTorch versions refuses."""
-    done = subprocess.run([os.environ["TENON_SCRIPT_CHECK_AGENT"]], input=b"".join(cases), capture_output=True, check=False)
-    assert done.returncode == 0, f"the agent ended with {done.returncode}: {done.stderr.decode()[-2000:]}"
+    """For each case its answer's fields.
+
+    A refusal ends with the excerpt, and "taken" with what one of two PyTorch versions refuses.
+    """
+    done = subprocess.run(
+        [os.environ["TENON_SCRIPT_CHECK_AGENT"]],
+        input=b"".join(cases),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, (
+        f"the agent ended with {done.returncode}: {done.stderr.decode()[-2000:]}"
+    )
     answers: list[list[str]] = []
     for line in done.stdout.decode().split("\n"):
         if line.startswith(("|", "~")):
@@ -104,7 +126,9 @@ def ask_torch(python: str, cases: list[dict]) -> list["str | None"]:
     lines = "".join(json.dumps(case) + "\n" for case in cases)
     done = run_torch(python, HERE / "check_peer.py", given=lines)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(cases), f"PyTorch answered {len(answers)} of {len(cases)}: {done.stderr[-2000:]}"
+    assert len(answers) == len(cases), (
+        f"PyTorch answered {len(answers)} of {len(cases)}: {done.stderr[-2000:]}"
+    )
     return answers
 
 
@@ -137,7 +161,10 @@ class Report:
         if torch is None:
             self.taken += 1
             if refused or refused_here:
-                self.problems.append(f"{what}: PyTorch takes it, and the checker says: " + "\n  ".join(refused_here or agent[1:]))
+                self.problems.append(
+                    f"{what}: PyTorch takes it, and the checker says: "
+                    + "\n  ".join(refused_here or agent[1:])
+                )
             return
         self.refused_by_torch[kind] += 1
         if refused:
@@ -156,18 +183,26 @@ class Report:
 
 
 def check_models(programs: list[Program], report: Report) -> None:
-    for program, answer in zip(programs, ask_agent([program.case() for program in programs]), strict=True):
+    for program, answer in zip(
+        programs, ask_agent([program.case() for program in programs]), strict=True
+    ):
         if answer[0] != "taken" or report.refused_here(answer):
-            report.problems.append(f"{program.path.name}: refused, and PyTorch wrote it: " + "\n  ".join(answer[1:]))
+            report.problems.append(
+                f"{program.path.name}: refused, and PyTorch wrote it: " + "\n  ".join(answer[1:])
+            )
 
 
 def check_methods(python: str, kind: str, methods: list[str], report: Report) -> None:
     answers = ask_agent([agent_case({"__torch__": text}, ["__torch__.M"]) for text in methods])
-    for text, torch, agent in zip(methods, ask_torch(python, [{"method": text} for text in methods]), answers, strict=True):
+    for text, torch, agent in zip(
+        methods, ask_torch(python, [{"method": text} for text in methods]), answers, strict=True
+    ):
         report.compare(kind, text[text.index("class M(") :].split("\nclass ")[0], torch, agent)
 
 
-def check_mutants(python: str, programs: list[Program], count: int, rng: random.Random, report: Report) -> None:
+def check_mutants(
+    python: str, programs: list[Program], count: int, rng: random.Random, report: Report
+) -> None:
     cases, names, for_agent = [], [], []
     each = max(1, -(-count // len(programs)))
     for program in programs:
@@ -178,7 +213,9 @@ def check_mutants(python: str, programs: list[Program], count: int, rng: random.
                 cases.append({"archive": str(program.path), "code": {record: text}})
                 names.append((kind, difference(program.path.name, program.code[record], text)))
                 for_agent.append(program.case({record: text}))
-    for (kind, name), torch, agent in zip(names, ask_torch(python, cases), ask_agent(for_agent), strict=True):
+    for (kind, name), torch, agent in zip(
+        names, ask_torch(python, cases), ask_agent(for_agent), strict=True
+    ):
         report.compare(kind, name, torch, agent)
 
 
@@ -188,11 +225,17 @@ def difference(name: str, before: str, after: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mutants", type=int, default=500, help="for each PyTorch, about so many")
-    parser.add_argument("--calls", type=int, default=2000, help="calls of operators, for each PyTorch")
+    parser.add_argument(
+        "--calls", type=int, default=2000, help="calls of operators, for each PyTorch"
+    )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--verbose", action="store_true", help="print what PyTorch refuses and the checker takes")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print what PyTorch refuses and the checker takes"
+    )
     arguments = parser.parse_args()
     found, status = find_script_torches()
     if not found:
@@ -207,20 +250,35 @@ def main() -> int:
             programs = [Program(path) for path in paths]
             check_models(programs, report)
             check_methods(python, "by hand", check_cases.methods(), report)
-            check_methods(python, "names on paths", check_random.methods(arguments.mutants, random.Random(arguments.seed)), report)
+            check_methods(
+                python,
+                "names on paths",
+                check_random.methods(arguments.mutants, random.Random(arguments.seed)),
+                report,
+            )
             calls = check_types.methods(listed, arguments.calls, random.Random(arguments.seed))
             check_methods(python, "operands' types", calls, report)
             for other, (_, foreign) in operators.items():
                 if other != name:
-                    calls = check_types.methods(foreign, arguments.calls // 4, random.Random(arguments.seed))
+                    calls = check_types.methods(
+                        foreign, arguments.calls // 4, random.Random(arguments.seed)
+                    )
                     check_methods(python, "another PyTorch's operators", calls, report)
-            check_mutants(python, programs, arguments.mutants, random.Random(arguments.seed), report)
+            check_mutants(
+                python, programs, arguments.mutants, random.Random(arguments.seed), report
+            )
         refused = report.refused_by_torch.total()
-        print(f"{name}: {len(programs)} programs; of {refused} that PyTorch refuses the checker refuses {report.share():.1%}")
+        print(
+            f"{name}: {len(programs)} programs; of {refused} that PyTorch refuses the checker"
+            f" refuses {report.share():.1%}"
+        )
         print(f"  taken by PyTorch: {report.taken}")
         for kind, number in sorted(report.refused_by_torch.items()):
             alone = report.refused_by_this_alone[kind]
-            print(f"  {kind}: {report.refused_by_both[kind]} of {number}, and {alone} that are listed as refused by this PyTorch alone")
+            print(
+                f"  {kind}: {report.refused_by_both[kind]} of {number}, and {alone} that are listed"
+                " as refused by this PyTorch alone"
+            )
         if len(found) > 1 and not report.refused_by_this_alone.total():
             report.problems.append("no call is listed as refused by this PyTorch alone")
         if arguments.verbose:
@@ -229,7 +287,9 @@ def main() -> int:
             report.problems.append(f"only {refused} broken methods")
         calls_refused = report.refused_by_torch["operands' types"]
         if report.refused_by_both["operands' types"] < CALLS_GOAL * calls_refused:
-            report.problems.append(f"of {calls_refused} calls with a wrong operand, the checker refuses too few")
+            report.problems.append(
+                f"of {calls_refused} calls with a wrong operand, the checker refuses too few"
+            )
         if report.share() < GOAL:
             report.problems.append(f"only {report.share():.1%} of what PyTorch refuses is refused")
         problems += [f"{name}: {problem}" for problem in report.problems]

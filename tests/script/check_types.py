@@ -1,4 +1,5 @@
-"""Calls of operators with operands of any types, made by chance, for check_test.py: right ones, and ones with an operand of a wrong type.
+"""Calls of operators with operands of any types, made by chance, for check_test.py: right ones, and
+ones with an operand of a wrong type.
 
 The operators and what they take are those of the PyTorch that is asked: schema_peer.py prints them.
 """
@@ -112,7 +113,12 @@ def schemas(python: str) -> tuple[str, list[tuple[str, list[str]]]]:
     found = []
     for line in peer.stdout.split("\n")[1:]:
         match = NAME.fullmatch(line)
-        if match and match["name"].startswith(("aten::", "prim::")) and "..." not in line and "__torch__" not in line:
+        if (
+            match
+            and match["name"].startswith(("aten::", "prim::"))
+            and "..." not in line
+            and "__torch__" not in line
+        ):
             found.append((match["name"], split(match["arguments"])))
     release = ".".join(peer.stdout.split("\n")[0].split(".")[:2])
     return release, found
@@ -123,7 +129,16 @@ def operand(kind: str, rng: random.Random) -> str:
         return rng.choice([*(f"v{i}" for i in range(len(TYPES))), *EXTRA])
     if kind.startswith("Optional[") and rng.random() < 0.3:
         return "None"
-    return rng.choice(RIGHT.get(kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind, ["v0"]))
+    return rng.choice(
+        RIGHT.get(
+            (
+                kind.removeprefix("Optional[").removesuffix("]")
+                if kind.startswith("Optional[")
+                else kind
+            ),
+            ["v0"],
+        )
+    )
 
 
 def call(name: str, arguments: list[str], rng: random.Random) -> str:
@@ -143,14 +158,27 @@ def call(name: str, arguments: list[str], rng: random.Random) -> str:
             by_keyword = True
             continue
         value = operand(kind, rng)
-        if argument == "self" and not receiver and not positional and space == "aten" and value.startswith("v") and rng.random() < 0.4:
+        if (
+            argument == "self"
+            and not receiver
+            and not positional
+            and space == "aten"
+            and value.startswith("v")
+            and rng.random() < 0.4
+        ):
             receiver = value
         elif by_keyword or rng.random() < 0.1:
             by_keyword = True
             keywords.append(f"{argument}={value}")
         else:
             positional.append(value)
-    callee = f"{receiver}.{short}" if receiver else f"torch.{short}" if space == "aten" else f"ops.{space}.{short}"
+    callee = (
+        f"{receiver}.{short}"
+        if receiver
+        else f"torch.{short}"
+        if space == "aten"
+        else f"ops.{space}.{short}"
+    )
     return f"{callee}({', '.join(positional + keywords)})"
 
 
@@ -164,5 +192,8 @@ def methods(listed: list[tuple[str, list[str]]], count: int, rng: random.Random)
             # What comes out goes into another operator.
             other, more = rng.choice(listed)
             text += f"\n    z = {call(other, more, rng).replace('v0', 'y')}"
-        made.append(f"{check_cases.CLASSES}class M(Module):\n  def forward(self, {parameters}):\n    {text}\n    return 0\n")
+        made.append(
+            f"{check_cases.CLASSES}class M(Module):\n  def forward(self, {parameters}):\n   "
+            f" {text}\n    return 0\n"
+        )
     return made

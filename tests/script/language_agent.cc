@@ -1,8 +1,9 @@
-// Parses programs that language_test.py gives it. Each on stdin is a line "<command> <nbytes>", then its bytes. The answer is a line:
+// Parses programs that language_test.py gives it. Each on stdin is a line "<command> <nbytes>",
+// then its bytes. The answer is a line:
 //
-//   parse     "taken": and what was parsed, printed and parsed again is equal, and its extents are its bytes
-//   classes   likewise, and every class is one that class_parts takes
-//   print     "printed <nbytes>", and then the bytes
+//   parse     "taken": and what was parsed, printed and parsed again is equal, and its extents are
+//   its bytes classes   likewise, and every class is one that class_parts takes print     "printed
+//   <nbytes>", and then the bytes
 //
 // or "refused <code> <line> <column> <message>", or, of a fault of ours, "broken <what>".
 #include <iostream>
@@ -43,9 +44,12 @@ std::string fault(const File& file) {
   for (size_t i = 0; i < items.size(); ++i) {
     const Item& a = file.items()[i];
     const Item& b = items[i];
-    if (a.kind != b.kind || a.version != b.version || a.import_name != b.import_name) return "what was printed has another item";
-    if (a.class_def != nullptr && !equal(*a.class_def, *b.class_def)) return "what was printed is another class: " + printed;
-    if (a.function != nullptr && !equal(*a.function, *b.function)) return "what was printed is another function: " + printed;
+    if (a.kind != b.kind || a.version != b.version || a.import_name != b.import_name)
+      return "what was printed has another item";
+    if (a.class_def != nullptr && !equal(*a.class_def, *b.class_def))
+      return "what was printed is another class: " + printed;
+    if (a.function != nullptr && !equal(*a.function, *b.function))
+      return "what was printed is another function: " + printed;
     if (print(a) != print(b)) return "what was printed prints otherwise";
   }
   return "";
@@ -57,8 +61,8 @@ std::string one_line(std::string text) {
 }
 
 std::string refused(const Status& status) {
-  return "refused " + std::string(code_name(status.code())) + " " + detail(status, "line") + " " + detail(status, "column") + " " +
-         status.message();
+  return "refused " + std::string(code_name(status.code())) + " " + detail(status, "line") + " " +
+         detail(status, "column") + " " + status.message();
 }
 
 std::string answer(const std::string& command, std::string text) {
@@ -73,7 +77,9 @@ std::string answer(const std::string& command, std::string text) {
   if (command == "classes") {
     for (const Item& item : file.items()) {
       if (item.class_def == nullptr) continue;
-      if (const Result<ClassParts> parts = class_parts(file.source(), *item.class_def); !parts.is_ok()) return refused(parts.status());
+      if (const Result<ClassParts> parts = class_parts(file.source(), *item.class_def);
+          !parts.is_ok())
+        return refused(parts.status());
     }
   }
   const std::string what = fault(file);
@@ -90,6 +96,7 @@ int main() {
     std::string text(nbytes, '\0');
     std::cin.read(text.data(), static_cast<std::streamsize>(nbytes));
     const std::string said = answer(command, std::move(text));
-    std::cout << said << (command == "print" && said.starts_with("printed") ? "" : "\n") << std::flush;
+    std::cout << said << (command == "print" && said.starts_with("printed") ? "" : "\n")
+              << std::flush;
   }
 }

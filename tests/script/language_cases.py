@@ -1,6 +1,8 @@
-"""Pieces of source for language_test.py: for every construct of the language forms that PyTorch takes and forms that it refuses.
+"""Pieces of source for language_test.py: for every construct of the language forms that PyTorch
+takes and forms that it refuses.
 
-Which of the two a piece is, PyTorch says. In a block of text a line is a piece, and \\n in it a line end.
+Which of the two a piece is, PyTorch says. In a block of text a line is a piece, and \\n in it a
+line end.
 """
 
 

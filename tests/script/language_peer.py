@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Loads sources in PyTorch, for language_test.py.
 
-stdin: a line of JSON for each: {"source": text of code/__torch__.py, "arguments": null, or what to call the class M with}. stdout: a line
-of JSON for each: {"taken": is it loaded, "said": PyTorch's message, "result": what the call returned}. A child loads them, because some
-sources crash PyTorch or keep it for ever; then the next one gets a new child. A child for each would be most of the test's time.
+stdin: a line of JSON for each: {"source": text of code/__torch__.py, "arguments": null, or what to
+call the class M with}. stdout: a line of JSON for each: {"taken": is it loaded, "said": PyTorch's
+message, "result": what the call returned}. A child loads them, because some sources crash PyTorch
+or keep it for ever; then the next one gets a new child. A child for each would be most of the
+test's time.
 """
 
 import io
@@ -25,7 +27,12 @@ PATIENCE_S = 10
 
 def load(source: str) -> torch.jit.ScriptModule:
     buffer = io.BytesIO()
-    records = {"version": b"10\n", "constants.pkl": CONSTANTS, "data.pkl": OBJECT, "code/__torch__.py": source.encode()}
+    records = {
+        "version": b"10\n",
+        "constants.pkl": CONSTANTS,
+        "data.pkl": OBJECT,
+        "code/__torch__.py": source.encode(),
+    }
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in records.items():
             archive.writestr(f"a/{name}", data)
@@ -69,7 +76,9 @@ class Child:
         os.write(self.writable, line.encode())
         said = b""
         while not said.endswith(b"\n"):
-            if not select.select([self.readable], [], [], PATIENCE_S)[0] or not (more := os.read(self.readable, 65536)):
+            if not select.select([self.readable], [], [], PATIENCE_S)[0] or not (
+                more := os.read(self.readable, 65536)
+            ):
                 self.end()
                 return None
             said += more
@@ -90,7 +99,10 @@ def main() -> int:
         said = child.ask(line)
         if said is None:
             child = Child()
-        print(json.dumps(said or {"taken": False, "said": "PyTorch crashed, or did not end"}), flush=True)
+        print(
+            json.dumps(said or {"taken": False, "said": "PyTorch crashed, or did not end"}),
+            flush=True,
+        )
     child.end()
     return 0
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The parser against PyTorch: nothing that torch.jit.load takes is refused, and most of what its parser refuses is.
+"""The parser against PyTorch: nothing that torch.jit.load takes is refused, and most of what its
+parser refuses is.
 
-For each PyTorch: every piece of language_cases.py goes to both, and pieces with a token too few, too many or changed do; an expression,
-printed from our tree with all its parentheses, has the value that PyTorch gives the original; and the code that PyTorch wrote for every
-model of the zoo, and for silero-vad, is parsed, printed and parsed again.
+For each PyTorch: every piece of language_cases.py goes to both, and pieces with a token too few,
+too many or changed do; an expression, printed from our tree with all its parentheses, has the value
+that PyTorch gives the original; and the code that PyTorch wrote for every model of the zoo, and for
+silero-vad, is parsed, printed and parsed again.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -32,7 +34,8 @@ from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 WRITE_MODELS = HERE.parent / "models" / "write_archives.py"
-# Of what PyTorch refuses, how much must be refused; the rest needs types and names, which is the checker's.
+# Of what PyTorch refuses, how much must be refused; the rest needs types and names, which is the
+# checker's.
 GOAL = 0.95
 
 FIRST_CLASS = "class M(Module):\n  def forward(self, x: Tensor):\n    return x\n"
@@ -40,7 +43,11 @@ FIRST_CLASS = "class M(Module):\n  def forward(self, x: Tensor):\n    return x\n
 
 class Agent:
     def __init__(self) -> None:
-        self.process = subprocess.Popen([os.environ["TENON_SCRIPT_LANGUAGE_AGENT"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [os.environ["TENON_SCRIPT_LANGUAGE_AGENT"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def ask(self, command: str, source: "str | bytes") -> tuple[str, str]:
         """The answer's line, and for `print` the printed source."""
@@ -65,7 +72,9 @@ class Peer:
     def __init__(self, python: str) -> None:
         self.python = python
         command = [python, "-B", str(HERE / "language_peer.py")]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, source: str, arguments: "list | None" = None) -> dict:
         assert self.process.stdin and self.process.stdout
@@ -76,8 +85,8 @@ class Peer:
     def ask_anew(self, source: str) -> dict:
         """What a process says that has loaded nothing else.
 
-        On some sources PyTorch crashes, as it reads memory that it never wrote. After thousands of others that memory may happen to let it
-        go on.
+        On some sources PyTorch crashes, as it reads memory that it never wrote. After thousands of
+        others that memory may happen to let it go on.
         """
         question = json.dumps({"source": source, "arguments": None}) + "\n"
         done = run_torch(self.python, HERE / "language_peer.py", given=question)
@@ -95,7 +104,14 @@ def indented(text: str) -> str:
 
 
 def syntax_sources() -> Iterator[str]:
-    topics = [cases.BLOCKS, cases.SIMPLE_STATEMENTS, cases.ASSIGNMENTS, cases.COMPREHENSIONS, cases.LITERALS, cases.OPERATORS]
+    topics = [
+        cases.BLOCKS,
+        cases.SIMPLE_STATEMENTS,
+        cases.ASSIGNMENTS,
+        cases.COMPREHENSIONS,
+        cases.LITERALS,
+        cases.OPERATORS,
+    ]
     for topic in [*topics, cases.BRACKETS, cases.REST, cases.ODD_BODIES]:
         for body in topic:
             yield FIRST_CLASS + "def f(x):\n" + indented(body)
@@ -105,10 +121,50 @@ def syntax_sources() -> Iterator[str]:
         yield head + FIRST_CLASS
 
 
-TOKEN = re.compile(r"\s+|\w+|'[^'\n]*'|\"[^\"\n]*\"|\*\*=?|//|<<=?|>>=?|[-+*/%&|^=!<>]=|->|\.\.\.|.", re.DOTALL)
+TOKEN = re.compile(
+    r"\s+|\w+|'[^'\n]*'|\"[^\"\n]*\"|\*\*=?|//|<<=?|>>=?|[-+*/%&|^=!<>]=|->|\.\.\.|.", re.DOTALL
+)
 SPARE_TOKENS = [
-    *["(", ")", "[", "]", "{", "}", ",", ":", "=", ".", "*", "**", "-", "~", "+", "<", "+=", "->", "...", "x", "1", "'s'", "None"],
-    *["not ", " in ", " not in ", " is ", " if ", " else ", " for ", " and ", " as ", "lambda ", "def ", "with ", "return "],
+    *[
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "=",
+        ".",
+        "*",
+        "**",
+        "-",
+        "~",
+        "+",
+        "<",
+        "+=",
+        "->",
+        "...",
+        "x",
+        "1",
+        "'s'",
+        "None",
+    ],
+    *[
+        "not ",
+        " in ",
+        " not in ",
+        " is ",
+        " if ",
+        " else ",
+        " for ",
+        " and ",
+        " as ",
+        "lambda ",
+        "def ",
+        "with ",
+        "return ",
+    ],
     *["# type: ", "# c", " ", "\n", "\n  ", "\n    ", "\\\n"],
 ]
 
@@ -143,7 +199,10 @@ def class_sources() -> Iterator[str]:
 
 
 def expression_source(expression: str) -> str:
-    return f"class M(Module):\n  def forward(self, a: int, b: int, c: int, d: int, e: int):\n    return {expression}\n"
+    return (
+        "class M(Module):\n  def forward(self, a: int, b: int, c: int, d: int, e: int):\n   "
+        f" return {expression}\n"
+    )
 
 
 def random_expression(chance: random.Random, depth: int) -> str:
@@ -178,7 +237,15 @@ class Report:
         self.faults.append(what)
         print(f"FAULT ({self.name}): {what}\n{source}\n  {why}")
 
-    def compare(self, title: str, command: str, sources: Iterator[str], agent: Agent, peer: Peer, goal: float) -> None:
+    def compare(
+        self,
+        title: str,
+        command: str,
+        sources: Iterator[str],
+        agent: Agent,
+        peer: Peer,
+        goal: float,
+    ) -> None:
         taken = refused = caught = 0
         for source in sources:
             ours = agent.ask(command, source)[0]
@@ -195,8 +262,14 @@ class Report:
             refused += 1
             caught += ours.startswith("refused")
             if self.verbose and not ours.startswith("refused"):
-                print(f"not caught ({self.name}): {source[len(FIRST_CLASS) :]!r}: {theirs['said'].strip().splitlines()[:1]}")
-        print(f"{self.name}: {title}: {taken} taken by both, {caught} of {refused} refusals caught ({caught / max(refused, 1):.1%})")
+                print(
+                    f"not caught ({self.name}): {source[len(FIRST_CLASS) :]!r}:"
+                    f" {theirs['said'].strip().splitlines()[:1]}"
+                )
+        print(
+            f"{self.name}: {title}: {taken} taken by both, {caught} of {refused} refusals caught"
+            f" ({caught / max(refused, 1):.1%})"
+        )
         if caught < goal * refused:
             self.fault(f"{title}: too few refusals caught", "", f"{caught} of {refused}")
 
@@ -233,7 +306,10 @@ class Report:
                         self.fault("PyTorch's own code", f"{path.name}: {name}", answer)
                     files += 1
                     nbytes += len(source)
-        print(f"{self.name}: {files} code files of {len(archives)} archives, {nbytes} bytes, parsed, printed, parsed again and equal")
+        print(
+            f"{self.name}: {files} code files of {len(archives)} archives, {nbytes} bytes, parsed,"
+            " printed, parsed again and equal"
+        )
         if len(archives) < 40:
             self.fault("fewer than 40 archives", "", str(len(archives)))
 
@@ -250,7 +326,9 @@ def test(name: str, python: str, folder: Path, options: argparse.Namespace) -> i
     agent = Agent()
     peer = Peer(python)
     report.compare("syntax", "parse", syntax_sources(), agent, peer, GOAL)
-    report.compare("mutated syntax", "parse", mutated_sources(options.mutants, options.seed), agent, peer, GOAL)
+    report.compare(
+        "mutated syntax", "parse", mutated_sources(options.mutants, options.seed), agent, peer, GOAL
+    )
     report.compare("classes", "classes", class_sources(), agent, peer, GOAL)
     report.compare_values(agent, peer)
     peer.end()

@@ -30,7 +30,8 @@ int main() {
   for (const Torch torch : {Torch::kOldest, Torch::kNewest}) {
     std::cout << (torch == Torch::kOldest ? "oldest" : "newest") << "\n";
     for (const std::string_view name : table.operators()) {
-      for (const Schema* schema : table.schemas(name, torch)) std::cout << on_one_line(show(*schema)) << "\n";
+      for (const Schema* schema : table.schemas(name, torch))
+        std::cout << on_one_line(show(*schema)) << "\n";
     }
   }
   return 0;

@@ -1,15 +1,25 @@
 #!/usr/bin/env python3
-"""Prints every schema of this PyTorch, for schema_test.py, in the form of tenon::script::show(), from what PyTorch says of each argument.
+"""Prints every schema of this PyTorch, for schema_test.py, in the form of tenon::script::show(),
+from what PyTorch says of each argument.
 
-First comes a line with the version. An operator's schemas stand in the order in which PyTorch tries them.
-A PyTorch that no longer tells its schemas gets the line with the version alone.
+First comes a line with the version. An operator's schemas stand in the order in which PyTorch tries
+them. A PyTorch that no longer tells its schemas gets the line with the version alone.
 """
 
 from typing import Any
 
 import torch
 
-NAMESPACES = {"_quantized", "aten", "mkldnn_prepacked", "prepacked", "prim", "quantization", "quantized", "sparse"}
+NAMESPACES = {
+    "_quantized",
+    "aten",
+    "mkldnn_prepacked",
+    "prepacked",
+    "prim",
+    "quantization",
+    "quantized",
+    "sparse",
+}
 
 
 def default(value: Any) -> str:
@@ -38,7 +48,11 @@ def show(schema: Any) -> str:
         words.append(text)
     if "...)" in str(schema):
         words.append("...")
-    returns = "..." if str(schema).endswith("-> ...") else ", ".join(str(one.type) for one in schema.returns)
+    returns = (
+        "..."
+        if str(schema).endswith("-> ...")
+        else ", ".join(str(one.type) for one in schema.returns)
+    )
     name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
     return f"{name}({', '.join(words)}) -> ({returns})"
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest, its types, its defaults, and the order of overloads.
+"""The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest, its types, its
+defaults, and the order of overloads.
 
 A PyTorch of another version than those two is left out: the table is made from these. The library
 holds the table deflated, and the test fails if it has more than 64 KB there.
 
-Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
+neither has a PyTorch.
 """
 
 import difflib
@@ -26,7 +28,9 @@ MAX_DEFLATED_NBYTES = 64_000
 
 
 def tables() -> dict[str, list[str]]:
-    agent = subprocess.run([os.environ["TENON_SCRIPT_SCHEMA_AGENT"]], capture_output=True, text=True, check=True)
+    agent = subprocess.run(
+        [os.environ["TENON_SCRIPT_SCHEMA_AGENT"]], capture_output=True, text=True, check=True
+    )
     found: dict[str, list[str]] = {}
     for line in agent.stdout.rstrip("\n").split("\n"):
         if line in ENDS.values():
@@ -45,7 +49,9 @@ def deflated_nbytes() -> int:
 def main() -> int:
     nbytes = deflated_nbytes()
     print(f"the deflated table has {nbytes} bytes of at most {MAX_DEFLATED_NBYTES}")
-    assert nbytes <= MAX_DEFLATED_NBYTES, "the table has grown: tools/make_schema_table.py must leave something out"
+    assert nbytes <= MAX_DEFLATED_NBYTES, (
+        "the table has grown: tools/make_schema_table.py must leave something out"
+    )
     torches = find_torches()
     if not torches:
         print("skipped: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
@@ -54,7 +60,9 @@ def main() -> int:
     failed = False
     compared = 0
     for name, python in torches.items():
-        peer = subprocess.run([python, "-B", str(HERE / "schema_peer.py")], capture_output=True, text=True, check=True)
+        peer = subprocess.run(
+            [python, "-B", str(HERE / "schema_peer.py")], capture_output=True, text=True, check=True
+        )
         version, *theirs = peer.stdout.rstrip("\n").split("\n")
         end = ENDS.get(".".join(version.split(".")[:2]))
         if end is None:

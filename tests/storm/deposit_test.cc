@@ -62,7 +62,8 @@ Pieces deposit_pieces(uint64_t seed) {
   const void *head = tenon_deposit_head(deposit, &nbytes);
   pieces.head = bytes_at(head, nbytes);
   for (uint32_t i = 0; i < 2; ++i) {
-    tenon_storage *storage = fault::new_storage(kNbytes, seed + i, TENON_MODE_SHARED, i == 1 ? TENON_STORAGE_ISOLATED : 0);
+    tenon_storage *storage = fault::new_storage(kNbytes, seed + i, TENON_MODE_SHARED,
+                                                i == 1 ? TENON_STORAGE_ISOLATED : 0);
     Bytes record(TENON_DEPOSIT_RECORD_NBYTES);
     REQUIRE_OK(tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record.data(), &nbytes, err));
     record.resize(nbytes);
@@ -80,7 +81,8 @@ struct Fetch {
 Fetch try_fetch(const Bytes &ticket) {
   Fetch fetch;
   const tenon_wait wait = wait_ns(kPatienceNs);
-  fetch.outcome = CALL(tenon_message_fetch(ticket.data(), ticket.size(), nullptr, &wait, &fetch.message, err));
+  fetch.outcome =
+      CALL(tenon_message_fetch(ticket.data(), ticket.size(), nullptr, &wait, &fetch.message, err));
   return fetch;
 }
 bool has(const tenon_message *message, uint64_t seed) {
@@ -133,7 +135,8 @@ uint64_t held_leases() {
 class Folder {
  public:
   Folder() : own_(fault::has_own_shm()) {
-    if (!own_) std::printf("  names in /dev/shm are not looked at: this user cannot have one of its own\n");
+    if (!own_)
+      std::printf("  names in /dev/shm are not looked at: this user cannot have one of its own\n");
   }
   // After a sweep, /dev/shm has the sockets of the living lenders and nothing else.
   void check(size_t living, const std::string &where) const {
@@ -155,7 +158,8 @@ class Folder {
     DIR *folder = opendir("/dev/shm");
     REQUIRE(folder != nullptr);
     while (const dirent *entry = readdir(folder)) {
-      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2) names.emplace_back(entry->d_name);
+      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2)
+        names.emplace_back(entry->d_name);
     }
     closedir(folder);
     return names;
@@ -188,10 +192,16 @@ struct FetchStep {
 };
 
 void meet(Fetching *stage) { stage->first = fetch(stage->given.first, stage->given.seed); }
-void fetch_second(Fetching *stage) { stage->second = fetch(stage->given.second, stage->given.seed + 1); }
+void fetch_second(Fetching *stage) {
+  stage->second = fetch(stage->given.second, stage->given.seed + 1);
+}
 void begin_pieces(Fetching *stage) { stage->fetched = begin_fetch(stage->given.pieces.head); }
-void open_known(Fetching *stage) { stage->piece = open_piece(stage->fetched, stage->given.pieces.records[0], stage->given.seed + 2); }
-void open_unknown(Fetching *stage) { stage->piece = open_piece(stage->fetched, stage->given.pieces.records[1], stage->given.seed + 3); }
+void open_known(Fetching *stage) {
+  stage->piece = open_piece(stage->fetched, stage->given.pieces.records[0], stage->given.seed + 2);
+}
+void open_unknown(Fetching *stage) {
+  stage->piece = open_piece(stage->fetched, stage->given.pieces.records[1], stage->given.seed + 3);
+}
 
 const FetchStep kReceiverSteps[] = {
     {"fetch, the first call", [](Fetching *) {}, meet},
@@ -267,7 +277,8 @@ uint64_t fetch_rest(const Given &given) {
   const fault::Outcome begun = try_begin(given.pieces.head, &fetched);
   CHECK_SAYING(begun.ok() || begun.status == TENON_NOT_FOUND, begun.text());
   if (!begun.ok()) return count;
-  for (uint64_t i = 0; i < 2; ++i) tenon_storage_release(open_piece(fetched, given.pieces.records[i], given.seed + 2 + i));
+  for (uint64_t i = 0; i < 2; ++i)
+    tenon_storage_release(open_piece(fetched, given.pieces.records[i], given.seed + 2 + i));
   tenon_fetched_release(fetched);
   return count + 1;
 }
@@ -310,7 +321,8 @@ class Lender {
     give(0);
     for (const Bytes *const ticket : {&given_.first, &given_.second})
       CHECK_OK(tenon_ticket_withdraw(ticket->data(), ticket->size(), nullptr, err));
-    CHECK_OK(tenon_ticket_withdraw(given_.pieces.head.data(), given_.pieces.head.size(), nullptr, err));
+    CHECK_OK(
+        tenon_ticket_withdraw(given_.pieces.head.data(), given_.pieces.head.size(), nullptr, err));
     CHECK_EQ(unfetched(), 0);
     CHECK_EQ(held_leases(), 1);
     before_ = fault::hold();
@@ -354,7 +366,8 @@ class Receivers {
       victim.kill();
       CHECK(victim.went_well());
     }
-    const std::string where = std::string(step.name) + ", killed " + std::to_string(moment.instructions) + " instructions after stop " +
+    const std::string where = std::string(step.name) + ", killed " +
+                              std::to_string(moment.instructions) + " instructions after stop " +
                               std::to_string(moment.stops);
     const uint64_t left = lender_.check_rest(where);
     return in_time ? std::optional<uint64_t>(left) : std::nullopt;
@@ -387,10 +400,12 @@ TEST(DepositDeaths, OfAReceiverAtSystemCalls) {
     for (const FetchStep &step : kReceiverSteps) {
       const long stops = receivers.count_stops(step);
       const long apart = stops / kMostDepositKills + 1;
-      for (long stop = static_cast<long>(random() % static_cast<uint64_t>(apart)); stop <= stops; stop += apart)
+      for (long stop = static_cast<long>(random() % static_cast<uint64_t>(apart)); stop <= stops;
+           stop += apart)
         (void)receivers.kill_at(step, {stop, 0});
       for (int i = 0; i < kRandomDepositKills && stops > 0; ++i)
-        (void)receivers.kill_at(step, {static_cast<long>(random() % static_cast<uint64_t>(stops)), static_cast<long>(random() % 4000)});
+        (void)receivers.kill_at(step, {static_cast<long>(random() % static_cast<uint64_t>(stops)),
+                                       static_cast<long>(random() % 4000)});
       std::printf("  %s: %ld stops\n", step.name, stops);
       if (fault::g_failures > 0) return;
     }
@@ -408,8 +423,11 @@ TEST(DepositDeaths, OfAReceiverAroundTheExchange) {
     const Folder folder;
     Receivers receivers;
     for (const FetchStep &step :
-         {kReceiverSteps[0], FetchStep{"begin a message in pieces, the first call", [](Fetching *) {}, begin_pieces}}) {
-      const auto is_fetched = [&](Moment moment) { return receivers.kill_at(step, moment).value_or(0) < kAll; };
+         {kReceiverSteps[0], FetchStep{"begin a message in pieces, the first call",
+                                       [](Fetching *) {}, begin_pieces}}) {
+      const auto is_fetched = [&](Moment moment) {
+        return receivers.kill_at(step, moment).value_or(0) < kAll;
+      };
       long stops = 0;
       for (long end = receivers.count_stops(step); end - stops > 1;) {
         const long middle = stops + (end - stops) / 2;
@@ -425,9 +443,12 @@ TEST(DepositDeaths, OfAReceiverAroundTheExchange) {
       CHECK(after < kMostInstructions);
       // Two runs need not have the same number of instructions.
       int fetched = 0;
-      for (long near = -3; near <= 3; ++near) fetched += is_fetched({stops, std::max(before + near, 0L)}) ? 1 : 0;
-      std::printf("  %s: the exchange is %ld instructions behind stop %ld, %d of 7 beside it were fetched\n", step.name, after, stops,
-                  fetched);
+      for (long near = -3; near <= 3; ++near)
+        fetched += is_fetched({stops, std::max(before + near, 0L)}) ? 1 : 0;
+      std::printf(
+          "  %s: the exchange is %ld instructions behind stop %ld, %d of 7 beside it were "
+          "fetched\n",
+          step.name, after, stops, fetched);
       if (fault::g_failures > 0) return;
     }
     receivers.finish(folder);
@@ -446,13 +467,15 @@ class ToReceiver {
   void give(What what, uint64_t seed, const Bytes &bytes) const {
     Bytes packet{static_cast<unsigned char>(what), static_cast<unsigned char>(seed)};
     packet.insert(packet.end(), bytes.begin(), bytes.end());
-    REQUIRE(send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size()));
+    REQUIRE(send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(packet.size()));
     char answer = 0;
     if (what == What::kFetchNow) REQUIRE(recv(socket_, &answer, 1, 0) == 1);
   }
   void give(uint64_t seed, const Pieces &pieces) const {
     give(What::kHead, seed, pieces.head);
-    for (uint64_t i = 0; i < pieces.records.size(); ++i) give(What::kRecord, seed + i, pieces.records[i]);
+    for (uint64_t i = 0; i < pieces.records.size(); ++i)
+      give(What::kRecord, seed + i, pieces.records[i]);
   }
 
  private:
@@ -464,7 +487,8 @@ struct Allowed {
   bool peer_gone = false;
   bool not_found = false;
   bool allows(const fault::Outcome &outcome) const {
-    return outcome.ok() || (peer_gone && outcome.status == TENON_PEER_GONE) || (not_found && outcome.status == TENON_NOT_FOUND);
+    return outcome.ok() || (peer_gone && outcome.status == TENON_PEER_GONE) ||
+           (not_found && outcome.status == TENON_NOT_FOUND);
   }
 };
 
@@ -507,9 +531,12 @@ void receive(int socket, Allowed allowed) {
     tenon_storage *storage = nullptr;
     const tenon_wait wait = wait_ns(kPatienceNs);
     const Bytes &record = records[i].second;
-    const fault::Outcome opened = CALL(tenon_fetched_storage(fetched, record.data(), record.size(), &wait, &storage, err));
-    CHECK_SAYING(i == 0 ? opened.ok() : opened.ok() || opened.status == TENON_PEER_GONE, opened.text());
-    if (opened.ok()) CHECK(fault::has_pattern(tenon_storage_data(storage), kNbytes, records[i].first));
+    const fault::Outcome opened =
+        CALL(tenon_fetched_storage(fetched, record.data(), record.size(), &wait, &storage, err));
+    CHECK_SAYING(i == 0 ? opened.ok() : opened.ok() || opened.status == TENON_PEER_GONE,
+                 opened.text());
+    if (opened.ok())
+      CHECK(fault::has_pattern(tenon_storage_data(storage), kNbytes, records[i].first));
     tenon_storage_release(storage);
   }
   tenon_fetched_release(fetched);
@@ -543,19 +570,29 @@ const LenderStep kLenderSteps[] = {
      {},
      lend_and_meet,
      [](const ToReceiver &to, Bytes *) { to.give(What::kFetchLater, 2, deposit(2)); }},
-    {"deposit in pieces", {}, lend_and_meet, [](const ToReceiver &to, Bytes *) { to.give(3, deposit_pieces(3)); }},
+    {"deposit in pieces",
+     {},
+     lend_and_meet,
+     [](const ToReceiver &to, Bytes *) { to.give(3, deposit_pieces(3)); }},
     {"withdraw",
      {.not_found = true},
      [](const ToReceiver &to, Bytes *second) {
        lend_and_meet(to, second);
        lend_two(to, second);
      },
-     [](const ToReceiver &, Bytes *second) { REQUIRE_OK(tenon_ticket_withdraw(second->data(), second->size(), nullptr, err)); }},
-    {"end in order", {.peer_gone = true}, lend_two, [](const ToReceiver &, Bytes *) { std::exit(0); }},
+     [](const ToReceiver &, Bytes *second) {
+       REQUIRE_OK(tenon_ticket_withdraw(second->data(), second->size(), nullptr, err));
+     }},
+    {"end in order",
+     {.peer_gone = true},
+     lend_two,
+     [](const ToReceiver &, Bytes *) { std::exit(0); }},
     {"hand over",
      {.peer_gone = true},
      lend_two,
-     [](const ToReceiver &, Bytes *) { REQUIRE_OK(tenon_deposit_hand_over(nullptr, nullptr, err)); }},
+     [](const ToReceiver &, Bytes *) {
+       REQUIRE_OK(tenon_deposit_hand_over(nullptr, nullptr, err));
+     }},
 };
 
 // Keepers lose their parent and become children of this process, which is a subreaper.
@@ -619,7 +656,8 @@ TEST(DepositDeaths, OfALender) {
     for (const LenderStep &step : kLenderSteps) {
       const long stops = kill_lender(step, -1, folder);
       const long apart = stops / kMostDepositKills + 1;
-      for (long stop = static_cast<long>(random() % static_cast<uint64_t>(apart)); stop <= stops && fault::g_failures == 0; stop += apart)
+      for (long stop = static_cast<long>(random() % static_cast<uint64_t>(apart));
+           stop <= stops && fault::g_failures == 0; stop += apart)
         (void)kill_lender(step, stop, folder);
       std::printf("  %s: %ld stops\n", step.name, stops);
       if (fault::g_failures > 0) return;
@@ -684,9 +722,11 @@ void kill_keeper(When when, const Folder &folder) {
     if (fetched == nullptr) fetched = begin_fetch(head);
     tenon_storage *storage = open_piece(fetched, known, 3);
     tenon_storage *none = nullptr;
-    CHECK_STATUS(TENON_PEER_GONE, tenon_fetched_storage(fetched, unknown.data(), unknown.size(), nullptr, &none, err));
+    CHECK_STATUS(TENON_PEER_GONE, tenon_fetched_storage(fetched, unknown.data(), unknown.size(),
+                                                        nullptr, &none, err));
     tenon_fetched_release(fetched);
-    CHECK(has(one, 1) && has(two, 2) && fault::has_pattern(tenon_storage_data(storage), kNbytes, 3));
+    CHECK(has(one, 1) && has(two, 2) &&
+          fault::has_pattern(tenon_storage_data(storage), kNbytes, 3));
     tenon_storage_release(storage);
     tenon_message_release(one);
     tenon_message_release(two);
@@ -699,7 +739,9 @@ TEST(DepositDeaths, OfAKeeper) {
   IN_CHILD([] {
     const Folder folder;
     REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-    for (const When when : {When::kBeforeItIsMet, When::kBetweenTwoFetches, When::kAfterTheExchange}) kill_keeper(when, folder);
+    for (const When when :
+         {When::kBeforeItIsMet, When::kBetweenTwoFetches, When::kAfterTheExchange})
+      kill_keeper(when, folder);
   });
 }
 

@@ -1,5 +1,5 @@
-// A child of fork holds what it inherited, whatever becomes of its parent: the name stays, others open it, and messages about it are
-// counted.
+// A child of fork holds what it inherited, whatever becomes of its parent: the name stays, others
+// open it, and messages about it are counted.
 #include <sys/prctl.h>
 
 #include "namespaces/names.h"

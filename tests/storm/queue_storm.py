@@ -1,10 +1,13 @@
-"""Ends of queues are killed: putters, getters, keepers and an executor's workers die of SIGKILL at random moments.
+"""Ends of queues are killed: putters, getters, keepers and an executor's workers die of SIGKILL at
+random moments.
 
-This process is the other end of each pipe, so that only one dies at a time: CPython's own queue hangs for all others when a getter is
-killed in get(), and a half-written message hangs its reader. Then it is looked whether
+This process is the other end of each pipe, so that only one dies at a time: CPython's own queue
+hangs for all others when a getter is killed in get(), and a half-written message hangs its reader.
+Then it is looked whether
  - what was received has the right bytes, also after the death of its sender,
  - a receiver gets the message, or PeerGone, or the end of the pipe, and never waits,
- - all that was lent is free again, no fd is left, and the next process that deposits leaves no name in /dev/shm.
+ - all that was lent is free again, no fd is left, and the next process that deposits leaves no name
+   in /dev/shm.
 
 usage: queue_storm.py [--kills N] [--seed SEED]
 """
@@ -45,12 +48,20 @@ def expect(true: bool, what: str) -> None:
 
 
 def message(arena: tenon.Arena, tag: int) -> tuple[int, float, tenon.Tensor, tenon.Tensor]:
-    return tag, time.monotonic(), arena.full((random.randrange(1, 30_000),), tag, "int32"), tenon.from_numpy(np.full(10, tag))
+    return (
+        tag,
+        time.monotonic(),
+        arena.full((random.randrange(1, 30_000),), tag, "int32"),
+        tenon.from_numpy(np.full(10, tag)),
+    )
 
 
 def check(received: tuple[int, float, tenon.Tensor, tenon.Tensor]) -> None:
     tag, _, large, small = received
-    expect(bool((large.numpy() == tag).all() and (small.numpy() == tag).all()), f"message {tag} has wrong bytes")
+    expect(
+        bool((large.numpy() == tag).all() and (small.numpy() == tag).all()),
+        f"message {tag} has wrong bytes",
+    )
 
 
 def get_until_killed(end: mp.connection.Connection) -> None:
@@ -60,7 +71,8 @@ def get_until_killed(end: mp.connection.Connection) -> None:
         try:
             received = reduction.ForkingPickler.loads(data)
         except tenon.NotFound:
-            # Withdrawn, if this process was kept from running for so long. Its age is in the message, unread.
+            # Withdrawn, if this process was kept from running for so long. Its age is in the
+            # message, unread.
             continue
         check(received)
         kept.append(received)
@@ -122,7 +134,11 @@ class Storm:
         self.kill(process, "getter")
         end.close()
 
-    def receive_rest(self, end: mp.connection.Connection, kept: list[tuple[int, float, tenon.Tensor, tenon.Tensor]]) -> None:
+    def receive_rest(
+        self,
+        end: mp.connection.Connection,
+        kept: list[tuple[int, float, tenon.Tensor, tenon.Tensor]],
+    ) -> None:
         while True:
             expect(end.poll(PATIENCE_S), "nothing comes, and no end of the pipe")
             try:
@@ -176,7 +192,10 @@ class Storm:
             self.counts["executor's worker killed"] += 1
             for n, future in enumerate(futures):
                 try:
-                    expect(bool((future.result(PATIENCE_S).numpy() == n + 1).all()), "an executor's result has wrong bytes")
+                    expect(
+                        bool((future.result(PATIENCE_S).numpy() == n + 1).all()),
+                        "an executor's result has wrong bytes",
+                    )
                 except (BrokenProcessPool, tenon.PeerGone):
                     pass
 
@@ -205,10 +224,12 @@ def run(kills: int) -> Counter[str]:
         fds_before = len(os.listdir("/proc/self/fd"))
         while sum(count for what, count in storm.counts.items() if what.endswith("killed")) < kills:
             random.choice(kinds)()
-        # The thread of a queue that was left may deposit its last messages only now. They go when they are AGE_S old.
+        # The thread of a queue that was left may deposit its last messages only now. They go when
+        # they are AGE_S old.
         soon(
             lambda: arena.stats().blocks_lent == 0 and tenon.multiprocessing.unfetched() == (0, 0),
-            f"blocks are still lent: {arena.stats()}, {tenon.lease_holders()}, or unfetched: {tenon.multiprocessing.unfetched()}",
+            f"blocks are still lent: {arena.stats()}, {tenon.lease_holders()}, or unfetched:"
+            f" {tenon.multiprocessing.unfetched()}",
         )
         expect(arena.stats().bytes_retired == 0, f"{arena.stats()}")
         # Some lenders that are gone stay known for a while, by two fds each.
@@ -218,7 +239,9 @@ def run(kills: int) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
@@ -226,15 +249,31 @@ def main() -> None:
     random.seed(arguments.seed)
     print(f"seed {arguments.seed}", flush=True)
     begin = time.monotonic()
-    status = in_child(lambda: print(", ".join(f"{count} {what}" for what, count in sorted(run(arguments.kills).items()))))
+    status = in_child(
+        lambda: print(
+            ", ".join(f"{count} {what}" for what, count in sorted(run(arguments.kills).items()))
+        )
+    )
     # Whoever deposits next removes the sockets of those that were killed last.
-    status = status or in_child(lambda: reduction.ForkingPickler.loads(bytes(reduction.ForkingPickler.dumps(tenon.zeros((1,))))))
+    status = status or in_child(
+        lambda: reduction.ForkingPickler.loads(
+            bytes(reduction.ForkingPickler.dumps(tenon.zeros((1,))))
+        )
+    )
     # The family's file is this process's too.
-    left = [name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")] if has_own_shm else []
+    left = (
+        [name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")]
+        if has_own_shm
+        else []
+    )
     if status == 0 and left:
         print(f"queue_storm.py: left in /dev/shm: {left}", file=sys.stderr)
         status = 1
-    print(f"{time.monotonic() - begin:.1f} s" if status == 0 else f"again with --seed {arguments.seed}")
+    print(
+        f"{time.monotonic() - begin:.1f} s"
+        if status == 0
+        else f"again with --seed {arguments.seed}"
+    )
     sys.exit(status)
 
 

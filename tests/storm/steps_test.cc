@@ -1,6 +1,7 @@
-// A process can die at any instruction. Here it does: at every system call of every step of lending by name, before and after the call, and
-// at random instructions between. A reader that lives keeps its bytes; with it alive nothing of the dead is left within a second, and
-// with nobody alive nothing after the next call of anyone.
+// A process can die at any instruction. Here it does: at every system call of every step of lending
+// by name, before and after the call, and at random instructions between. A reader that lives keeps
+// its bytes; with it alive nothing of the dead is left within a second, and with nobody alive
+// nothing after the next call of anyone.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ using fault::join;
 using storm::g_kills;
 using storm::Victim;
 
-// A step of more stops than these is killed at every second or third of them, and so on, from a first one
-// that each run chooses anew.
+// A step of more stops than these is killed at every second or third of them, and so on, from a
+// first one that each run chooses anew.
 constexpr long kMostKills = 30;
 constexpr long kMostKillsWithThePeer = 8;
 constexpr int kRandomKills = 10;
@@ -183,12 +184,14 @@ const Step kSteps[] = {
        const tenon_filename_options options = stage->named("chosen");
        tenon_storage *storage = nullptr;
        // A peer that watches may be looking at the dead one in this moment.
-       const fault::Outcome made = CALL(tenon_storage_new_filename(&options, kNbytes, &storage, err));
+       const fault::Outcome made =
+           CALL(tenon_storage_new_filename(&options, kNbytes, &storage, err));
        CHECK_SAYING(made.ok() || made.status == TENON_PERMISSION, made.text());
      }},
     {"move private memory into a file", warm,
      [](Stage *stage) {
-       tenon_storage_options options = fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+       tenon_storage_options options =
+           fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
        tenon_storage *storage = nullptr;
        tenon_filename_handle handle = name_handle();
        REQUIRE_OK(tenon_storage_new(&options, kNbytes, &storage, err));
@@ -201,11 +204,16 @@ const Step kSteps[] = {
      [](Stage *stage) { (void)lend(Way::kShared, stage->named("chosen-socket"), 3); }},
     {"open a file, the first call", nothing, open_file},
     {"open a file", warm, open_file},
-    {"open a file to read", warm, [](Stage *stage) { stage->storage = borrow(with_access(stage->peer.file, TENON_ACCESS_READ_ONLY)); }},
-    {"receive a file", warm, [](Stage *stage) { stage->storage = borrow(stage->peer.file, TENON_OPEN_DECREF); }, true},
+    {"open a file to read", warm,
+     [](Stage *stage) {
+       stage->storage = borrow(with_access(stage->peer.file, TENON_ACCESS_READ_ONLY));
+     }},
+    {"receive a file", warm,
+     [](Stage *stage) { stage->storage = borrow(stage->peer.file, TENON_OPEN_DECREF); }, true},
     {"open a segment, the first call", nothing, open_socket},
     {"open a segment", warm, open_socket},
-    {"take a message back", warm, [](Stage *stage) { REQUIRE_OK(tenon_filename_decref(&stage->peer.file, err)); }, true},
+    {"take a message back", warm,
+     [](Stage *stage) { REQUIRE_OK(tenon_filename_decref(&stage->peer.file, err)); }, true},
     {"count a message of a borrowed file",
      [](Stage *stage) {
        warm(stage);
@@ -237,7 +245,8 @@ const Step kSteps[] = {
        leave_a_dead_name(stage);
      },
      [](Stage *stage) { (void)sweep_names(stage->place); }},
-    {"unlink", warm_and_make<Way::kFile>, [](Stage *stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
+    {"unlink", warm_and_make<Way::kFile>,
+     [](Stage *stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
     {"end in order",
      [](Stage *stage) {
        warm(stage);
@@ -278,17 +287,21 @@ std::string list(const std::vector<std::string> &leaves) {
   return all;
 }
 
-std::string where_left(const Meeting &meeting) { return "left in the end:" + list(meeting.names()); }
+std::string where_left(const Meeting &meeting) {
+  return "left in the end:" + list(meeting.names());
+}
 
 // One call by a process that was never here before.
 void call_once(const std::string &place) {
-  const pid_t caller = fault::spawn([&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
+  const pid_t caller = fault::spawn(
+      [&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
   CHECK_EQ(join(caller), 0);
 }
 
-// Runs the step until its `stops`th system call starts or ends, and `instructions` more, and kills it there. False: it ended before.
-bool kill_at(const Step &step, long stops, long instructions, const Meeting &meeting, Peer *peer, bool kill_peer,
-             const std::string &where) {
+// Runs the step until its `stops`th system call starts or ends, and `instructions` more, and kills
+// it there. False: it ended before.
+bool kill_at(const Step &step, long stops, long instructions, const Meeting &meeting, Peer *peer,
+             bool kill_peer, const std::string &where) {
   Stage stage;
   stage.place = meeting.path();
   stage.peer = peer->names();
@@ -315,7 +328,9 @@ bool kill_at(const Step &step, long stops, long instructions, const Meeting &mee
     left = meeting.names();
     return std::set<std::string>(left.begin(), left.end()) == wanted;
   });
-  CHECK_SAYING(gone, where + ": left after " + (kill_peer ? "the next calls:" : "a second with a peer alive:") + list(left));
+  CHECK_SAYING(gone, where + ": left after " +
+                         (kill_peer ? "the next calls:" : "a second with a peer alive:") +
+                         list(left));
   // One of these tells enough, and the next are not to be judged by it.
   return in_time && gone;
 }
@@ -334,7 +349,9 @@ long count_stops(const Step &step, const Meeting &meeting, Peer *peer) {
   return stops;
 }
 
-long random_below(std::mt19937_64 *random, long bound) { return static_cast<long>((*random)() % static_cast<uint64_t>(bound)); }
+long random_below(std::mt19937_64 *random, long bound) {
+  return static_cast<long>((*random)() % static_cast<uint64_t>(bound));
+}
 
 class Steps : public ::testing::TestWithParam<size_t> {};
 
@@ -349,20 +366,23 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
     // The last of them is after the step.
     const long apart = stops / kMostKills + 1;
     for (long stop = random_below(&random, apart); stop <= stops; stop += apart) {
-      const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
+      const std::string where = std::string(step.name) + ", killed at stop " +
+                                std::to_string(stop) + " of " + std::to_string(stops);
       (void)kill_at(step, stop, 0, meeting, &peer, false, where);
       if (fault::g_failures > 0) return;
     }
     for (int i = 0; i < kRandomKills; ++i) {
       const long stop = random_below(&random, stops);
       const long instructions = random_below(&random, kMostInstructions);
-      const std::string where =
-          std::string(step.name) + ", killed " + std::to_string(instructions) + " instructions after stop " + std::to_string(stop);
+      const std::string where = std::string(step.name) + ", killed " +
+                                std::to_string(instructions) + " instructions after stop " +
+                                std::to_string(stop);
       (void)kill_at(step, stop, instructions, meeting, &peer, false, where);
       if (fault::g_failures > 0) return;
     }
     if (step.reads_a_message) {
-      // What a killed receiver did not come to is still awaited by its sender, as long as that one lives.
+      // What a killed receiver did not come to is still awaited by its sender, as long as that one
+      // lives.
       peer.kill();
       call_once(meeting.path());
     } else {
@@ -387,7 +407,8 @@ TEST_P(Steps, KilledAtEachSystemCallWithThePeer) {
     const long apart = stops / kMostKillsWithThePeer + 1;
     for (long stop = random_below(&random, apart); stop <= stops; stop += apart) {
       Peer peer(meeting.path());
-      const std::string where = std::string(step.name) + ", both killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
+      const std::string where = std::string(step.name) + ", both killed at stop " +
+                                std::to_string(stop) + " of " + std::to_string(stops);
       (void)kill_at(step, stop, 0, meeting, &peer, true, where);
       if (fault::g_failures > 0) return;
     }
@@ -397,7 +418,9 @@ TEST_P(Steps, KilledAtEachSystemCallWithThePeer) {
 
 std::string test_name(const ::testing::TestParamInfo<size_t> &each) {
   std::string name = kSteps[each.param].name;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 }
 

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""The kill loop: processes lend to each other by name and die of SIGKILL at random moments, hundreds of times.
+"""The kill loop: processes lend to each other by name and die of SIGKILL at random moments,
+hundreds of times.
 
-In each round a few peers (storm_peer.c), PyTorch's workers (torch_peer.py) and their children make, lend, send, open, count, check, let go
-and fork, and are killed one after the other; now and then the manager is too. Then it is looked whether
- - all readers had their bytes as long as they lived (each checks what it holds at every step, and fails if one is not what it was),
- - with one peer alive, a second later no name is left that Tenon owned, and in that peer no fd and no mapping,
- - with nobody alive, nothing is left after the next call of anyone: no name, and of the file system's memory not a page.
+In each round a few peers (storm_peer.c), PyTorch's workers (torch_peer.py) and their children make,
+lend, send, open, count, check, let go and fork, and are killed one after the other; now and then
+the manager is too. Then it is looked whether
+ - all readers had their bytes as long as they lived (each checks what it holds at every step, and
+   fails if one is not what it was),
+ - with one peer alive, a second later no name is left that Tenon owned, and in that peer no fd and
+   no mapping,
+ - with nobody alive, nothing is left after the next call of anyone: no name, and of the file
+   system's memory not a page.
 It all happens on a /dev/shm of its own, in a mount namespace (77: the kernel refuses one).
 
 usage: storm.py PEER [--kills N] [--seconds S] [--seed SEED] [--no-torch] [--no-manager]
@@ -88,7 +93,9 @@ def describe(name: str) -> str:
 def children(parent: int | None = None) -> list[int]:
     parent = parent or os.getpid()
     try:
-        return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+        return [
+            int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        ]
     except OSError:
         return []
 
@@ -175,13 +182,24 @@ class Storm:
         seed = self.random.randrange(1, 2**48)
         if role.startswith("torch"):
             nursery = self.nurseries[int(role[5:])]
-            pid = nursery.fork(seed, [theirs.fileno(), queues["torch"][1].fileno(), queues["tenon"][0].fileno()])
+            pid = nursery.fork(
+                seed, [theirs.fileno(), queues["torch"][1].fileno(), queues["tenon"][0].fileno()]
+            )
             what = nursery.name
         else:
             fds = [theirs.fileno(), queues["tenon"][1].fileno(), queues["tenon"][0].fileno()]
             torch_out = queues["torch"][0].fileno() if self.nurseries else -1
             torch = "1" if self.with_manager else "0"
-            arguments = [self.peer, "work", str(seed), SHM, role, torch, *(str(fd) for fd in fds), str(torch_out)]
+            arguments = [
+                self.peer,
+                "work",
+                str(seed),
+                SHM,
+                role,
+                torch,
+                *(str(fd) for fd in fds),
+                str(torch_out),
+            ]
             pid = spawn(arguments, [*fds, torch_out])
             what = role
         theirs.close()
@@ -200,7 +218,11 @@ class Storm:
     def listen(self, timeout_s: float = 0) -> list[tuple[Process, str]]:
         """What the peers say."""
         said = []
-        sockets = {process.control: process for process in self.processes.values() if process.control.fileno() >= 0}
+        sockets = {
+            process.control: process
+            for process in self.processes.values()
+            if process.control.fileno() >= 0
+        }
         while ready := select.select(list(sockets), [], [], timeout_s)[0]:
             timeout_s = 0
             for each in ready:
@@ -215,10 +237,15 @@ class Storm:
                 process = sockets[each]
                 if text.startswith("P "):
                     pid = int(text[2:])
-                    self.processes.setdefault(pid, Process(pid, f"child of a {process.what}", socket.socket()))
+                    self.processes.setdefault(
+                        pid, Process(pid, f"child of a {process.what}", socket.socket())
+                    )
                     self.processes[pid].control.close()
                 elif text.startswith("M "):
-                    self.manager_errors.append(f"{process.what} {process.pid} found no manager, and none was killed: {text[2:]}")
+                    self.manager_errors.append(
+                        f"{process.what} {process.pid} found no manager, and none was killed:"
+                        f" {text[2:]}"
+                    )
                 else:
                     said.append((process, text))
         return said
@@ -240,7 +267,11 @@ class Storm:
             process.control.close()
             code = os.waitstatus_to_exitcode(status)
             self.ends[str(code)] += 1
-            if process.what.startswith("PyTorch") and code == -signal.SIGABRT and self.manager_kills:
+            if (
+                process.what.startswith("PyTorch")
+                and code == -signal.SIGABRT
+                and self.manager_kills
+            ):
                 continue  # a PyTorch whose manager died ends so
             if command == "tenon-manager" and code in (1, -signal.SIGPIPE):
                 # Whoever started it was killed before it could say that it runs.
@@ -266,14 +297,19 @@ class Storm:
     def call(self, *arguments: str) -> None:
         result = subprocess.run([self.peer, *arguments, SHM], timeout=60, check=False)
         if result.returncode != 0:
-            raise Failure(f"{' '.join(arguments)}: a process that was never here before ended with {result.returncode}")
+            raise Failure(
+                f"{' '.join(arguments)}: a process that was never here before ended with"
+                f" {result.returncode}"
+            )
 
     # ---- what is left
 
     def wait_until(self, what: str, limit_s: float, left: object) -> None:
         begin = time.monotonic()
         pause_s = 0.002
-        pauses = limit_s / pause_s  # counted: a machine without time for this process has none for the others either
+        pauses = (
+            limit_s / pause_s
+        )  # counted: a machine without time for this process has none for the others either
         while remaining := left():  # type: ignore[operator]
             pauses -= 1
             if pauses < 0:
@@ -285,7 +321,8 @@ class Storm:
 
     def settle(self, survivor: Process) -> None:
         """All are dead but one, which lets go of everything and does nothing more. What is left?"""
-        # A child of a dead one may have its names still. Who has let go of everything watches no directory, and is not told of their end.
+        # A child of a dead one may have its names still. Who has let go of everything watches no
+        # directory, and is not told of their end.
         self.finish_children(survivor, its_own=False)
         with contextlib.suppress(OSError):  # it is gone, which is seen below
             survivor.control.send(b"S")
@@ -307,20 +344,31 @@ class Storm:
         if survivor.what != "receiver":
             return  # what it sent and nobody received, it keeps
         if fds > 0 or mappings or sent:
-            raise Failure(f"receiver {survivor.pid} let go of everything, and has {fds} fds more than at first, {mappings} mappings")
-        self.wait_until("names with a peer alive", SOON_S, lambda: [name for name in names() if not name.startswith("torch_")])
+            raise Failure(
+                f"receiver {survivor.pid} let go of everything, and has {fds} fds more than at"
+                f" first, {mappings} mappings"
+            )
+        self.wait_until(
+            "names with a peer alive",
+            SOON_S,
+            lambda: [name for name in names() if not name.startswith("torch_")],
+        )
 
     def run_round(self) -> None:
         self.round += 1
         queues = {"tenon": pairs(), "torch": pairs()}
         roles = ["sender", "sender", "receiver", "receiver"]
-        roles += [f"torch{self.random.randrange(len(self.nurseries))}"] if self.nurseries else ["sender"]
+        roles += (
+            [f"torch{self.random.randrange(len(self.nurseries))}"] if self.nurseries else ["sender"]
+        )
         if len(self.nurseries) > 1 and self.random.random() < 0.5:
             roles.append(f"torch{self.random.randrange(len(self.nurseries))}")
         self.random.shuffle(roles)
         living = [self.spawn(role, queues) for role in roles]
         time.sleep(self.random.uniform(0, 0.03))
-        survivor = self.random.choice([each for each in living if each.what == "receiver"] * 3 + living)
+        survivor = self.random.choice(
+            [each for each in living if each.what == "receiver"] * 3 + living
+        )
         victims = [each for each in living if each is not survivor]
         self.random.shuffle(victims)
         for victim in victims:
@@ -341,7 +389,9 @@ class Storm:
         self.look_at_what_is_left()
 
     def finish_children(self, survivor: Process | None, *, its_own: bool = True) -> None:
-        """Until nobody is left but the survivor, the nurseries and the managers, and its own children if they are spared."""
+        """Until nobody is left but the survivor, the nurseries and the managers, and its own
+        children if they are spared.
+        """
         nurseries = {nursery.process.pid for nursery in self.nurseries}
         deadline = time.monotonic() + 10
         while True:
@@ -404,10 +454,14 @@ def closed_socket() -> socket.socket:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Kills processes that lend by name, and looks at what they leave.")
+    parser = argparse.ArgumentParser(
+        description="Kills processes that lend by name, and looks at what they leave."
+    )
     parser.add_argument("peer", help="the program storm_peer")
     parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=90, help="end after so many seconds, even with fewer kills")
+    parser.add_argument(
+        "--seconds", type=float, default=90, help="end after so many seconds, even with fewer kills"
+    )
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--no-manager", action="store_true")
@@ -417,17 +471,25 @@ def main() -> int:
 
     move_into_namespace()
     call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    manager = Path(os.environ.get("TENON_MANAGER", Path(options.peer).resolve().parents[2] / "tenon-manager"))
+    manager = Path(
+        os.environ.get("TENON_MANAGER", Path(options.peer).resolve().parents[2] / "tenon-manager")
+    )
     with_manager = not options.no_manager and manager.exists()
     if with_manager:
         os.environ["TENON_MANAGER"] = str(manager)
     storm = Storm(options.peer, random.Random(seed), with_manager)
     if with_manager and not options.no_torch:
-        pythons = [os.environ.get(name, "") for name in ("TENON_TORCH_DEBIAN", "TENON_TORCH_NEWEST")]
+        pythons = [
+            os.environ.get(name, "") for name in ("TENON_TORCH_DEBIAN", "TENON_TORCH_NEWEST")
+        ]
         storm.nurseries = [Nursery(python) for python in pythons if python]
         for nursery in storm.nurseries:
             nursery.wait()
-    print(f"with {'a' if with_manager else 'no'} manager; {', '.join(each.name for each in storm.nurseries) or 'no PyTorch'}", flush=True)
+    print(
+        f"with {'a' if with_manager else 'no'} manager;"
+        f" {', '.join(each.name for each in storm.nurseries) or 'no PyTorch'}",
+        flush=True,
+    )
     status = 0
     begin = time.monotonic()
     try:
@@ -443,8 +505,18 @@ def main() -> int:
         status = 1
         for nursery in storm.nurseries:
             nursery.errors.seek(0)
-            print("".join(line for line in nursery.errors if line.startswith(("torch_peer", "Traceback", "  File"))), end="")
-    print(f"{storm.kills.total()} kills in {storm.round} rounds, {time.monotonic() - begin:.1f} s: {dict(storm.kills)}")
+            print(
+                "".join(
+                    line
+                    for line in nursery.errors
+                    if line.startswith(("torch_peer", "Traceback", "  File"))
+                ),
+                end="",
+            )
+    print(
+        f"{storm.kills.total()} kills in {storm.round} rounds, {time.monotonic() - begin:.1f} s:"
+        f" {dict(storm.kills)}"
+    )
     print(f"ends: {dict(storm.ends)}; calls that met a dead manager: {len(storm.manager_errors)}")
     for what, seconds in storm.slowest.items():
         print(f"slowest: {what} gone after {seconds * 1000:.0f} ms")

@@ -1,13 +1,16 @@
-/* One process of the storm. It makes storages under names, sends them to the others over a queue that all share, opens what it gets, looks
-   at the bytes of all that it holds, lets go, forks, and is killed somewhere in between. What it finds wrong goes to standard error, and
-   it ends with status 1.
+/* One process of the storm. It makes storages under names, sends them to the others over a queue
+   that all share, opens what it gets, looks at the bytes of all that it holds, lets go, forks, and
+   is killed somewhere in between. What it finds wrong goes to standard error, and it ends with
+   status 1.
 
    storm_peer work SEED DIRECTORY ROLE TORCH CONTROL QUEUE_IN QUEUE_OUT TORCH_QUEUE_OUT
-   storm_peer call DIRECTORY                                       one call of somebody who was never here before
-   storm_peer sweep DIRECTORY                                      of PyTorch's dead names too, however young
+   storm_peer call DIRECTORY                                       one call of somebody who was
+   never here before storm_peer sweep DIRECTORY                                      of PyTorch's
+   dead names too, however young
 
-   ROLE is sender or receiver; TORCH 1: files are lent to PyTorch too. Over CONTROL come S (settle: let go of everything, say what is left,
-   do nothing more until R) and Q (end in order); there go "P pid" of a child, "S ..." and "M ..." when a manager was not there. */
+   ROLE is sender or receiver; TORCH 1: files are lent to PyTorch too. Over CONTROL come S (settle:
+   let go of everything, say what is left, do nothing more until R) and Q (end in order); there go
+   "P pid" of a child, "S ..." and "M ..." when a manager was not there. */
 #include "capi/check.h"
 
 #define HELD 12
@@ -42,13 +45,17 @@ static uint64_t draw(uint64_t below) {
   return (random_state >> 11) % below;
 }
 
-static void say(const char *text) { (void)send(control, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT); }
+static void say(const char *text) {
+  (void)send(control, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 static void fail(const char *what, const tenon_error *error) {
   const char *path = tenon_error_detail(error, "path");
-  fprintf(stderr, "storm_peer %d, %s: %s: %s %s%s%s\n", (int)getpid(), is_sender ? "sender" : "receiver", what,
-          error == NULL ? "" : tenon_status_name(tenon_error_code(error)), error == NULL ? "" : tenon_error_message(error),
-          path == NULL ? "" : " path ", path == NULL ? "" : path);
+  fprintf(stderr, "storm_peer %d, %s: %s: %s %s%s%s\n", (int)getpid(),
+          is_sender ? "sender" : "receiver", what,
+          error == NULL ? "" : tenon_status_name(tenon_error_code(error)),
+          error == NULL ? "" : tenon_error_message(error), path == NULL ? "" : " path ",
+          path == NULL ? "" : path);
   _exit(1);
 }
 
@@ -74,7 +81,8 @@ static int is_dead(pid_t pid) {
   if (file == NULL) return 1;
   while (fgets(line, sizeof(line), file) != NULL) {
     if (strncmp(line, "State:", 6) == 0 && strpbrk(line + 6, "ZX") == NULL) dead = 0;
-    if (sscanf(line, "ShdPnd: %llx", &pending) == 1 && (pending & (1ULL << (SIGKILL - 1))) != 0) dead = 1;
+    if (sscanf(line, "ShdPnd: %llx", &pending) == 1 && (pending & (1ULL << (SIGKILL - 1))) != 0)
+      dead = 1;
   }
   fclose(file);
   return dead;
@@ -87,11 +95,13 @@ static int sender_dies(pid_t pid) {
   return is_dead(pid);
 }
 
-/* ---- what is held ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is held ---------------------------------------------------------------------------- */
 
 static void look(const struct held *each) {
   char text[400];
-  if (each->storage == NULL || check_filled(tenon_storage_data(each->storage), each->handle.nbytes, each->seed)) return;
+  if (each->storage == NULL ||
+      check_filled(tenon_storage_data(each->storage), each->handle.nbytes, each->seed))
+    return;
   snprintf(text, sizeof(text), "the bytes of %s are not what they were", each->handle.name);
   fail(text, NULL);
 }
@@ -123,7 +133,7 @@ static struct held *anything(void) {
   return each->storage == NULL ? NULL : each;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static tenon_filename_options name_options(void) {
   tenon_filename_options options;
@@ -191,7 +201,8 @@ static void make_file(int chosen, int for_torch) {
 }
 
 static void make_memory(void) {
-  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
+                                     TENON_MODE_FROZEN};
   struct held *each = place();
   tenon_storage_options options;
   tenon_error *error = NULL;
@@ -225,12 +236,15 @@ static void send_note(struct held *each) {
   note.sender = (int32_t)getpid();
   note.seed = each->seed;
   note.handle = each->handle;
-  if (note.in_flight && tenon_filename_incref(&each->handle, &error) != TENON_OK) fail("incref", error);
-  if (send(to_torch ? torch_out : queue_out, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(note)) {
+  if (note.in_flight && tenon_filename_incref(&each->handle, &error) != TENON_OK)
+    fail("incref", error);
+  if (send(to_torch ? torch_out : queue_out, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+      (ssize_t)sizeof(note)) {
     sent_in_flight += note.in_flight;
     return;
   }
-  if (note.in_flight && tenon_filename_decref(&each->handle, &error) != TENON_OK) fail("decref", error);
+  if (note.in_flight && tenon_filename_decref(&each->handle, &error) != TENON_OK)
+    fail("decref", error);
 }
 
 static void receive(void) {
@@ -252,7 +266,9 @@ static void receive(void) {
     code = tenon_open_filename(&note.handle, &options, NULL, &storage, &error);
   }
   if (code != TENON_OK) {
-    if ((code != TENON_NOT_FOUND && code != TENON_PEER_GONE) || (note.in_flight && !sender_dies(note.sender))) fail("open", error);
+    if ((code != TENON_NOT_FOUND && code != TENON_PEER_GONE) ||
+        (note.in_flight && !sender_dies(note.sender)))
+      fail("open", error);
     tenon_error_release(error);
     return;
   }
@@ -287,7 +303,8 @@ static void sweep(uint32_t flags, int64_t min_age_ns) {
 
 static void step(void);
 
-/* The child has what its parent had, reads it, makes something of its own, and ends in one of three ways if it is not killed before. */
+/* The child has what its parent had, reads it, makes something of its own, and ends in one of three
+ * ways if it is not killed before. */
 static void fork_one(void) {
   char text[40];
   int i;
@@ -344,7 +361,8 @@ static long count_mappings(void) {
   long n = 0;
   FILE *maps = fopen("/proc/self/maps", "re");
   if (maps == NULL) fail("maps", NULL);
-  while (fgets(line, sizeof(line), maps) != NULL) n += strstr(line, "memfd:tenon") != NULL || strstr(line, directory) != NULL;
+  while (fgets(line, sizeof(line), maps) != NULL)
+    n += strstr(line, "memfd:tenon") != NULL || strstr(line, directory) != NULL;
   fclose(maps);
   return n;
 }
@@ -366,7 +384,8 @@ static void settle(long fds) {
   look_at_all();
   let_go_of_all();
   (void)tenon_storage_trim();
-  /* The library's thread may be the last to let go of a segment, and a trim takes only what nobody holds. */
+  /* The library's thread may be the last to let go of a segment, and a trim takes only what nobody
+   * holds. */
   for (i = 0; i < 500 && (mappings = count_mappings()) > 0; i++) {
     usleep(2000);
     (void)tenon_storage_trim();

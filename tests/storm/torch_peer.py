@@ -1,7 +1,9 @@
-"""PyTorch in the storm: a nursery that imports it once and forks workers, which are killed in its place.
+"""PyTorch in the storm: a nursery that imports it once and forks workers, which are killed in its
+place.
 
-Orders come over the socket whose number is the first argument, each with three fds: the worker's control, the queue from which it takes
-and the queue to which it gives. The answer is the worker's pid. storm_peer.c says what goes over the queues.
+Orders come over the socket whose number is the first argument, each with three fds: the worker's
+control, the queue from which it takes and the queue to which it gives. The answer is the worker's
+pid. storm_peer.c says what goes over the queues.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from typing import Any
 
 import torch
 
-NOTE = struct.Struct("=IiQQIIQQ108s256s4x")  # in_flight, sender, seed, and the handle: its size, access, reserved, offset, nbytes, ...
+NOTE = struct.Struct(
+    "=IiQQIIQQ108s256s4x"
+)  # in_flight, sender, seed, and the handle: its size, access, reserved, offset, nbytes, ...
 HANDLE_NBYTES = 400
 assert NOTE.size == 416
 ROWS = [bytes((start + 7 * i) & 0xFF for i in range(256)) for start in range(256)]
@@ -37,7 +41,9 @@ def is_dead(pid: int) -> bool:
             fields = dict(line.split(":", 1) for line in file)
     except OSError:
         return True
-    return fields["State"].strip()[0] in "ZX" or bool(int(fields["ShdPnd"], 16) & 1 << (signal.SIGKILL - 1))
+    return fields["State"].strip()[0] in "ZX" or bool(
+        int(fields["ShdPnd"], 16) & 1 << (signal.SIGKILL - 1)
+    )
 
 
 def dies(pid: int) -> bool:
@@ -50,7 +56,9 @@ def dies(pid: int) -> bool:
 
 
 class Worker:
-    def __init__(self, control: socket.socket, take: socket.socket, give: socket.socket, seed: int) -> None:
+    def __init__(
+        self, control: socket.socket, take: socket.socket, give: socket.socket, seed: int
+    ) -> None:
         self.control, self.take, self.give = control, take, give
         self.random = random.Random(seed)
         self.held: list[tuple[Any, int, tuple[bytes, bytes, int] | None]] = []
@@ -62,11 +70,22 @@ class Worker:
             self.fail("the bytes of a storage are not what they were")
 
     def fail(self, what: str) -> None:
-        print(f"torch_peer {os.getpid()} ({torch.__version__}): {what}", file=sys.stderr, flush=True)
+        print(
+            f"torch_peer {os.getpid()} ({torch.__version__}): {what}", file=sys.stderr, flush=True
+        )
         os._exit(1)
 
     def is_about_manager(self, error: RuntimeError) -> bool:
-        if not any(text in str(error) for text in ("Connection refused", "manager", "Other end", "Broken pipe", "Connection reset")):
+        if not any(
+            text in str(error)
+            for text in (
+                "Connection refused",
+                "manager",
+                "Other end",
+                "Broken pipe",
+                "Connection reset",
+            )
+        ):
             return False
         self.control.send(b"M " + str(error).split("\n")[0].encode()[:200])
         return True
@@ -103,11 +122,15 @@ class Worker:
 
     def receive(self) -> None:
         try:
-            in_flight, sender, seed, _, _, _, _, nbytes, manager, name = NOTE.unpack(self.take.recv(NOTE.size, socket.MSG_DONTWAIT))
+            in_flight, sender, seed, _, _, _, _, nbytes, manager, name = NOTE.unpack(
+                self.take.recv(NOTE.size, socket.MSG_DONTWAIT)
+            )
         except BlockingIOError:
             return
         try:
-            storage = UntypedStorage._new_shared_filename_cpu(manager.rstrip(b"\0"), name.rstrip(b"\0"), nbytes)
+            storage = UntypedStorage._new_shared_filename_cpu(
+                manager.rstrip(b"\0"), name.rstrip(b"\0"), nbytes
+            )
         except RuntimeError as error:
             gone = "No such file" in str(error) and (not in_flight or dies(sender))
             if not gone and not self.is_about_manager(error):
@@ -165,7 +188,8 @@ def main() -> None:
                 Worker(*(socket.socket(fileno=fd) for fd in fds), int(order)).run()
                 status = 0
             finally:
-                # As a worker of torch.multiprocessing ends: storages are let go, exit handlers do not run.
+                # As a worker of torch.multiprocessing ends: storages are let go, exit handlers do
+                # not run.
                 os._exit(status)
         for fd in fds:
             os.close(fd)

@@ -32,7 +32,9 @@ class Victim {
     REQUIRE(pid_ > 0);
     running_ = wait_for_stop() == SIGSTOP;
     CHECK_SAYING(running_, name);
-    if (running_) REQUIRE(ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+    if (running_)
+      REQUIRE(ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) ==
+              0);
   }
   Victim(const Victim &) = delete;
   Victim &operator=(const Victim &) = delete;

@@ -1,4 +1,5 @@
-// Memory that fails when a test's thread says so. For the one source of a program, since it replaces operator new.
+// Memory that fails when a test's thread says so. For the one source of a program, since it
+// replaces operator new.
 #pragma once
 
 #include <cstdlib>

@@ -1,9 +1,11 @@
 """usage: compare.py [--cuda] LANGUAGE...
 
-The last step: every language has executed the same cases. Reads TENON_BUILD_DIR/vectors/LANGUAGE.txt, which run.py wrote. Fails if a
-case was executed in one language and is missing in another, if a skip has no reason or every language skips a case, if a case failed, or
-if a language is missing; one whose toolchain this machine lacks is named and left out. A case whose requirement nobody found may be
-skipped by all of them, but not by some. --cuda: the same for the cases that require CUDA and LANGUAGE.cuda.txt, where nobody may.
+The last step: every language has executed the same cases. Reads
+TENON_BUILD_DIR/vectors/LANGUAGE.txt, which run.py wrote. Fails if a case was executed in one
+language and is missing in another, if a skip has no reason or every language skips a case, if a
+case failed, or if a language is missing; one whose toolchain this machine lacks is named and left
+out. A case whose requirement nobody found may be skipped by all of them, but not by some. --cuda:
+the same for the cases that require CUDA and LANGUAGE.cuda.txt, where nobody may.
 """
 
 from __future__ import annotations
@@ -47,18 +49,34 @@ class Output:
 def compare(outputs: dict[str, Output | None], cases: list[str], *, met: bool = False) -> list[str]:
     """What is wrong; nothing if all is well. met: what cases require is there."""
     wrong = [f"{language}: no output" for language, output in outputs.items() if output is None]
-    present = {language: output for language, output in outputs.items() if output is not None and not output.absent}
+    present = {
+        language: output
+        for language, output in outputs.items()
+        if output is not None and not output.absent
+    }
     if not present:
         wrong.append("no language was executed")
     everywhere = set(cases).union(*(output.executed for output in present.values()))
     for language, output in present.items():
         wrong += [f"{language}: {problem}" for problem in output.problems]
-        wrong += [f"{language}: {name} was not executed" for name in sorted(everywhere - output.executed - set(output.skipped))]
-        wrong += [f"{language}: {name} is no case" for name in sorted((output.executed | set(output.skipped)) - set(cases))]
+        wrong += [
+            f"{language}: {name} was not executed"
+            for name in sorted(everywhere - output.executed - set(output.skipped))
+        ]
+        wrong += [
+            f"{language}: {name} is no case"
+            for name in sorted((output.executed | set(output.skipped)) - set(cases))
+        ]
     executed = set[str]().union(*(output.executed for output in present.values()))
-    unmet = {language: {name for name, why in o.skipped.items() if why.startswith(prepare.UNMET)} for language, o in present.items()}
+    unmet = {
+        language: {name for name, why in o.skipped.items() if why.startswith(prepare.UNMET)}
+        for language, o in present.items()
+    }
     for language, names in unmet.items():
-        wrong += [f"{language}: {name} is skipped, and others find what it requires" for name in sorted(names & executed)]
+        wrong += [
+            f"{language}: {name} is skipped, and others find what it requires"
+            for name in sorted(names & executed)
+        ]
     if present:
         nowhere = set(cases) - executed - (set() if met else set[str]().union(*unmet.values()))
         wrong += [f"{name}: executed by no language" for name in sorted(nowhere)]
@@ -78,7 +96,9 @@ def table(outputs: dict[str, Output | None], cases: list[str]) -> str:
         reasons: dict[str, list[str]] = {}
         for name, reason in output.skipped.items() if output is not None else ():
             reasons.setdefault(reason, []).append(name)
-        rows += [f"{language} skips {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        rows += [
+            f"{language} skips {', '.join(names)}: {reason}" for reason, names in reasons.items()
+        ]
     return "\n".join(rows)
 
 

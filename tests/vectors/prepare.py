@@ -1,4 +1,6 @@
-"""From the committed cases to a folder that a runner executes: bytes from golden files, fds, files on disk, and the flat form for C."""
+"""From the committed cases to a folder that a runner executes: bytes from golden files, fds, files
+on disk, and the flat form for C.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ UNMET = "requires "
 
 def committed(requires: str = "") -> list[dict[str, Any]]:
     """All cases, as they are in the repository; or those that require something."""
-    cases = [case for path in sorted((HERE / "cases").glob("*.json")) for case in json.loads(path.read_text())]
+    cases = [
+        case
+        for path in sorted((HERE / "cases").glob("*.json"))
+        for case in json.loads(path.read_text())
+    ]
     ids = [case["id"] for case in cases]
     repeated = {name for name in ids if ids.count(name) > 1}
     if repeated:
@@ -44,8 +50,12 @@ def pattern(seed: int, nbytes: int) -> bytes:
 
 
 def descriptor_bytes(case: dict[str, Any]) -> bytes:
-    """A golden file, or bytes in hex; patched, cut, lengthened; with a right checksum unless the case keeps the wrong one."""
-    data = bytearray((GOLDEN / case["file"]).read_bytes() if "file" in case else bytes.fromhex(case["bytes"]))
+    """A golden file, or bytes in hex; patched, cut, lengthened; with a right checksum unless the
+    case keeps the wrong one.
+    """
+    data = bytearray(
+        (GOLDEN / case["file"]).read_bytes() if "file" in case else bytes.fromhex(case["bytes"])
+    )
     for offset, patch in case.get("patch", []):
         data[offset : offset + len(patch) // 2] = bytes.fromhex(patch)
     data = data[: case.get("cut", len(data))] + bytes.fromhex(case.get("append", ""))
@@ -107,10 +117,16 @@ class Prepared:
     def left(self) -> list[str]:
         """What the runner left behind or changed, which is nothing if all is well."""
         wrong = [
-            f"{path.name} is gone or has other bytes" for path, data in self.files.items() if not path.exists() or path.read_bytes() != data
+            f"{path.name} is gone or has other bytes"
+            for path, data in self.files.items()
+            if not path.exists() or path.read_bytes() != data
         ]
         directory = self.shared / "new"
-        return wrong + ([f"{name} is left in the directory" for name in os.listdir(directory)] if directory.exists() else [])
+        return wrong + (
+            [f"{name} is left in the directory" for name in os.listdir(directory)]
+            if directory.exists()
+            else []
+        )
 
 
 @contextlib.contextmanager
@@ -141,7 +157,13 @@ def _lines(prefix: str, item: dict[str, Any]) -> Iterator[tuple[str, str]]:
             for index, inner in enumerate(value):
                 yield from _lines(f"{name}.{index}.", inner)
         elif isinstance(value, list):
-            yield name, ",".join(":".join(map(_word, part)) if isinstance(part, list) else _word(part) for part in value)
+            yield (
+                name,
+                ",".join(
+                    ":".join(map(_word, part)) if isinstance(part, list) else _word(part)
+                    for part in value
+                ),
+            )
         else:
             yield name, _word(value)
 

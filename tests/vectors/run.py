@@ -1,12 +1,14 @@
 """usage: run.py LANGUAGE [--cuda] [--doctored]
 
-Prepares the cases, runs the runner of a language (TENON_BUILD_DIR/vectors/LANGUAGE.json names it) and keeps what it printed in
-TENON_BUILD_DIR/vectors/LANGUAGE.txt. Fails if a case failed, was not executed once, or if the runner left something behind.
+Prepares the cases, runs the runner of a language (TENON_BUILD_DIR/vectors/LANGUAGE.json names it)
+and keeps what it printed in TENON_BUILD_DIR/vectors/LANGUAGE.txt. Fails if a case failed, was not
+executed once, or if the runner left something behind.
 
---cuda: the cases that require CUDA, on the driver that tests/fake_cuda plays, where none of them is skipped for the lack of one; what was
-printed is in LANGUAGE.cuda.txt.
+--cuda: the cases that require CUDA, on the driver that tests/fake_cuda plays, where none of them is
+skipped for the lack of one; what was printed is in LANGUAGE.cuda.txt.
 
---doctored: one expected value of each case is made wrong, and the runner must notice every one of them.
+--doctored: one expected value of each case is made wrong, and the runner must notice every one of
+them.
 """
 
 from __future__ import annotations
@@ -79,7 +81,14 @@ def build(how: dict[str, Any], environment: dict[str, str]) -> str | None:
     """Runs the build command, if there is one. Returns why there can be none, if it says so."""
     if not how.get("build"):
         return None
-    done = subprocess.run(how["build"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        how["build"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     print(done.stdout, end="")
     if done.returncode == NO_TOOLCHAIN:
         return (done.stdout.strip().splitlines() or ["no reason given"])[-1]
@@ -92,12 +101,23 @@ def on_fake_cuda(environment: dict[str, str], folder: str) -> dict[str, str]:
     """The environment of a program that finds tests/fake_cuda's driver, with an empty world."""
     world = Path(folder, "world")
     world.mkdir()
-    places = [str(Path(os.environ["TENON_BUILD_DIR"], "tests", "fake_cuda", "driver-13")), environment.get("LD_LIBRARY_PATH", "")]
-    return {**environment, "LD_LIBRARY_PATH": ":".join(filter(None, places)), "FAKE_CUDA_WORLD": str(world)}
+    places = [
+        str(Path(os.environ["TENON_BUILD_DIR"], "tests", "fake_cuda", "driver-13")),
+        environment.get("LD_LIBRARY_PATH", ""),
+    ]
+    return {
+        **environment,
+        "LD_LIBRARY_PATH": ":".join(filter(None, places)),
+        "FAKE_CUDA_WORLD": str(world),
+    }
 
 
-def judge(lines: list[str], cases: list[dict[str, Any]], code: int, *, met: bool = False) -> list[str]:
-    """What is wrong with a runner's output, apart from the cases that it says failed. met: what cases require is there."""
+def judge(
+    lines: list[str], cases: list[dict[str, Any]], code: int, *, met: bool = False
+) -> list[str]:
+    """What is wrong with a runner's output, apart from the cases that it says failed. met: what
+    cases require is there.
+    """
     wrong = []
     ids = [case["id"] for case in cases]
     requiring = {case["id"] for case in cases if "requires" in case and not met}
@@ -115,7 +135,11 @@ def judge(lines: list[str], cases: list[dict[str, Any]], code: int, *, met: bool
             wrong.append(f"{name}: {word} without a reason")
         if word == "skip" and reason.startswith(prepare.UNMET) and name not in requiring:
             wrong.append(f"{name}: skipped, though it has what it requires: {reason}")
-    wrong += [f"{name}: printed {seen.count(name)} times" for name in sorted(set(seen)) if seen.count(name) > 1]
+    wrong += [
+        f"{name}: printed {seen.count(name)} times"
+        for name in sorted(set(seen))
+        if seen.count(name) > 1
+    ]
     wrong += [f"{name}: no such case" for name in seen if name not in ids]
     wrong += [f"{name}: not executed" for name in ids if name not in seen]
     if code != int(failed):
@@ -127,7 +151,9 @@ def main() -> None:
     doctored, cuda = "--doctored" in sys.argv, "--cuda" in sys.argv
     (language,) = (word for word in sys.argv[1:] if not word.startswith("--"))
     how = command_of(language)
-    kept = Path(os.environ["TENON_BUILD_DIR"], "vectors", f"{language}{'.cuda' if cuda else ''}.txt")
+    kept = Path(
+        os.environ["TENON_BUILD_DIR"], "vectors", f"{language}{'.cuda' if cuda else ''}.txt"
+    )
     if not doctored:
         kept.unlink(missing_ok=True)
     environment = {**os.environ, **how.get("environment", {})}
@@ -152,7 +178,13 @@ def main() -> None:
         if cuda:
             environment = on_fake_cuda(environment, folder)
         done = subprocess.run(
-            [*how["run"], folder], env=environment, pass_fds=ready.held, stdout=subprocess.PIPE, text=True, check=False, timeout=SECONDS
+            [*how["run"], folder],
+            env=environment,
+            pass_fds=ready.held,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=SECONDS,
         )
         if done.returncode == NO_TOOLCHAIN:
             skipped((done.stdout.strip().splitlines() or ["no reason given"])[-1])
@@ -163,13 +195,17 @@ def main() -> None:
         wrong += [] if doctored else ready.left()
     results = {line.split(" ")[1]: line for line in lines if line.count(" ")}
     if doctored:
-        wrong += [f"{name}: was not noticed" for name, line in results.items() if line.startswith("ok ")]
+        wrong += [
+            f"{name}: was not noticed" for name, line in results.items() if line.startswith("ok ")
+        ]
     else:
         wrong += [line for line in results.values() if line.startswith("FAIL ")]
     for line in results.values():
         if line.startswith("skip "):
             print(line)
-    counts = {word: sum(line.startswith(f"{word} ") for line in lines) for word in ("ok", "FAIL", "skip")}
+    counts = {
+        word: sum(line.startswith(f"{word} ") for line in lines) for word in ("ok", "FAIL", "skip")
+    }
     what = f"{language}{' on fake_cuda' if cuda else ''}{' (doctored)' if doctored else ''}"
     print(f"{what}: {counts['ok']} ok, {counts['FAIL']} failed, {counts['skip']} skipped")
     if wrong:

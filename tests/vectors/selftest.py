@@ -1,4 +1,6 @@
-"""The comparison and the judgement of a runner can fail: doctored outputs, each of which must be noticed."""
+"""The comparison and the judgement of a runner can fail: doctored outputs, each of which must be
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,33 @@ for _name in CUDA:
 # name: (output of language a, output of language b, what is said of it; "" if nothing)
 COMPARED: dict[str, tuple[str | None, str | None, str]] = {
     "alike": (GOOD, GOOD, ""),
-    "a skip with a reason": (GOOD, GOOD.replace(f"ok {LAST}", f"skip {LAST} cannot be said here"), ""),
+    "a skip with a reason": (
+        GOOD,
+        GOOD.replace(f"ok {LAST}", f"skip {LAST} cannot be said here"),
+        "",
+    ),
     "a language that is not here": (GOOD, "# skipped: no compiler\n", ""),
     "a case is missing": (GOOD, GOOD.replace(f"ok {LAST}\n", ""), "was not executed"),
-    "a case is missing everywhere": (GOOD.replace(f"ok {LAST}\n", ""), GOOD.replace(f"ok {LAST}\n", ""), "was not executed"),
-    "a skip without a reason": (GOOD, GOOD.replace(f"ok {LAST}", f"skip {LAST}"), "without a reason"),
-    "skipped everywhere": (GOOD.replace(f"ok {LAST}", f"skip {LAST} x"), GOOD.replace(f"ok {LAST}", f"skip {LAST} y"), "by no language"),
-    "a failure": (GOOD, GOOD.replace(f"ok {LAST}", f"FAIL {LAST} 1 is not 2"), "failed: 1 is not 2"),
+    "a case is missing everywhere": (
+        GOOD.replace(f"ok {LAST}\n", ""),
+        GOOD.replace(f"ok {LAST}\n", ""),
+        "was not executed",
+    ),
+    "a skip without a reason": (
+        GOOD,
+        GOOD.replace(f"ok {LAST}", f"skip {LAST}"),
+        "without a reason",
+    ),
+    "skipped everywhere": (
+        GOOD.replace(f"ok {LAST}", f"skip {LAST} x"),
+        GOOD.replace(f"ok {LAST}", f"skip {LAST} y"),
+        "by no language",
+    ),
+    "a failure": (
+        GOOD,
+        GOOD.replace(f"ok {LAST}", f"FAIL {LAST} 1 is not 2"),
+        "failed: 1 is not 2",
+    ),
     "a language is missing": (GOOD, None, "b: no output"),
     "an empty output": (GOOD, "", "was not executed"),
     "an unknown case": (GOOD, GOOD + "ok other/case\n", "is no case"),
@@ -43,7 +65,10 @@ COMPARED: dict[str, tuple[str | None, str | None, str]] = {
 # The same for --cuda.
 COMPARED_ON_CUDA: dict[str, tuple[str | None, str | None, str]] = {
     "alike": (ON_CUDA, ON_CUDA, ""),
-    "CUDA for nobody": (ON_CUDA.replace("ok", "skip").replace("\n", " requires cuda: no driver\n"),) * 2 + ("by no language",),
+    "CUDA for nobody": (
+        (ON_CUDA.replace("ok", "skip").replace("\n", " requires cuda: no driver\n"),) * 2
+        + ("by no language",)
+    ),
     "a case is missing": (ON_CUDA, ON_CUDA.replace(f"ok {CUDA[0]}\n", ""), "was not executed"),
 }
 
@@ -60,23 +85,41 @@ JUDGED = {
     "a case twice": ("lines.append(lines[0])", "printed 2 times"),
     "a skip without a reason": ("lines[0] = lines[0].replace('ok', 'skip')", "without a reason"),
     "a failure": ("lines[0] = lines[0].replace('ok', 'FAIL') + ' why'; code = 1", "why"),
-    "a failure and exit code 0": ("lines[0] = lines[0].replace('ok', 'FAIL') + ' why'", "exit code 0"),
+    "a failure and exit code 0": (
+        "lines[0] = lines[0].replace('ok', 'FAIL') + ' why'",
+        "exit code 0",
+    ),
     "exit code 1": ("code = 1", "exit code 1"),
     "a file is left": (
-        "c = next(c for c in cases if c['kind'] == 'new_named_file'); open(c['directory'] + '/left', 'w').close()",
+        (
+            "c = next(c for c in cases if c['kind'] == 'new_named_file'); open(c['directory'] +"
+            " '/left', 'w').close()"
+        ),
         "left in the directory",
     ),
     "a count is left": (
-        "c = next(c for c in cases if c['kind'] == 'named_file'); f = open(c['path'], 'r+b'); f.write(b'9'); f.close()",
+        (
+            "c = next(c for c in cases if c['kind'] == 'named_file'); f = open(c['path'], 'r+b');"
+            " f.write(b'9'); f.close()"
+        ),
         "has other bytes",
     ),
-    "a skip for what is not required": ("lines[0] = lines[0].replace('ok', 'skip') + ' requires cuda: no driver'", "has what it requires"),
-    "a file is gone": ("c = next(c for c in cases if c['kind'] == 'named_file'); os.unlink(c['path'])", "is gone"),
+    "a skip for what is not required": (
+        "lines[0] = lines[0].replace('ok', 'skip') + ' requires cuda: no driver'",
+        "has what it requires",
+    ),
+    "a file is gone": (
+        "c = next(c for c in cases if c['kind'] == 'named_file'); os.unlink(c['path'])",
+        "is gone",
+    ),
 }
 # And with --cuda, where all that is required is there.
 JUDGED_ON_CUDA = {
     "all right": ("", ""),
-    "no driver is found": ("lines = [line.replace('ok', 'skip') + ' requires cuda: no driver' for line in lines]", "has what it requires"),
+    "no driver is found": (
+        "lines = [line.replace('ok', 'skip') + ' requires cuda: no driver' for line in lines]",
+        "has what it requires",
+    ),
     "no place of the driver": ("code = int('driver-13' not in os.environ['LD_LIBRARY_PATH'])", ""),
     "no empty world": ("code = len(os.listdir(os.environ['FAKE_CUDA_WORLD']))", ""),
 }
@@ -98,7 +141,10 @@ def run(program: str, folder: str, *arguments: str) -> tuple[int, str]:
 def check(name: str, code: int, output: str, wanted: str) -> bool:
     good = code == 0 if not wanted else code == 1 and wanted in output
     if not good:
-        print(f"FAIL {name}: exit code {code}, expected {wanted or 'success'!r}\n{textwrap.indent(output[-2000:], '  ')}")
+        print(
+            f"FAIL {name}: exit code {code}, expected"
+            f" {wanted or 'success'!r}\n{textwrap.indent(output[-2000:], '  ')}"
+        )
     return good
 
 
@@ -114,14 +160,33 @@ def main() -> None:
                     path.unlink(missing_ok=True)
                     if text is not None:
                         path.write_text(text)
-                good = check(f"compare.py{suffix}, {name}", *run("compare.py", folder, *options, "a", "b"), wanted) and good
+                good = (
+                    check(
+                        f"compare.py{suffix}, {name}",
+                        *run("compare.py", folder, *options, "a", "b"),
+                        wanted,
+                    )
+                    and good
+                )
         for judged, options in ((JUDGED, []), (JUDGED_ON_CUDA, ["--cuda"])):
             for name, (change, wanted) in judged.items():
                 runner = Path(folder, "runner.py")
                 runner.write_text(f"{RUNNER}{change}\nprint('\\n'.join(lines))\nsys.exit(code)\n")
-                (vectors / "a.json").write_text(f'{{"run": ["{sys.executable}", "-B", "{runner}"]}}')
-                good = check(f"run.py{''.join(options)}, {name}", *run("run.py", folder, *options, "a"), wanted) and good
-    print(f"{len(COMPARED) + len(COMPARED_ON_CUDA)} outputs compared, {len(JUDGED) + len(JUDGED_ON_CUDA)} runners judged")
+                (vectors / "a.json").write_text(
+                    f'{{"run": ["{sys.executable}", "-B", "{runner}"]}}'
+                )
+                good = (
+                    check(
+                        f"run.py{''.join(options)}, {name}",
+                        *run("run.py", folder, *options, "a"),
+                        wanted,
+                    )
+                    and good
+                )
+    print(
+        f"{len(COMPARED) + len(COMPARED_ON_CUDA)} outputs compared,"
+        f" {len(JUDGED) + len(JUDGED_ON_CUDA)} runners judged"
+    )
     sys.exit(not good)
 
 

@@ -35,11 +35,21 @@ class Spec(c.Structure):
 class ImportOptions(c.Structure):
     """The beginning of tenon_import_options. The rest stays zero."""
 
-    _fields_ = [("struct_size", c.c_size_t), ("tensors", c.c_int32), ("check", c.c_int32), ("rest", c.c_uint64 * 7)]
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("tensors", c.c_int32),
+        ("check", c.c_int32),
+        ("rest", c.c_uint64 * 7),
+    ]
 
 
 _LIBRARY = c.CDLL(os.environ["TENON_TEST_LIBRARY"])
-for _name in ("tenon_storage_data", "tenon_error_message", "tenon_name_list_get", "tenon_status_name"):
+for _name in (
+    "tenon_storage_data",
+    "tenon_error_message",
+    "tenon_name_list_get",
+    "tenon_status_name",
+):
     getattr(_LIBRARY, _name).restype = c.c_void_p if _name == "tenon_storage_data" else c.c_char_p
 _LIBRARY.tenon_name_list_count.restype = c.c_size_t
 _LIBRARY.tenon_storage_nbytes.restype = c.c_uint64
@@ -78,10 +88,27 @@ class Tensor:
         self.storage_offset = spec.storage_offset
 
     @classmethod
-    def of(cls, data: bytes, scalar_type: int, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Tensor:
+    def of(
+        cls,
+        data: bytes,
+        scalar_type: int,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int = 0,
+    ) -> Tensor:
         storage = c.c_void_p()
         _call("tenon_storage_new_from", None, data, c.c_uint64(len(data)), c.byref(storage))
-        spec = Spec(c.sizeof(Spec), scalar_type, 0, len(sizes), 0, _numbers(sizes), _numbers(strides), offset, storage)
+        spec = Spec(
+            c.sizeof(Spec),
+            scalar_type,
+            0,
+            len(sizes),
+            0,
+            _numbers(sizes),
+            _numbers(strides),
+            offset,
+            storage,
+        )
         value = c.c_void_p()
         _call("tenon_value_new_tensor_from_spec", c.byref(spec), c.byref(value))
         _LIBRARY.tenon_storage_release(storage)
@@ -110,7 +137,10 @@ class Weights:
     def names(self) -> list[str]:
         names = c.c_void_p()
         _call("tenon_weights_names", self.handle, c.byref(names))
-        found = [_LIBRARY.tenon_name_list_get(names, c.c_size_t(i)).decode() for i in range(_LIBRARY.tenon_name_list_count(names))]
+        found = [
+            _LIBRARY.tenon_name_list_get(names, c.c_size_t(i)).decode()
+            for i in range(_LIBRARY.tenon_name_list_count(names))
+        ]
         _LIBRARY.tenon_name_list_release(names)
         return found
 

@@ -19,8 +19,20 @@ from library import TenonError, Tensor, Weights
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "weights"
 FLOAT = 6
-TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
-TYPE_NUMBERS = {dtype: number for number, dtype in enumerate(TYPES)} | {torch.bool: 11, torch.bfloat16: 15}
+TYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+]
+TYPE_NUMBERS = {dtype: number for number, dtype in enumerate(TYPES)} | {
+    torch.bool: 11,
+    torch.bfloat16: 15,
+}
 
 
 class Net(torch.nn.Module):
@@ -44,7 +56,13 @@ class Net(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm(self.tied(self.first(x))) @ self.whole + self.row
-        y = y @ self.transposed.t() + self.constant.sum(0)[:3] + self.expanded + self.small + self.empty.sum()
+        y = (
+            y @ self.transposed.t()
+            + self.constant.sum(0)[:3]
+            + self.expanded
+            + self.small
+            + self.empty.sum()
+        )
         return y * torch.tensor([1.5, 2.5, 3.5]) + self.temporary.sum()
 
 
@@ -55,7 +73,13 @@ def raw(tensor: torch.Tensor) -> bytes:
 def given(tensor: torch.Tensor) -> Tensor:
     """A tensor of PyTorch as one of Tenon, with its strides."""
     storage = torch.tensor([], dtype=tensor.dtype).set_(tensor.detach().untyped_storage())
-    return Tensor.of(raw(storage), TYPE_NUMBERS[tensor.dtype], tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+    return Tensor.of(
+        raw(storage),
+        TYPE_NUMBERS[tensor.dtype],
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+    )
 
 
 def seen(tensor: Tensor) -> torch.Tensor:
@@ -63,7 +87,9 @@ def seen(tensor: Tensor) -> torch.Tensor:
     dtype = {number: dtype for dtype, number in TYPE_NUMBERS.items()}[tensor.scalar_type]
     if 0 in tensor.sizes:
         return torch.empty(tensor.sizes, dtype=dtype)
-    return torch.frombuffer(bytearray(tensor.data()), dtype=dtype).as_strided(tensor.sizes, tensor.strides, tensor.offset)
+    return torch.frombuffer(bytearray(tensor.data()), dtype=dtype).as_strided(
+        tensor.sizes, tensor.strides, tensor.offset
+    )
 
 
 def records(path: Path) -> dict[str, bytes]:
@@ -97,7 +123,9 @@ class Case(unittest.TestCase):
         self.assertEqual(caught.exception.args[0], code)
         self.assertRegex(caught.exception.args[1], words)
 
-    def replacement_refused(self, code: str, words: str, weights: Weights, name: str, tensor: torch.Tensor) -> None:
+    def replacement_refused(
+        self, code: str, words: str, weights: Weights, name: str, tensor: torch.Tensor
+    ) -> None:
         with self.assertRaises(TenonError) as caught:
             weights[name] = given(tensor)
         self.assertEqual(caught.exception.args[0], code)
@@ -109,7 +137,9 @@ class Case(unittest.TestCase):
         with zipfile.ZipFile(self.program) as old, zipfile.ZipFile(path, "w") as new:
             for entry in old.infolist():
                 data = old.read(entry)
-                new.writestr(entry.filename, change(data) if entry.filename == "net/" + name else data)
+                new.writestr(
+                    entry.filename, change(data) if entry.filename == "net/" + name else data
+                )
         return path
 
 
@@ -118,7 +148,11 @@ class Newest(Case):
 
     def test_reads_every_weight(self) -> None:
         program = torch.export.load(self.program)
-        expected = dict(program.state_dict) | {name: value for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
+        expected = dict(program.state_dict) | {
+            name: value
+            for name, value in program.constants.items()
+            if isinstance(value, torch.Tensor)
+        }
         for tensors in range(3):
             weights = Weights(self.program, tensors=tensors, check=2)
             self.assertEqual(sorted(weights.names()), sorted(expected))
@@ -165,7 +199,13 @@ class Newest(Case):
         before, after = records(self.program), records(path)
         self.assertEqual(list(before), list(after))
         changed = {name for name in before if before[name] != after[name]}
-        self.assertTrue(all(name.startswith(("net/data/weights/weight_", "net/data/constants/tensor_")) for name in changed), changed)
+        self.assertTrue(
+            all(
+                name.startswith(("net/data/weights/weight_", "net/data/constants/tensor_"))
+                for name in changed
+            ),
+            changed,
+        )
         self.assertEqual(path.stat().st_size, self.program.stat().st_size)
 
     def test_over_the_opened_file(self) -> None:
@@ -184,11 +224,21 @@ class Newest(Case):
         weights = Weights(self.program)
         good = torch.rand(4, 4)
         self.replacement_refused(
-            "INVALID_ARGUMENT", r"float32 of the shape \[4, 4\].*float32 of the shape \[2, 8\]", weights, "first.weight", good.reshape(2, 8)
+            "INVALID_ARGUMENT",
+            r"float32 of the shape \[4, 4\].*float32 of the shape \[2, 8\]",
+            weights,
+            "first.weight",
+            good.reshape(2, 8),
         )
-        self.replacement_refused("INVALID_ARGUMENT", "float64", weights, "first.weight", good.double())
-        self.replacement_refused("NOT_FOUND", "did you mean first.weight", weights, "first.weigth", good)
-        self.replacement_refused("UNSUPPORTED", "several of its elements", weights, "expanded", torch.rand(3))
+        self.replacement_refused(
+            "INVALID_ARGUMENT", "float64", weights, "first.weight", good.double()
+        )
+        self.replacement_refused(
+            "NOT_FOUND", "did you mean first.weight", weights, "first.weigth", good
+        )
+        self.replacement_refused(
+            "UNSUPPORTED", "several of its elements", weights, "expanded", torch.rand(3)
+        )
 
     def test_refuses_broken_files(self) -> None:
         with self.assertRaises(TenonError):
@@ -203,14 +253,38 @@ class Newest(Case):
         listed = "data/weights/model_weights_config.json"
         self.refused("CORRUPT", "is no JSON", self.changed(listed, lambda data: data[:-3]))
         self.refused(
-            "CORRUPT", "has a field", self.changed(listed, lambda data: data.replace(b'"sizes": [', b'"sizes": [' + b"[" * 100_000, 1))
+            "CORRUPT",
+            "has a field",
+            self.changed(
+                listed, lambda data: data.replace(b'"sizes": [', b'"sizes": [' + b"[" * 100_000, 1)
+            ),
         )
         self.refused("CORRUPT", "config", self.changed(listed, lambda data: b"{}"))
-        self.refused("CORRUPT", "is missing", self.changed(listed, lambda data: data.replace(b'"dtype"', b'"type"', 1)))
-        self.refused("CORRUPT", "twice", self.changed(listed, lambda data: data.replace(b'"dtype": 7', b'"dtype": 7, "dtype": 7', 1)))
-        self.refused("CORRUPT", "two weights", self.changed(listed, lambda data: data.replace(b'"norm.bias"', b'"norm.weight"')))
-        self.refused("CORRUPT", "no record data/weights/../x", self.changed(listed, lambda data: data.replace(b'"weight_0"', b'"../x"', 1)))
-        self.refused("UNSUPPORTED", "archive_version is 1", self.changed("archive_version", lambda _: b"1"))
+        self.refused(
+            "CORRUPT",
+            "is missing",
+            self.changed(listed, lambda data: data.replace(b'"dtype"', b'"type"', 1)),
+        )
+        self.refused(
+            "CORRUPT",
+            "twice",
+            self.changed(
+                listed, lambda data: data.replace(b'"dtype": 7', b'"dtype": 7, "dtype": 7', 1)
+            ),
+        )
+        self.refused(
+            "CORRUPT",
+            "two weights",
+            self.changed(listed, lambda data: data.replace(b'"norm.bias"', b'"norm.weight"')),
+        )
+        self.refused(
+            "CORRUPT",
+            "no record data/weights/../x",
+            self.changed(listed, lambda data: data.replace(b'"weight_0"', b'"../x"', 1)),
+        )
+        self.refused(
+            "UNSUPPORTED", "archive_version is 1", self.changed("archive_version", lambda _: b"1")
+        )
         self.refused("UNSUPPORTED", "torch.save", self.saved())
 
     def saved(self) -> Path:
@@ -237,20 +311,39 @@ class Newest(Case):
         self.refused("CORRUPT", "norm.weight", change(strides=integers(-1)))
         self.refused("CORRUPT", "norm.weight", change(storage_offset={"as_int": 1}))
         self.refused("CORRUPT", "norm.weight", change(storage_offset={"as_int": 2**62}))
-        self.refused("CORRUPT", "norm.weight", change(sizes=integers(2**40, 2**40), strides=integers(2**40, 1)))
-        self.refused("CORRUPT", "norm.weight", change(sizes=integers(*[1] * 65), strides=integers(*[1] * 65)))
-        for fields in ({"use_pickle": True}, {"dtype": 99}, {"layout": 1}, {"sizes": [{"as_expr": {"expr_str": "s0"}}]}):
+        self.refused(
+            "CORRUPT",
+            "norm.weight",
+            change(sizes=integers(2**40, 2**40), strides=integers(2**40, 1)),
+        )
+        self.refused(
+            "CORRUPT", "norm.weight", change(sizes=integers(*[1] * 65), strides=integers(*[1] * 65))
+        )
+        for fields in (
+            {"use_pickle": True},
+            {"dtype": 99},
+            {"layout": 1},
+            {"sizes": [{"as_expr": {"expr_str": "s0"}}]},
+        ):
             weights = Weights(change(**fields))
             self.assertIn("norm.weight", weights.names())
             with self.assertRaisesRegex(TenonError, '"norm.weight" cannot be read'):
                 weights["norm.weight"]
-            self.replacement_refused("UNSUPPORTED", '"norm.weight" cannot be replaced', weights, "norm.weight", torch.rand(4))
+            self.replacement_refused(
+                "UNSUPPORTED",
+                '"norm.weight" cannot be replaced',
+                weights,
+                "norm.weight",
+                torch.rand(4),
+            )
             weights["norm.bias"] = given(torch.rand(4))
 
     def test_two_programs(self) -> None:
         path = self.folder / "two.pt2"
         program = torch.export.export(torch.nn.Linear(2, 2), (torch.rand(1, 2),))
-        torch.export.pt2_archive._package.package_pt2(path, exported_programs={"a": program, "b": program})
+        torch.export.pt2_archive._package.package_pt2(
+            path, exported_programs={"a": program, "b": program}
+        )
         weights = Weights(path)
         self.assertEqual(sorted(weights.names()), ["a/bias", "a/weight", "b/bias", "b/weight"])
         weights["b/bias"] = given(torch.tensor([3.0, 4.0]))
@@ -261,14 +354,17 @@ class Newest(Case):
 
 
 class First(Case):
-    """The form of PyTorch 2.6: a zip archive without a folder, with two files of torch.save in it."""
+    """The form of PyTorch 2.6: a zip archive without a folder, with two files of torch.save."""
 
     def write(self, compression: int = zipfile.ZIP_STORED, version: str = "8.2") -> Path:
         """As torch.export.save of PyTorch 2.6 puts such a file together."""
         path = self.folder / "first.pt2"
         with zipfile.ZipFile(path, "w", compression) as archive:
             archive.writestr("serialized_exported_program.json", json.dumps({"graph_module": {}}))
-            for name, tensors in (("state_dict", self.net.state_dict()), ("constants", {"constant": self.net.constant})):
+            for name, tensors in (
+                ("state_dict", self.net.state_dict()),
+                ("constants", {"constant": self.net.constant}),
+            ):
                 data = io.BytesIO()
                 torch.save(tensors, data)
                 archive.writestr(f"serialized_{name}.pt", data.getvalue())
@@ -303,14 +399,17 @@ class First(Case):
             self.assertTrue(torch.equal(self.nested(new, "constants")["constant"], constant))
             before, after = records(path), records(new)
             self.assertEqual(
-                {name for name in before if before[name] != after[name]}, {"serialized_state_dict.pt", "serialized_constants.pt"}
+                {name for name in before if before[name] != after[name]},
+                {"serialized_state_dict.pt", "serialized_constants.pt"},
             )
             self.assertEqual(new.stat().st_size, path.stat().st_size)
 
     def test_compressed(self) -> None:
         weights = Weights(self.write(zipfile.ZIP_DEFLATED))
         self.assertTrue(torch.equal(seen(weights["first.weight"]), self.net.first.weight))
-        self.replacement_refused("UNSUPPORTED", "compressed", weights, "first.weight", torch.rand(4, 4))
+        self.replacement_refused(
+            "UNSUPPORTED", "compressed", weights, "first.weight", torch.rand(4, 4)
+        )
 
     def test_damaged(self) -> None:
         path = self.write()
@@ -323,7 +422,10 @@ class First(Case):
 
 
 class Second(unittest.TestCase):
-    """torch-2.8.0.pt2, which torch.export.save of PyTorch 2.8 wrote. Today's PyTorch still runs it."""
+    """torch-2.8.0.pt2, which torch.export.save of PyTorch 2.8 wrote.
+
+    Today's PyTorch still runs it.
+    """
 
     def test_new_weights_run_in_pytorch(self) -> None:
         weights = Weights(GOLDEN / "torch-2.8.0.pt2", check=2)
@@ -337,7 +439,9 @@ class Second(unittest.TestCase):
             program = torch.export.load(path)
         x = torch.ones(1, 3)
         columns = torch.arange(4.0).reshape(2, 2).t()
-        self.assertTrue(torch.equal(program.module()(x), (x @ weight.t() + x @ weight.t()) @ columns + shift))
+        self.assertTrue(
+            torch.equal(program.module()(x), (x @ weight.t() + x @ weight.t()) @ columns + shift)
+        )
 
 
 class ExecuTorch(unittest.TestCase):
@@ -348,7 +452,10 @@ class ExecuTorch(unittest.TestCase):
     def test_reads(self) -> None:
         for tensors in range(3):
             weights = Weights(self.path, tensors=tensors)
-            self.assertEqual(weights.names(), ["linear.weight", "tied.weight", "transposed", "table", "backend_blob", "half"])
+            self.assertEqual(
+                weights.names(),
+                ["linear.weight", "tied.weight", "transposed", "table", "backend_blob", "half"],
+            )
             self.assertEqual(seen(weights["linear.weight"]).tolist(), [[0, 1, 2], [3, 4, 5]])
             self.assertEqual(seen(weights["transposed"]).tolist(), [[0, 3], [1, 4], [2, 5]])
             self.assertEqual(weights["linear.weight"].address(), weights["tied.weight"].address())

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Starts torch_cases.py in the newest PyTorch's Python. Exit status 77: there is no such PyTorch."""
+"""Starts torch_cases.py in the newest PyTorch's Python.
+
+Exit status 77: there is no such PyTorch.
+"""
 
 from __future__ import annotations
 

@@ -14,14 +14,16 @@ static inline int64_t tenon_go_write(void *context, const void *data, size_t nby
 	return tenonGoWrite((uintptr_t)context, (void *)data, nbytes);
 }
 
-static inline tenon_status tenon_go_extra_files(void *context, const tenon_module *module, const tenon_file **files, size_t *n) {
+static inline tenon_status tenon_go_extra_files(void *context, const tenon_module *module,
+		const tenon_file **files, size_t *n) {
 	(void)module;
 	return tenonGoExtraFiles((uintptr_t)context, files, n);
 }
 
 // To a path, else to an fd, else to the context's writer.
-static inline tenon_status tenon_go_export(const tenon_module *module, const char *path, int fd, uintptr_t context, int asks,
-		uintptr_t stream, tenon_export_options *options, tenon_export_report *report, tenon_error **err) {
+static inline tenon_status tenon_go_export(const tenon_module *module, const char *path, int fd,
+		uintptr_t context, int asks, uintptr_t stream, tenon_export_options *options,
+		tenon_export_report *report, tenon_error **err) {
 	options->stream = (void *)stream;
 	if (asks) {
 		options->hook = tenon_go_extra_files;
@@ -32,9 +34,10 @@ static inline tenon_status tenon_go_export(const tenon_module *module, const cha
 	return tenon_export_module_to(module, tenon_go_write, (void *)context, options, report, err);
 }
 
-static inline tenon_status tenon_go_import(const void *data, size_t nbytes, uintptr_t context, const tenon_import_options *options,
-		tenon_module **out, tenon_error **err) {
-	return tenon_import_module_memory(data, nbytes, tenon_go_release_bytes, (void *)context, options, out, err);
+static inline tenon_status tenon_go_import(const void *data, size_t nbytes, uintptr_t context,
+		const tenon_import_options *options, tenon_module **out, tenon_error **err) {
+	return tenon_import_module_memory(data, nbytes, tenon_go_release_bytes, (void *)context,
+			options, out, err);
 }
 */
 import "C"
@@ -55,9 +58,12 @@ type Durability int32
 
 // The degrees.
 const (
-	DurabilityNone             Durability = C.TENON_DURABILITY_NONE               // the system writes it when it likes
-	DurabilityFile             Durability = C.TENON_DURABILITY_FILE               // fsync of the file
-	DurabilityFileAndDirectory Durability = C.TENON_DURABILITY_FILE_AND_DIRECTORY // and of the directory that names it
+	// The system writes it when it likes.
+	DurabilityNone Durability = C.TENON_DURABILITY_NONE
+	// Fsync of the file.
+	DurabilityFile Durability = C.TENON_DURABILITY_FILE
+	// And of the directory that names it.
+	DurabilityFileAndDirectory Durability = C.TENON_DURABILITY_FILE_AND_DIRECTORY
 )
 
 // Bytecode is what an export does about bytecode, which the lite interpreter of PyTorch runs.
@@ -74,7 +80,8 @@ const (
 )
 
 // Emission says what compiled bytecode looks like. PyTorch's exporter has the first four switches
-// too, and tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS). The values can be combined with |.
+// too, and tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS). The values can be combined
+// with |.
 type Emission uint32
 
 // The switches.
@@ -93,9 +100,11 @@ const (
 
 // ExportOptions say how a module is written. Nil: all zero.
 type ExportOptions struct {
-	ExtraFiles  []File // of this export only; they win over the module's own
-	ArchiveName string // the folder inside the archive; "": the file's name without its extension, else "archive"
-	FileVersion int    // 0: by the library's rule; else 1 to 10, refused if some code means something else there
+	ExtraFiles []File // of this export only; they win over the module's own
+	// The folder inside the archive; "": the file's name without its extension, else "archive".
+	ArchiveName string
+	// 0: by the library's rule; else 1 to 10, refused if some code means something else there.
+	FileVersion int
 	Durability  Durability
 	Unchecked   bool     // code is written as it is, without Check
 	KeepDevice  bool     // tensors on a CUDA device are written as that device's; else as the CPU's
@@ -121,23 +130,25 @@ type ExportOptions struct {
 	// module. Otherwise new tables name lines of the archive's own code.
 	DebugTables bool
 
-	// Flatbuffer writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode,
-	// and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
-	// cannot hold.
+	// Flatbuffer writes PyTorch's flatbuffer form in place of a zip archive. It always has
+	// bytecode, and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h
+	// says what it cannot hold.
 	Flatbuffer bool
 
-	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
-	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.
+	// Asked once, before anything is written, for more extra files. Its error ends the export,
+	// which returns it; a panic goes on from the export. Files whose names the export has already
+	// are left out. It cannot change the module, and must not call runtime.Goexit.
 	Hook func(*Module) ([]File, error)
 }
 
 // ExportReport is what was written.
 type ExportReport struct {
-	NBytes        uint64 // of the archive
-	Records       uint64 // in it
-	Version       int    // of the operators
-	SkippedFiles  int    // of the hook, because others had their names
-	OldestPyTorch string // that runs it, as far as operators and element types tell: "1.13"; "": nobody knows
+	NBytes       uint64 // of the archive
+	Records      uint64 // in it
+	Version      int    // of the operators
+	SkippedFiles int    // of the hook, because others had their names
+	// That runs it, as far as operators and element types tell: "1.13"; "": nobody knows.
+	OldestPyTorch string
 
 	BytecodeFunctions int // the number of functions in the archive's bytecode, 0 without bytecode
 	DebugTables       int // the number of debug tables that were written
@@ -166,8 +177,9 @@ func (e *exporting) guard(call func() error) {
 	e.err = call()
 }
 
-// ExportModule writes a module as a file. Either all of it is there, under its name, or what was there before still is. The error of bad code
-// has the details "file", "line", "column" and "excerpt".
+// ExportModule writes a module as a file. Either all of it is there, under its name, or what was
+// there before still is. The error of bad code has the details "file", "line", "column" and
+// "excerpt".
 func ExportModule(m *Module, path string, options *ExportOptions) (ExportReport, error) {
 	text, err := cText("the path", path)
 	if err != nil {
@@ -176,7 +188,8 @@ func ExportModule(m *Module, path string, options *ExportOptions) (ExportReport,
 	return export(m, text, -1, nil, options)
 }
 
-// ExportModuleFD is ExportModule to an open file, pipe or socket, from its current position on. The fd stays open.
+// ExportModuleFD is ExportModule to an open file, pipe or socket, from its current position on. The
+// fd stays open.
 func ExportModuleFD(m *Module, fd int, options *ExportOptions) (ExportReport, error) {
 	if fd < 0 || fd > math.MaxInt32 {
 		return ExportReport{}, invalid(fmt.Sprintf("%d is no fd", fd))
@@ -184,9 +197,10 @@ func ExportModuleFD(m *Module, fd int, options *ExportOptions) (ExportReport, er
 	return export(m, nil, C.int(fd), nil, options)
 }
 
-// ExportModuleTo is ExportModule to a writer, which gets the bytes in order, straight from where the tensors are: it must not write to them.
-// Its error ends the export, which returns it; a panic goes on from here. After a failure it may have got some of the bytes. It cannot change
-// the module, and must not call runtime.Goexit.
+// ExportModuleTo is ExportModule to a writer, which gets the bytes in order, straight from where
+// the tensors are: it must not write to them. Its error ends the export, which returns it; a panic
+// goes on from here. After a failure it may have got some of the bytes. It cannot change the
+// module, and must not call runtime.Goexit.
 func ExportModuleTo(m *Module, w io.Writer, options *ExportOptions) (ExportReport, error) {
 	if w == nil {
 		return ExportReport{}, invalid("the writer is nil")
@@ -194,7 +208,13 @@ func ExportModuleTo(m *Module, w io.Writer, options *ExportOptions) (ExportRepor
 	return export(m, nil, -1, w, options)
 }
 
-func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptions) (ExportReport, error) {
+func export(
+	m *Module,
+	path *C.char,
+	fd C.int,
+	w io.Writer,
+	options *ExportOptions,
+) (ExportReport, error) {
 	pointer, err := m.begin()
 	if err != nil {
 		return ExportReport{}, err
@@ -236,7 +256,9 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 			given.flags |= C.TENON_EXPORT_FLATBUFFER
 		}
 		if int(int32(o.BytecodeVersion)) != o.BytecodeVersion {
-			return ExportReport{}, invalid(fmt.Sprintf("BytecodeVersion %d is none", o.BytecodeVersion))
+			return ExportReport{}, invalid(
+				fmt.Sprintf("BytecodeVersion %d is none", o.BytecodeVersion),
+			)
 		}
 		given.bytecode = C.int32_t(o.Bytecode)
 		given.bytecode_version = C.int32_t(o.BytecodeVersion)
@@ -256,7 +278,17 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 	defer handle.Delete()
 	report := C.tenon_export_report{struct_size: C.sizeof_tenon_export_report}
 	var failure *C.tenon_error
-	status := C.tenon_go_export(pointer, path, fd, C.uintptr_t(handle), asks, stream, &given, &report, &failure)
+	status := C.tenon_go_export(
+		pointer,
+		path,
+		fd,
+		C.uintptr_t(handle),
+		asks,
+		stream,
+		&given,
+		&report,
+		&failure,
+	)
 	if state.ended() {
 		C.tenon_error_release(failure)
 		if state.panicked != nil {
@@ -354,10 +386,13 @@ type ImportTensors int32
 
 // The places.
 const (
-	ImportMap        ImportTensors = C.TENON_IMPORT_MAP         // read-only views of the file; where that cannot be, copies
-	ImportMapPrivate ImportTensors = C.TENON_IMPORT_MAP_PRIVATE // writable views; what is written stays in this process
-	ImportFill       ImportTensors = C.TENON_IMPORT_FILL        // copies in storages of their own, in an arena if one is given
-	ImportDevice     ImportTensors = C.TENON_IMPORT_DEVICE      // copies in memory of a CUDA device
+	// Read-only views of the file; where that cannot be, copies.
+	ImportMap ImportTensors = C.TENON_IMPORT_MAP
+	// Writable views; what is written stays in this process.
+	ImportMapPrivate ImportTensors = C.TENON_IMPORT_MAP_PRIVATE
+	// Copies in storages of their own, in an arena if one is given.
+	ImportFill   ImportTensors = C.TENON_IMPORT_FILL
+	ImportDevice ImportTensors = C.TENON_IMPORT_DEVICE // copies in memory of a CUDA device
 )
 
 // ImportCheck is what an import checks.
@@ -365,9 +400,11 @@ type ImportCheck int32
 
 // The checks.
 const (
-	CheckStructure ImportCheck = C.TENON_IMPORT_CHECK_STRUCTURE // directory, headers, bounds, overlaps, references; checksums of pickles and code
-	CheckFill      ImportCheck = C.TENON_IMPORT_CHECK_FILL      // and the checksum of each tensor that is copied
-	CheckAll       ImportCheck = C.TENON_IMPORT_CHECK_ALL       // and that of every record
+	// Directory, headers, bounds, overlaps, references; checksums of pickles and code.
+	CheckStructure ImportCheck = C.TENON_IMPORT_CHECK_STRUCTURE
+	// And the checksum of each tensor that is copied.
+	CheckFill ImportCheck = C.TENON_IMPORT_CHECK_FILL
+	CheckAll  ImportCheck = C.TENON_IMPORT_CHECK_ALL // and that of every record
 )
 
 // ImportOptions say how an archive is read. Nil: all zero.
@@ -381,8 +418,9 @@ type ImportOptions struct {
 	MaxRecords        uint64 // 0: 1,000,000
 	MaxDepth          uint64 // of values in values, up to 1,000; 0: 512
 
-	// DeviceMap says where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}. A key is a device as the
-	// archive names it, or a kind ("cuda") for each number without a key of its own; a value is "cpu" or a CUDA device, whose memory gets
+	// DeviceMap says where tensors go that were saved on certain devices, such as {"cuda:1":
+	// "cuda:0", "mps": "cpu"}. A key is a device as the archive names it, or a kind ("cuda") for
+	// each number without a key of its own; a value is "cpu" or a CUDA device, whose memory gets
 	// copies. Tensors of other devices go as Tensors says: to the CPU, unless that is ImportDevice.
 	DeviceMap map[string]string
 
@@ -391,38 +429,62 @@ type ImportOptions struct {
 	DebugTables bool
 }
 
-// ImportModule reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it
-// is executed. The file must not be changed as long as views of it are used; replacing it by rename is
-// harmless. The error of a bad archive has the details "record" and "offset".
+// ImportModule reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in
+// it is executed. The file must not be changed as long as views of it are used; replacing it by
+// rename is harmless. The error of a bad archive has the details "record" and "offset".
 func ImportModule(path string, options *ImportOptions) (*Module, error) {
 	text, err := cText("the path", path)
 	if err != nil {
 		return nil, err
 	}
-	return importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_import_module(text, given, out, failure)
-	})
+	return importFrom(
+		options,
+		func(
+			given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_import_module(text, given, out, failure)
+		},
+	)
 }
 
-// ImportModuleFD is ImportModule from an open file, whatever its position. The fd may be closed afterwards.
+// ImportModuleFD is ImportModule from an open file, whatever its position. The fd may be closed
+// afterwards.
 func ImportModuleFD(fd int, options *ImportOptions) (*Module, error) {
 	if fd < 0 || fd > math.MaxInt32 {
 		return nil, invalid(fmt.Sprintf("%d is no fd", fd))
 	}
-	return importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_import_module_fd(C.int(fd), given, out, failure)
-	})
+	return importFrom(
+		options,
+		func(
+			given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_import_module_fd(C.int(fd), given, out, failure)
+		},
+	)
 }
 
-// ImportModuleBytes is ImportModule from memory. The bytes are kept, and not moved, until nothing needs them any more, at the latest with the
-// last tensor over them; until then they must not change. With ImportMapPrivate they are copied.
+// ImportModuleBytes is ImportModule from memory. The bytes are kept, and not moved, until nothing
+// needs them any more, at the latest with the last tensor over them; until then they must not
+// change. With ImportMapPrivate they are copied.
 func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
 	kept := new(wrapped)
 	start := pinSlice(&kept.pinner, data)
 	handle := cgo.NewHandle(kept)
-	m, err := importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_import(unsafe.Pointer(start), C.size_t(len(data)), C.uintptr_t(handle), given, out, failure)
-	})
+	m, err := importFrom(
+		options,
+		func(
+			given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_go_import(
+				unsafe.Pointer(start),
+				C.size_t(len(data)),
+				C.uintptr_t(handle),
+				given,
+				out,
+				failure,
+			)
+		},
+	)
 	if err != nil {
 		handle.Delete()
 		kept.pinner.Unpin()
@@ -430,11 +492,17 @@ func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
 	return m, err
 }
 
-func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_module, **C.tenon_error) C.tenon_status) (*Module, error) {
+func importFrom(
+	options *ImportOptions,
+	call func(*C.tenon_import_options, **C.tenon_module, **C.tenon_error) C.tenon_status,
+) (*Module, error) {
 	var out *C.tenon_module
-	err := withImportOptions(options, func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
-		return call(given, &out, failure)
-	})
+	err := withImportOptions(
+		options,
+		func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
+			return call(given, &out, failure)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -442,7 +510,10 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 }
 
 // withImportOptions makes one call with C's form of the options.
-func withImportOptions(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_error) C.tenon_status) error {
+func withImportOptions(
+	options *ImportOptions,
+	call func(*C.tenon_import_options, **C.tenon_error) C.tenon_status,
+) error {
 	collect()
 	given := C.tenon_import_options{struct_size: C.sizeof_tenon_import_options}
 	var pinner runtime.Pinner
@@ -468,7 +539,8 @@ func withImportOptions(options *ImportOptions, call func(*C.tenon_import_options
 		for saved, here := range o.DeviceMap {
 			pairs = append(pairs, saved+"="+here)
 		}
-		if given.device_map, err = cTextOrNull("the device map", strings.Join(pairs, ",")); err != nil {
+		devices := strings.Join(pairs, ",")
+		if given.device_map, err = cTextOrNull("the device map", devices); err != nil {
 			return err
 		}
 		if given.device_map != nil {
@@ -519,8 +591,9 @@ func (m *Module) ImportReport() (ImportReport, error) {
 	}, err
 }
 
-// Warnings lists what is remarkable about a module, one line each: calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other
-// way round, and what an import found, such as operators that have another meaning in the archive's version than today.
+// Warnings lists what is remarkable about a module, one line each: calls that PyTorch 1.13 refuses
+// and the newest PyTorch takes, or the other way round, and what an import found, such as operators
+// that have another meaning in the archive's version than today.
 func (m *Module) Warnings() ([]string, error) {
 	var list *C.tenon_name_list
 	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {

@@ -26,9 +26,18 @@ func archive(t testing.TB) []byte {
 // isScale fails the test unless the module is that of scale.
 func isScale(t testing.TB, module *tenon.Module) {
 	t.Helper()
-	members := strings.Split(membersOf(t, module), "; ") // a class that was written declares parameters and buffers first
+	// A class that was written declares parameters and buffers first.
+	members := strings.Split(membersOf(t, module), "; ")
 	slices.Sort(members)
-	if !slices.Equal(members, []string{"attribute training bool", "buffer offset Tensor", "method forward", "parameter weight Tensor"}) {
+	if !slices.Equal(
+		members,
+		[]string{
+			"attribute training bool",
+			"buffer offset Tensor",
+			"method forward",
+			"parameter weight Tensor",
+		},
+	) {
 		t.Errorf("%q", members)
 	}
 	if values := elements(t, module, "weight"); !slices.Equal(values, []float32{1, 2, 3}) {
@@ -44,7 +53,9 @@ func TestExportAndImport(t *testing.T) {
 		ArchiveName: "other", Durability: tenon.DurabilityFile,
 	}))
 	data := must(os.ReadFile(path))
-	if report.NBytes != uint64(len(data)) || report.Records == 0 || report.Version == 0 || report.OldestPyTorch == "" || report.SkippedFiles != 0 {
+	if report.NBytes != uint64(len(data)) || report.Records == 0 || report.Version == 0 ||
+		report.OldestPyTorch == "" ||
+		report.SkippedFiles != 0 {
 		t.Errorf("%+v", report)
 	}
 	if !bytes.Contains(data, []byte("other/data.pkl")) {
@@ -53,11 +64,15 @@ func TestExportAndImport(t *testing.T) {
 	module := must(tenon.ImportModule(path, nil))
 	isScale(t, module)
 	files := must(module.ExtraFiles())
-	if len(files) != 2 || files[0].Name != "a.txt" || string(files[0].Data) != "alpha" || files[1].Name != "empty" || len(files[1].Data) != 0 {
+	if len(files) != 2 || files[0].Name != "a.txt" || string(files[0].Data) != "alpha" ||
+		files[1].Name != "empty" ||
+		len(files[1].Data) != 0 {
 		t.Errorf("%+v", files)
 	}
 	found := must(module.ImportReport())
-	if found.Version != report.Version || uint64(found.Records) != report.Records || found.MappedStorages != 2 || found.FilledStorages != 0 {
+	if found.Version != report.Version || uint64(found.Records) != report.Records ||
+		found.MappedStorages != 2 ||
+		found.FilledStorages != 0 {
 		t.Errorf("%+v", found)
 	}
 	if warnings := must(module.Warnings()); len(warnings) != 0 {
@@ -74,12 +89,21 @@ func TestExportAndImport(t *testing.T) {
 
 	file := must(os.Open(path))
 	defer file.Close()
-	again := must(tenon.ImportModuleFD(int(file.Fd()), &tenon.ImportOptions{Tensors: tenon.ImportMapPrivate, Check: tenon.CheckAll}))
+	again := must(
+		tenon.ImportModuleFD(
+			int(file.Fd()),
+			&tenon.ImportOptions{Tensors: tenon.ImportMapPrivate, Check: tenon.CheckAll},
+		),
+	)
 	defer again.Close()
 	isScale(t, again)
 	out := must(os.Create(filepath.Join(t.TempDir(), "fd.pt")))
 	defer out.Close()
-	if report := must(tenon.ExportModuleFD(again, int(out.Fd()), nil)); must(out.Stat()).Size() != int64(report.NBytes) {
+	if report := must(tenon.ExportModuleFD(again, int(out.Fd()), nil)); must(
+		out.Stat(),
+	).Size() != int64(
+		report.NBytes,
+	) {
 		t.Errorf("%+v", report)
 	}
 }
@@ -87,10 +111,16 @@ func TestExportAndImport(t *testing.T) {
 func TestImportIntoAnArena(t *testing.T) {
 	nothingLeft(t)
 	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib})
-	module := must(tenon.ImportModuleBytes(archive(t), &tenon.ImportOptions{Tensors: tenon.ImportFill, Check: tenon.CheckFill, Arena: arena}))
+	module := must(
+		tenon.ImportModuleBytes(
+			archive(t),
+			&tenon.ImportOptions{Tensors: tenon.ImportFill, Check: tenon.CheckFill, Arena: arena},
+		),
+	)
 	defer module.Close()
 	isScale(t, module)
-	if report, stats := must(module.ImportReport()), must(arena.Stats()); report.FilledStorages != 2 || stats.BlocksLive != 2 {
+	report, stats := must(module.ImportReport()), must(arena.Stats())
+	if report.FilledStorages != 2 || stats.BlocksLive != 2 {
 		t.Errorf("%+v, %+v", report, stats)
 	}
 }
@@ -105,12 +135,21 @@ func TestImportOfBytes(t *testing.T) {
 	runtime.GC()
 	tensor := must(weight.Value.Tensor())
 	weight.Close()
-	if values := must(tenon.ReadOnlySlice[float32](tensor)); !slices.Equal(values, []float32{1, 2, 3}) {
+	if values := must(tenon.ReadOnlySlice[float32](tensor)); !slices.Equal(
+		values,
+		[]float32{1, 2, 3},
+	) {
 		t.Error(values)
 	}
 	tensor.Close()
 	for range rounds(20) {
-		must(tenon.ImportModuleBytes(archive(t), &tenon.ImportOptions{Tensors: tenon.ImportMapPrivate})) // forgotten
+		// Nobody closes this module.
+		must(
+			tenon.ImportModuleBytes(
+				archive(t),
+				&tenon.ImportOptions{Tensors: tenon.ImportMapPrivate},
+			),
+		)
 	}
 }
 
@@ -124,7 +163,15 @@ func TestArchivesOfPyTorch(t *testing.T) {
 		if filepath.Base(filepath.Dir(path)) == "1.2.0" {
 			continue // older than what is read
 		}
-		module := must(tenon.ImportModule(path, &tenon.ImportOptions{Check: tenon.CheckAll, DeviceMap: map[string]string{"cuda:0": "cpu", "mps": "cpu"}}))
+		module := must(
+			tenon.ImportModule(
+				path,
+				&tenon.ImportOptions{
+					Check:     tenon.CheckAll,
+					DeviceMap: map[string]string{"cuda:0": "cpu", "mps": "cpu"},
+				},
+			),
+		)
 		if name := must(module.ClassName()); name != "__torch__.Net" {
 			t.Error(path, name)
 		}
@@ -143,9 +190,17 @@ func TestArchivesOfPyTorch(t *testing.T) {
 func TestBytecode(t *testing.T) {
 	nothingLeft(t)
 	module := scale(t)
-	check(t, module.Define("def both(self, x: Tensor) -> Tensor:\n  return torch.add(self.forward(x), torch.relu(x))\n"))
+	check(
+		t,
+		module.Define(
+			"def both(self, x: Tensor) -> Tensor:\n"+
+				"  return torch.add(self.forward(x), torch.relu(x))\n",
+		),
+	)
 	all, some := must(module.OpNames()), must(module.OpNames("forward"))
-	if !slices.Contains(all, "aten::relu") || slices.Contains(some, "aten::relu") || len(some) == 0 || !slices.IsSorted(all) {
+	if !slices.Contains(all, "aten::relu") || slices.Contains(some, "aten::relu") ||
+		len(some) == 0 ||
+		!slices.IsSorted(all) {
 		t.Error(all, some)
 	}
 	if both := must(module.OpNames("forward", "both")); !slices.Equal(both, all) {
@@ -156,7 +211,8 @@ func TestBytecode(t *testing.T) {
 	}
 	var flat, buffer bytes.Buffer
 	report := must(tenon.ExportModuleTo(module, &flat, &tenon.ExportOptions{Flatbuffer: true}))
-	if report.NBytes != uint64(flat.Len()) || report.BytecodeFunctions != 2 || string(flat.Bytes()[4:8]) != "PTMF" {
+	if report.NBytes != uint64(flat.Len()) || report.BytecodeFunctions != 2 ||
+		string(flat.Bytes()[4:8]) != "PTMF" {
 		t.Error(report)
 	}
 	back := must(tenon.ImportModuleBytes(flat.Bytes(), nil))
@@ -164,7 +220,13 @@ func TestBytecode(t *testing.T) {
 	if found := must(tenon.ExportModuleTo(back, io.Discard, nil)); found.BytecodeFunctions != 2 {
 		t.Error(found)
 	}
-	must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward"}}))
+	must(
+		tenon.ExportModuleTo(
+			module,
+			&buffer,
+			&tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward"}},
+		),
+	)
 	again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
 	defer again.Close()
 	for _, c := range []struct {
@@ -176,23 +238,38 @@ func TestBytecode(t *testing.T) {
 		{module, tenon.ExportOptions{Bytecode: tenon.BytecodeCompile}, 2},
 		{again, tenon.ExportOptions{}, 1},
 		{again, tenon.ExportOptions{Bytecode: tenon.BytecodeDrop}, 0},
-		{again, tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward", "both"}}, 2},
+		{
+			again,
+			tenon.ExportOptions{
+				Bytecode: tenon.BytecodeCompile, Methods: []string{"forward", "both"},
+			},
+			2,
+		},
 	} {
 		if got := functions(c.module, c.options); got != c.want {
 			t.Errorf("%+v: %d functions", c.options, got)
 		}
 	}
 	refused := func(bytecode tenon.Bytecode, methods ...string) error {
-		return second(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{Bytecode: bytecode, Methods: methods}))
+		return second(
+			tenon.ExportModuleTo(
+				module,
+				io.Discard,
+				&tenon.ExportOptions{Bytecode: bytecode, Methods: methods},
+			),
+		)
 	}
-	for _, err := range []error{refused(tenon.BytecodeCompile, "no"), second(module.OpNames("no"))} {
+	for _, err := range []error{
+		refused(tenon.BytecodeCompile, "no"), second(module.OpNames("no")),
+	} {
 		if !errors.Is(err, tenon.ErrNotFound) {
 			t.Error(err)
 		}
 	}
 	for _, err := range []error{
-		refused(tenon.BytecodeKeep, "forward"), refused(tenon.BytecodeCompile, ""), refused(tenon.BytecodeCompile, "a\x00b"),
-		refused(tenon.Bytecode(3)), second(module.OpNames("")), second(module.OpNames("a\x00b")),
+		refused(tenon.BytecodeKeep, "forward"), refused(tenon.BytecodeCompile, ""),
+		refused(tenon.BytecodeCompile, "a\x00b"), refused(tenon.Bytecode(3)),
+		second(module.OpNames("")), second(module.OpNames("a\x00b")),
 	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
@@ -204,9 +281,17 @@ func TestForksAtOnce(t *testing.T) {
 	nothingLeft(t)
 	module := must(tenon.NewModule("Forks"))
 	defer module.Close()
-	check(t, module.Define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n"))
+	check(
+		t,
+		module.Define(
+			"def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n",
+		),
+	)
 	options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile}
-	if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, tenon.ErrUnsupported) {
+	if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(
+		err,
+		tenon.ErrUnsupported,
+	) {
 		t.Error(err)
 	}
 	options.Emit = tenon.EmitForksAtOnce
@@ -217,10 +302,19 @@ func TestEmission(t *testing.T) {
 	nothingLeft(t)
 	module := must(tenon.NewModule("Dims"))
 	defer module.Close()
-	check(t, module.Define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n"))
+	check(
+		t,
+		module.Define(
+			"def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n",
+		),
+	)
 	written := func(version int, emit tenon.Emission) []byte {
 		var buffer bytes.Buffer
-		options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, BytecodeVersion: version, Emit: emit}
+		options := tenon.ExportOptions{
+			Bytecode:        tenon.BytecodeCompile,
+			BytecodeVersion: version,
+			Emit:            emit,
+		}
 		must(tenon.ExportModuleTo(module, &buffer, &options))
 		return buffer.Bytes()
 	}
@@ -229,12 +323,16 @@ func TestEmission(t *testing.T) {
 		t.Error("other bytecode of a module without out arguments and interfaces")
 	}
 	inputs, operators := written(0, tenon.EmitDefaultInputs), written(0, tenon.EmitPlainOperators)
-	if bytes.Equal(inputs, plain) || bytes.Equal(operators, plain) || bytes.Equal(inputs, operators) {
+	if bytes.Equal(inputs, plain) || bytes.Equal(operators, plain) ||
+		bytes.Equal(inputs, operators) {
 		t.Error("a switch changes nothing")
 	}
 	for _, version := range []int{3, 9, 1 << 40} {
 		options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, BytecodeVersion: version}
-		if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Error(version, err)
 		}
 	}
@@ -251,7 +349,9 @@ func TestDebugTables(t *testing.T) {
 		want        int
 	}{{true, true, 6}, {true, false, 0}, {false, true, 0}} {
 		module := must(tenon.ImportModule(path, &tenon.ImportOptions{DebugTables: c.read}))
-		report := must(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{DebugTables: c.write}))
+		report := must(
+			tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{DebugTables: c.write}),
+		)
 		if report.DebugTables != c.want || report.BytecodeFunctions != 1 {
 			t.Errorf("%+v: %+v", c, report)
 		}
@@ -267,21 +367,37 @@ func TestHostileArchives(t *testing.T) {
 			t.Error("imported though cut: ", n)
 		}
 	}
-	if _, err := tenon.ImportModuleBytes(bytes.Repeat([]byte("no archive"), 100), nil); !errors.Is(err, tenon.ErrCorrupt) && !errors.Is(err, tenon.ErrUnsupported) {
+	if _, err := tenon.ImportModuleBytes(bytes.Repeat([]byte("no archive"), 100), nil); !errors.Is(
+		err,
+		tenon.ErrCorrupt,
+	) &&
+		!errors.Is(err, tenon.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := tenon.ImportModuleBytes(data, &tenon.ImportOptions{MaxRecords: 1}); !errors.Is(err, tenon.ErrResourceExhausted) {
+	if _, err := tenon.ImportModuleBytes(data, &tenon.ImportOptions{MaxRecords: 1}); !errors.Is(
+		err,
+		tenon.ErrResourceExhausted,
+	) {
 		t.Error(err)
 	}
 	if _, err := tenon.ImportModule("/no/such/file", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	for _, err := range []error{
-		second(tenon.ImportModule("a\x00b", nil)), second(tenon.ImportModuleFD(-1, nil)), second(tenon.ExportModule(scale(t), "a\x00b", nil)),
-		second(tenon.ExportModuleFD(scale(t), -1, nil)), second(tenon.ExportModuleTo(scale(t), nil, nil)),
-		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{FileVersion: 1 << 40})),
-		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{ArchiveName: "a\x00b"})),
-		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{ExtraFiles: []tenon.File{{Name: "a\x00b"}}})),
+		second(tenon.ImportModule("a\x00b", nil)), second(tenon.ImportModuleFD(-1, nil)),
+		second(tenon.ExportModule(scale(t), "a\x00b", nil)),
+		second(tenon.ExportModuleFD(scale(t), -1, nil)),
+		second(tenon.ExportModuleTo(scale(t), nil, nil)),
+		second(tenon.ExportModuleTo(
+			scale(t), io.Discard, &tenon.ExportOptions{FileVersion: 1 << 40},
+		)),
+		second(tenon.ExportModuleTo(
+			scale(t), io.Discard, &tenon.ExportOptions{ArchiveName: "a\x00b"},
+		)),
+		second(tenon.ExportModuleTo(
+			scale(t), io.Discard,
+			&tenon.ExportOptions{ExtraFiles: []tenon.File{{Name: "a\x00b"}}},
+		)),
 	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
@@ -342,12 +458,16 @@ func TestPanicsInExports(t *testing.T) {
 	nothingLeft(t)
 	module := scale(t)
 	writer := writerFunc(func([]byte) (int, error) { panic("in the writer") })
-	if value := panicOf(func() { tenon.ExportModuleTo(module, writer, nil) }); value != "in the writer" {
+	if value := panicOf(
+		func() { tenon.ExportModuleTo(module, writer, nil) },
+	); value != "in the writer" {
 		t.Error(value)
 	}
 	hook := func(*tenon.Module) ([]tenon.File, error) { panic("in the hook") }
 	path := filepath.Join(t.TempDir(), "never.pt")
-	if value := panicOf(func() { tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: hook}) }); value != "in the hook" {
+	if value := panicOf(
+		func() { tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: hook}) },
+	); value != "in the hook" {
 		t.Error(value)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -363,11 +483,21 @@ func TestHooks(t *testing.T) {
 	check(t, module.SetExtraFile("own.txt", []byte("own")))
 	var asked *tenon.Module
 	var buffer bytes.Buffer
-	report := must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Hook: func(m *tenon.Module) ([]tenon.File, error) {
-		asked = m
-		defer runtime.GC()
-		return []tenon.File{{Name: "more.txt", Data: bytes.Clone([]byte("more"))}, {Name: "own.txt", Data: []byte("another")}, {Name: "empty"}}, nil
-	}}))
+	report := must(
+		tenon.ExportModuleTo(
+			module,
+			&buffer,
+			&tenon.ExportOptions{Hook: func(m *tenon.Module) ([]tenon.File, error) {
+				asked = m
+				defer runtime.GC()
+				return []tenon.File{
+					{Name: "more.txt", Data: bytes.Clone([]byte("more"))},
+					{Name: "own.txt", Data: []byte("another")},
+					{Name: "empty"},
+				}, nil
+			}},
+		),
+	)
 	if asked != module || report.SkippedFiles != 1 {
 		t.Errorf("%+v", report)
 	}
@@ -377,18 +507,30 @@ func TestHooks(t *testing.T) {
 	for _, file := range must(again.ExtraFiles()) {
 		found[file.Name] = string(file.Data)
 	}
-	if len(found) != 3 || found["more.txt"] != "more" || found["own.txt"] != "own" || found["empty"] != "" {
+	if len(found) != 3 || found["more.txt"] != "more" || found["own.txt"] != "own" ||
+		found["empty"] != "" {
 		t.Error(found)
 	}
 	path := filepath.Join(t.TempDir(), "never.pt")
-	_, err := tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: func(*tenon.Module) ([]tenon.File, error) { return nil, errMine }})
+	_, err := tenon.ExportModule(
+		module,
+		path,
+		&tenon.ExportOptions{
+			Hook: func(*tenon.Module) ([]tenon.File, error) { return nil, errMine },
+		},
+	)
 	if !errors.Is(err, errMine) {
 		t.Error(err)
 	}
 	none := func(*tenon.Module) ([]tenon.File, error) { return nil, nil }
 	must(tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: none}))
-	unnamed := func(*tenon.Module) ([]tenon.File, error) { return []tenon.File{{Name: "a\x00b"}}, nil }
-	if _, err := tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: unnamed}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	unnamed := func(*tenon.Module) ([]tenon.File, error) {
+		return []tenon.File{{Name: "a\x00b"}}, nil
+	}
+	if _, err := tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: unnamed}); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
 		t.Error(err)
 	}
 }
@@ -397,7 +539,8 @@ func TestUncheckedExports(t *testing.T) {
 	module := scale(t)
 	check(t, module.Define("def f(self) -> int:\n  return no_such_function(1)\n"))
 	var failure *tenon.Error
-	if _, err := tenon.ExportModuleTo(module, io.Discard, nil); !errors.As(err, &failure) || failure.Details["excerpt"] == "" {
+	if _, err := tenon.ExportModuleTo(module, io.Discard, nil); !errors.As(err, &failure) ||
+		failure.Details["excerpt"] == "" {
 		t.Error(err)
 	}
 	must(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{Unchecked: true}))

@@ -20,10 +20,12 @@ type Pages uint32
 
 // The kinds of pages.
 const (
-	PagesAuto    Pages = C.TENON_PAGES_AUTO    // PagesTHP where the machine gives them to shared memory, else PagesSmall
-	PagesSmall   Pages = C.TENON_PAGES_SMALL   // ordinary pages, 4 KiB on x86
-	PagesTHP     Pages = C.TENON_PAGES_THP     // transparent huge pages
-	PagesHugeTLB Pages = C.TENON_PAGES_HUGETLB // pages of the pool that the administrator set aside; PyTorch cannot open such memory
+	// PagesTHP where the machine gives them to shared memory, else PagesSmall.
+	PagesAuto  Pages = C.TENON_PAGES_AUTO
+	PagesSmall Pages = C.TENON_PAGES_SMALL // ordinary pages, 4 KiB on x86
+	PagesTHP   Pages = C.TENON_PAGES_THP   // transparent huge pages
+	// Pages of the pool that the administrator set aside; PyTorch cannot open such memory.
+	PagesHugeTLB Pages = C.TENON_PAGES_HUGETLB
 )
 
 // String is the name of the pages, as in "thp".
@@ -41,7 +43,8 @@ func (p Pages) String() string {
 	return fmt.Sprintf("Pages(%d)", uint32(p))
 }
 
-// ArenaOptions say how an arena is made. Nil, and the zero value: Shared, as much address space as can be had, at most 1 TiB.
+// ArenaOptions say how an arena is made. Nil, and the zero value: Shared, as much address space as
+// can be had, at most 1 TiB.
 type ArenaOptions struct {
 	Mode          Mode   // Shared or LenderWrites; of all its storages
 	Capacity      uint64 // most bytes that it can hold
@@ -50,13 +53,15 @@ type ArenaOptions struct {
 	HugePageBytes uint64 // with PagesHugeTLB: size of the pool's pages; 0: the machine's default
 	NUMANode      *int   // memory of that node only; nil: wherever
 	Locked        bool   // never swapped out; counts against RLIMIT_MEMLOCK
-	Exact         bool   // pages or a node that cannot be had are an error, and not told by Stats alone
+	// Pages or a node that cannot be had are an error, and not told by Stats alone.
+	Exact         bool
 	PrefaultBytes uint64 // memory that is made ready in the background
 }
 
-// Arena is one segment in which many storages are born (StorageOptions.Arena): one fd and one mapping, here and at each borrower. Memory is
-// taken as it fills. Its memory goes with its Close, the last storage in it and the last lease on it. Who is lent one byte of it can read
-// all of it, and in mode Shared write all of it. Any goroutine may use it.
+// Arena is one segment in which many storages are born (StorageOptions.Arena): one fd and one
+// mapping, here and at each borrower. Memory is taken as it fills. Its memory goes with its Close,
+// the last storage in it and the last lease on it. Who is lent one byte of it can read all of it,
+// and in mode Shared write all of it. Any goroutine may use it.
 type Arena struct{ handle }
 
 // NewArena makes an arena.
@@ -158,7 +163,8 @@ func (a *Arena) Stats() (ArenaStats, error) {
 	}, nil
 }
 
-// Reserve takes memory from the system ahead of need: nbytes from the arena's start; more than its capacity means all of it.
+// Reserve takes memory from the system ahead of need: nbytes from the arena's start; more than its
+// capacity means all of it.
 func (a *Arena) Reserve(nbytes uint64) error {
 	pointer, err := a.begin()
 	if err != nil {
@@ -166,7 +172,9 @@ func (a *Arena) Reserve(nbytes uint64) error {
 	}
 	defer a.end()
 	var failure *C.tenon_error
-	if status := C.tenon_arena_reserve(pointer, C.uint64_t(nbytes), &failure); status != C.TENON_OK {
+	if status := C.tenon_arena_reserve(
+		pointer, C.uint64_t(nbytes), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil

@@ -46,7 +46,10 @@ func TestAFreshArena(t *testing.T) {
 
 func TestStoragesInAnArena(t *testing.T) {
 	nothingLeft(t)
-	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib, Mode: tenon.LenderWrites, Alignment: 1024})
+	arena := newArena(
+		t,
+		&tenon.ArenaOptions{Capacity: mib, Mode: tenon.LenderWrites, Alignment: 1024},
+	)
 	options := &tenon.StorageOptions{Arena: arena, Wait: background(t)}
 	before := must(tenon.GetStats())
 	for range 10 {
@@ -71,7 +74,8 @@ func TestStoragesInAnArena(t *testing.T) {
 	} else {
 		empty.Close()
 	}
-	if now := must(tenon.GetStats()); now.Segments != before.Segments || now.Storages != before.Storages+11 {
+	if now := must(tenon.GetStats()); now.Segments != before.Segments ||
+		now.Storages != before.Storages+11 {
 		t.Errorf("%+v, before it was %+v", now, before)
 	}
 	if now := must(arena.Stats()); now.BlocksLive != 11 {
@@ -116,17 +120,27 @@ func TestAFullArena(t *testing.T) {
 	if !errors.As(err, &full) || full.Code != tenon.ErrResourceExhausted {
 		t.Fatal(err)
 	}
-	for key, value := range map[string]string{"limit": "arena", "limit_value": strconv.Itoa(mib), "live": strconv.Itoa(mib), "lent": "0", "holders": "nobody"} {
+	for key, value := range map[string]string{
+		"limit": "arena", "limit_value": strconv.Itoa(mib), "live": strconv.Itoa(mib), "lent": "0",
+		"holders": "nobody",
+	} {
 		if full.Details[key] != value {
 			t.Errorf("%s is %q, wanted %q", key, full.Details[key], value)
 		}
 	}
-	_, err = tenon.NewStorageFrom([]byte{1}, &tenon.StorageOptions{Arena: arena, Wait: within(t, 300*time.Millisecond)})
-	if !errors.As(err, &full) || !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || full.Details["holders"] != "nobody" {
+	_, err = tenon.NewStorageFrom(
+		[]byte{1},
+		&tenon.StorageOptions{Arena: arena, Wait: within(t, 300*time.Millisecond)},
+	)
+	if !errors.As(err, &full) || !errors.Is(err, tenon.ErrTimeout) ||
+		!errors.Is(err, context.DeadlineExceeded) ||
+		full.Details["holders"] != "nobody" {
 		t.Errorf("%v %+v", err, full)
 	}
 	// No wait helps.
-	if _, err := tenon.NewStorage(mib+1, &tenon.StorageOptions{Arena: arena, Wait: background(t)}); !errors.Is(err, tenon.ErrResourceExhausted) {
+	if _, err := tenon.NewStorage(
+		mib+1, &tenon.StorageOptions{Arena: arena, Wait: background(t)},
+	); !errors.Is(err, tenon.ErrResourceExhausted) {
 		t.Error(err)
 	}
 	keep.Close()
@@ -139,12 +153,19 @@ func TestAWaitForRoomEnds(t *testing.T) {
 	keep := must(tenon.NewStorage(mib, &tenon.StorageOptions{Arena: arena}))
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := tenon.NewStorage(1, &tenon.StorageOptions{Arena: arena, Wait: ctx}); !errors.Is(err, tenon.ErrCancelled) || !errors.Is(err, context.Canceled) {
+	if _, err := tenon.NewStorage(1, &tenon.StorageOptions{Arena: arena, Wait: ctx}); !errors.Is(
+		err,
+		tenon.ErrCancelled,
+	) ||
+		!errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	done := make(chan struct{})
 	time.AfterFunc(20*time.Millisecond, func() { keep.Close(); close(done) })
-	storage, err := tenon.NewStorageFrom(make([]byte, mib), &tenon.StorageOptions{Arena: arena, Wait: background(t)})
+	storage, err := tenon.NewStorageFrom(
+		make([]byte, mib),
+		&tenon.StorageOptions{Arena: arena, Wait: background(t)},
+	)
 	check(t, err)
 	storage.Close()
 	<-done
@@ -154,17 +175,23 @@ func TestArenasRefused(t *testing.T) {
 	nothingLeft(t)
 	node, far := -1, math.MaxInt32
 	for _, options := range []tenon.ArenaOptions{
-		{Mode: 3}, {Alignment: 3}, {Alignment: 32}, {Alignment: 8192}, {Pages: 4}, {Capacity: math.MaxUint64}, {NUMANode: &node}, {NUMANode: &far},
+		{Mode: 3}, {Alignment: 3}, {Alignment: 32}, {Alignment: 8192}, {Pages: 4},
+		{Capacity: math.MaxUint64}, {NUMANode: &node}, {NUMANode: &far},
 	} {
 		if _, err := tenon.NewArena(&options); !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Errorf("%+v: %v", options, err)
 		}
 	}
-	if _, err := tenon.NewArena(&tenon.ArenaOptions{Mode: tenon.Frozen}); !errors.Is(err, tenon.ErrUnsupported) {
+	if _, err := tenon.NewArena(&tenon.ArenaOptions{Mode: tenon.Frozen}); !errors.Is(
+		err,
+		tenon.ErrUnsupported,
+	) {
 		t.Error(err)
 	}
 	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib})
-	for _, options := range []tenon.StorageOptions{{Private: true}, {Isolated: true}, {Mode: tenon.Frozen}, {Mode: tenon.LenderWrites}} {
+	for _, options := range []tenon.StorageOptions{
+		{Private: true}, {Isolated: true}, {Mode: tenon.Frozen}, {Mode: tenon.LenderWrites},
+	} {
 		options.Arena = arena
 		if _, err := tenon.NewStorage(1, &options); !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Errorf("%+v: %v", options, err)
@@ -184,8 +211,9 @@ func TestReserveAndPrefault(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	ready := newArena(t, &tenon.ArenaOptions{Capacity: 4 * mib, PrefaultBytes: mib})
-	for ctx := background(t); must(ready.Stats()).BytesReserved < mib; time.Sleep(time.Millisecond) {
+	for ctx := background(t); must(ready.Stats()).BytesReserved < mib; {
 		check(t, ctx.Err())
+		time.Sleep(time.Millisecond)
 	}
 	if text := tenon.PagesTHP.String() + tenon.Pages(9).String(); text != "thpPages(9)" {
 		t.Error(text)

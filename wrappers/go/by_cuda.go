@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// CUDAAvailable tells whether this process can use CUDA: nil, or an error for ErrUnsupported with the reason. The first call starts CUDA's
-// driver, and can take a tenth of a second and more; what came of it is kept until the process ends, but for refusals that
-// can pass. No context is made.
+// CUDAAvailable tells whether this process can use CUDA: nil, or an error for ErrUnsupported with
+// the reason. The first call starts CUDA's driver, and can take a tenth of a second and more; what
+// came of it is kept until the process ends, but for refusals that can pass. No context is made.
 func CUDAAvailable() error {
 	var failure *C.tenon_error
 	if status := C.tenon_cuda_available(&failure); status != C.TENON_OK {
@@ -27,19 +27,24 @@ type CUDATransport uint32
 
 // The ways.
 const (
-	CUDANoMemory CUDATransport = C.TENON_CUDA_NO_MEMORY // of an empty storage; as an option: the first of the others by which it can travel
-	CUDAIPC      CUDATransport = C.TENON_CUDA_IPC       // cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
-	CUDAFD       CUDATransport = C.TENON_CUDA_FD        // an fd for each piece of memory that is mapped piece by piece
-	CUDAFabric   CUDATransport = C.TENON_CUDA_FABRIC    // the fabric handle of one such piece
-	CUDAPool     CUDATransport = C.TENON_CUDA_POOL      // an fd of the memory pool
+	// Of an empty storage; as an option: the first of the others by which it can travel.
+	CUDANoMemory CUDATransport = C.TENON_CUDA_NO_MEMORY
+	// cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default.
+	CUDAIPC CUDATransport = C.TENON_CUDA_IPC
+	// An fd for each piece of memory that is mapped piece by piece.
+	CUDAFD     CUDATransport = C.TENON_CUDA_FD
+	CUDAFabric CUDATransport = C.TENON_CUDA_FABRIC // the fabric handle of one such piece
+	CUDAPool   CUDATransport = C.TENON_CUDA_POOL   // an fd of the memory pool
 )
 
-// CUDAForm is the bytes of the memory handle, by the versions of PyTorch that write them. All are read.
+// CUDAForm is the bytes of the memory handle, by the versions of PyTorch that write them. All are
+// read.
 type CUDAForm uint32
 
 // The forms.
 const (
-	CUDAFormA CUDAForm = C.TENON_CUDA_FORM_A // up to 2.4; every later one reads it too, but for some builds of mid-2024
+	// Up to 2.4; every later one reads it too, but for some builds of mid-2024.
+	CUDAFormA CUDAForm = C.TENON_CUDA_FORM_A
 	CUDAFormB CUDAForm = C.TENON_CUDA_FORM_B // those builds
 	CUDAFormC CUDAForm = C.TENON_CUDA_FORM_C // 2.6, 2.7
 	CUDAFormD CUDAForm = C.TENON_CUDA_FORM_D // 2.8 to 2.12
@@ -50,38 +55,47 @@ const (
 type ShareCUDAOptions struct {
 	Transport CUDATransport // the way to take
 	Form      CUDAForm      // of an IPC handle
-	LetWrite  bool          // a read-only storage, too, though its receiver can write it: else that is ErrPermission
+	// A read-only storage, too, though its receiver can write it: else that is ErrPermission.
+	LetWrite bool
 }
 
 // OpenCUDAOptions says how device memory is opened. Nil: the zero value.
 type OpenCUDAOptions struct {
-	Device   *int32 // ordinal in this process's numbering, whatever the handle says; nil: the handle's
-	ReadOnly bool   // so that the device refuses this process's writes; by CUDAFD and CUDAFabric only
+	// Ordinal in this process's numbering, whatever the handle says; nil: the handle's.
+	Device *int32
+	// So that the device refuses this process's writes; by CUDAFD and CUDAFabric only.
+	ReadOnly bool
 
-	// What the driver opened stays so when its last storage has gone, for the next handle of the same memory, until CUDACollect. For senders
-	// that do not free meanwhile what they lent.
+	// What the driver opened stays so when its last storage has gone, for the next handle of the
+	// same memory, until CUDACollect. For senders that do not free meanwhile what they lent.
 	KeepOpen bool
 
-	// Fetch PyTorch's expandable segments from another user's process, too, with the rights of this one.
+	// Fetch PyTorch's expandable segments from another user's process, too, with the rights of this
+	// one.
 	OtherUser bool
 }
 
-// CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens
-// it once. It leads to the whole allocation in which the storage lies, so its receiver can read and write all of that.
+// CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks.
+// A value, but for one receiver, who opens it once. It leads to the whole allocation in which the
+// storage lies, so its receiver can read and write all of that.
 type CUDAHandle struct {
-	Transport     CUDATransport // of a handle that is opened not looked at: the memory handle says it
-	Device        int32         // ordinal in the sender's numbering
-	UUID          *[16]byte     // of the device, which wins over the ordinal; nil: not known, as in PyTorch's tuple
-	NBytes        uint64        // bytes of the storage
-	Offset        uint64        // bytes from where the memory handle leads
-	Counter       string        // name of the counter's file; "" for an empty storage
-	Slot          uint64        // index of the counter in its file
-	EventRequired bool          // the bytes are good once the event has passed; else they are already
-	Event         [64]byte      // the event's handle
-	Memory        []byte        // the memory handle; none for an empty storage
+	// Of a handle that is opened not looked at: the memory handle says it.
+	Transport CUDATransport
+	Device    int32 // ordinal in the sender's numbering
+	// Of the device, which wins over the ordinal; nil: not known, as in PyTorch's tuple.
+	UUID    *[16]byte
+	NBytes  uint64 // bytes of the storage
+	Offset  uint64 // bytes from where the memory handle leads
+	Counter string // name of the counter's file; "" for an empty storage
+	Slot    uint64 // index of the counter in its file
+	// The bytes are good once the event has passed; else they are already.
+	EventRequired bool
+	Event         [64]byte // the event's handle
+	Memory        []byte   // the memory handle; none for an empty storage
 
-	// CUDAFD, CUDAPool: the fds that go with it, to be sent in this order. Of a lent storage they are the library's, and open until its last
-	// release; a receiver puts its own here, and closes them itself.
+	// CUDAFD, CUDAPool: the fds that go with it, to be sent in this order. Of a lent storage they
+	// are the library's, and open until its last release; a receiver puts its own here, and closes
+	// them itself.
 	FDs []int32
 }
 
@@ -98,7 +112,9 @@ func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 		n_fds:         C.uint32_t(len(h.FDs)),
 	}
 	if uint64(len(h.Memory)) > math.MaxUint32 || uint64(len(h.FDs)) > math.MaxUint32 {
-		return nil, invalid(fmt.Sprintf("the memory handle has %d bytes and %d fds", len(h.Memory), len(h.FDs)))
+		return nil, invalid(
+			fmt.Sprintf("the memory handle has %d bytes and %d fds", len(h.Memory), len(h.FDs)),
+		)
 	}
 	if h.EventRequired {
 		given.event_required = 1
@@ -117,9 +133,10 @@ func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 	return given, nil
 }
 
-// ShareCUDA lends a storage on a CUDA device. No byte is copied. stream is the CUstream or cudaStream_t in which the bytes were written, 0 for
-// the default one: what was given to it until now is done before work of the receiver's begins. It is a number, since some streams are
-// (0x2 is that of the calling thread), which Go allows in no pointer.
+// ShareCUDA lends a storage on a CUDA device. No byte is copied. stream is the CUstream or
+// cudaStream_t in which the bytes were written, 0 for the default one: what was given to it until
+// now is done before work of the receiver's begins. It is a number, since some streams are (0x2 is
+// that of the calling thread), which Go allows in no pointer.
 func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHandle, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -137,7 +154,15 @@ func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHand
 	}
 	out := C.tenon_cuda_handle{struct_size: C.sizeof_tenon_cuda_handle}
 	var failure *C.tenon_error
-	status := C.tenon_go_share_cuda(pointer, C.uintptr_t(stream), flags, C.uint32_t(form), C.uint32_t(transport), &out, &failure)
+	status := C.tenon_go_share_cuda(
+		pointer,
+		C.uintptr_t(stream),
+		flags,
+		C.uint32_t(form),
+		C.uint32_t(transport),
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return CUDAHandle{}, takeError(status, failure)
 	}
@@ -166,9 +191,10 @@ func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHand
 	return handle, nil
 }
 
-// OpenCUDA opens device memory that Tenon or PyTorch lends. Bytes that this process holds already, or that it sent, come back as the same
-// storage. What is given to stream from now on waits for the sender's work, on the device; the storage counts as used in that stream. Its
-// last release, once the streams have passed, gives the memory back to the sender.
+// OpenCUDA opens device memory that Tenon or PyTorch lends. Bytes that this process holds already,
+// or that it sent, come back as the same storage. What is given to stream from now on waits for the
+// sender's work, on the device; the storage counts as used in that stream. Its last release, once
+// the streams have passed, gives the memory back to the sender.
 func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Storage, error) {
 	collect()
 	given, err := handle.c()
@@ -191,16 +217,30 @@ func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Sto
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	memory, fds := (*C.uint8_t)(unsafe.SliceData(handle.Memory)), (*C.int32_t)(unsafe.SliceData(handle.FDs))
-	status := C.tenon_go_open_cuda(given, memory, fds, C.uintptr_t(stream), flags, device, &out, &failure)
+	memory, fds := (*C.uint8_t)(
+		unsafe.SliceData(handle.Memory),
+	), (*C.int32_t)(
+		unsafe.SliceData(handle.FDs),
+	)
+	status := C.tenon_go_open_cuda(
+		given,
+		memory,
+		fds,
+		C.uintptr_t(stream),
+		flags,
+		device,
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	return newStorage(out), nil
 }
 
-// ReleaseCUDACounter takes a message back that will not be opened, on its receiver's side: what opening and closing it would do to its counter.
-// counter and slot are the handle's. Needs no CUDA. Of a file that is gone with its sender: nothing.
+// ReleaseCUDACounter takes a message back that will not be opened, on its receiver's side: what
+// opening and closing it would do to its counter. counter and slot are the handle's. Needs no CUDA.
+// Of a file that is gone with its sender: nothing.
 func ReleaseCUDACounter(counter string, slot uint64) error {
 	if err := checkText("the counter's name", counter); err != nil {
 		return err
@@ -208,14 +248,17 @@ func ReleaseCUDACounter(counter string, slot uint64) error {
 	text := C.CString(counter)
 	defer C.free(unsafe.Pointer(text))
 	var failure *C.tenon_error
-	if status := C.tenon_release_cuda_counter(text, C.uint64_t(slot), &failure); status != C.TENON_OK {
+	if status := C.tenon_release_cuda_counter(
+		text, C.uint64_t(slot), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
 }
 
-// RecordStream says that work in that stream uses a storage on a CUDA device: what was given to it until the storage's last release has passed
-// before the memory is given back. The host does not wait for it. The stream must be there until then.
+// RecordStream says that work in that stream uses a storage on a CUDA device: what was given to it
+// until the storage's last release has passed before the memory is given back. The host does not
+// wait for it. The stream must be there until then.
 func (s *Storage) RecordStream(stream uintptr) error {
 	pointer, err := s.begin()
 	if err != nil {
@@ -223,14 +266,17 @@ func (s *Storage) RecordStream(stream uintptr) error {
 	}
 	defer s.end()
 	var failure *C.tenon_error
-	if status := C.tenon_go_record_stream(pointer, C.uintptr_t(stream), &failure); status != C.TENON_OK {
+	if status := C.tenon_go_record_stream(
+		pointer, C.uintptr_t(stream), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
 }
 
-// OrderStream lets what is given to that stream from now on come after what was given until now to the streams in which the storage is used:
-// for whoever uses it in yet another stream. The host does not wait, and the stream is not recorded.
+// OrderStream lets what is given to that stream from now on come after what was given until now to
+// the streams in which the storage is used: for whoever uses it in yet another stream. The host
+// does not wait, and the stream is not recorded.
 func (s *Storage) OrderStream(stream uintptr) error {
 	pointer, err := s.begin()
 	if err != nil {
@@ -238,14 +284,17 @@ func (s *Storage) OrderStream(stream uintptr) error {
 	}
 	defer s.end()
 	var failure *C.tenon_error
-	if status := C.tenon_go_order_stream(pointer, C.uintptr_t(stream), &failure); status != C.TENON_OK {
+	if status := C.tenon_go_order_stream(
+		pointer, C.uintptr_t(stream), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
 }
 
-// CUDACollect gives device memory back that nobody uses any more: it looks at all that was released here and still had a receiver or a
-// stream, and closes what was only kept open. It returns how many storages' memory waits on.
+// CUDACollect gives device memory back that nobody uses any more: it looks at all that was released
+// here and still had a receiver or a stream, and closes what was only kept open. It returns how
+// many storages' memory waits on.
 func CUDACollect() uint64 {
 	collect()
 	return uint64(C.tenon_cuda_collect())

@@ -39,7 +39,10 @@ func TestCUDAWithoutDeviceMemory(t *testing.T) {
 		t.Error("record: ", err)
 	}
 	for _, counter := range []string{"/a\x00b", strings.Repeat("a", 256)} {
-		if _, err := tenon.OpenCUDA(tenon.CUDAHandle{Counter: counter}, 0, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if _, err := tenon.OpenCUDA(tenon.CUDAHandle{Counter: counter}, 0, nil); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Errorf("open with the counter %q: %v", counter, err)
 		}
 	}

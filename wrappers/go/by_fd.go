@@ -18,9 +18,11 @@ type Access uint32
 
 // The accesses.
 const (
-	AccessAuto     Access = C.TENON_ACCESS_AUTO      // share: what the mode gives; open: what the handle gives
-	AccessReadOnly Access = C.TENON_ACCESS_READ_ONLY // share: the kernel must enforce it, so a Shared storage is refused; open: map to read
-	AccessWritable Access = C.TENON_ACCESS_WRITABLE  // both sides write; Shared only
+	// Share: what the mode gives; open: what the handle gives.
+	AccessAuto Access = C.TENON_ACCESS_AUTO
+	// Share: the kernel must enforce it, so a Shared storage is refused; open: map to read.
+	AccessReadOnly Access = C.TENON_ACCESS_READ_ONLY
+	AccessWritable Access = C.TENON_ACCESS_WRITABLE // both sides write; Shared only
 )
 
 // String is the access's name, as in "read_only".
@@ -51,10 +53,13 @@ func (o *ShareOptions) c() C.tenon_share_options {
 
 // OpenOptions says how to open what was lent. Nil, and the zero value: what the handle gives.
 type OpenOptions struct {
-	Access        Access
-	PrivateCOW    bool // writes stay in this process; pages not written yet still show the lender's later writes
-	PrivateCopy   bool // copy the bytes now: a snapshot, in private memory
-	AllowUnsealed bool // take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
+	Access Access
+	// Writes stay in this process; pages not written yet still show the lender's later writes.
+	PrivateCOW  bool
+	PrivateCopy bool // copy the bytes now: a snapshot, in private memory
+	// Take memory that its owner can cut short (PyTorch's, plain files): a later load may meet
+	// SIGBUS.
+	AllowUnsealed bool
 	OtherUser     bool // OpenFilename, OpenDescriptor: take memory that belongs to another user
 	NoManager     bool // OpenFilename: do not tell the manager that the handle names
 	Decref        bool // OpenFilename: a message was received, so also do what FilenameDecref does
@@ -91,16 +96,23 @@ func (o *OpenOptions) access() C.tenon_access {
 }
 
 func (o *OpenOptions) c() C.tenon_open_options {
-	return C.tenon_open_options{struct_size: C.sizeof_tenon_open_options, access: o.access(), flags: o.flags()}
+	return C.tenon_open_options{
+		struct_size: C.sizeof_tenon_open_options,
+		access:      o.access(),
+		flags:       o.flags(),
+	}
 }
 
 // FDHandle is how to reach a storage by fd. Everything is in bytes.
 type FDHandle struct {
-	File          *os.File // the fd, close-on-exec, fit for exec.Cmd.ExtraFiles; nil for an empty storage
-	Access        Access   // what the handle allows; of an opener's own making, AccessAuto: what the fd gives
-	Offset        uint64   // where the storage begins in the segment
-	NBytes        uint64   // the size of the storage
-	SegmentNBytes uint64   // the size of the whole segment; of an opener's own making, 0: ask the fd
+	// The fd, close-on-exec, fit for exec.Cmd.ExtraFiles; nil for an empty storage.
+	File *os.File
+	// What the handle allows; of an opener's own making, AccessAuto: what the fd gives.
+	Access Access
+	Offset uint64 // where the storage begins in the segment
+	NBytes uint64 // the size of the storage
+	// The size of the whole segment; of an opener's own making, 0: ask the fd.
+	SegmentNBytes uint64
 }
 
 // Close closes the fd, once it was sent; the storage that was lent is not affected. Again: nothing.
@@ -114,8 +126,9 @@ func (h *FDHandle) Close() error {
 	return nil
 }
 
-// ShareFD lends the storage: it gives an fd, an offset and a size that another process can open. No byte is copied or moved. Who is lent one
-// storage of a segment can read all of it (and in mode Shared write it): StorageOptions.Isolated gives a storage a segment of its own.
+// ShareFD lends the storage: it gives an fd, an offset and a size that another process can open. No
+// byte is copied or moved. Who is lent one storage of a segment can read all of it (and in mode
+// Shared write it): StorageOptions.Isolated gives a storage a segment of its own.
 func (s *Storage) ShareFD(options *ShareOptions) (*FDHandle, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -140,8 +153,8 @@ func (s *Storage) ShareFD(options *ShareOptions) (*FDHandle, error) {
 	return handle, nil
 }
 
-// OpenFD opens what was lent. The fd stays the handle's, and may be closed afterwards. What this process already holds comes back as the
-// same storage.
+// OpenFD opens what was lent. The fd stays the handle's, and may be closed afterwards. What this
+// process already holds comes back as the same storage.
 func OpenFD(handle *FDHandle, options *OpenOptions) (*Storage, error) {
 	collect()
 	if handle == nil {

@@ -15,55 +15,72 @@ import (
 	"unsafe"
 )
 
-// ConnectionOptions are limits and options of one connection. Nil, and the zero value: the library's defaults.
+// ConnectionOptions are limits and options of one connection. Nil, and the zero value: the
+// library's defaults.
 type ConnectionOptions struct {
-	Open            OpenOptions // how to open what is received; OtherUser, NoManager and Decref do not apply
-	MaxMessageBytes uint64      // largest descriptor accepted, in bytes; 0: 64 MiB
-	MaxTensors      uint64      // most tensors accepted in one message; 0: 1,000,000
-	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: what RLIMIT_NOFILE allows, at most 65,536
-	MaxMappedBytes  uint64      // most address space that the peer's memory may take here; 0: a quarter of it (32 TiB on amd64)
-	SameUser        bool        // refuse a peer that is neither of this process's user nor root; by default any peer is good
-	Group           *uint32     // the same, but the members of that gid are let in too
-	NamedFiles      bool        // also take named files that Tenon made, although they have no seals, if the peer is of this process's user or root
-	CUDALetWrite    bool        // send read-only storages on a CUDA device too, though their receiver can write them: else that is ErrPermission
-	CUDAKeepOpen    bool        // as OpenCUDAOptions.KeepOpen, for device memory that is received
-	OnLenderGone    LenderGone  // what happens to received memory when its lender is gone
+	// How to open what is received; OtherUser, NoManager and Decref do not apply.
+	Open            OpenOptions
+	MaxMessageBytes uint64 // largest descriptor accepted, in bytes; 0: 64 MiB
+	MaxTensors      uint64 // most tensors accepted in one message; 0: 1,000,000
+	// Most segments that the peer may have open here through this connection; 0: what RLIMIT_NOFILE
+	// allows, at most 65,536.
+	MaxSegments uint64
+	// Most address space that the peer's memory may take here; 0: a quarter of it (32 TiB on
+	// amd64).
+	MaxMappedBytes uint64
+	// Refuse a peer that is neither of this process's user nor root; by default any peer is good.
+	SameUser bool
+	Group    *uint32 // the same, but the members of that gid are let in too
+	// Also take named files that Tenon made, although they have no seals, if the peer is of this
+	// process's user or root.
+	NamedFiles bool
+	// Send read-only storages on a CUDA device too, though their receiver can write them: else that
+	// is ErrPermission.
+	CUDALetWrite bool
+	CUDAKeepOpen bool       // as OpenCUDAOptions.KeepOpen, for device memory that is received
+	OnLenderGone LenderGone // what happens to received memory when its lender is gone
 }
 
-// LenderGone says what happens to received memory when nobody holds the other end of the socket any more: the lender's process ended, or
-// everybody who had that end closed it.
+// LenderGone says what happens to received memory when nobody holds the other end of the socket any
+// more: the lender's process ended, or everybody who had that end closed it.
 type LenderGone uint32
 
 const (
-	// KeepLent: what was received stays valid, and messages that were sent before are delivered. The default.
+	// KeepLent: what was received stays valid, and messages that were sent before are delivered.
+	// The default.
 	KeepLent LenderGone = C.TENON_LENDER_GONE_KEEP
-	// DropLent: later accesses fail with ErrPeerGone, and so does Recv. Slices that are out stay valid as long as the tensor is open. Memory
-	// of a CUDA device is closed as soon as the streams that use it have passed.
+	// DropLent: later accesses fail with ErrPeerGone, and so does Recv. Slices that are out stay
+	// valid as long as the tensor is open. Memory of a CUDA device is closed as soon as the streams
+	// that use it have passed.
 	DropLent LenderGone = C.TENON_LENDER_GONE_DROP
 )
 
-// Peer is who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
+// Peer is who is at the other end of a connection, as the kernel told it when the socket was
+// connected; for a socketpair, who made it.
 type Peer struct {
-	PID int32  // 0: of a pid namespace that this process does not see; it can be another process's by now
+	// 0: of a pid namespace that this process does not see; it can be another process's by now.
+	PID int32
 	UID uint32 // effective
 	GID uint32 // effective
 }
 
-// Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too,
-// in any language. Sends queue behind each other, receives too; a send and a receive run at the same time. Any goroutine may use it.
+// Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages.
+// The other end must be a connection too, in any language. Sends queue behind each other, receives
+// too; a send and a receive run at the same time. Any goroutine may use it.
 type Connection struct {
 	handle
 	waits waits
 }
 
-// NewConnection puts a connection on a socket of the caller's, which stays open when the connection is closed. Nobody else may read from it
-// or write to it meanwhile.
+// NewConnection puts a connection on a socket of the caller's, which stays open when the connection
+// is closed. Nobody else may read from it or write to it meanwhile.
 func NewConnection(socket int, options *ConnectionOptions) (*Connection, error) {
 	return connect(socket, options, 0)
 }
 
-// ConnectionOn puts a connection on the socket of a *net.UnixConn or an *os.File. The connection has its own copy of the fd, closed with
-// it; close the original at any time, and do so to let the peer notice the end of the connection.
+// ConnectionOn puts a connection on the socket of a *net.UnixConn or an *os.File. The connection
+// has its own copy of the fd, closed with it; close the original at any time, and do so to let the
+// peer notice the end of the connection.
 func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -92,7 +109,8 @@ func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection,
 	return c, err
 }
 
-// Pair makes two connections that are each other's ends, for two goroutines. For another process, use socketpair and exec.Cmd.ExtraFiles.
+// Pair makes two connections that are each other's ends, for two goroutines. For another process,
+// use socketpair and exec.Cmd.ExtraFiles.
 func Pair() (*Connection, *Connection, error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -115,7 +133,10 @@ func Pair() (*Connection, *Connection, error) {
 
 func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connection, error) {
 	collect()
-	given := C.tenon_connection_options{struct_size: C.sizeof_tenon_connection_options, flags: flags}
+	given := C.tenon_connection_options{
+		struct_size: C.sizeof_tenon_connection_options,
+		flags:       flags,
+	}
 	if options != nil {
 		given.open_access = options.Open.access()
 		given.open_flags = options.Open.flags()
@@ -146,7 +167,9 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 	}
 	var out *C.tenon_connection
 	var failure *C.tenon_error
-	if status := C.tenon_connection_new(C.int(socket), &given, &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_connection_new(
+		C.int(socket), &given, &out, &failure,
+	); status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	c := new(Connection)
@@ -162,8 +185,8 @@ func (c *Connection) begin() (*C.tenon_connection, error) {
 	return (*C.tenon_connection)(pointer), err
 }
 
-// GoneFD gives an fd that is readable once the lender is gone, and what it lent is dropped. It is the connection's, and valid until Close:
-// poll it, and do not read from it.
+// GoneFD gives an fd that is readable once the lender is gone, and what it lent is dropped. It is
+// the connection's, and valid until Close: poll it, and do not read from it.
 func (c *Connection) GoneFD() (int, error) {
 	pointer, err := c.begin()
 	if err != nil {
@@ -178,8 +201,9 @@ func (c *Connection) GoneFD() (int, error) {
 	return int(out), nil
 }
 
-// Close gives the connection back; calls that wait in other goroutines end with ErrClosed. A message half sent is never finished: the peer
-// gets ErrPeerGone. What was received stays valid. Again: nothing. Close never fails.
+// Close gives the connection back; calls that wait in other goroutines end with ErrClosed. A
+// message half sent is never finished: the peer gets ErrPeerGone. What was received stays valid.
+// Again: nothing. Close never fails.
 func (c *Connection) Close() error {
 	if c != nil && c.close() {
 		c.waits.end()
@@ -187,8 +211,9 @@ func (c *Connection) Close() error {
 	return nil
 }
 
-// FD is the socket, to poll, until the connection is closed: when it is readable call TryRecv until it says ErrWouldBlock; after an
-// unfinished send wait until it is writable and call Flush. -1 of a closed connection.
+// FD is the socket, to poll, until the connection is closed: when it is readable call TryRecv until
+// it says ErrWouldBlock; after an unfinished send wait until it is writable and call Flush. -1 of a
+// closed connection.
 func (c *Connection) FD() int {
 	connection, err := c.begin()
 	if err != nil {
@@ -213,9 +238,11 @@ func (c *Connection) Peer() (Peer, error) {
 	return Peer{PID: int32(out.pid), UID: uint32(out.uid), GID: uint32(out.gid)}, nil
 }
 
-// SetStream names the stream, a number as in ShareCUDA, in which memory of a CUDA device is used here; without this call it is the default
-// one. What was given to it before a send is done before work of the receiver's begins; what is given to it after a receive waits for the
-// sender's, and what was received counts as used in it. It must be there until the connection, and what was received meanwhile, was closed.
+// SetStream names the stream, a number as in ShareCUDA, in which memory of a CUDA device is used
+// here; without this call it is the default one. What was given to it before a send is done before
+// work of the receiver's begins; what is given to it after a receive waits for the sender's, and
+// what was received counts as used in it. It must be there until the connection, and what was
+// received meanwhile, was closed.
 func (c *Connection) SetStream(device int32, stream uintptr) error {
 	connection, err := c.begin()
 	if err != nil {
@@ -223,15 +250,18 @@ func (c *Connection) SetStream(device int32, stream uintptr) error {
 	}
 	defer c.release()
 	var failure *C.tenon_error
-	if status := C.tenon_go_connection_set_stream(connection, C.int32_t(device), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+	if status := C.tenon_go_connection_set_stream(
+		connection, C.int32_t(device), C.uintptr_t(stream), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
 }
 
-// Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after everything here was closed. If ctx ends first the
-// message may be half sent: the connection keeps it, and the next Send (of the same message, sent once all the same, or of another, sent
-// after it) or Flush goes on. A context that is already done ends Send before it begins.
+// Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after
+// everything here was closed. If ctx ends first the message may be half sent: the connection keeps
+// it, and the next Send (of the same message, sent once all the same, or of another, sent after it)
+// or Flush goes on. A context that is already done ends Send before it begins.
 func (c *Connection) Send(ctx context.Context, message *Message) error {
 	if message == nil {
 		return invalid("the message is nil")
@@ -242,7 +272,8 @@ func (c *Connection) Send(ctx context.Context, message *Message) error {
 // Flush finishes what an earlier Send or TrySend left.
 func (c *Connection) Flush(ctx context.Context) error { return c.send(ctx, nil) }
 
-// TrySend is Send without waiting: ErrWouldBlock if some of it is left for Flush, or for the next call.
+// TrySend is Send without waiting: ErrWouldBlock if some of it is left for Flush, or for the next
+// call.
 func (c *Connection) TrySend(message *Message) error {
 	if message == nil {
 		return invalid("the message is nil")
@@ -293,13 +324,18 @@ func (c *Connection) send(ctx context.Context, message *Message) error {
 		return err
 	}
 	defer message.end()
-	return wait(ctx, &c.waits, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_send(connection, sent, timeout, cancel, failure)
-	})
+	return wait(
+		ctx,
+		&c.waits,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_send(connection, sent, timeout, cancel, failure)
+		},
+	)
 }
 
-// Recv receives the next message, to be closed by the caller: ErrPeerGone once all that the peer sent was received. If ctx ends first nothing
-// is lost: the next call goes on. A context that is already done ends Recv before it begins.
+// Recv receives the next message, to be closed by the caller: ErrPeerGone once all that the peer
+// sent was received. If ctx ends first nothing is lost: the next call goes on. A context that is
+// already done ends Recv before it begins.
 func (c *Connection) Recv(ctx context.Context) (*Message, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
@@ -313,9 +349,13 @@ func (c *Connection) Recv(ctx context.Context) (*Message, error) {
 	}
 	defer c.release()
 	var out *C.tenon_message
-	err = wait(ctx, &c.waits, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_recv(connection, timeout, cancel, &out, failure)
-	})
+	err = wait(
+		ctx,
+		&c.waits,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_recv(connection, timeout, cancel, &out, failure)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

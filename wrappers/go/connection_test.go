@@ -94,20 +94,37 @@ func TestConnectionOptions(t *testing.T) {
 	m := must(tenon.NewMessage(floats(t, 4, nil), floats(t, 4, nil)))
 	defer m.Close()
 	receive := func(options *tenon.ConnectionOptions) (*tenon.Message, error) {
-		ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		ends, err := syscall.Socketpair(
+			syscall.AF_UNIX,
+			syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC,
+			0,
+		)
 		check(t, err)
-		first, second := os.NewFile(uintptr(ends[0]), "first"), os.NewFile(uintptr(ends[1]), "second")
+		first, second := os.NewFile(
+			uintptr(ends[0]),
+			"first",
+		), os.NewFile(
+			uintptr(ends[1]),
+			"second",
+		)
 		defer first.Close()
 		defer second.Close()
-		left, right := must(tenon.ConnectionOn(first, nil)), must(tenon.ConnectionOn(second, options))
+		left, right := must(
+			tenon.ConnectionOn(first, nil),
+		), must(
+			tenon.ConnectionOn(second, options),
+		)
 		defer left.Close()
 		defer right.Close()
 		check(t, left.Send(ctx, m))
 		return right.Recv(ctx)
 	}
-	readOnly := must(receive(&tenon.ConnectionOptions{Open: tenon.OpenOptions{Access: tenon.AccessReadOnly}}))
+	readOnly := must(
+		receive(&tenon.ConnectionOptions{Open: tenon.OpenOptions{Access: tenon.AccessReadOnly}}),
+	)
 	view := must(readOnly.Views())[1]
-	if _, err := tenon.Slice[float32](view); !errors.Is(err, tenon.ErrPermission) || !view.IsReadOnly() {
+	if _, err := tenon.Slice[float32](view); !errors.Is(err, tenon.ErrPermission) ||
+		!view.IsReadOnly() {
 		t.Error(err)
 	}
 	if must(tenon.ReadOnlySlice[float32](view))[3] != 3 {
@@ -115,7 +132,13 @@ func TestConnectionOptions(t *testing.T) {
 	}
 	readOnly.Close()
 	copied := must(receive(&tenon.ConnectionOptions{Open: tenon.OpenOptions{PrivateCopy: true}}))
-	check(t, tenon.With(must(copied.Views())[0], func(values []float32) error { values[0] = 5; return nil }))
+	check(
+		t,
+		tenon.With(
+			must(copied.Views())[0],
+			func(values []float32) error { values[0] = 5; return nil },
+		),
+	)
 	copied.Close()
 	if again := must(receive(nil)); must(tenon.Slice[float32](must(again.Views())[0]))[0] != 0 {
 		t.Error("a private copy was not private")
@@ -146,11 +169,14 @@ func TestPeer(t *testing.T) {
 func strangers() (ends [2]int, err error) {
 	done := make(chan error)
 	go func() {
-		// Straight to the kernel, so that one thread alone is another user; it ends with the goroutine.
+		// Straight to the kernel, so that one thread alone is another user; it ends with the
+		// goroutine.
 		runtime.LockOSThread()
 		groups := [...]uint32{65532, 65533}
 		const same = ^uintptr(0)
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups)), 0); errno != 0 {
+		if _, _, errno := syscall.RawSyscall(
+			syscall.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups)), 0,
+		); errno != 0 {
 			done <- errno
 			return
 		}
@@ -177,10 +203,13 @@ func TestAnotherUsersPeer(t *testing.T) {
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
 	member, nobody := uint32(65533), uint32(65531)
-	for _, options := range []tenon.ConnectionOptions{{SameUser: true}, {Group: &nobody}, {SameUser: true, Group: &nobody}} {
+	for _, options := range []tenon.ConnectionOptions{
+		{SameUser: true}, {Group: &nobody}, {SameUser: true, Group: &nobody},
+	} {
 		_, err := tenon.NewConnection(ends[0], &options)
 		var refused *tenon.Error
-		if !errors.Is(err, tenon.ErrPermission) || !errors.As(err, &refused) || refused.Details["uid"] != "65534" ||
+		if !errors.Is(err, tenon.ErrPermission) || !errors.As(err, &refused) ||
+			refused.Details["uid"] != "65534" ||
 			refused.Details["pid"] != strconv.Itoa(os.Getpid()) {
 			t.Errorf("%+v: %v", options, err)
 		}
@@ -222,7 +251,9 @@ func TestContext(t *testing.T) {
 	for name, operation := range operations {
 		done, cancelNow := context.WithCancelCause(context.Background())
 		cancelNow(cause)
-		if err := operation(done); !errors.Is(err, tenon.ErrCancelled) || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		if err := operation(done); !errors.Is(err, tenon.ErrCancelled) ||
+			!errors.Is(err, context.Canceled) ||
+			!errors.Is(err, cause) {
 			t.Error(name, "with a context that is done:", err)
 		}
 		later, cancelLater := context.WithCancelCause(context.Background())
@@ -233,12 +264,14 @@ func TestContext(t *testing.T) {
 		soon, stop := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		err := operation(soon)
 		stop()
-		if !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) ||
+		if !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, os.ErrDeadlineExceeded) ||
 			!os.IsTimeout(err) {
 			t.Error(name, "with a deadline:", err)
 		}
 		past, stop := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
-		if err := operation(past); !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := operation(past); !errors.Is(err, tenon.ErrTimeout) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Error(name, "with a deadline that is over:", err)
 		}
 		stop()
@@ -274,7 +307,8 @@ func TestCloseEndsWaits(t *testing.T) {
 			group.Add(1)
 			go func() {
 				defer group.Done()
-				if _, err := left.Recv(context.Background()); !errors.Is(err, tenon.ErrClosed) || !errors.Is(err, net.ErrClosed) {
+				if _, err := left.Recv(context.Background()); !errors.Is(err, tenon.ErrClosed) ||
+					!errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
 			}()
@@ -323,10 +357,12 @@ func TestErrors(t *testing.T) {
 	var e *tenon.Error
 	var code tenon.Code
 	_, err := tenon.NewStorage(1<<60, nil)
-	if !errors.As(err, &e) || e.Code != tenon.ErrResourceExhausted || e.Details["limit"] == "" || e.Details["wanted"] == "" {
+	if !errors.As(err, &e) || e.Code != tenon.ErrResourceExhausted || e.Details["limit"] == "" ||
+		e.Details["wanted"] == "" {
 		t.Errorf("%#v", err)
 	}
-	if !errors.As(err, &code) || code != tenon.ErrResourceExhausted || errors.Is(err, tenon.ErrPermission) {
+	if !errors.As(err, &code) || code != tenon.ErrResourceExhausted ||
+		errors.Is(err, tenon.ErrPermission) {
 		t.Error(code)
 	}
 	for code := tenon.Code(1); code <= 14; code++ {

@@ -14,14 +14,18 @@ import (
 
 // CUDAArenaOptions say how an arena on a device is made.
 type CUDAArenaOptions struct {
-	Device    int32         // ordinal in this process's numbering
-	Transport CUDATransport // how it is to be lent: CUDAIPC, CUDAFD or CUDAFabric; CUDANoMemory: CUDAIPC where the device has it, else CUDAFD
-	Capacity  uint64        // bytes, all of which are taken at once; rounded up to what the device gives
+	Device int32 // ordinal in this process's numbering
+	// How it is to be lent: CUDAIPC, CUDAFD or CUDAFabric; CUDANoMemory: CUDAIPC where the device
+	// has it, else CUDAFD.
+	Transport CUDATransport
+	// Bytes, all of which are taken at once; rounded up to what the device gives.
+	Capacity uint64
 }
 
-// CUDAArena is one allocation on a device in which many storages lie, and which whoever receives them opens once, be it over a Connection, by
-// ShareCUDA or in PyTorch. Its memory goes with its Close, the last storage in it and the last who keeps it. Who is lent one byte of it can
-// read and write all of it. Any goroutine may use it.
+// CUDAArena is one allocation on a device in which many storages lie, and which whoever receives
+// them opens once, be it over a Connection, by ShareCUDA or in PyTorch. Its memory goes with its
+// Close, the last storage in it and the last who keeps it. Who is lent one byte of it can read and
+// write all of it. Any goroutine may use it.
 type CUDAArena struct{ handle }
 
 // NewCUDAArena makes an arena. Its options have to have a capacity.
@@ -43,9 +47,10 @@ func NewCUDAArena(options *CUDAArenaOptions) (*CUDAArena, error) {
 	return a, nil
 }
 
-// Allocate makes a storage in it, whose bytes are what they happen to be. A block is free when its storage was closed, the streams in which it
-// was used have passed, and every receiver has let go or was killed: ctx says how long a full arena waits for that. Nil: not at all, which
-// is ErrResourceExhausted, with the detail "holders" that says who holds what was lent.
+// Allocate makes a storage in it, whose bytes are what they happen to be. A block is free when its
+// storage was closed, the streams in which it was used have passed, and every receiver has let go
+// or was killed: ctx says how long a full arena waits for that. Nil: not at all, which is
+// ErrResourceExhausted, with the detail "holders" that says who holds what was lent.
 func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, error) {
 	pointer, err := a.acquire()
 	if err != nil {
@@ -54,13 +59,28 @@ func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, erro
 	defer a.release()
 	arena := (*C.tenon_cuda_arena)(pointer)
 	if ctx != nil {
-		return waitForStorage(ctx, func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_cuda_arena_allocate(arena, C.uint64_t(nbytes), timeout, cancel, out, failure)
-		})
+		return waitForStorage(
+			ctx,
+			func(
+				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
+				failure **C.tenon_error,
+			) C.tenon_status {
+				return C.tenon_go_cuda_arena_allocate(
+					arena,
+					C.uint64_t(nbytes),
+					timeout,
+					cancel,
+					out,
+					failure,
+				)
+			},
+		)
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	if status := C.tenon_cuda_arena_allocate(arena, C.uint64_t(nbytes), nil, &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_cuda_arena_allocate(
+		arena, C.uint64_t(nbytes), nil, &out, &failure,
+	); status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	return newStorage(out), nil
@@ -87,7 +107,9 @@ func (a *CUDAArena) Stats() (CUDAArenaStats, error) {
 	defer a.release()
 	out := C.tenon_cuda_arena_stats{struct_size: C.sizeof_tenon_cuda_arena_stats}
 	var failure *C.tenon_error
-	if status := C.tenon_cuda_arena_stats_get((*C.tenon_cuda_arena)(pointer), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_cuda_arena_stats_get(
+		(*C.tenon_cuda_arena)(pointer), &out, &failure,
+	); status != C.TENON_OK {
 		return CUDAArenaStats{}, takeError(status, failure)
 	}
 	return CUDAArenaStats{

@@ -10,14 +10,18 @@ import (
 
 // With a device: tests/cuda/go.
 func TestCUDAArenaWithoutADevice(t *testing.T) {
-	if _, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Device: -1, Capacity: 1 << 20}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if _, err := tenon.NewCUDAArena(
+		&tenon.CUDAArenaOptions{Device: -1, Capacity: 1 << 20},
+	); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Error("device -1: ", err)
 	}
 	arena := new(tenon.CUDAArena)
 	_, ofAllocate := arena.Allocate(nil, 1)
 	_, ofWait := arena.Allocate(context.Background(), 1)
 	_, ofStats := arena.Stats()
-	for _, err := range []error{ofAllocate, ofWait, ofStats, (*tenon.Connection)(nil).SetStream(0, 0)} {
+	for _, err := range []error{
+		ofAllocate, ofWait, ofStats, (*tenon.Connection)(nil).SetStream(0, 0),
+	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error("the zero value: ", err)
 		}
@@ -28,7 +32,10 @@ func TestCUDAArenaWithoutADevice(t *testing.T) {
 	if tenon.CUDAAvailable() == nil {
 		return
 	}
-	if _, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20}); !errors.Is(err, tenon.ErrUnsupported) {
+	if _, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20}); !errors.Is(
+		err,
+		tenon.ErrUnsupported,
+	) {
 		t.Error("new: ", err)
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"unsafe"
 )
 
-// CUDAEvent is a mark in a CUDA stream: it is complete when all that was given to the stream before has passed. Streams of this process and
-// of others wait for it on the device, and the host can ask or wait. It is of its device's primary context, which CUDA's runtime uses and
-// so every framework. Any goroutine may use it. Streams are numbers, as in ShareCUDA. Events measure no time.
+// CUDAEvent is a mark in a CUDA stream: it is complete when all that was given to the stream before
+// has passed. Streams of this process and of others wait for it on the device, and the host can ask
+// or wait. It is of its device's primary context, which CUDA's runtime uses and so every framework.
+// Any goroutine may use it. Streams are numbers, as in ShareCUDA. Events measure no time.
 type CUDAEvent struct{ handle }
 
 // CUDAEventOptions says how an event is made. Nil: the zero value.
@@ -28,7 +29,10 @@ type CUDAEventOptions struct {
 }
 
 func cudaEventOptions(device int32) C.tenon_cuda_event_options {
-	return C.tenon_cuda_event_options{struct_size: C.sizeof_tenon_cuda_event_options, device: C.int32_t(device)}
+	return C.tenon_cuda_event_options{
+		struct_size: C.sizeof_tenon_cuda_event_options,
+		device:      C.int32_t(device),
+	}
 }
 
 func newCUDAEvent(pointer *C.tenon_cuda_event) *CUDAEvent {
@@ -55,8 +59,9 @@ func NewCUDAEvent(options *CUDAEventOptions) (*CUDAEvent, error) {
 	return newCUDAEvent(out), nil
 }
 
-// OpenCUDAEvent opens another process's event, on the device where it was made: both then mean the same mark, whichever of them records it.
-// The process that made it cannot open it, and has to keep it until all others have closed it.
+// OpenCUDAEvent opens another process's event, on the device where it was made: both then mean the
+// same mark, whichever of them records it. The process that made it cannot open it, and has to keep
+// it until all others have closed it.
 func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
 	collect()
 	given := cudaEventOptions(device)
@@ -69,7 +74,8 @@ func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
 	return newCUDAEvent(out), nil
 }
 
-// Record marks what was given to the stream until now; an older mark is forgotten. The stream is of the event's device.
+// Record marks what was given to the stream until now; an older mark is forgotten. The stream is of
+// the event's device.
 func (e *CUDAEvent) Record(stream uintptr) error {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -77,13 +83,16 @@ func (e *CUDAEvent) Record(stream uintptr) error {
 	}
 	defer e.release()
 	var failure *C.tenon_error
-	if status := C.tenon_go_cuda_event_record((*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+	if status := C.tenon_go_cuda_event_record(
+		(*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
 }
 
-// Wait lets what is given to the stream from now on wait for the mark that was recorded last. The host does not wait.
+// Wait lets what is given to the stream from now on wait for the mark that was recorded last. The
+// host does not wait.
 func (e *CUDAEvent) Wait(stream uintptr) error {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -91,7 +100,9 @@ func (e *CUDAEvent) Wait(stream uintptr) error {
 	}
 	defer e.release()
 	var failure *C.tenon_error
-	if status := C.tenon_go_cuda_event_wait((*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+	if status := C.tenon_go_cuda_event_wait(
+		(*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
@@ -106,22 +117,34 @@ func (e *CUDAEvent) Query() (bool, error) {
 	defer e.release()
 	var out C.int
 	var failure *C.tenon_error
-	if status := C.tenon_cuda_event_query((*C.tenon_cuda_event)(pointer), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_cuda_event_query(
+		(*C.tenon_cuda_event)(pointer), &out, &failure,
+	); status != C.TENON_OK {
 		return false, takeError(status, failure)
 	}
 	return out != 0, nil
 }
 
-// Synchronize waits here until the event is complete, or ctx ends. A context that is already done ends it before it begins.
+// Synchronize waits here until the event is complete, or ctx ends. A context that is already done
+// ends it before it begins.
 func (e *CUDAEvent) Synchronize(ctx context.Context) error {
 	pointer, err := e.acquire()
 	if err != nil {
 		return err
 	}
 	defer e.release()
-	return wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_cuda_event_synchronize((*C.tenon_cuda_event)(pointer), timeout, cancel, failure)
-	})
+	return wait(
+		ctx,
+		nil,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_cuda_event_synchronize(
+				(*C.tenon_cuda_event)(pointer),
+				timeout,
+				cancel,
+				failure,
+			)
+		},
+	)
 }
 
 // IPCHandle gives the handle by which other processes open the event, the same each time.
@@ -133,7 +156,11 @@ func (e *CUDAEvent) IPCHandle() ([64]byte, error) {
 	}
 	defer e.release()
 	var failure *C.tenon_error
-	status := C.tenon_cuda_event_ipc_handle((*C.tenon_cuda_event)(pointer), (*C.uint8_t)(&out[0]), &failure)
+	status := C.tenon_cuda_event_ipc_handle(
+		(*C.tenon_cuda_event)(pointer),
+		(*C.uint8_t)(&out[0]),
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return [64]byte{}, takeError(status, failure)
 	}

@@ -10,13 +10,18 @@ import (
 
 // With a device: tests/cuda/go.
 func TestCUDAEventWithoutADevice(t *testing.T) {
-	if _, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: -1}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if _, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: -1}); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
 		t.Error("device -1: ", err)
 	}
 	event := new(tenon.CUDAEvent)
 	_, ofQuery := event.Query()
 	_, ofHandle := event.IPCHandle()
-	for _, err := range []error{event.Record(0), event.Wait(0), event.Synchronize(context.Background()), ofQuery, ofHandle} {
+	for _, err := range []error{
+		event.Record(0), event.Wait(0), event.Synchronize(context.Background()), ofQuery, ofHandle,
+	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error("the zero value: ", err)
 		}

@@ -49,21 +49,32 @@ func Withdraw(ticket []byte) (bool, error) {
 	collect()
 	var withdrawn C.int
 	var failure *C.tenon_error
-	status := C.tenon_ticket_withdraw(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), &withdrawn, &failure)
+	status := C.tenon_ticket_withdraw(
+		unsafe.Pointer(unsafe.SliceData(ticket)),
+		C.size_t(len(ticket)),
+		&withdrawn,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return false, takeError(status, failure)
 	}
 	return withdrawn != 0, nil
 }
 
-// Watch takes a message of this process back when fd has hung up and grace has passed, if nobody has
-// fetched it by then. The fd is the end of a pipe whose other end travels with the ticket, so it
-// hangs up when the message is read and when its carrier goes with the message unread. The library
-// owns the fd once the call has succeeded. After a failure it is still the caller's.
+// Watch takes a message of this process back when fd has hung up and grace has passed, if nobody
+// has fetched it by then. The fd is the end of a pipe whose other end travels with the ticket, so
+// it hangs up when the message is read and when its carrier goes with the message unread. The
+// library owns the fd once the call has succeeded. After a failure it is still the caller's.
 func Watch(ticket []byte, fd int, grace time.Duration) error {
 	collect()
 	var failure *C.tenon_error
-	status := C.tenon_ticket_watch(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), C.int32_t(fd), C.int64_t(grace), &failure)
+	status := C.tenon_ticket_watch(
+		unsafe.Pointer(unsafe.SliceData(ticket)),
+		C.size_t(len(ticket)),
+		C.int32_t(fd),
+		C.int64_t(grace),
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return takeError(status, failure)
 	}
@@ -78,9 +89,21 @@ func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, 
 	collect()
 	given := options.c()
 	var out *C.tenon_message
-	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_message_fetch(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), &given, timeout, cancel, &out, failure)
-	})
+	err := wait(
+		ctx,
+		nil,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_message_fetch(
+				unsafe.Pointer(unsafe.SliceData(ticket)),
+				C.size_t(len(ticket)),
+				&given,
+				timeout,
+				cancel,
+				&out,
+				failure,
+			)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +173,14 @@ func (d *Deposit) Add(storage *Storage, options *ShareOptions) ([]byte, error) {
 	record := make([]byte, C.TENON_DEPOSIT_RECORD_NBYTES)
 	var nbytes C.size_t
 	var failure *C.tenon_error
-	status := C.tenon_deposit_add(pointer, added, options.c().access, unsafe.Pointer(unsafe.SliceData(record)), &nbytes, &failure)
+	status := C.tenon_deposit_add(
+		pointer,
+		added,
+		options.c().access,
+		unsafe.Pointer(unsafe.SliceData(record)),
+		&nbytes,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
@@ -177,9 +207,21 @@ func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetche
 	collect()
 	given := options.c()
 	var out *C.tenon_fetched
-	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_fetched_new(unsafe.Pointer(unsafe.SliceData(head)), C.size_t(len(head)), &given, timeout, cancel, &out, failure)
-	})
+	err := wait(
+		ctx,
+		nil,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_fetched_new(
+				unsafe.Pointer(unsafe.SliceData(head)),
+				C.size_t(len(head)),
+				&given,
+				timeout,
+				cancel,
+				&out,
+				failure,
+			)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -200,10 +242,21 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 	}
 	defer f.release()
 	var out *C.tenon_storage
-	err = wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_go_fetched_storage((*C.tenon_fetched)(pointer), unsafe.Pointer(unsafe.SliceData(record)), C.size_t(len(record)),
-			timeout, cancel, &out, failure)
-	})
+	err = wait(
+		ctx,
+		nil,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_fetched_storage(
+				(*C.tenon_fetched)(pointer),
+				unsafe.Pointer(unsafe.SliceData(record)),
+				C.size_t(len(record)),
+				timeout,
+				cancel,
+				&out,
+				failure,
+			)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +266,8 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 // DepositLimits says how much of this process may wait to be fetched. Nil, and the zero value: the
 // library's defaults.
 type DepositLimits struct {
-	// For how many segments receivers may ask. A deposit of one more is ErrResourceExhausted. 0 means
-	// half of the most fds that this process may open.
+	// For how many segments receivers may ask. A deposit of one more is ErrResourceExhausted. 0
+	// means half of the most fds that this process may open.
 	MaxUnfetchedSegments uint64
 	// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
 	// oldest messages. 0 means any number.
@@ -280,7 +333,9 @@ func HandOverDeposits(options *KeepOptions) (int, error) {
 		options = new(KeepOptions)
 	}
 	var texts [2]*C.char
-	for i, each := range [...]struct{ what, text string }{{"the family's path", options.Family}, {"the program", options.Program}} {
+	for i, each := range [...]struct{ what, text string }{
+		{"the family's path", options.Family}, {"the program", options.Program},
+	} {
 		if err := checkText(each.what, each.text); err != nil {
 			return 0, err
 		}
@@ -298,8 +353,15 @@ func HandOverDeposits(options *KeepOptions) (int, error) {
 	}
 	var kept C.size_t
 	var failure *C.tenon_error
-	status := C.tenon_go_deposit_hand_over(C.int64_t(options.Timeout), unsafe.SliceData(numbers), C.size_t(len(numbers)), texts[0], texts[1],
-		&kept, &failure)
+	status := C.tenon_go_deposit_hand_over(
+		C.int64_t(options.Timeout),
+		unsafe.SliceData(numbers),
+		C.size_t(len(numbers)),
+		texts[0],
+		texts[1],
+		&kept,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return 0, takeError(status, failure)
 	}

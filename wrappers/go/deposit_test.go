@@ -100,7 +100,8 @@ func depositOne(t *testing.T) {
 		if must(tenon.Slice[float32](tensor))[7] != 42 {
 			t.Error("the receiver has other memory")
 		}
-		if holders := must(tenon.LeaseHolders()); len(holders) != 1 || holders[0].PID != int32(command.Process.Pid) {
+		if holders := must(tenon.LeaseHolders()); len(holders) != 1 ||
+			holders[0].PID != int32(command.Process.Pid) {
 			t.Errorf("%+v", holders)
 		}
 		weak := weakOf(tensor)
@@ -139,7 +140,10 @@ func fetchOne(c *tenon.Connection) error {
 	if err != nil {
 		return err
 	}
-	if err := tenon.With(views[0], func(values []float32) error { values[7] = 42; return nil }); err != nil {
+	if err := tenon.With(views[0], func(values []float32) error {
+		values[7] = 42
+		return nil
+	}); err != nil {
 		return err
 	}
 	if err := tell(ctx, c, nil); err != nil {
@@ -158,7 +162,8 @@ func depositHere(t *testing.T) {
 	ctx := background(t)
 	tensor := floats(t, 8, nil)
 	ticket := must(ticketOf(tensor))
-	if stats := must(tenon.GetDepositStats()); stats != (tenon.DepositStats{Messages: 1, Segments: 1}) {
+	wanted := tenon.DepositStats{Messages: 1, Segments: 1}
+	if stats := must(tenon.GetDepositStats()); stats != wanted {
 		t.Errorf("%+v", stats)
 	}
 	// A context that never ends is fine, because the lender is this process.
@@ -195,7 +200,8 @@ func depositLetGo(t *testing.T) {
 	}
 	check(t, tenon.Watch(ticket, marker[0], time.Millisecond))
 	check(t, syscall.Close(marker[1]))
-	for end := time.Now().Add(20 * time.Second); must(tenon.GetDepositStats()).Messages > 0 && time.Now().Before(end); {
+	end := time.Now().Add(20 * time.Second)
+	for must(tenon.GetDepositStats()).Messages > 0 && time.Now().Before(end) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if _, err := tenon.Fetch(background(t), ticket, nil); !errors.Is(err, tenon.ErrNotFound) {
@@ -225,14 +231,20 @@ func depositPieces(t *testing.T) {
 	ctx := background(t)
 	command, c := start(t, "fetch in pieces")
 	deposit := must(tenon.NewDeposit())
-	unopened, opened := must(tenon.NewStorage(5000, nil)), must(tenon.NewStorage(100, &tenon.StorageOptions{Mode: tenon.LenderWrites, Zeroed: true}))
+	unopened, opened := must(
+		tenon.NewStorage(5000, nil),
+	), must(
+		tenon.NewStorage(100, &tenon.StorageOptions{Mode: tenon.LenderWrites, Zeroed: true}),
+	)
 	must(opened.Bytes())[99] = 8
 	empty := must(tenon.NewStorage(0, nil))
 	defer empty.Close()
 	for _, storage := range []*tenon.Storage{unopened, opened, empty} {
 		check(t, tell(ctx, c, must(deposit.Add(storage, nil))))
 	}
-	if _, err := deposit.Add(unopened, &tenon.ShareOptions{Access: tenon.AccessReadOnly}); !errors.Is(err, tenon.ErrPermission) {
+	if _, err := deposit.Add(
+		unopened, &tenon.ShareOptions{Access: tenon.AccessReadOnly},
+	); !errors.Is(err, tenon.ErrPermission) {
 		t.Error(err)
 	}
 	check(t, tell(ctx, c, deposit.Head()))
@@ -323,7 +335,11 @@ func TestAWaitForAStoppedLenderEnds(t *testing.T) {
 	check(t, lender.Process.Signal(syscall.SIGSTOP))
 	var status syscall.WaitStatus
 	must(syscall.Wait4(lender.Process.Pid, &status, syscall.WUNTRACED, nil))
-	receiver, other := start(t, "fetch from a stopped lender", fmt.Sprint("TENON_GO_TEST_LENDER=", lender.Process.Pid))
+	receiver, other := start(
+		t,
+		"fetch from a stopped lender",
+		fmt.Sprint("TENON_GO_TEST_LENDER=", lender.Process.Pid),
+	)
 	check(t, tell(ctx, other, ticket))
 	check(t, receiver.Wait())
 	check(t, tell(ctx, c, nil))
@@ -364,12 +380,14 @@ func fetchFromStopped(c *tenon.Connection) error {
 	}
 	soon, stop := context.WithTimeout(ctx, time.Millisecond)
 	defer stop()
-	if _, err := tenon.Fetch(soon, ticket, nil); !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := tenon.Fetch(soon, ticket, nil); !errors.Is(err, tenon.ErrTimeout) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("with a deadline: %v", err)
 	}
 	later, cancelLater := context.WithCancel(ctx)
 	time.AfterFunc(10*time.Millisecond, cancelLater)
-	if _, err := tenon.Fetch(later, ticket, nil); !errors.Is(err, tenon.ErrCancelled) || !errors.Is(err, context.Canceled) {
+	if _, err := tenon.Fetch(later, ticket, nil); !errors.Is(err, tenon.ErrCancelled) ||
+		!errors.Is(err, context.Canceled) {
 		return fmt.Errorf("cancelled: %v", err)
 	}
 	lender, err := strconv.Atoi(os.Getenv("TENON_GO_TEST_LENDER"))
@@ -425,7 +443,9 @@ func depositAndEnd(c *tenon.Connection) error {
 	if errno != 0 {
 		return errno
 	}
-	kept, err := tenon.HandOverDeposits(&tenon.KeepOptions{Timeout: time.Minute, PIDFDs: []int{int(parent)}})
+	kept, err := tenon.HandOverDeposits(
+		&tenon.KeepOptions{Timeout: time.Minute, PIDFDs: []int{int(parent)}},
+	)
 	if errors.Is(err, tenon.ErrNotFound) {
 		if _, err := tenon.Withdraw(ticket); err != nil {
 			return err
@@ -450,7 +470,8 @@ func limitDeposits(t *testing.T) {
 	first := must(ticketOf(floats(t, 8, isolated)))
 	_, err := ticketOf(floats(t, 8, isolated))
 	var full *tenon.Error
-	if !errors.As(err, &full) || full.Code != tenon.ErrResourceExhausted || full.Details["limit"] != "max_unfetched_segments" {
+	if !errors.As(err, &full) || full.Code != tenon.ErrResourceExhausted ||
+		full.Details["limit"] != "max_unfetched_segments" {
 		t.Errorf("%#v", err)
 	}
 	check(t, tenon.SetDepositLimits(&tenon.DepositLimits{MaxUnfetchedBytes: 40}))
@@ -472,7 +493,10 @@ func limitDeposits(t *testing.T) {
 	if stats := must(tenon.GetDepositStats()); stats != (tenon.DepositStats{Expired: 2}) {
 		t.Errorf("%+v", stats)
 	}
-	if err := tenon.SetDepositLimits(&tenon.DepositLimits{MaxUnfetchedTime: -1}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if err := tenon.SetDepositLimits(&tenon.DepositLimits{MaxUnfetchedTime: -1}); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
 		t.Error(err)
 	}
 }
@@ -519,7 +543,9 @@ func refuseDeposits(t *testing.T) {
 	expect(tenon.ErrInvalidArgument, nil, err)
 	_, err = new(tenon.Deposit).Add(private, nil)
 	expect(tenon.ErrInvalidArgument, nil, err)
-	for _, wrong := range []tenon.KeepOptions{{Family: "a\x00b"}, {Program: "a\x00b"}, {PIDFDs: []int{1 << 40}}, {Timeout: -1}} {
+	for _, wrong := range []tenon.KeepOptions{
+		{Family: "a\x00b"}, {Program: "a\x00b"}, {PIDFDs: []int{1 << 40}}, {Timeout: -1},
+	} {
 		_, err = tenon.HandOverDeposits(&wrong)
 		expect(tenon.ErrInvalidArgument, nil, err)
 	}

@@ -12,13 +12,13 @@ import (
 
 // DescriptorOptions says how a descriptor is made. Nil, and the zero value: with fds.
 type DescriptorOptions struct {
-	// No fds travel: the opener fetches them from this process through /proc, so this process must live, and hold the descriptor, until
-	// then; same user and pid namespace.
+	// No fds travel: the opener fetches them from this process through /proc, so this process must
+	// live, and hold the descriptor, until then; same user and pid namespace.
 	BytesOnly bool
 }
 
-// Descriptor is the portable form of a message: versioned bytes and the fds that they count on. It keeps the tensors and the fds alive
-// until it is closed. Any goroutine may use it.
+// Descriptor is the portable form of a message: versioned bytes and the fds that they count on. It
+// keeps the tensors and the fds alive until it is closed. Any goroutine may use it.
 type Descriptor struct{ handle }
 
 func (d *Descriptor) begin() (*C.tenon_descriptor, error) {
@@ -71,7 +71,8 @@ func (d *Descriptor) Bytes() []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
 }
 
-// FDs are the fds to carry, in this order. They are the descriptor's: send them before it is closed, and do not close them.
+// FDs are the fds to carry, in this order. They are the descriptor's: send them before it is
+// closed, and do not close them.
 func (d *Descriptor) FDs() []int {
 	pointer, err := d.begin()
 	if err != nil {
@@ -87,8 +88,9 @@ func (d *Descriptor) FDs() []int {
 	return fds
 }
 
-// OpenDescriptor opens a descriptor that came from another process; nobody is trusted about its bytes. The fds, as many as it was made
-// with, stay the caller's. An error's detail "field" names the part that is wrong.
+// OpenDescriptor opens a descriptor that came from another process; nobody is trusted about its
+// bytes. The fds, as many as it was made with, stay the caller's. An error's detail "field" names
+// the part that is wrong.
 func OpenDescriptor(data []byte, fds []int, options *OpenOptions) (*Message, error) {
 	collect()
 	numbers := make([]C.int32_t, len(fds))
@@ -101,8 +103,15 @@ func OpenDescriptor(data []byte, fds []int, options *OpenOptions) (*Message, err
 	given := options.c()
 	var out *C.tenon_message
 	var failure *C.tenon_error
-	status := C.tenon_descriptor_open(unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), unsafe.SliceData(numbers),
-		C.size_t(len(numbers)), &given, &out, &failure)
+	status := C.tenon_descriptor_open(
+		unsafe.Pointer(unsafe.SliceData(data)),
+		C.size_t(len(data)),
+		unsafe.SliceData(numbers),
+		C.size_t(len(numbers)),
+		&given,
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}

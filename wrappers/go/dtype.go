@@ -11,13 +11,15 @@ import (
 	"unsafe"
 )
 
-// DType is an element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar). Comparable, and a constant.
+// DType is an element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
+// Comparable, and a constant.
 type DType uint32
 
 // The element types that have a name. Others: NewDType.
 const (
-	Bool              DType = C.TENON_DTYPE_BOOL | 8<<8 | 1<<16
-	Int1              DType = C.TENON_DTYPE_INT | 1<<8 | 1<<16 // under 8 bits: packed, lowest bits first
+	Bool DType = C.TENON_DTYPE_BOOL | 8<<8 | 1<<16
+	// Under 8 bits: packed, lowest bits first.
+	Int1              DType = C.TENON_DTYPE_INT | 1<<8 | 1<<16
 	Int2              DType = C.TENON_DTYPE_INT | 2<<8 | 1<<16
 	Int4              DType = C.TENON_DTYPE_INT | 4<<8 | 1<<16
 	Int8              DType = C.TENON_DTYPE_INT | 8<<8 | 1<<16
@@ -88,12 +90,17 @@ func ParseDType(name string) (DType, error) {
 }
 
 func (d DType) c() C.tenon_dtype {
-	return C.tenon_dtype{code: C.uint8_t(d.Code()), bits: C.uint8_t(d.Bits()), lanes: C.uint16_t(d.Lanes())}
+	return C.tenon_dtype{
+		code:  C.uint8_t(d.Code()),
+		bits:  C.uint8_t(d.Bits()),
+		lanes: C.uint16_t(d.Lanes()),
+	}
 }
 
 // Element is what Slice and View can show. A type of your own over one of these is fine.
 type Element interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~complex64 | ~complex128
+	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
+		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
 // Float16Bits is one IEEE half, the Element of Float16.
@@ -118,7 +125,8 @@ type BFloat16Bits uint16
 // Float32 is the value.
 func (b BFloat16Bits) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// BoolByte is the Element of Bool. It is no bool of Go's: a peer may write any byte, and a bool that is neither 0 nor 1 breaks its rules.
+// BoolByte is the Element of Bool. It is no bool of Go's: a peer may write any byte, and a bool
+// that is neither 0 nor 1 breaks its rules.
 type BoolByte uint8
 
 // Bool is the value.

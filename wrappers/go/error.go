@@ -15,27 +15,39 @@ import (
 	"syscall"
 )
 
-// Code is what a call came to, chosen by what a caller can do about it. A Code is an error itself, the target of errors.Is:
+// Code is what a call came to, chosen by what a caller can do about it. A Code is an error itself,
+// the target of errors.Is:
 //
 //	if errors.Is(err, tenon.ErrPeerGone) { … }
 type Code int32
 
 // The codes of the C library. Their numbers never change.
 const (
-	ErrInvalidArgument   Code = C.TENON_INVALID_ARGUMENT   // the call is wrong whatever the state of the machine: mend the program
-	ErrPermission        Code = C.TENON_PERMISSION         // the object does not allow it: ask for other access, or another mode at birth
-	ErrNotFound          Code = C.TENON_NOT_FOUND          // no such object (any more)
-	ErrCorrupt           Code = C.TENON_CORRUPT            // bytes or an fd from outside are not what they claim
-	ErrIncompatible      Code = C.TENON_INCOMPATIBLE       // made by a version that this one does not read
-	ErrResourceExhausted Code = C.TENON_RESOURCE_EXHAUSTED // a limit was met; the detail "limit" names it
-	ErrUnsupported       Code = C.TENON_UNSUPPORTED        // this build, kernel or object cannot do it
-	ErrPeerGone          Code = C.TENON_PEER_GONE          // the other process closed its end or died
-	ErrWouldBlock        Code = C.TENON_WOULD_BLOCK        // TryRecv or TrySend had nothing to do at once
-	ErrTimeout           Code = C.TENON_TIMEOUT            // the time is over: call again to go on
-	ErrInterrupted       Code = C.TENON_INTERRUPTED        // a signal ended the wait; waits of this package go on by themselves
-	ErrCancelled         Code = C.TENON_CANCELLED          // the context ended the wait: call again to go on
-	ErrIO                Code = C.TENON_IO                 // the system refused; see the detail "errno"
-	ErrInternal          Code = C.TENON_INTERNAL           // a defect in Tenon: please report it
+	// The call is wrong whatever the state of the machine: mend the program.
+	ErrInvalidArgument Code = C.TENON_INVALID_ARGUMENT
+	// The object does not allow it: ask for other access, or another mode at birth.
+	ErrPermission Code = C.TENON_PERMISSION
+	ErrNotFound   Code = C.TENON_NOT_FOUND // no such object (any more)
+	// Bytes or an fd from outside are not what they claim.
+	ErrCorrupt Code = C.TENON_CORRUPT
+	// Made by a version that this one does not read.
+	ErrIncompatible Code = C.TENON_INCOMPATIBLE
+	// A limit was met; the detail "limit" names it.
+	ErrResourceExhausted Code = C.TENON_RESOURCE_EXHAUSTED
+	// This build, kernel or object cannot do it.
+	ErrUnsupported Code = C.TENON_UNSUPPORTED
+	// The other process closed its end or died.
+	ErrPeerGone Code = C.TENON_PEER_GONE
+	// TryRecv or TrySend had nothing to do at once.
+	ErrWouldBlock Code = C.TENON_WOULD_BLOCK
+	ErrTimeout    Code = C.TENON_TIMEOUT // the time is over: call again to go on
+	// A signal ended the wait; waits of this package go on by themselves.
+	ErrInterrupted Code = C.TENON_INTERRUPTED
+	// The context ended the wait: call again to go on.
+	ErrCancelled Code = C.TENON_CANCELLED
+	// The system refused; see the detail "errno".
+	ErrIO       Code = C.TENON_IO
+	ErrInternal Code = C.TENON_INTERNAL // a defect in Tenon: please report it
 )
 
 // String is the name of the code, as in "RESOURCE_EXHAUSTED".
@@ -44,8 +56,9 @@ func (c Code) String() string { return C.GoString(C.tenon_status_name(C.tenon_st
 // Error is "tenon: " and the name.
 func (c Code) Error() string { return "tenon: " + c.String() }
 
-// Is matches the errors of the standard library that mean the same: fs.ErrNotExist, fs.ErrPermission, os.ErrDeadlineExceeded,
-// context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported.
+// Is matches the errors of the standard library that mean the same: fs.ErrNotExist,
+// fs.ErrPermission, os.ErrDeadlineExceeded, context.DeadlineExceeded, context.Canceled,
+// errors.ErrUnsupported.
 func (c Code) Is(target error) bool {
 	switch target {
 	case fs.ErrNotExist:
@@ -122,7 +135,8 @@ func (e *Error) Unwrap() error { return e.Cause }
 // Timeout says whether the time was over, as in net.Error.
 func (e *Error) Timeout() bool { return e.Code.Timeout() }
 
-// ErrClosed is the error of a call on an object that was closed; os.ErrClosed and net.ErrClosed match it too.
+// ErrClosed is the error of a call on an object that was closed; os.ErrClosed and net.ErrClosed
+// match it too.
 var ErrClosed error = errClosed{}
 
 type errClosed struct{}
@@ -150,7 +164,10 @@ func takeError(status C.tenon_status, failure *C.tenon_error) error {
 }
 
 func readError(failure *C.tenon_error) *Error {
-	e := &Error{Code: Code(C.tenon_error_code(failure)), Message: C.GoString(C.tenon_error_message(failure))}
+	e := &Error{
+		Code:    Code(C.tenon_error_code(failure)),
+		Message: C.GoString(C.tenon_error_message(failure)),
+	}
 	for index := C.size_t(0); ; index++ {
 		key := C.tenon_error_detail_key(failure, index)
 		if key == nil {

@@ -13,7 +13,8 @@ import (
 // Lend a tensor over a connection; the receiver changes it in place.
 func Example() {
 	ctx := context.Background()
-	lender, borrower, err := tenon.Pair() // here for two goroutines; usually each in a process of its own
+	// Here for two goroutines; usually each in a process of its own.
+	lender, borrower, err := tenon.Pair()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,7 +71,11 @@ func Example() {
 
 // A view keeps its elements, whatever becomes of the tensor.
 func ExampleNewView() {
-	tensor, err := tenon.FromSlice([]int32{10, 20, 30}, []int64{3}, &tenon.StorageOptions{Mode: tenon.Frozen})
+	tensor, err := tenon.FromSlice(
+		[]int32{10, 20, 30},
+		[]int64{3},
+		&tenon.StorageOptions{Mode: tenon.Frozen},
+	)
 	if err != nil {
 		log.Fatal(err)
 	}

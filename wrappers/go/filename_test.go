@@ -14,8 +14,8 @@ import (
 
 const directoryVariable = "TENON_GO_TEST_DIRECTORY"
 
-// inOwnProcess runs a test in a process of its own, because the library's thread for names keeps some fds as long as its process lives, and
-// so that all names can be seen to go with it.
+// inOwnProcess runs a test in a process of its own, because the library's thread for names keeps
+// some fds as long as its process lives, and so that all names can be seen to go with it.
 func inOwnProcess(t *testing.T, test func(t *testing.T, directory string)) {
 	if path := os.Getenv(directoryVariable); path != "" {
 		t.Cleanup(func() {
@@ -31,8 +31,13 @@ func inOwnProcess(t *testing.T, test func(t *testing.T, directory string)) {
 	nothingLeft(t)
 	path := directory(t)
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=100s")
-	// A manager of this user that another test has started would be given out, whatever program is asked for.
-	command.Env = append(os.Environ(), directoryVariable+"="+path, "TENON_MANAGER_FOLDER="+t.TempDir()+"/none")
+	// A manager of this user that another test has started would be given out, whatever program is
+	// asked for.
+	command.Env = append(
+		os.Environ(),
+		directoryVariable+"="+path,
+		"TENON_MANAGER_FOLDER="+t.TempDir()+"/none",
+	)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -42,7 +47,9 @@ func TestFilename(t *testing.T) { inOwnProcess(t, byName) }
 
 func byName(t *testing.T, path string) {
 	ctx := background(t)
-	file := must(tenon.NewStorageFilename(4000, &tenon.FilenameOptions{Directory: path, Name: "weights"}))
+	file := must(
+		tenon.NewStorageFilename(4000, &tenon.FilenameOptions{Directory: path, Name: "weights"}),
+	)
 	defer file.Close()
 	tensor := floats(t, 1000, nil)
 	arena := must(tensor.Storage())
@@ -56,7 +63,12 @@ func byName(t *testing.T, path string) {
 		if name == "file" && handle.Name != path+"/weights" || handle.NBytes != 4000 {
 			t.Error(handle)
 		}
-		command, c := start(t, "name", "TENON_GO_TEST_NAME="+handle.Name, fmt.Sprint("TENON_GO_TEST_OFFSET=", handle.Offset))
+		command, c := start(
+			t,
+			"name",
+			"TENON_GO_TEST_NAME="+handle.Name,
+			fmt.Sprint("TENON_GO_TEST_OFFSET=", handle.Offset),
+		)
 		if _, err := c.Recv(ctx); !errors.Is(err, tenon.ErrPeerGone) {
 			t.Error(err)
 		}
@@ -73,7 +85,9 @@ func byName(t *testing.T, path string) {
 			check(t, tenon.FilenameIncref(handle))
 			check(t, tenon.FilenameDecref(handle))
 		}
-		if _, err := tenon.OpenFilename(ctx, tenon.FilenameHandle{Name: handle.Name + "x", NBytes: 1}, nil); !errors.Is(err, os.ErrNotExist) {
+		if _, err := tenon.OpenFilename(
+			ctx, tenon.FilenameHandle{Name: handle.Name + "x", NBytes: 1}, nil,
+		); !errors.Is(err, os.ErrNotExist) {
 			t.Error(err)
 		}
 	}
@@ -82,17 +96,24 @@ func byName(t *testing.T, path string) {
 		t.Errorf("%+v", found)
 	}
 	for _, wrong := range []string{"a\x00b", strings.Repeat("x", 300)} {
-		if _, err := tenon.OpenFilename(ctx, tenon.FilenameHandle{Name: wrong}, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if _, err := tenon.OpenFilename(ctx, tenon.FilenameHandle{Name: wrong}, nil); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Error(err)
 		}
-		if _, err := tenon.NewStorageFilename(1, &tenon.FilenameOptions{Directory: path, Name: wrong}); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if _, err := tenon.NewStorageFilename(
+			1, &tenon.FilenameOptions{Directory: path, Name: wrong},
+		); !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
 		}
 	}
 	check(t, tenon.FilenameUnlink(path+"/nothing"))
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := tenon.OpenFilename(done, tenon.FilenameHandle{Name: path + "/weights", NBytes: 4000}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := tenon.OpenFilename(
+		done, tenon.FilenameHandle{Name: path + "/weights", NBytes: 4000}, nil,
+	); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := tenon.StartManager(ctx, path+"/no-such-program"); err == nil {
@@ -105,12 +126,20 @@ func TestFilenameErrors(t *testing.T) { inOwnProcess(t, byNameRefused) }
 func byNameRefused(t *testing.T, path string) {
 	var e *tenon.Error
 	_, err := tenon.NewStorageFilename(8, &tenon.FilenameOptions{Directory: path + "/none"})
-	if !errors.Is(err, tenon.ErrNotFound) || !errors.Is(err, os.ErrNotExist) || !errors.As(err, &e) || !strings.HasPrefix(e.Details["path"], path) {
+	if !errors.Is(err, tenon.ErrNotFound) || !errors.Is(err, os.ErrNotExist) ||
+		!errors.As(err, &e) ||
+		!strings.HasPrefix(e.Details["path"], path) {
 		t.Errorf("%#v", err)
 	}
 	check(t, os.WriteFile(path+"/short", []byte("x"), 0o600))
-	_, err = tenon.OpenFilename(background(t), tenon.FilenameHandle{Name: path + "/short", NBytes: 100}, &tenon.OpenOptions{AllowUnsealed: true})
-	if !errors.Is(err, tenon.ErrCorrupt) || !errors.As(err, &e) || e.Details["path"] != path+"/short" || strings.Contains(e.Message, "\n") {
+	_, err = tenon.OpenFilename(
+		background(t),
+		tenon.FilenameHandle{Name: path + "/short", NBytes: 100},
+		&tenon.OpenOptions{AllowUnsealed: true},
+	)
+	if !errors.Is(err, tenon.ErrCorrupt) || !errors.As(err, &e) ||
+		e.Details["path"] != path+"/short" ||
+		strings.Contains(e.Message, "\n") {
 		t.Errorf("%#v", err)
 	}
 	check(t, os.Remove(path+"/short"))

@@ -31,8 +31,8 @@ const (
 )
 
 var kindNames = [...]string{
-	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module",
-	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
+	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value",
+	"Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
 }
 
 // reference is one counted reference of the C library's, to be given back once.
@@ -95,7 +95,8 @@ func (h *handle) own(kind kind, pointer unsafe.Pointer) {
 	h.cleanup = runtime.AddCleanup(h, reference.giveBack, h.reference)
 }
 
-// acquire begins a use, which release ends. Of nil, and of a zero value, it gives the NULL that the C library has answers for.
+// acquire begins a use, which release ends. Of nil, and of a zero value, it gives the NULL that the
+// C library has answers for.
 func (h *handle) acquire() (unsafe.Pointer, error) {
 	collect()
 	if h == nil {
@@ -119,7 +120,8 @@ func (h *handle) release() {
 	}
 }
 
-// Close gives the object back. Again: nothing. A call that uses it in another goroutine ends first. Close never fails.
+// Close gives the object back. Again: nothing. A call that uses it in another goroutine ends first.
+// Close never fails.
 func (h *handle) Close() error {
 	h.close()
 	return nil

@@ -11,7 +11,8 @@ import "time"
 
 // LeaseHolder is who holds leases of this process's blocks, over one connection.
 type LeaseHolder struct {
-	PID          int32         // as the kernel tells it; 0: of a pid namespace that this process does not see
+	// As the kernel tells it; 0: of a pid namespace that this process does not see.
+	PID          int32
 	UID          uint32        // as the kernel tells it
 	Leases       uint64        // that stand now
 	NBytes       uint64        // of their blocks; a block with two leases counts twice
@@ -30,7 +31,9 @@ func LeaseHolders() ([]LeaseHolder, error) {
 	for {
 		out := make([]C.tenon_lease_holder, total+1) // some more may come meanwhile
 		out[0].struct_size = C.sizeof_tenon_lease_holder
-		if status := C.tenon_lease_holders(&out[0], C.size_t(len(out)), &total, &failure); status != C.TENON_OK {
+		if status := C.tenon_lease_holders(
+			&out[0], C.size_t(len(out)), &total, &failure,
+		); status != C.TENON_OK {
 			return nil, takeError(status, failure)
 		}
 		if total > C.size_t(len(out)) {
@@ -53,8 +56,8 @@ func LeaseHolders() ([]LeaseHolder, error) {
 	}
 }
 
-// LeaseUseNoThread has the library start no thread: the process itself polls LeaseFD and calls LeasePoll. Before the first lend and the first
-// use of a name.
+// LeaseUseNoThread has the library start no thread: the process itself polls LeaseFD and calls
+// LeasePoll. Before the first lend and the first use of a name.
 func LeaseUseNoThread() error {
 	var failure *C.tenon_error
 	if status := C.tenon_lease_use_no_thread(&failure); status != C.TENON_OK {
@@ -63,7 +66,8 @@ func LeaseUseNoThread() error {
 	return nil
 }
 
-// LeaseFD is the fd to poll, borrowed, readable when LeasePoll has something to do. Without a thread only.
+// LeaseFD is the fd to poll, borrowed, readable when LeasePoll has something to do. Without a
+// thread only.
 func LeaseFD() (int, error) {
 	var out C.int32_t
 	var failure *C.tenon_error
@@ -73,8 +77,9 @@ func LeaseFD() (int, error) {
 	return int(out), nil
 }
 
-// LeasePoll does what is due, and never blocks: about a millisecond at most, and the fd stays readable if there is more. But the end
-// of memory that a device has pinned may wait for the device. Without a thread only.
+// LeasePoll does what is due, and never blocks: about a millisecond at most, and the fd stays
+// readable if there is more. But the end of memory that a device has pinned may wait for the
+// device. Without a thread only.
 func LeasePoll() error {
 	var failure *C.tenon_error
 	if status := C.tenon_lease_poll(&failure); status != C.TENON_OK {

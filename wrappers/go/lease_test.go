@@ -46,7 +46,11 @@ func holdOne(c *tenon.Connection) error {
 
 // lendAll lends a tensor that fills the arena, and keeps nothing of it here.
 func lendAll(ctx context.Context, arena *tenon.Arena, c *tenon.Connection) error {
-	tensor, err := tenon.Empty(tenon.DTypeOf[uint8](), []int64{mib}, &tenon.StorageOptions{Arena: arena, Zeroed: true})
+	tensor, err := tenon.Empty(
+		tenon.DTypeOf[uint8](),
+		[]int64{mib},
+		&tenon.StorageOptions{Arena: arena, Zeroed: true},
+	)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,8 @@ func TestALentBlockStaysUntilItIsGivenBack(t *testing.T) {
 	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib})
 	command, c := start(t, "hold")
 	check(t, lendAll(ctx, arena, c))
-	if now := must(arena.Stats()); now.BlocksLive != 0 || now.BlocksLent != 1 || now.BytesLent != mib {
+	if now := must(arena.Stats()); now.BlocksLive != 0 || now.BlocksLent != 1 ||
+		now.BytesLent != mib {
 		t.Errorf("%+v", now)
 	}
 	holders := must(tenon.LeaseHolders())
@@ -82,12 +87,14 @@ func TestALentBlockStaysUntilItIsGivenBack(t *testing.T) {
 		t.Errorf("%+v", holders)
 	}
 	holders[0].Age = 0
-	if wanted := (tenon.LeaseHolder{int32(command.Process.Pid), uint32(os.Getuid()), 1, mib, 1, mib, 0}); holders[0] != wanted {
+	pid, uid := int32(command.Process.Pid), uint32(os.Getuid())
+	if wanted := (tenon.LeaseHolder{pid, uid, 1, mib, 1, mib, 0}); holders[0] != wanted {
 		t.Errorf("%+v, wanted %+v", holders[0], wanted)
 	}
 	_, err := tenon.NewStorage(1, &tenon.StorageOptions{Arena: arena, Wait: within(t, time.Second)})
 	var full *tenon.Error
-	if !errors.As(err, &full) || full.Code != tenon.ErrTimeout || !strings.Contains(full.Details["holders"], fmt.Sprintf("pid %d ", command.Process.Pid)) {
+	if !errors.As(err, &full) || full.Code != tenon.ErrTimeout ||
+		!strings.Contains(full.Details["holders"], fmt.Sprintf("pid %d ", command.Process.Pid)) {
 		t.Errorf("%v %+v", err, full)
 	}
 	again := must(tenon.NewMessage())
@@ -112,7 +119,9 @@ func TestAKilledBorrowerEndsTheWait(t *testing.T) {
 	if holders := must(tenon.LeaseHolders()); len(holders) != 0 {
 		t.Errorf("%+v", holders)
 	}
-	for _, err := range []error{tenon.LeaseUseNoThread(), tenon.LeasePoll(), second(tenon.LeaseFD())} {
+	for _, err := range []error{
+		tenon.LeaseUseNoThread(), tenon.LeasePoll(), second(tenon.LeaseFD()),
+	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error("with a thread: ", err)
 		}

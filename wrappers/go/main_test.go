@@ -68,10 +68,17 @@ func hold(t testing.TB) held {
 	check(t, err)
 	maps, err := os.ReadFile("/proc/self/maps")
 	check(t, err)
-	return held{stats.Storages, stats.Segments, stats.SegmentFDs, len(fds), strings.Count(string(maps), "tenon")}
+	return held{
+		stats.Storages,
+		stats.Segments,
+		stats.SegmentFDs,
+		len(fds),
+		strings.Count(string(maps), "tenon"),
+	}
 }
 
-// nothingLeft fails the test if, after it, anything is held that was not held before. Cleanups run some time after a collection.
+// nothingLeft fails the test if, after it, anything is held that was not held before. Cleanups run
+// some time after a collection.
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	before := settled(t, nil)
@@ -82,10 +89,13 @@ func nothingLeft(t testing.TB) {
 	})
 }
 
-// isMoreThan tells whether anything is held beyond what other has. Less is no leak: what an earlier test
-// let go of may have gone since, as a busy machine lets it wait.
+// isMoreThan tells whether anything is held beyond what other has. Less is no leak: what an earlier
+// test let go of may have gone since, as a busy machine lets it wait.
 func (h held) isMoreThan(other held) bool {
-	return h.storages > other.storages || h.segments > other.segments || h.segmentFDs > other.segmentFDs || h.fds > other.fds || h.maps > other.maps
+	return h.storages > other.storages || h.segments > other.segments ||
+		h.segmentFDs > other.segmentFDs ||
+		h.fds > other.fds ||
+		h.maps > other.maps
 }
 
 // settled collects until no more is held than wanted, or what is held does not change any more.
@@ -150,7 +160,12 @@ func start(t testing.TB, role string, environment ...string) (*exec.Cmd, *tenon.
 }
 
 // startWith hands it a file too, as fd 4.
-func startWith(t testing.TB, role string, file *os.File, environment ...string) (*exec.Cmd, *tenon.Connection) {
+func startWith(
+	t testing.TB,
+	role string,
+	file *os.File,
+	environment ...string,
+) (*exec.Cmd, *tenon.Connection) {
 	t.Helper()
 	return startConnected(t, role, file, nil, environment...)
 }

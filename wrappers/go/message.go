@@ -64,13 +64,14 @@ func NewMessage(tensors ...*Tensor) (*Message, error) {
 	return m, nil
 }
 
-// Add adds one tensor under a name. The message takes a reference of its own; whether it can be lent is checked here.
+// Add adds one tensor under a name. The message takes a reference of its own; whether it can be
+// lent is checked here.
 func (m *Message) Add(name string, tensor *Tensor) error {
 	return m.AddAll([]string{name}, []*Tensor{tensor}, nil)
 }
 
-// AddAll adds tensors, all of them or none, in one call of C. Names is nil (no names) or has one for each tensor. Tensors of one message that
-// share a storage share it on arrival.
+// AddAll adds tensors, all of them or none, in one call of C. Names is nil (no names) or has one
+// for each tensor. Tensors of one message that share a storage share it on arrival.
 func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOptions) error {
 	message, err := m.begin()
 	if err != nil {
@@ -88,7 +89,8 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 		return err
 	}
 	defer endAll(tensors)
-	// The array of names points to Go's memory, which C may see only while it is pinned: so the names lie in one piece.
+	// The array of names points to Go's memory, which C may see only while it is pinned: so the
+	// names lie in one piece.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	var first **C.char
@@ -101,7 +103,9 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 	}
 	given := options.c()
 	var failure *C.tenon_error
-	if status := C.tenon_message_add(message, unsafe.SliceData(pointers), first, C.size_t(len(tensors)), &given, &failure); status != C.TENON_OK {
+	if status := C.tenon_message_add(
+		message, unsafe.SliceData(pointers), first, C.size_t(len(tensors)), &given, &failure,
+	); status != C.TENON_OK {
 		return takeError(status, failure)
 	}
 	return nil
@@ -163,7 +167,12 @@ func (m *Message) SetUserBytes(data []byte) error {
 	}
 	defer m.end()
 	var failure *C.tenon_error
-	status := C.tenon_message_set_user_bytes(message, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), &failure)
+	status := C.tenon_message_set_user_bytes(
+		message,
+		unsafe.Pointer(unsafe.SliceData(data)),
+		C.size_t(len(data)),
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return takeError(status, failure)
 	}
@@ -206,7 +215,8 @@ func (m *Message) Name(i int) (name string, ok bool) {
 	return C.GoString(text), text != nil
 }
 
-// Tensor gives tensor i, with a reference of the caller's to close; it stays valid when the message is closed.
+// Tensor gives tensor i, with a reference of the caller's to close; it stays valid when the message
+// is closed.
 func (m *Message) Tensor(i int) (*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -218,10 +228,13 @@ func (m *Message) Tensor(i int) (*Tensor, error) {
 			return newTensor(C.tenon_tensor_retain(tensor)), nil
 		}
 	}
-	return nil, invalid(fmt.Sprintf("tensor %d: the message has %d", i, int(C.tenon_message_count(message))))
+	return nil, invalid(
+		fmt.Sprintf("tensor %d: the message has %d", i, int(C.tenon_message_count(message))),
+	)
 }
 
-// Find gives the first tensor of that name, with a reference of the caller's to close; ErrNotFound if there is none.
+// Find gives the first tensor of that name, with a reference of the caller's to close; ErrNotFound
+// if there is none.
 func (m *Message) Find(name string) (*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -235,7 +248,10 @@ func (m *Message) Find(name string) (*Tensor, error) {
 			return newTensor(C.tenon_tensor_retain(tensor)), nil
 		}
 	}
-	return nil, &Error{Code: ErrNotFound, Message: fmt.Sprintf("the message has no tensor %q", name)}
+	return nil, &Error{
+		Code:    ErrNotFound,
+		Message: fmt.Sprintf("the message has no tensor %q", name),
+	}
 }
 
 // Views gives shape and place of all tensors in one call of C, however many they are. The parts of
@@ -261,7 +277,8 @@ func (m *Message) Views() ([]TensorView, error) {
 	return views, nil
 }
 
-// rawViews is what C says of all tensors, in one call; with retain each gets a new reference, which is the caller's.
+// rawViews is what C says of all tensors, in one call; with retain each gets a new reference, which
+// is the caller's.
 func rawViews(message *C.tenon_message, retain bool) ([]C.tenon_tensor_view, error) {
 	n := C.tenon_message_count(message)
 	if n == 0 {
@@ -282,7 +299,8 @@ func rawViews(message *C.tenon_message, retain bool) ([]C.tenon_tensor_view, err
 	return raw, nil
 }
 
-// goStrings gives all names one after another: one string, where hundreds would cost more than the rest.
+// goStrings gives all names one after another: one string, where hundreds would cost more than the
+// rest.
 func goStrings(views []C.tenon_tensor_view) string {
 	total := 0
 	for i := range views {
@@ -291,7 +309,9 @@ func goStrings(views []C.tenon_tensor_view) string {
 	var all strings.Builder
 	all.Grow(total)
 	for i := range views {
-		all.WriteString(unsafe.String((*byte)(unsafe.Pointer(views[i].name)), textLen(views[i].name)))
+		all.WriteString(
+			unsafe.String((*byte)(unsafe.Pointer(views[i].name)), textLen(views[i].name)),
+		)
 	}
 	return all.String()
 }

@@ -18,7 +18,14 @@ func TestMessage(t *testing.T) {
 	defer m.Close()
 	check(t, m.Add("é", second))
 	check(t, m.Add("", second))
-	check(t, m.AddAll([]string{"a", "b"}, []*tenon.Tensor{first, first}, &tenon.ShareOptions{Access: tenon.AccessWritable}))
+	check(
+		t,
+		m.AddAll(
+			[]string{"a", "b"},
+			[]*tenon.Tensor{first, first},
+			&tenon.ShareOptions{Access: tenon.AccessWritable},
+		),
+	)
 	check(t, m.SetUserBytes([]byte("user")))
 	if m.Len() != 5 || string(m.UserBytes()) != "user" {
 		t.Fatal(m.Len(), m.UserBytes())
@@ -30,7 +37,8 @@ func TestMessage(t *testing.T) {
 	}
 	views := must(m.Views())
 	check(t, m.Add(strings.Repeat("x", 4096), second)) // names may move now
-	if len(views) != 5 || views[1].Name() != "é" || must(tenon.ReadOnlySlice[float32](views[1]))[1] != 1 {
+	if len(views) != 5 || views[1].Name() != "é" ||
+		must(tenon.ReadOnlySlice[float32](views[1]))[1] != 1 {
 		t.Error("the views show something else")
 	}
 	found := must(m.Find("b"))
@@ -76,7 +84,8 @@ func TestMessageRefused(t *testing.T) {
 	err := m.AddAll(nil, []*tenon.Tensor{tensor}, &tenon.ShareOptions{Access: tenon.AccessReadOnly})
 	bad(tenon.ErrPermission, err)
 	var e *tenon.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Details["option"], "LENDER_WRITES") || e.Cause == nil {
+	if !errors.As(err, &e) || !strings.Contains(e.Details["option"], "LENDER_WRITES") ||
+		e.Cause == nil {
 		t.Errorf("%#v", e)
 	}
 	bad(tenon.ErrInvalidArgument, m.SetUserBytes(make([]byte, tenon.MaxUserNBytes+1)))
@@ -84,7 +93,8 @@ func TestMessageRefused(t *testing.T) {
 	bad(tenon.ErrInvalidArgument, err)
 	_, err = m.Tensor(-1)
 	bad(tenon.ErrInvalidArgument, err)
-	if m.Len() != 0 || m.UserBytes() != nil || len(must(m.Views())) != 0 || len(must(m.Tensors())) != 0 {
+	if m.Len() != 0 || m.UserBytes() != nil || len(must(m.Views())) != 0 ||
+		len(must(m.Tensors())) != 0 {
 		t.Error("something was added")
 	}
 }
@@ -116,7 +126,8 @@ func TestOneCrossing(t *testing.T) {
 	}
 	if n := calls(func() {
 		for i, view := range views {
-			if values := must(tenon.ReadOnlySlice[float32](view)); values[1023] != 1023 || view.Name() != names[i] {
+			values := must(tenon.ReadOnlySlice[float32](view))
+			if values[1023] != 1023 || view.Name() != names[i] {
 				t.Fatal("another tensor")
 			}
 			check(t, tenon.With(view, func(values []float32) error { values[0] = 1; return nil }))
@@ -154,7 +165,9 @@ func TestDescriptor(t *testing.T) {
 		var e *tenon.Error
 		wrong := bytes.Clone(data)
 		wrong[0] ^= 1
-		if _, err := tenon.OpenDescriptor(wrong, d.FDs(), nil); !errors.As(err, &e) || e.Code != tenon.ErrCorrupt || e.Details["field"] != "magic" {
+		if _, err := tenon.OpenDescriptor(wrong, d.FDs(), nil); !errors.As(err, &e) ||
+			e.Code != tenon.ErrCorrupt ||
+			e.Details["field"] != "magic" {
 			t.Errorf("%#v", err)
 		}
 		for n := 0; n < len(data); n += len(data) / rounds(len(data)) {
@@ -162,7 +175,10 @@ func TestDescriptor(t *testing.T) {
 				t.Fatalf("%d bytes: %v", n, err)
 			}
 		}
-		if _, err := tenon.OpenDescriptor(data, []int{1 << 40}, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if _, err := tenon.OpenDescriptor(data, []int{1 << 40}, nil); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Error(err)
 		}
 		d.Close()

@@ -65,7 +65,8 @@ func (m Member) Close() error {
 	return nil
 }
 
-// Members are members that were looked up. They stay what they were, whatever happens to the module.
+// Members are members that were looked up. They stay what they were, whatever happens to the
+// module.
 type Members []Member
 
 // Close closes each of them.
@@ -82,15 +83,17 @@ type File struct {
 	Data []byte
 }
 
-// Module is an object tree with typed attributes, parameters, buffers and methods, and the code of its classes: what PyTorch calls a
-// ScriptModule. It is built here, or read from an archive (ImportModule), changed, and written as an archive that torch.jit.load runs
-// (ExportModule). Nothing in it is ever run here.
+// Module is an object tree with typed attributes, parameters, buffers and methods, and the code of
+// its classes: what PyTorch calls a ScriptModule. It is built here, or read from an archive
+// (ImportModule), changed, and written as an archive that torch.jit.load runs (ExportModule).
+// Nothing in it is ever run here.
 //
-// A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was looked up is a Module of its own over the same
-// objects: what is changed through one shows in all.
+// A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was
+// looked up is a Module of its own over the same objects: what is changed through one shows in all.
 //
-// Looking is for any number of goroutines. Changing is for one, beside no other call on the same tree; during an export, also from its
-// callbacks, it is ErrPermission. After a failed change everything is as it was.
+// Looking is for any number of goroutines. Changing is for one, beside no other call on the same
+// tree; during an export, also from its callbacks, it is ErrPermission. After a failed change
+// everything is as it was.
 type Module struct{ handle }
 
 func newModule(pointer *C.tenon_module) *Module {
@@ -113,7 +116,8 @@ func (m *Module) end() {
 	}
 }
 
-// NewModule makes a module without members, of a new class: "MLP", or a qualified name as "__torch__.my.MLP".
+// NewModule makes a module without members, of a new class: "MLP", or a qualified name as
+// "__torch__.my.MLP".
 func NewModule(className string) (*Module, error) {
 	collect()
 	name, err := cText("the class", className)
@@ -135,9 +139,13 @@ func (m *Module) ClassName() (string, error) {
 		return "", err
 	}
 	defer m.end()
-	return takeText(func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
-	})
+	return takeText(
+		func(
+			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
+		},
+	)
 }
 
 // Object is the object that the module is.
@@ -176,23 +184,34 @@ func (m *Module) Check() error {
 	})
 }
 
-// Members are all members, in the order in which the class declares them, methods last; the caller's to close.
+// Members are all members, in the order in which the class declares them, methods last; the
+// caller's to close.
 func (m *Module) Members() (Members, error) {
-	return m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_members(pointer, out, failure)
-	})
+	return m.members(
+		func(
+			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_members(pointer, out, failure)
+		},
+	)
 }
 
-// Tensors are every parameter, buffer and tensor of a state below the module, named by its path, in the order of the tree; a shared one
-// under each of its paths. Those that are None are left out. The caller's to close.
+// Tensors are every parameter, buffer and tensor of a state below the module, named by its path, in
+// the order of the tree; a shared one under each of its paths. Those that are None are left out.
+// The caller's to close.
 func (m *Module) Tensors() (Members, error) {
-	return m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_tensors(pointer, out, failure)
-	})
+	return m.members(
+		func(
+			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_tensors(pointer, out, failure)
+		},
+	)
 }
 
-// States are the paths of all states below the module, such as "conv.state". A class that has both __getstate__ and __setstate__ has a
-// state in an archive and no attributes. Find gives a state, or a part of it: "conv.state[0]".
+// States are the paths of all states below the module, such as "conv.state". A class that has both
+// __getstate__ and __setstate__ has a state in an archive and no attributes. Find gives a state, or
+// a part of it: "conv.state[0]".
 func (m *Module) States() ([]string, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -207,22 +226,29 @@ func (m *Module) States() ([]string, error) {
 	return takeNames(list), nil
 }
 
-// Find is the member of a path, the caller's to close. The error names the part of the path that is not there.
+// Find is the member of a path, the caller's to close. The error names the part of the path that is
+// not there.
 func (m *Module) Find(path string) (Member, error) {
 	text, err := cText("the path", path)
 	if err != nil {
 		return Member{}, err
 	}
-	found, err := m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_find(pointer, text, out, failure)
-	})
+	found, err := m.members(
+		func(
+			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_find(pointer, text, out, failure)
+		},
+	)
 	if err != nil {
 		return Member{}, err
 	}
 	return found[0], nil
 }
 
-func (m *Module) members(call func(*C.tenon_module, **C.tenon_member_list, **C.tenon_error) C.tenon_status) (Members, error) {
+func (m *Module) members(
+	call func(*C.tenon_module, **C.tenon_member_list, **C.tenon_error) C.tenon_status,
+) (Members, error) {
 	pointer, err := m.begin()
 	if err != nil {
 		return nil, err
@@ -237,7 +263,9 @@ func (m *Module) members(call func(*C.tenon_module, **C.tenon_member_list, **C.t
 	members := make(Members, 0, C.tenon_member_list_count(list))
 	for i := range cap(members) {
 		out := C.tenon_member{struct_size: C.sizeof_tenon_member}
-		if status := C.tenon_member_list_get(list, C.size_t(i), &out, &failure); status != C.TENON_OK {
+		if status := C.tenon_member_list_get(
+			list, C.size_t(i), &out, &failure,
+		); status != C.TENON_OK {
 			members.Close()
 			return nil, takeError(status, failure)
 		}
@@ -260,19 +288,30 @@ func (m *Module) members(call func(*C.tenon_module, **C.tenon_member_list, **C.t
 
 // ExtraFiles are the files beside the module, copied.
 func (m *Module) ExtraFiles() ([]File, error) {
-	return m.files(func(pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_extra_files(pointer, out, failure)
-	})
+	return m.files(
+		func(
+			pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_extra_files(pointer, out, failure)
+		},
+	)
 }
 
-// CodeFiles are the code of its classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+// CodeFiles are the code of its classes and functions, as an export writes it: one file for each
+// qualifier, "__torch__/my/layers.py".
 func (m *Module) CodeFiles() ([]File, error) {
-	return m.files(func(pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_code_files(pointer, out, failure)
-	})
+	return m.files(
+		func(
+			pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_module_code_files(pointer, out, failure)
+		},
+	)
 }
 
-func (m *Module) files(call func(*C.tenon_module, **C.tenon_file_list, **C.tenon_error) C.tenon_status) ([]File, error) {
+func (m *Module) files(
+	call func(*C.tenon_module, **C.tenon_file_list, **C.tenon_error) C.tenon_status,
+) ([]File, error) {
 	pointer, err := m.begin()
 	if err != nil {
 		return nil, err
@@ -287,10 +326,15 @@ func (m *Module) files(call func(*C.tenon_module, **C.tenon_file_list, **C.tenon
 	files := make([]File, C.tenon_file_list_count(list))
 	for i := range files {
 		var out C.tenon_file
-		if status := C.tenon_file_list_get(list, C.size_t(i), &out, &failure); status != C.TENON_OK {
+		if status := C.tenon_file_list_get(
+			list, C.size_t(i), &out, &failure,
+		); status != C.TENON_OK {
 			return nil, takeError(status, failure)
 		}
-		files[i] = File{C.GoString(out.name), slices.Clone(unsafe.Slice((*byte)(out.data), int(out.nbytes)))}
+		files[i] = File{
+			C.GoString(out.name),
+			slices.Clone(unsafe.Slice((*byte)(out.data), int(out.nbytes))),
+		}
 	}
 	return files, nil
 }
@@ -311,7 +355,11 @@ func pinnedFiles(pinner *runtime.Pinner, files []File) ([]C.tenon_file, error) {
 	out := make([]C.tenon_file, len(files))
 	pinner.Pin(unsafe.SliceData(out))
 	for i, file := range files {
-		out[i] = C.tenon_file{name: starts[i], data: unsafe.Pointer(pinSlice(pinner, file.Data)), nbytes: C.size_t(len(file.Data))}
+		out[i] = C.tenon_file{
+			name:   starts[i],
+			data:   unsafe.Pointer(pinSlice(pinner, file.Data)),
+			nbytes: C.size_t(len(file.Data)),
+		}
 	}
 	return out, nil
 }

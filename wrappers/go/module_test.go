@@ -22,7 +22,12 @@ func scale(t testing.TB) *tenon.Module {
 	module := newModule(t, "Scale")
 	check(t, module.AddParameter("weight", tensorValue(t, 1, 2, 3)))
 	check(t, module.AddBuffer("offset", tensorValue(t, 10)))
-	check(t, module.Define("def forward(self, x: Tensor) -> Tensor:\n  return x * self.weight + self.offset\n"))
+	check(
+		t,
+		module.Define(
+			"def forward(self, x: Tensor) -> Tensor:\n  return x * self.weight + self.offset\n",
+		),
+	)
 	return module
 }
 
@@ -33,7 +38,10 @@ func holds(t testing.TB, members tenon.Members, err error) string {
 	defer members.Close()
 	var lines []string
 	for _, member := range members {
-		lines = append(lines, strings.TrimSpace(member.Kind.String()+" "+member.Name+" "+member.Type))
+		lines = append(
+			lines,
+			strings.TrimSpace(member.Kind.String()+" "+member.Name+" "+member.Type),
+		)
 	}
 	return strings.Join(lines, "; ")
 }
@@ -68,7 +76,13 @@ func TestBuildAModule(t *testing.T) {
 	nothingLeft(t)
 	child := scale(t)
 	root := newModule(t, "__torch__.my.Root")
-	check(t, root.DefineTypes("__torch__.my", "class Pair(NamedTuple):\n  first : int\n  second : str\n"))
+	check(
+		t,
+		root.DefineTypes(
+			"__torch__.my",
+			"class Pair(NamedTuple):\n  first : int\n  second : str\n",
+		),
+	)
 	check(t, root.AddSubmodule("left", child, ""))
 	check(t, root.AddSubmodule("right", child, ""))
 	check(t, root.AddParameter("bias", nil))
@@ -80,13 +94,21 @@ func TestBuildAModule(t *testing.T) {
 	defer pair.Close()
 	check(t, root.AddAttribute("pair", "__torch__.my.Pair", pair))
 	check(t, root.AddConstant("steps", "int", integer(t, 7)))
-	check(t, root.Define("def forward(self, x: Tensor) -> Tensor:\n  return self.right.forward(self.left.forward(x))\n"))
+	check(
+		t,
+		root.Define(
+			"def forward(self, x: Tensor) -> Tensor:\n"+
+				"  return self.right.forward(self.left.forward(x))\n",
+		),
+	)
 	check(t, root.Check())
 	if name := must(root.ClassName()); name != "__torch__.my.Root" {
 		t.Error(name)
 	}
-	wanted := "attribute training bool; submodule left __torch__.Scale; submodule right __torch__.Scale; parameter bias NoneType; attribute count int; " +
-		"attribute sizes List[int]; attribute pair __torch__.my.Pair; constant steps int; method forward"
+	wanted := "attribute training bool; submodule left __torch__.Scale; " +
+		"submodule right __torch__.Scale; parameter bias NoneType; attribute count int; " +
+		"attribute sizes List[int]; attribute pair __torch__.my.Pair; constant steps int; " +
+		"method forward"
 	found := strings.Split(membersOf(t, root), "; ")
 	for _, line := range strings.Split(wanted, "; ") {
 		if !slices.Contains(found, line) {
@@ -96,13 +118,15 @@ func TestBuildAModule(t *testing.T) {
 	if n := len(strings.Split(wanted, "; ")); len(found) != n || found[n-1] != "method forward" {
 		t.Errorf("%q", found)
 	}
-	if found := tensorsOf(t, root); found != "parameter left.weight Tensor; buffer left.offset Tensor; parameter right.weight Tensor; buffer right.offset Tensor" {
+	if found := tensorsOf(t, root); found != "parameter left.weight Tensor; "+
+		"buffer left.offset Tensor; parameter right.weight Tensor; buffer right.offset Tensor" {
 		t.Error(found)
 	}
 	left, right := must(root.Find("left")), must(root.Find("right"))
 	defer left.Close()
 	defer right.Close()
-	if left.Value != nil || !left.Module.Same(right.Module) || !left.Module.Same(child) || left.Module.Same(root) {
+	if left.Value != nil || !left.Module.Same(right.Module) || !left.Module.Same(child) ||
+		left.Module.Same(root) {
 		t.Error("not the same module")
 	}
 	steps := must(root.Find("steps"))
@@ -133,15 +157,19 @@ func TestErrorsInModules(t *testing.T) {
 	module := scale(t)
 	before := membersOf(t, module)
 	var failure *tenon.Error
-	if err := module.Define("def f(self) -> int:\n  return (1\n"); !errors.As(err, &failure) || failure.Code != tenon.ErrInvalidArgument ||
-		failure.Details["line"] == "" || failure.Details["excerpt"] == "" {
+	if err := module.Define("def f(self) -> int:\n  return (1\n"); !errors.As(err, &failure) ||
+		failure.Code != tenon.ErrInvalidArgument ||
+		failure.Details["line"] == "" ||
+		failure.Details["excerpt"] == "" {
 		t.Errorf("%v, %+v", err, failure)
 	}
-	if err := module.AddAttribute("x", "List[str]", integer(t, 1)); !errors.As(err, &failure) || failure.Details["wanted"] == "" {
+	if err := module.AddAttribute("x", "List[str]", integer(t, 1)); !errors.As(err, &failure) ||
+		failure.Details["wanted"] == "" {
 		t.Errorf("%v, %+v", err, failure)
 	}
 	for _, err := range []error{
-		second(tenon.NewModule("a\x00b")), module.AddParameter("weight", nil), module.AddParameter("a.b", nil), module.AddSubmodule("child", nil, ""),
+		second(tenon.NewModule("a\x00b")), module.AddParameter("weight", nil),
+		module.AddParameter("a.b", nil), module.AddSubmodule("child", nil, ""),
 		module.AddSubmodule("self", module, ""), module.Set("weight", integer(t, 1)),
 		second(module.Find("a\x00b")), module.AddBuffer("x\x00y", nil),
 	} {
@@ -150,7 +178,8 @@ func TestErrorsInModules(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		second(module.Find("no.such")), module.Set("none", nil), module.Remove("none"), module.RemoveExtraFile("none"), module.SetSubmodule("none", module),
+		second(module.Find("no.such")), module.Set("none", nil), module.Remove("none"),
+		module.RemoveExtraFile("none"), module.SetSubmodule("none", module),
 		module.SetHooks(true, "none"),
 	} {
 		if !errors.Is(err, tenon.ErrNotFound) {
@@ -209,7 +238,9 @@ func TestChangeAModule(t *testing.T) {
 		t.Error(files)
 	}
 	for _, file := range files {
-		if wanted := map[string]string{"notes.txt": "two\x00", "empty": ""}; string(file.Data) != wanted[file.Name] {
+		if wanted := map[string]string{"notes.txt": "two\x00", "empty": ""}; string(
+			file.Data,
+		) != wanted[file.Name] {
 			t.Errorf("%s: %q", file.Name, file.Data)
 		}
 	}
@@ -232,7 +263,8 @@ func TestAModuleHasAState(t *testing.T) {
 	module, kept := newModule(t, "Net"), newModule(t, "Kept")
 	check(t, kept.AddAttribute("w", "", tensorValue(t, 1, 2)))
 	check(t, kept.Define("def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n"+
-		"def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n"))
+		"def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n"+
+		"  self.w, k = s\n  self.training = False\n"))
 	check(t, module.AddSubmodule("kept", kept, ""))
 	if err := module.SetState("kept", integer(t, 3)); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Error(err)
@@ -256,7 +288,10 @@ func TestLoad(t *testing.T) {
 	nothingLeft(t)
 	module := scale(t)
 	weight, offset := tensorValue(t, 4, 5, 6), tensorValue(t, 20)
-	missing, unexpected, err := module.Load(map[string]*tenon.Value{"weight": weight, "offset": offset}, 0)
+	missing, unexpected, err := module.Load(
+		map[string]*tenon.Value{"weight": weight, "offset": offset},
+		0,
+	)
 	if err != nil || len(missing)+len(unexpected) != 0 {
 		t.Error(missing, unexpected, err)
 	}
@@ -265,17 +300,24 @@ func TestLoad(t *testing.T) {
 	}
 	given := map[string]*tenon.Value{"weight": offset, "other": weight}
 	var failure *tenon.Error
-	if _, _, err := module.Load(given, tenon.AllowMissing); !errors.As(err, &failure) || failure.Details["unexpected"] != "1" {
+	if _, _, err := module.Load(given, tenon.AllowMissing); !errors.As(err, &failure) ||
+		failure.Details["unexpected"] != "1" {
 		t.Error(err)
 	}
-	missing, unexpected, err = module.Load(given, tenon.CheckOnly|tenon.AllowMissing|tenon.AllowUnexpected)
-	if err != nil || !slices.Equal(missing, []string{"offset"}) || !slices.Equal(unexpected, []string{"other"}) {
+	missing, unexpected, err = module.Load(
+		given,
+		tenon.CheckOnly|tenon.AllowMissing|tenon.AllowUnexpected,
+	)
+	if err != nil || !slices.Equal(missing, []string{"offset"}) ||
+		!slices.Equal(unexpected, []string{"other"}) {
 		t.Error(missing, unexpected, err)
 	}
 	if values := elements(t, module, "weight"); !slices.Equal(values, []float32{4, 5, 6}) {
 		t.Error("changed: ", values)
 	}
-	if _, _, err = module.LoadSlices([]string{"weight"}, []*tenon.Value{offset}, tenon.AllowMissing); err != nil {
+	if _, _, err = module.LoadSlices(
+		[]string{"weight"}, []*tenon.Value{offset}, tenon.AllowMissing,
+	); err != nil {
 		t.Error(err)
 	}
 	if values := elements(t, module, "weight"); !slices.Equal(values, []float32{20}) {
@@ -284,14 +326,23 @@ func TestLoad(t *testing.T) {
 	for _, pair := range []struct {
 		paths  []string
 		values []*tenon.Value
-	}{{[]string{"weight"}, nil}, {[]string{"weight", "weight"}, []*tenon.Value{weight, weight}}, {[]string{"we\x00"}, []*tenon.Value{weight}}} {
-		if _, _, err := module.LoadSlices(pair.paths, pair.values, tenon.AllowMissing); !errors.Is(err, tenon.ErrInvalidArgument) {
+	}{
+		{[]string{"weight"}, nil},
+		{[]string{"weight", "weight"}, []*tenon.Value{weight, weight}},
+		{[]string{"we\x00"}, []*tenon.Value{weight}},
+	} {
+		if _, _, err := module.LoadSlices(pair.paths, pair.values, tenon.AllowMissing); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Error(pair.paths, err)
 		}
 	}
 	closed := must(tenon.NewNone())
 	closed.Close()
-	if _, _, err := module.LoadSlices([]string{"weight"}, []*tenon.Value{closed}, tenon.AllowMissing); !errors.Is(err, tenon.ErrClosed) {
+	if _, _, err := module.LoadSlices(
+		[]string{"weight"}, []*tenon.Value{closed}, tenon.AllowMissing,
+	); !errors.Is(err, tenon.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -300,8 +351,10 @@ func TestClosedAndNilModules(t *testing.T) {
 	module := must(tenon.NewModule("M"))
 	module.Close()
 	for _, err := range []error{
-		second(module.ClassName()), second(module.Members()), second(module.ExtraFiles()), second(module.Constants()), module.Check(), module.Define(""),
-		second(module.ImportReport()), second(module.Warnings()), second(tenon.ExportModule(module, "/dev/null", nil)),
+		second(module.ClassName()), second(module.Members()), second(module.ExtraFiles()),
+		second(module.Constants()), module.Check(), module.Define(""),
+		second(module.ImportReport()), second(module.Warnings()),
+		second(tenon.ExportModule(module, "/dev/null", nil)),
 		newModule(t, "N").AddSubmodule("m", module, ""),
 	} {
 		if !errors.Is(err, tenon.ErrClosed) {
@@ -309,7 +362,10 @@ func TestClosedAndNilModules(t *testing.T) {
 		}
 	}
 	var none *tenon.Module
-	for _, err := range []error{second(none.ClassName()), second(none.Members()), none.Check(), second(tenon.ExportModule(none, "/dev/null", nil))} {
+	for _, err := range []error{
+		second(none.ClassName()), second(none.Members()), none.Check(),
+		second(tenon.ExportModule(none, "/dev/null", nil)),
+	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
 		}
@@ -328,7 +384,8 @@ func TestForgottenModules(t *testing.T) {
 		check(t, module.AddParameter("weight", must(tenon.NewTensorValue(tensor))))
 		members := must(module.Members())
 		runtime.GC()
-		if last := members[len(members)-1]; last.Value.Kind() != tenon.ValueTensor || last.Name != "weight" {
+		if last := members[len(members)-1]; last.Value.Kind() != tenon.ValueTensor ||
+			last.Name != "weight" {
 			t.Fatal(members)
 		}
 	}

@@ -52,8 +52,10 @@ func (d Dict) Map() (map[string]any, error) {
 	for i, entry := range d {
 		key, isText := entry.Key.(string)
 		if !isText {
-			return nil, invalid(fmt.Sprintf("the key of entry %d of the dict is a %T and no string: "+
-				"read the entries themselves", i, entry.Key))
+			return nil, invalid(
+				fmt.Sprintf("the key of entry %d of the dict is a %T and no string: "+
+					"read the entries themselves", i, entry.Key),
+			)
 		}
 		if _, twice := all[key]; twice {
 			return nil, invalid(fmt.Sprintf("the dict has the key %q twice", key))
@@ -133,8 +135,8 @@ func (w *objectWriter) add(value any) error {
 	case uint, uint8, uint16, uint32, uint64, uintptr:
 		number := reflect.ValueOf(value).Uint()
 		if number > math.MaxInt64 {
-			return w.refuse(fmt.Sprintf("the %T %d is larger than any int64: send it as a string or "+
-				"a float64", value, number))
+			return w.refuse(fmt.Sprintf("the %T %d is larger than any int64: send it as a string "+
+				"or a float64", value, number))
 		}
 		node.kind, node.integer = C.TENON_OBJECT_INT, C.int64_t(number)
 	case float32:
@@ -439,8 +441,11 @@ func (r *objectReader) next() any {
 		}
 		return dict
 	}
-	text := fmt.Sprintf("a value is of the kind %d, which a newer C library than this package has: "+
-		"update the package", int32(node.kind))
+	text := fmt.Sprintf(
+		"a value is of the kind %d, which a newer C library than this package has: "+
+			"update the package",
+		int32(node.kind),
+	)
 	r.unknown = &Error{Code: ErrIncompatible, Message: text}
 	return r.until(node)
 }

@@ -497,7 +497,10 @@ func TestObjectWaits(t *testing.T) {
 	if err := left.SendObject(ctx, 0); !errors.Is(err, tenon.ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := (*tenon.Connection)(nil).RecvObject(ctx); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if _, err := (*tenon.Connection)(nil).RecvObject(ctx); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
 		t.Error(err)
 	}
 }

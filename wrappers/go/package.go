@@ -4,8 +4,9 @@ package tenon
 #include "tenon_go.h"
 
 // Streams are numbers in Go, as in archive.go.
-static inline tenon_status tenon_go_export_package(const tenon_package_entry *entries, size_t n, const char *path, uintptr_t stream,
-		tenon_package_options *options, tenon_export_report *report, tenon_error **err) {
+static inline tenon_status tenon_go_export_package(const tenon_package_entry *entries, size_t n,
+		const char *path, uintptr_t stream, tenon_package_options *options,
+		tenon_export_report *report, tenon_error **err) {
 	options->stream = (void *)stream;
 	return tenon_export_package(entries, n, path, options, report, err);
 }
@@ -60,9 +61,12 @@ func OpenPackage(path string, options *ImportOptions) (*Package, error) {
 		return nil, err
 	}
 	var opened *C.tenon_package
-	err = withImportOptions(options, func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_package_open(text, given, &opened, failure)
-	})
+	err = withImportOptions(
+		options,
+		func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_package_open(text, given, &opened, failure)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +76,13 @@ func OpenPackage(path string, options *ImportOptions) (*Package, error) {
 // Modules lists the script modules of the package: each by its resource, or by its id if it has no
 // resource.
 func (p *Package) Modules() ([]string, error) {
-	return p.names(func(pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_package_modules(pointer, out, failure)
-	})
+	return p.names(
+		func(
+			pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_package_modules(pointer, out, failure)
+		},
+	)
 }
 
 // Module reads the script module of a resource or an id. Every call with a name of the same module
@@ -102,12 +110,18 @@ func (p *Package) Module(name string) (*Module, error) {
 // Records lists all records of the package in their order. The records that PyTorch keeps below
 // ".data/" are among them.
 func (p *Package) Records() ([]string, error) {
-	return p.names(func(pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_package_records(pointer, out, failure)
-	})
+	return p.names(
+		func(
+			pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_package_records(pointer, out, failure)
+		},
+	)
 }
 
-func (p *Package) names(call func(*C.tenon_package, **C.tenon_name_list, **C.tenon_error) C.tenon_status) ([]string, error) {
+func (p *Package) names(
+	call func(*C.tenon_package, **C.tenon_name_list, **C.tenon_error) C.tenon_status,
+) ([]string, error) {
 	pointer, err := p.begin()
 	if err != nil {
 		return nil, err
@@ -191,7 +205,11 @@ type PackageOptions struct {
 // written whole or not at all: an old file of that name stays until the new one is complete. The
 // path may be the file of PackageOptions.Base. The error of bad code has the details "file",
 // "line", "column" and "excerpt".
-func ExportPackage(path string, entries []PackageEntry, options *PackageOptions) (ExportReport, error) {
+func ExportPackage(
+	path string,
+	entries []PackageEntry,
+	options *PackageOptions,
+) (ExportReport, error) {
 	text, err := cText("the path", path)
 	if err != nil {
 		return ExportReport{}, err
@@ -226,7 +244,9 @@ func ExportPackage(path string, entries []PackageEntry, options *PackageOptions)
 		}
 		modules = append(modules, entry.Module)
 		if module == nil { // For the C library, NULL would mean a file.
-			return ExportReport{}, invalid(fmt.Sprintf("the module of the entry %q is a zero Module", entry.Name))
+			return ExportReport{}, invalid(
+				fmt.Sprintf("the module of the entry %q is a zero Module", entry.Name),
+			)
 		}
 		list[i].module = module
 	}
@@ -266,7 +286,15 @@ func ExportPackage(path string, entries []PackageEntry, options *PackageOptions)
 	}
 	report := C.tenon_export_report{struct_size: C.sizeof_tenon_export_report}
 	var failure *C.tenon_error
-	status := C.tenon_go_export_package(pinSlice(&pinner, list), C.size_t(len(list)), text, stream, &given, &report, &failure)
+	status := C.tenon_go_export_package(
+		pinSlice(&pinner, list),
+		C.size_t(len(list)),
+		text,
+		stream,
+		&given,
+		&report,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return ExportReport{}, takeError(status, failure)
 	}

@@ -58,7 +58,10 @@ func TestPackageThereAndBack(t *testing.T) {
 		{Name: "notes/a.txt", Data: bytes.Clone([]byte("alpha"))},
 		{Name: "notes/empty"},
 	}, &tenon.PackageOptions{
-		Externs: []string{"numpy", "my.code"}, ArchiveName: "other", Durability: tenon.DurabilityFile,
+		Externs: []string{
+			"numpy",
+			"my.code",
+		}, ArchiveName: "other", Durability: tenon.DurabilityFile,
 	}))
 	data := must(os.ReadFile(path))
 	if report.NBytes != uint64(len(data)) || report.Version == 0 || report.OldestPyTorch == "" {
@@ -70,14 +73,19 @@ func TestPackageThereAndBack(t *testing.T) {
 
 	opened := must(tenon.OpenPackage(path, &tenon.ImportOptions{Check: tenon.CheckAll}))
 	defer opened.Close()
-	if names := must(opened.Modules()); !slices.Equal(names, []string{"models/left.pkl", "models/right.pkl"}) {
+	if names := must(opened.Modules()); !slices.Equal(
+		names,
+		[]string{"models/left.pkl", "models/right.pkl"},
+	) {
 		t.Errorf("%q", names)
 	}
 	records := must(opened.Records())
 	if uint64(len(records)) != report.Records {
 		t.Errorf("%q, %+v", records, report)
 	}
-	for _, wanted := range []string{"models/left.pkl", "models/right.pkl", "notes/a.txt", "notes/empty"} {
+	for _, wanted := range []string{
+		"models/left.pkl", "models/right.pkl", "notes/a.txt", "notes/empty",
+	} {
 		if !slices.Contains(records, wanted) {
 			t.Errorf("%s is not in %q", wanted, records)
 		}
@@ -89,7 +97,8 @@ func TestPackageThereAndBack(t *testing.T) {
 		t.Error("the storage has another length")
 	}
 	for record, wanted := range map[string]string{
-		"notes/a.txt": "alpha", "notes/empty": "", ".data/extern_modules": "torch.jit._script\nnumpy\nmy.code\n",
+		"notes/a.txt": "alpha", "notes/empty": "",
+		".data/extern_modules": "torch.jit._script\nnumpy\nmy.code\n",
 	} {
 		if read := must(opened.Read(record)); string(read) != wanted {
 			t.Errorf("%s: %q", record, read)
@@ -121,15 +130,20 @@ func TestPackageWithABase(t *testing.T) {
 		t.Error(values)
 	}
 	// The new package replaces the file of its base.
-	must(tenon.ExportPackage(path, []tenon.PackageEntry{{Name: "notes/b.txt", Data: []byte("beta")}},
-		&tenon.PackageOptions{Base: base, Externs: []string{"numpy"}}))
+	must(
+		tenon.ExportPackage(path, []tenon.PackageEntry{{Name: "notes/b.txt", Data: []byte("beta")}},
+			&tenon.PackageOptions{Base: base, Externs: []string{"numpy"}}),
+	)
 
 	changed := must(tenon.OpenPackage(path, &tenon.ImportOptions{Tensors: tenon.ImportFill}))
 	defer changed.Close()
 	if values := weightIn(t, changed, "models/left.pkl"); !slices.Equal(values, []float32{7, 8}) {
 		t.Error(values)
 	}
-	if values := weightIn(t, changed, "models/right.pkl"); !slices.Equal(values, []float32{1, 2, 3}) {
+	if values := weightIn(t, changed, "models/right.pkl"); !slices.Equal(
+		values,
+		[]float32{1, 2, 3},
+	) {
 		t.Error(values)
 	}
 	for record, wanted := range map[string]string{"notes/a.txt": "alpha", "notes/b.txt": "beta"} {
@@ -137,7 +151,8 @@ func TestPackageWithABase(t *testing.T) {
 			t.Errorf("%s: %q", record, read)
 		}
 	}
-	must(tenon.ExportPackage(path, nil, &tenon.PackageOptions{Base: changed})) // There are no entries.
+	// There are no entries.
+	must(tenon.ExportPackage(path, nil, &tenon.PackageOptions{Base: changed}))
 }
 
 func TestPackageErrors(t *testing.T) {
@@ -198,7 +213,8 @@ func TestClosedAndNilPackages(t *testing.T) {
 	closed := must(tenon.NewModule("M"))
 	closed.Close()
 	for _, err := range []error{
-		second(opened.Modules()), second(opened.Module("0")), second(opened.Records()), second(opened.Read("a")),
+		second(opened.Modules()), second(opened.Module("0")), second(opened.Records()),
+		second(opened.Read("a")),
 		second(tenon.ExportPackage(path, nil, &tenon.PackageOptions{Base: opened})),
 		second(tenon.ExportPackage(path, []tenon.PackageEntry{{Name: "a/b", Module: closed}}, nil)),
 	} {
@@ -206,14 +222,16 @@ func TestClosedAndNilPackages(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := second(opened.Modules()); !opened.Closed() || !strings.Contains(err.Error(), "Package") {
+	if err := second(opened.Modules()); !opened.Closed() ||
+		!strings.Contains(err.Error(), "Package") {
 		t.Error(err)
 	}
 	var none *tenon.Package
 	zero := new(tenon.Package)
 	for _, empty := range []*tenon.Package{none, zero} {
 		for _, err := range []error{
-			second(empty.Modules()), second(empty.Module("0")), second(empty.Records()), second(empty.Read("a")),
+			second(empty.Modules()), second(empty.Module("0")), second(empty.Records()),
+			second(empty.Read("a")),
 		} {
 			if !errors.Is(err, tenon.ErrInvalidArgument) {
 				t.Error(err)

@@ -15,7 +15,9 @@ import (
 
 func init() {
 	roles["add"] = func() error { return withParent(addOne) }
-	roles["wait"] = func() error { return withParent(func(c *tenon.Connection) error { select {} }) }
+	roles["wait"] = func() error {
+		return withParent(func(c *tenon.Connection) error { select {} })
+	}
 	roles["fd"] = openFD
 	roles["name"] = openName
 	roles["lend"] = lendAndWait
@@ -81,7 +83,15 @@ func TestAnotherProcess(t *testing.T) {
 	command, c := start(t, "add")
 	for round := range 3 {
 		m := must(tenon.NewMessage())
-		tensor, frozen := floats(t, 1000, nil), floats(t, 10, &tenon.StorageOptions{Mode: tenon.Frozen})
+		tensor, frozen := floats(
+			t,
+			1000,
+			nil,
+		), floats(
+			t,
+			10,
+			&tenon.StorageOptions{Mode: tenon.Frozen},
+		)
 		lenders := floats(t, 10, &tenon.StorageOptions{Mode: tenon.LenderWrites})
 		check(t, m.AddAll(nil, []*tenon.Tensor{tensor, frozen, lenders, tensor}, nil))
 		check(t, c.Send(ctx, m))
@@ -103,7 +113,8 @@ func TestAnotherProcess(t *testing.T) {
 	check(t, command.Wait())
 }
 
-// takeNamedFile gets the same message by two connections: one takes named files, and the other does not.
+// takeNamedFile gets the same message by two connections: one takes named files, and the other does
+// not.
 func takeNamedFile() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -135,7 +146,9 @@ func TestNamedFile(t *testing.T) { inOwnProcess(t, lendNamedFile) }
 
 func lendNamedFile(t *testing.T, path string) {
 	ctx := background(t)
-	storage := must(tenon.NewStorageFilename(4000, &tenon.FilenameOptions{Directory: path, Name: "weights"}))
+	storage := must(
+		tenon.NewStorageFilename(4000, &tenon.FilenameOptions{Directory: path, Name: "weights"}),
+	)
 	defer storage.Close()
 	tensor := must(tenon.NewTensor(storage, tenon.Spec{DType: tenon.Float32, Sizes: []int64{1000}}))
 	defer tensor.Close()
@@ -212,7 +225,12 @@ func TestLenderKilled(t *testing.T) {
 func TestLenderKilledAndDropped(t *testing.T) {
 	nothingLeft(t)
 	ctx := background(t)
-	command, c := startConnected(t, "lend", nil, &tenon.ConnectionOptions{OnLenderGone: tenon.DropLent})
+	command, c := startConnected(
+		t,
+		"lend",
+		nil,
+		&tenon.ConnectionOptions{OnLenderGone: tenon.DropLent},
+	)
 	m := must(c.Recv(ctx))
 	defer m.Close()
 	tensor := must(m.Tensor(0))
@@ -279,7 +297,12 @@ func TestShareFD(t *testing.T) {
 		t.Error("not a private copy")
 	}
 	copied.Close()
-	command, c := startWith(t, "fd", handle.File, fmt.Sprint("TENON_GO_TEST_OFFSET=", handle.Offset))
+	command, c := startWith(
+		t,
+		"fd",
+		handle.File,
+		fmt.Sprint("TENON_GO_TEST_OFFSET=", handle.Offset),
+	)
 	if _, err := c.Recv(background(t)); !errors.Is(err, tenon.ErrPeerGone) {
 		t.Error(err)
 	}
@@ -287,7 +310,10 @@ func TestShareFD(t *testing.T) {
 	if data := must(storage.Bytes()); string(data[:5]) != "by fd" {
 		t.Error("the other process wrote elsewhere")
 	}
-	if _, err := storage.ShareFD(&tenon.ShareOptions{Access: tenon.AccessReadOnly}); !errors.Is(err, tenon.ErrPermission) {
+	if _, err := storage.ShareFD(&tenon.ShareOptions{Access: tenon.AccessReadOnly}); !errors.Is(
+		err,
+		tenon.ErrPermission,
+	) {
 		t.Error(err)
 	}
 	empty := must(tenon.NewStorage(0, nil))
@@ -305,7 +331,11 @@ func openName() error {
 	if offset := os.Getenv("TENON_GO_TEST_OFFSET"); offset != "" {
 		handle.Offset, _ = strconv.ParseUint(offset, 10, 64)
 	}
-	s, err := tenon.OpenFilename(context.Background(), handle, &tenon.OpenOptions{AllowUnsealed: true})
+	s, err := tenon.OpenFilename(
+		context.Background(),
+		handle,
+		&tenon.OpenOptions{AllowUnsealed: true},
+	)
 	if err != nil {
 		return err
 	}

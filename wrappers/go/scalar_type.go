@@ -9,7 +9,8 @@ import "C"
 
 import "fmt"
 
-// ScalarType is an element type in PyTorch's numbers, which stand in archives. More of them than DLPack has: see DType.
+// ScalarType is an element type in PyTorch's numbers, which stand in archives. More of them than
+// DLPack has: see DType.
 type ScalarType int32
 
 // The element types.
@@ -71,35 +72,39 @@ func (s ScalarType) String() string {
 	return fmt.Sprintf("ScalarType(%d)", int32(s))
 }
 
-// StorageName is the name of PyTorch's storage class: "FloatStorage"; "" for a number that is no element type.
+// StorageName is the name of PyTorch's storage class: "FloatStorage"; "" for a number that is no
+// element type.
 func (s ScalarType) StorageName() string {
 	return C.GoString(C.tenon_scalar_type_storage_name(C.tenon_scalar_type(s)))
 }
 
-// NBytes is the bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2 or 4 elements of a tensor share; 0 for a
-// number that is no element type.
+// NBytes is the bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2
+// or 4 elements of a tensor share; 0 for a number that is no element type.
 func (s ScalarType) NBytes() uint64 {
 	return uint64(C.tenon_scalar_type_nbytes(C.tenon_scalar_type(s)))
 }
 
-// Since is the oldest PyTorch that is known to read a storage of it, as "2.1"; "1.4" for all that are older; "" for a number that is no
-// element type.
+// Since is the oldest PyTorch that is known to read a storage of it, as "2.1"; "1.4" for all that
+// are older; "" for a number that is no element type.
 func (s ScalarType) Since() string {
 	return C.GoString(C.tenon_scalar_type_since(C.tenon_scalar_type(s)))
 }
 
-// DType is DLPack's element type for it. Quantised types, bits, integers under 8 bits and bcomplex32 have none: ErrUnsupported.
+// DType is DLPack's element type for it. Quantised types, bits, integers under 8 bits and
+// bcomplex32 have none: ErrUnsupported.
 func (s ScalarType) DType() (DType, error) {
 	var out C.tenon_dtype
 	var failure *C.tenon_error
-	if status := C.tenon_scalar_type_to_dtype(C.tenon_scalar_type(s), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_scalar_type_to_dtype(
+		C.tenon_scalar_type(s), &out, &failure,
+	); status != C.TENON_OK {
 		return 0, takeError(status, failure)
 	}
 	return dtypeOf(out), nil
 }
 
-// ParseScalarType gives the element type of a name: torch.dtype's ("float32"), PyTorch's own ("Float") or its storage class
-// ("FloatStorage").
+// ParseScalarType gives the element type of a name: torch.dtype's ("float32"), PyTorch's own
+// ("Float") or its storage class ("FloatStorage").
 func ParseScalarType(name string) (ScalarType, error) {
 	text, err := cText("the name", name)
 	if err != nil {

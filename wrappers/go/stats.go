@@ -5,7 +5,8 @@ package tenon
 // #cgo nocallback tenon_stats_get
 import "C"
 
-// Stats is what the library holds and has done in this process: figures of one moment, not of one instant.
+// Stats is what the library holds and has done in this process: figures of one moment, not of one
+// instant.
 type Stats struct {
 	BytesCopied   uint64 // payload bytes copied since the process began
 	Storages      uint64 // storages alive
@@ -36,5 +37,6 @@ func GetStats() (Stats, error) {
 	}, nil
 }
 
-// Trim gives memory back to the system that is kept warm for later storages, and returns how many bytes.
+// Trim gives memory back to the system that is kept warm for later storages, and returns how many
+// bytes.
 func Trim() uint64 { return uint64(C.tenon_storage_trim()) }

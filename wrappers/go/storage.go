@@ -17,14 +17,17 @@ import (
 	"unsafe"
 )
 
-// Mode says who may write to a shared storage. It is chosen at birth, because the kernel's seals belong to the memory and not to a lend.
+// Mode says who may write to a shared storage. It is chosen at birth, because the kernel's seals
+// belong to the memory and not to a lend.
 type Mode uint32
 
 // The modes.
 const (
-	Shared       Mode = C.TENON_MODE_SHARED        // lender and borrowers write
-	LenderWrites Mode = C.TENON_MODE_LENDER_WRITES // only the lender writes; borrowers cannot, whatever they try
-	Frozen       Mode = C.TENON_MODE_FROZEN        // filled with WriteAt, then frozen: nobody writes again, the lender included
+	Shared Mode = C.TENON_MODE_SHARED // lender and borrowers write
+	// Only the lender writes; borrowers cannot, whatever they try.
+	LenderWrites Mode = C.TENON_MODE_LENDER_WRITES
+	// Filled with WriteAt, then frozen: nobody writes again, the lender included.
+	Frozen Mode = C.TENON_MODE_FROZEN
 )
 
 // String is the mode's name, as in "lender_writes".
@@ -40,7 +43,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint32(m))
 }
 
-// StorageOptions says how a storage is made. Nil, and the zero value: Shared, in the arena, 64-byte aligned.
+// StorageOptions says how a storage is made. Nil, and the zero value: Shared, in the arena, 64-byte
+// aligned.
 type StorageOptions struct {
 	Mode      Mode
 	Isolated  bool   // a segment of its own: a borrower can reach nothing but this storage
@@ -54,7 +58,8 @@ type StorageOptions struct {
 	// lent to another borrower. Together with Zeroed it is an error.
 	WillFill bool
 
-	// How long a full arena is waited for: until this is done. Nil: not at all. The error's detail "holders" says who holds what.
+	// How long a full arena is waited for: until this is done. Nil: not at all. The error's detail
+	// "holders" says who holds what.
 	Wait context.Context
 }
 
@@ -100,8 +105,9 @@ type Device struct {
 	ID   int32
 }
 
-// Storage is counted, contiguous bytes on one device, born shareable. Any goroutine may use it; who orders reads and writes of the bytes
-// is the users' affair. Its methods that return no error return zero values once it is closed.
+// Storage is counted, contiguous bytes on one device, born shareable. Any goroutine may use it; who
+// orders reads and writes of the bytes is the users' affair. Its methods that return no error
+// return zero values once it is closed.
 type Storage struct{ handle }
 
 func newStorage(pointer *C.tenon_storage) *Storage {
@@ -125,8 +131,9 @@ func (s *Storage) end() {
 	}
 }
 
-// NewStorage makes a storage of nbytes bytes. Its memory is reserved before this returns: a full machine is an error here. The bytes are
-// zero when the memory is fresh, and unspecified when a block is used again.
+// NewStorage makes a storage of nbytes bytes. Its memory is reserved before this returns: a full
+// machine is an error here. The bytes are zero when the memory is fresh, and unspecified when a
+// block is used again.
 func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	collect()
 	given, err := options.begin()
@@ -135,13 +142,28 @@ func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitForStorage(options.Wait, func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_storage_new(given, C.uint64_t(nbytes), timeout, cancel, out, failure)
-		})
+		return waitForStorage(
+			options.Wait,
+			func(
+				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
+				failure **C.tenon_error,
+			) C.tenon_status {
+				return C.tenon_go_storage_new(
+					given,
+					C.uint64_t(nbytes),
+					timeout,
+					cancel,
+					out,
+					failure,
+				)
+			},
+		)
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	if status := C.tenon_storage_new(&given, C.uint64_t(nbytes), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_storage_new(
+		&given, C.uint64_t(nbytes), &out, &failure,
+	); status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	return newStorage(out), nil
@@ -156,13 +178,33 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitForStorage(options.Wait, func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_storage_new_from(given, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), timeout, cancel, out, failure)
-		})
+		return waitForStorage(
+			options.Wait,
+			func(
+				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
+				failure **C.tenon_error,
+			) C.tenon_status {
+				return C.tenon_go_storage_new_from(
+					given,
+					unsafe.Pointer(unsafe.SliceData(data)),
+					C.uint64_t(len(data)),
+					timeout,
+					cancel,
+					out,
+					failure,
+				)
+			},
+		)
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	status := C.tenon_storage_new_from(&given, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), &out, &failure)
+	status := C.tenon_storage_new_from(
+		&given,
+		unsafe.Pointer(unsafe.SliceData(data)),
+		C.uint64_t(len(data)),
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
@@ -170,27 +212,38 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 }
 
 // waitForStorage runs step, which waits for room in an arena.
-func waitForStorage(ctx context.Context, step func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status) (*Storage, error) {
+func waitForStorage(
+	ctx context.Context,
+	step func(
+		timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error,
+	) C.tenon_status,
+) (*Storage, error) {
 	var out *C.tenon_storage
-	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-		return step(timeout, cancel, &out, failure)
-	})
+	err := wait(
+		ctx,
+		nil,
+		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+			return step(timeout, cancel, &out, failure)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
 	return newStorage(out), nil
 }
 
-// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it they
-// begin. Use it for an address that comes back from another library. A storage is found once its
-// address was given out, as by Bytes or DLPack. Private and empty storages are not found: ErrNotFound.
-// The address is not dereferenced.
+// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it
+// they begin. Use it for an address that comes back from another library. A storage is found once
+// its address was given out, as by Bytes or DLPack. Private and empty storages are not found:
+// ErrNotFound. The address is not dereferenced.
 func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
 	collect()
 	var out *C.tenon_storage
 	var offset C.uint64_t
 	var failure *C.tenon_error
-	if status := C.tenon_go_storage_at(C.uintptr_t(address), C.uint64_t(nbytes), &out, &offset, &failure); status != C.TENON_OK {
+	if status := C.tenon_go_storage_at(
+		C.uintptr_t(address), C.uint64_t(nbytes), &out, &offset, &failure,
+	); status != C.TENON_OK {
 		return nil, 0, takeError(status, failure)
 	}
 	return newStorage(out), uint64(offset), nil
@@ -209,8 +262,9 @@ func (s *Storage) Retain() (*Storage, error) {
 	return newStorage(C.tenon_storage_retain(pointer)), nil
 }
 
-// Bytes gives the bytes themselves, to read and write: ErrPermission if the storage is read-only, ErrUnsupported if it is on a device. The slice does not keep the storage
-// alive: use it only while the storage is open and reachable (runtime.KeepAlive), or let WithBytes see to that.
+// Bytes gives the bytes themselves, to read and write: ErrPermission if the storage is read-only,
+// ErrUnsupported if it is on a device. The slice does not keep the storage alive: use it only while
+// the storage is open and reachable (runtime.KeepAlive), or let WithBytes see to that.
 func (s *Storage) Bytes() ([]byte, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -228,8 +282,9 @@ func (s *Storage) Bytes() ([]byte, error) {
 	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
 }
 
-// ReadOnlyBytes gives the bytes themselves, to read; as Bytes otherwise. Go has no read-only slices: a write through this one may be seen
-// by every borrower, and if the memory is read-only it ends the program with a fault that recover does not catch.
+// ReadOnlyBytes gives the bytes themselves, to read; as Bytes otherwise. Go has no read-only
+// slices: a write through this one may be seen by every borrower, and if the memory is read-only it
+// ends the program with a fault that recover does not catch.
 func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -248,7 +303,8 @@ func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
 }
 
-// checkLender is for a storage that gives out no bytes: it is empty, or was dropped with its lender.
+// checkLender is for a storage that gives out no bytes: it is empty, or was dropped with its
+// lender.
 func checkLender(storage *C.tenon_storage) error {
 	var failure *C.tenon_error
 	if status := C.tenon_storage_check_lender(storage, &failure); status != C.TENON_OK {
@@ -257,7 +313,8 @@ func checkLender(storage *C.tenon_storage) error {
 	return nil
 }
 
-// WithBytes calls use with the bytes, to read and write. Whatever closes the storage meanwhile, they stay until use returns; not longer.
+// WithBytes calls use with the bytes, to read and write. Whatever closes the storage meanwhile,
+// they stay until use returns; not longer.
 func (s *Storage) WithBytes(use func(data []byte) error) error {
 	if _, err := s.begin(); err != nil {
 		return err
@@ -289,8 +346,8 @@ func fitting(count uint64) (int, error) {
 	return int(count), nil
 }
 
-// WriteAt copies data into the storage, offset bytes from its start: the only way to fill a Frozen one. It is io.WriterAt's; after an error
-// some of the bytes may have been written.
+// WriteAt copies data into the storage, offset bytes from its start: the only way to fill a Frozen
+// one. It is io.WriterAt's; after an error some of the bytes may have been written.
 func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -301,15 +358,22 @@ func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
 		return 0, invalid(fmt.Sprintf("offset %d is negative", offset))
 	}
 	var failure *C.tenon_error
-	status := C.tenon_storage_write(pointer, C.uint64_t(offset), unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), &failure)
+	status := C.tenon_storage_write(
+		pointer,
+		C.uint64_t(offset),
+		unsafe.Pointer(unsafe.SliceData(data)),
+		C.uint64_t(len(data)),
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return 0, takeError(status, failure)
 	}
 	return len(data), nil
 }
 
-// ReadAt copies bytes out of the storage, offset bytes from its start, into data. It is io.ReaderAt's: at the end it gives what there is,
-// and io.EOF. If the file under an unsealed storage was cut short it gives an error, where a slice of Bytes would meet SIGBUS.
+// ReadAt copies bytes out of the storage, offset bytes from its start, into data. It is
+// io.ReaderAt's: at the end it gives what there is, and io.EOF. If the file under an unsealed
+// storage was cut short it gives an error, where a slice of Bytes would meet SIGBUS.
 func (s *Storage) ReadAt(data []byte, offset int64) (int, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -326,14 +390,21 @@ func (s *Storage) ReadAt(data []byte, offset int64) (int, error) {
 		data, short = data[:left], io.EOF
 	}
 	var failure *C.tenon_error
-	status := C.tenon_storage_read(pointer, C.uint64_t(offset), unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), &failure)
+	status := C.tenon_storage_read(
+		pointer,
+		C.uint64_t(offset),
+		unsafe.Pointer(unsafe.SliceData(data)),
+		C.uint64_t(len(data)),
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return 0, takeError(status, failure)
 	}
 	return len(data), short
 }
 
-// Freeze ends the filling of a Frozen storage: the kernel refuses every later write, by anybody. Only then can it be lent.
+// Freeze ends the filling of a Frozen storage: the kernel refuses every later write, by anybody.
+// Only then can it be lent.
 func (s *Storage) Freeze() error {
 	pointer, err := s.begin()
 	if err != nil {
@@ -368,7 +439,8 @@ func (s *Storage) Device() Device {
 	return Device{int32(device._type), int32(device.id)}
 }
 
-// Mode is the mode chosen at birth or, of an opened storage, the one that the segment's seals enforce.
+// Mode is the mode chosen at birth or, of an opened storage, the one that the segment's seals
+// enforce.
 func (s *Storage) Mode() Mode {
 	pointer, err := s.begin()
 	if err != nil {
@@ -423,7 +495,8 @@ func (s *Storage) SameMemory(other *Storage) bool {
 	return C.tenon_storage_same_memory(pointer, second) != 0
 }
 
-// ID is a number that no other storage of this process ever has: fit for a map's key. Two objects of one storage have the same.
+// ID is a number that no other storage of this process ever has: fit for a map's key. Two objects
+// of one storage have the same.
 func (s *Storage) ID() uint64 {
 	pointer, err := s.begin()
 	if err != nil {

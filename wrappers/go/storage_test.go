@@ -41,7 +41,9 @@ func TestStorage(t *testing.T) {
 	if _, err := s.WriteAt(room, -1); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Fatal(err)
 	}
-	if s.NBytes() != 100 || s.Mode() != tenon.Shared || s.IsReadOnly() || !s.IsShared() || !s.IsSealed() || s.Device() != (tenon.Device{Type: 1}) {
+	if s.NBytes() != 100 || s.Mode() != tenon.Shared || s.IsReadOnly() || !s.IsShared() ||
+		!s.IsSealed() ||
+		s.Device() != (tenon.Device{Type: 1}) {
 		t.Fatal("the storage does not say what it is")
 	}
 	other := must(s.Retain())
@@ -64,7 +66,9 @@ func TestWillFill(t *testing.T) {
 	if string(must(s.ReadOnlyBytes())) != "12345678" {
 		t.Fatal("not as it was filled")
 	}
-	if _, err := tenon.NewStorage(8, &tenon.StorageOptions{Zeroed: true, WillFill: true}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if _, err := tenon.NewStorage(
+		8, &tenon.StorageOptions{Zeroed: true, WillFill: true},
+	); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Fatal(err)
 	}
 }
@@ -73,7 +77,8 @@ func TestFrozen(t *testing.T) {
 	nothingLeft(t)
 	s := must(tenon.NewStorage(8, &tenon.StorageOptions{Mode: tenon.Frozen}))
 	defer s.Close()
-	if _, err := s.Bytes(); !errors.Is(err, tenon.ErrPermission) || !errors.Is(err, os.ErrPermission) {
+	if _, err := s.Bytes(); !errors.Is(err, tenon.ErrPermission) ||
+		!errors.Is(err, os.ErrPermission) {
 		t.Fatal(err)
 	}
 	must(s.WriteAt([]byte("12345678"), 0))
@@ -82,7 +87,8 @@ func TestFrozen(t *testing.T) {
 	if _, err := s.WriteAt([]byte("x"), 0); !errors.Is(err, tenon.ErrPermission) {
 		t.Fatal(err)
 	}
-	if string(must(s.ReadOnlyBytes())) != "12345678" || s.Mode() != tenon.Frozen || !s.IsReadOnly() {
+	if string(must(s.ReadOnlyBytes())) != "12345678" || s.Mode() != tenon.Frozen ||
+		!s.IsReadOnly() {
 		t.Fatal("not as it was frozen")
 	}
 }
@@ -119,7 +125,9 @@ func TestCloseAndUse(t *testing.T) {
 	check(t, err)
 	handle := must(storage.ShareFD(nil))
 	for range 2 {
-		for _, each := range []io.Closer{tensor, storage, weak, message, descriptor, first, second, handle} {
+		for _, each := range []io.Closer{
+			tensor, storage, weak, message, descriptor, first, second, handle,
+		} {
 			check(t, each.Close())
 		}
 	}
@@ -163,7 +171,9 @@ func TestCloseAndUse(t *testing.T) {
 	closed(nil, first.Send(ctx, message))
 	closed(first.Recv(ctx))
 	closed(first.TryRecv())
-	if storage.NBytes() != 0 || tensor.Numel() != 0 || message.Len() != 0 || first.FD() != -1 || descriptor.Bytes() != nil || weak.ID() != 0 {
+	if storage.NBytes() != 0 || tensor.Numel() != 0 || message.Len() != 0 || first.FD() != -1 ||
+		descriptor.Bytes() != nil ||
+		weak.ID() != 0 {
 		t.Error("a closed object says something")
 	}
 	if _, err := tenon.OpenFD(handle, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
@@ -255,8 +265,18 @@ func TestCloseWhileUsed(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					fine(tenon.With(tensor, func(values []int32) error { values[worker] = int32(i); return nil }))
-					fine(tenon.With(views[0], func(values []int32) error { values[worker]++; return nil }))
+					fine(
+						tenon.With(
+							tensor,
+							func(values []int32) error { values[worker] = int32(i); return nil },
+						),
+					)
+					fine(
+						tenon.With(
+							views[0],
+							func(values []int32) error { values[worker]++; return nil },
+						),
+					)
 					if view, err := tenon.NewView[int32](tensor); err == nil {
 						tensor.Close()
 						if view.At(999) != 0 || view.Len() != 1000 {
@@ -294,7 +314,11 @@ func TestManyCollections(t *testing.T) {
 		}
 	}()
 	for i := range rounds(100) {
-		view := must(tenon.NewView[float32](must(tenon.FromSlice([]float32{float32(i), 2, 3}, []int64{3}, nil))))
+		view := must(
+			tenon.NewView[float32](
+				must(tenon.FromSlice([]float32{float32(i), 2, 3}, []int64{3}, nil)),
+			),
+		)
 		sum := float32(0)
 		for _, value := range view.All() {
 			runtime.Gosched()
@@ -303,12 +327,15 @@ func TestManyCollections(t *testing.T) {
 		if sum != float32(i)+5 {
 			t.Fatal(sum)
 		}
-		if err := tenon.With(must(tenon.FromSlice(make([]byte, 1<<20), []int64{1 << 20}, nil)), func(values []byte) error {
-			for k := range values {
-				values[k]++
-			}
-			return nil
-		}); err != nil {
+		if err := tenon.With(
+			must(tenon.FromSlice(make([]byte, 1<<20), []int64{1 << 20}, nil)),
+			func(values []byte) error {
+				for k := range values {
+					values[k]++
+				}
+				return nil
+			},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,6 @@
-/* What the Go files include instead of tenon/tenon.h: the ABI check, and calls that Go cannot make directly, because a struct of Go's
- * must not point to other memory of Go's. Nothing here decides anything. */
+/* What the Go files include instead of tenon/tenon.h: the ABI check, and calls that Go cannot make
+ * directly, because a struct of Go's must not point to other memory of Go's. Nothing here decides
+ * anything. */
 #ifndef TENON_GO_H
 #define TENON_GO_H
 
@@ -9,11 +10,13 @@
 
 #if TENON_ABI_VERSION != 1
 #error \
-    "this Go wrapper is for ABI 1 of Tenon, and the tenon/version.h that was found has another: take a wrapper and a library of one version"
+    "this Go wrapper is for ABI 1 of Tenon, and the tenon/version.h that was found has another: " \
+    "take a wrapper and a library of one version"
 #endif
 
-static inline tenon_status tenon_go_tensor_new(tenon_storage* storage, uint32_t dtype, int32_t ndim, const int64_t* sizes,
-                                               const int64_t* strides, uint64_t offset, uint32_t flags, tenon_tensor** out,
+static inline tenon_status tenon_go_tensor_new(tenon_storage* storage, uint32_t dtype, int32_t ndim,
+                                               const int64_t* sizes, const int64_t* strides,
+                                               uint64_t offset, uint32_t flags, tenon_tensor** out,
                                                tenon_error** err) {
   tenon_tensor_spec spec = {0};
   spec.struct_size = sizeof spec;
@@ -29,7 +32,9 @@ static inline tenon_status tenon_go_tensor_new(tenon_storage* storage, uint32_t 
 }
 
 /* As tenon_message_get_views, with a new reference to every tensor. */
-static inline tenon_status tenon_go_message_take(const tenon_message* message, tenon_tensor_view* out, size_t n, tenon_error** err) {
+static inline tenon_status tenon_go_message_take(const tenon_message* message,
+                                                 tenon_tensor_view* out, size_t n,
+                                                 tenon_error** err) {
   size_t i;
   tenon_status status = tenon_message_get_views(message, out, n, err);
   if (status != TENON_OK) return status;
@@ -38,7 +43,8 @@ static inline tenon_status tenon_go_message_take(const tenon_message* message, t
 }
 
 /* Makes a message of nodes. The object between them is nothing that a caller could use. */
-static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_node* nodes, size_t n, const tenon_share_options* options,
+static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_node* nodes, size_t n,
+                                                           const tenon_share_options* options,
                                                            tenon_message** out, tenon_error** err) {
   tenon_object* object = NULL;
   tenon_status status = tenon_object_new(nodes, n, &object, err);
@@ -48,8 +54,10 @@ static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_no
   return status;
 }
 
-/* Gives all nodes, as tenon_object_get_nodes does, with a new reference to every tensor and composite. */
-static inline tenon_status tenon_go_object_take(const tenon_object* object, tenon_object_node* out, size_t n, tenon_error** err) {
+/* Gives all nodes, as tenon_object_get_nodes does, with a new reference to every tensor and
+ * composite. */
+static inline tenon_status tenon_go_object_take(const tenon_object* object, tenon_object_node* out,
+                                                size_t n, tenon_error** err) {
   size_t i;
   tenon_status status = tenon_object_get_nodes(object, 0, out, n, err);
   if (status != TENON_OK) return status;
@@ -69,12 +77,14 @@ static inline tenon_status tenon_go_now(tenon_status status, tenon_error** err) 
   return status;
 }
 
-static inline tenon_status tenon_go_send_now(tenon_connection* connection, const tenon_message* message, tenon_error** err) {
+static inline tenon_status tenon_go_send_now(tenon_connection* connection,
+                                             const tenon_message* message, tenon_error** err) {
   tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
   return tenon_go_now(tenon_send(connection, message, &wait, err), err);
 }
 
-static inline tenon_status tenon_go_recv_now(tenon_connection* connection, tenon_message** out, tenon_error** err) {
+static inline tenon_status tenon_go_recv_now(tenon_connection* connection, tenon_message** out,
+                                             tenon_error** err) {
   tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
   return tenon_go_now(tenon_recv(connection, &wait, out, err), err);
 }
@@ -84,43 +94,54 @@ static inline tenon_wait tenon_go_wait(int64_t timeout_ns, tenon_cancel* cancel)
   return wait;
 }
 
-static inline tenon_status tenon_go_send(tenon_connection* connection, const tenon_message* message, int64_t timeout_ns,
-                                         tenon_cancel* cancel, tenon_error** err) {
+static inline tenon_status tenon_go_send(tenon_connection* connection, const tenon_message* message,
+                                         int64_t timeout_ns, tenon_cancel* cancel,
+                                         tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_send(connection, message, &wait, err);
 }
 
-static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t timeout_ns, tenon_cancel* cancel, tenon_message** out,
+static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t timeout_ns,
+                                         tenon_cancel* cancel, tenon_message** out,
                                          tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_recv(connection, &wait, out, err);
 }
 
-static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes, const tenon_open_options* options, int64_t timeout_ns,
-                                                  tenon_cancel* cancel, tenon_message** out, tenon_error** err) {
+static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes,
+                                                  const tenon_open_options* options,
+                                                  int64_t timeout_ns, tenon_cancel* cancel,
+                                                  tenon_message** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_message_fetch(ticket, nbytes, options, &wait, out, err);
 }
 
-static inline tenon_status tenon_go_fetched_new(const void* head, size_t nbytes, const tenon_open_options* options, int64_t timeout_ns,
-                                                tenon_cancel* cancel, tenon_fetched** out, tenon_error** err) {
+static inline tenon_status tenon_go_fetched_new(const void* head, size_t nbytes,
+                                                const tenon_open_options* options,
+                                                int64_t timeout_ns, tenon_cancel* cancel,
+                                                tenon_fetched** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_fetched_new(head, nbytes, options, &wait, out, err);
 }
 
-static inline tenon_status tenon_go_fetched_storage(tenon_fetched* fetched, const void* record, size_t nbytes, int64_t timeout_ns,
-                                                    tenon_cancel* cancel, tenon_storage** out, tenon_error** err) {
+static inline tenon_status tenon_go_fetched_storage(tenon_fetched* fetched, const void* record,
+                                                    size_t nbytes, int64_t timeout_ns,
+                                                    tenon_cancel* cancel, tenon_storage** out,
+                                                    tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_fetched_storage(fetched, record, nbytes, &wait, out, err);
 }
 
-static inline tenon_status tenon_go_deposit_hand_over(int64_t timeout_ns, const int32_t* pidfds, size_t n_pidfds, const char* family,
-                                                      const char* program, size_t* n_kept, tenon_error** err) {
+static inline tenon_status tenon_go_deposit_hand_over(int64_t timeout_ns, const int32_t* pidfds,
+                                                      size_t n_pidfds, const char* family,
+                                                      const char* program, size_t* n_kept,
+                                                      tenon_error** err) {
   tenon_keep_options options = {sizeof options, timeout_ns, pidfds, n_pidfds, family, program};
   return tenon_deposit_hand_over(&options, n_kept, err);
 }
 
-static inline tenon_status tenon_go_storage_new(tenon_storage_options options, uint64_t nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+static inline tenon_status tenon_go_storage_new(tenon_storage_options options, uint64_t nbytes,
+                                                int64_t timeout_ns, tenon_cancel* cancel,
                                                 tenon_storage** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   options.wait = &wait;
@@ -128,35 +149,44 @@ static inline tenon_status tenon_go_storage_new(tenon_storage_options options, u
 }
 
 /* An address of unknown memory must not stand in a pointer of Go's. */
-static inline tenon_status tenon_go_storage_at(uintptr_t address, uint64_t nbytes, tenon_storage** out, uint64_t* offset,
+static inline tenon_status tenon_go_storage_at(uintptr_t address, uint64_t nbytes,
+                                               tenon_storage** out, uint64_t* offset,
                                                tenon_error** err) {
   return tenon_storage_at((const void*)address, nbytes, out, offset, err);
 }
 
-static inline tenon_status tenon_go_storage_new_from(tenon_storage_options options, const void* data, uint64_t nbytes, int64_t timeout_ns,
-                                                     tenon_cancel* cancel, tenon_storage** out, tenon_error** err) {
+static inline tenon_status tenon_go_storage_new_from(tenon_storage_options options,
+                                                     const void* data, uint64_t nbytes,
+                                                     int64_t timeout_ns, tenon_cancel* cancel,
+                                                     tenon_storage** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   options.wait = &wait;
   return tenon_storage_new_from(&options, data, nbytes, out, err);
 }
 
 /* The four strings lie in C's memory, so that the struct may point to them. NULL: not given. */
-static inline tenon_filename_options tenon_go_filename_options(uint32_t access, uint32_t flags, uint32_t mode, uint32_t group,
-                                                               const char* directory, const char* prefix, const char* name,
+static inline tenon_filename_options tenon_go_filename_options(uint32_t access, uint32_t flags,
+                                                               uint32_t mode, uint32_t group,
+                                                               const char* directory,
+                                                               const char* prefix, const char* name,
                                                                const char* manager) {
-  tenon_filename_options options = {sizeof options, access, flags, mode, group, directory, prefix, name, manager};
+  tenon_filename_options options = {sizeof options, access, flags, mode,   group,
+                                    directory,      prefix, name,  manager};
   return options;
 }
 
 /* Streams are numbers, and a memory handle of any length comes beside its struct. */
-static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form, uint32_t transport,
+static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream,
+                                               uint32_t flags, uint32_t form, uint32_t transport,
                                                tenon_cuda_handle* out, tenon_error** err) {
   tenon_cuda_options options = {sizeof options, flags, form, 0, transport};
   return tenon_share_cuda(storage, (void*)stream, &options, out, err);
 }
 
-static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, const int32_t* fds, uintptr_t stream,
-                                              uint32_t flags, int32_t device, tenon_storage** out, tenon_error** err) {
+static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle,
+                                              const uint8_t* memory, const int32_t* fds,
+                                              uintptr_t stream, uint32_t flags, int32_t device,
+                                              tenon_storage** out, tenon_error** err) {
   tenon_cuda_options options = {sizeof options, flags, 0, device, 0};
   tenon_cuda_handle given = *handle;
   given.long_memory = memory;
@@ -164,40 +194,48 @@ static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, c
   return tenon_open_cuda(&given, (void*)stream, &options, out, err);
 }
 
-static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintptr_t stream, tenon_error** err) {
+static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintptr_t stream,
+                                                  tenon_error** err) {
   return tenon_storage_record_stream(storage, (void*)stream, err);
 }
 
-static inline tenon_status tenon_go_order_stream(tenon_storage* storage, uintptr_t stream, tenon_error** err) {
+static inline tenon_status tenon_go_order_stream(tenon_storage* storage, uintptr_t stream,
+                                                 tenon_error** err) {
   return tenon_storage_order_stream(storage, (void*)stream, err);
 }
 
-static inline tenon_status tenon_go_cuda_event_record(tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+static inline tenon_status tenon_go_cuda_event_record(tenon_cuda_event* event, uintptr_t stream,
+                                                      tenon_error** err) {
   return tenon_cuda_event_record(event, (void*)stream, err);
 }
 
-static inline tenon_status tenon_go_cuda_event_wait(const tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+static inline tenon_status tenon_go_cuda_event_wait(const tenon_cuda_event* event, uintptr_t stream,
+                                                    tenon_error** err) {
   return tenon_cuda_event_wait(event, (void*)stream, err);
 }
 
-static inline tenon_status tenon_go_cuda_event_synchronize(const tenon_cuda_event* event, int64_t timeout_ns, tenon_cancel* cancel,
+static inline tenon_status tenon_go_cuda_event_synchronize(const tenon_cuda_event* event,
+                                                           int64_t timeout_ns, tenon_cancel* cancel,
                                                            tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_cuda_event_synchronize(event, &wait, err);
 }
 
-static inline tenon_status tenon_go_connection_set_stream(tenon_connection* connection, int32_t device, uintptr_t stream,
+static inline tenon_status tenon_go_connection_set_stream(tenon_connection* connection,
+                                                          int32_t device, uintptr_t stream,
                                                           tenon_error** err) {
   return tenon_connection_set_stream(connection, device, (void*)stream, err);
 }
 
-static inline tenon_status tenon_go_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+static inline tenon_status tenon_go_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes,
+                                                        int64_t timeout_ns, tenon_cancel* cancel,
                                                         tenon_storage** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_cuda_arena_allocate(arena, nbytes, &wait, out, err);
 }
 
-/* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */
+/* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back.
+ * Held by DLPack's ABI for ever. */
 struct tenon_go_dlpack_versioned {
   uint32_t major, minor;
   void* manager_ctx;

@@ -21,14 +21,16 @@ type TensorFlags uint32
 const (
 	RequiresGrad TensorFlags = C.TENON_TENSOR_REQUIRES_GRAD // means nothing to Tenon
 	IsParameter  TensorFlags = C.TENON_TENSOR_IS_PARAMETER  // means nothing to Tenon
-	Conj         TensorFlags = C.TENON_TENSOR_CONJ          // the elements are to be read conjugated
-	Neg          TensorFlags = C.TENON_TENSOR_NEG           // the elements are to be read negated
+	// The elements are to be read conjugated.
+	Conj TensorFlags = C.TENON_TENSOR_CONJ
+	Neg  TensorFlags = C.TENON_TENSOR_NEG // the elements are to be read negated
 )
 
 // MaxNDim is the most dimensions that a tensor has.
 const MaxNDim = C.TENON_TENSOR_MAX_NDIM
 
-// Spec is the shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
+// Spec is the shape of a tensor over a storage. Sizes, strides and offset count elements; a stride
+// may be 0 or negative.
 type Spec struct {
 	DType   DType
 	Sizes   []int64
@@ -37,8 +39,9 @@ type Spec struct {
 	Flags   TensorFlags
 }
 
-// Tensor is strided elements over one storage. It never changes; another shape is another tensor over the same storage. Any goroutine
-// may use it. Its methods that return no error return zero values once it is closed. Slice, View and With show its elements.
+// Tensor is strided elements over one storage. It never changes; another shape is another tensor
+// over the same storage. Any goroutine may use it. Its methods that return no error return zero
+// values once it is closed. Slice, View and With show its elements.
 type Tensor struct{ handle }
 
 func newTensor(pointer *C.tenon_tensor) *Tensor {
@@ -61,7 +64,8 @@ func (t *Tensor) end() {
 	}
 }
 
-// NewTensor makes a tensor over a storage, of which it takes a reference of its own. Every element that it can name must lie inside.
+// NewTensor makes a tensor over a storage, of which it takes a reference of its own. Every element
+// that it can name must lie inside.
 func NewTensor(storage *Storage, spec Spec) (*Tensor, error) {
 	pointer, err := storage.begin()
 	if err != nil {
@@ -69,23 +73,36 @@ func NewTensor(storage *Storage, spec Spec) (*Tensor, error) {
 	}
 	defer storage.end()
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Sizes) {
-		return nil, invalid(fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes)))
+		return nil, invalid(
+			fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes)),
+		)
 	}
 	if len(spec.Sizes) > MaxNDim {
 		return nil, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(spec.Sizes), MaxNDim))
 	}
 	var out *C.tenon_tensor
 	var failure *C.tenon_error
-	status := C.tenon_go_tensor_new(pointer, C.uint32_t(spec.DType), C.int32_t(len(spec.Sizes)),
-		(*C.int64_t)(unsafe.SliceData(spec.Sizes)), (*C.int64_t)(unsafe.SliceData(spec.Strides)), C.uint64_t(spec.Offset),
-		C.uint32_t(spec.Flags), &out, &failure)
+	status := C.tenon_go_tensor_new(
+		pointer,
+		C.uint32_t(spec.DType),
+		C.int32_t(len(spec.Sizes)),
+		(*C.int64_t)(
+			unsafe.SliceData(spec.Sizes),
+		),
+		(*C.int64_t)(unsafe.SliceData(spec.Strides)),
+		C.uint64_t(spec.Offset),
+		C.uint32_t(spec.Flags),
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	return newTensor(out), nil
 }
 
-// Empty makes a contiguous tensor in a new storage. Its bytes are what they happen to be, unless options say Zeroed.
+// Empty makes a contiguous tensor in a new storage. Its bytes are what they happen to be, unless
+// options say Zeroed.
 func Empty(dtype DType, sizes []int64, options *StorageOptions) (*Tensor, error) {
 	nbytes, err := nbytesOf(dtype, sizes)
 	if err != nil {
@@ -99,8 +116,8 @@ func Empty(dtype DType, sizes []int64, options *StorageOptions) (*Tensor, error)
 	return NewTensor(storage, Spec{DType: dtype, Sizes: sizes})
 }
 
-// FromSlice makes a contiguous tensor in a new storage that holds a copy of values; sizes say its shape. With Mode Frozen it comes back
-// frozen.
+// FromSlice makes a contiguous tensor in a new storage that holds a copy of values; sizes say its
+// shape. With Mode Frozen it comes back frozen.
 func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*Tensor, error) {
 	dtype := DTypeOf[T]()
 	nbytes, err := nbytesOf(dtype, sizes)
@@ -108,7 +125,10 @@ func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*
 		return nil, err
 	}
 	var one T
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(one)))
+	data := unsafe.Slice(
+		(*byte)(unsafe.Pointer(unsafe.SliceData(values))),
+		len(values)*int(unsafe.Sizeof(one)),
+	)
 	if nbytes != uint64(len(data)) {
 		return nil, invalid(fmt.Sprintf("%d values for sizes %v", len(values), sizes))
 	}
@@ -127,7 +147,13 @@ func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
 	}
 	var out C.uint64_t
 	var failure *C.tenon_error
-	status := C.tenon_dtype_nbytes(dtype.c(), (*C.int64_t)(unsafe.SliceData(sizes)), C.int32_t(len(sizes)), &out, &failure)
+	status := C.tenon_dtype_nbytes(
+		dtype.c(),
+		(*C.int64_t)(unsafe.SliceData(sizes)),
+		C.int32_t(len(sizes)),
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		return 0, takeError(status, failure)
 	}

@@ -35,13 +35,23 @@ func pinSlice[T any](pinner *runtime.Pinner, from []T) *T {
 	return unsafe.SliceData(from)
 }
 
-// takeText asks for a text that C writes into the caller's room, and once more if there was too little.
-func takeText(ask func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status) (string, error) {
+// takeText asks for a text that C writes into the caller's room, and once more if there was too
+// little.
+func takeText(
+	ask func(
+		out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+	) C.tenon_status,
+) (string, error) {
 	room := make([]byte, 256)
 	for {
 		var nbytes C.size_t
 		var failure *C.tenon_error
-		status := ask((*C.char)(unsafe.Pointer(unsafe.SliceData(room))), C.size_t(len(room)), &nbytes, &failure)
+		status := ask(
+			(*C.char)(unsafe.Pointer(unsafe.SliceData(room))),
+			C.size_t(len(room)),
+			&nbytes,
+			&failure,
+		)
 		if status != C.TENON_OK {
 			return "", takeError(status, failure)
 		}

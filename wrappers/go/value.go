@@ -42,7 +42,8 @@ const (
 )
 
 var valueKindNames = [...]string{
-	"none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list", "dict", "enum", "object",
+	"none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list", "dict",
+	"enum", "object",
 }
 
 // String is the kind's name, as in "list".
@@ -53,12 +54,14 @@ func (k ValueKind) String() string {
 	return valueKindNames[k]
 }
 
-// Value is what an attribute of a module, an argument or a constant can be. It never changes, but for an object's attributes while a module
-// is edited, so values are shared freely: the same value in two places is one object in an archive, and stays one through export and import
-// (Same). Any goroutine may use it; an object of a module not beside calls that change the module. Its methods that return no error return
-// zero values once it is closed.
+// Value is what an attribute of a module, an argument or a constant can be. It never changes, but
+// for an object's attributes while a module is edited, so values are shared freely: the same value
+// in two places is one object in an archive, and stays one through export and import (Same). Any
+// goroutine may use it; an object of a module not beside calls that change the module. Its methods
+// that return no error return zero values once it is closed.
 //
-// Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]", "__torch__.my.Class".
+// Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]",
+// "__torch__.my.Class".
 type Value struct{ handle }
 
 func newValue(pointer *C.tenon_value) *Value {
@@ -81,7 +84,8 @@ func (v *Value) end() {
 	}
 }
 
-// beginValues starts a use of each, which the function it gives ends. Nil among them is the C library's NULL.
+// beginValues starts a use of each, which the function it gives ends. Nil among them is the C
+// library's NULL.
 func beginValues(values []*Value) ([]*C.tenon_value, func(), error) {
 	pointers := make([]*C.tenon_value, len(values))
 	for i, value := range values {
@@ -102,7 +106,9 @@ func endValues(values []*Value) {
 }
 
 // makeValue makes an object of what a call gave.
-func makeValue(call func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status) (*Value, error) {
+func makeValue(
+	call func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status,
+) (*Value, error) {
 	collect()
 	var out *C.tenon_value
 	var failure *C.tenon_error
@@ -130,7 +136,8 @@ func NewBool(value bool) (*Value, error) {
 	})
 }
 
-// NewInt makes an int. A dtype (ScalarType), a layout and a memory format are ints too, in PyTorch's numbers.
+// NewInt makes an int. A dtype (ScalarType), a layout and a memory format are ints too, in
+// PyTorch's numbers.
 func NewInt(value int64) (*Value, error) {
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_value_new_int(C.int64_t(value), out, failure)
@@ -154,7 +161,12 @@ func NewComplex(value complex128) (*Value, error) {
 // NewStr makes a str of UTF-8.
 func NewStr(text string) (*Value, error) {
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_str((*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), out, failure)
+		return C.tenon_value_new_str(
+			(*C.char)(unsafe.Pointer(unsafe.StringData(text))),
+			C.size_t(len(text)),
+			out,
+			failure,
+		)
 	})
 }
 
@@ -169,8 +181,8 @@ func NewDevice(name string) (*Value, error) {
 	})
 }
 
-// NewTuple makes a tuple; className is a NamedTuple's qualified name, "" for a plain tuple. Here, and in all that follows, the new value takes
-// references of its own.
+// NewTuple makes a tuple; className is a NamedTuple's qualified name, "" for a plain tuple. Here,
+// and in all that follows, the new value takes references of its own.
 func NewTuple(className string, items ...*Value) (*Value, error) {
 	name, err := cTextOrNull("the class", className)
 	if err != nil {
@@ -182,12 +194,18 @@ func NewTuple(className string, items ...*Value) (*Value, error) {
 	}
 	defer end()
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_tuple(name, unsafe.SliceData(pointers), C.size_t(len(pointers)), out, failure)
+		return C.tenon_value_new_tuple(
+			name,
+			unsafe.SliceData(pointers),
+			C.size_t(len(pointers)),
+			out,
+			failure,
+		)
 	})
 }
 
-// NewList makes a list of a type, as "List[Optional[int]]", against which the items are checked; with "" it says none, and takes the one that
-// is declared where it is put.
+// NewList makes a list of a type, as "List[Optional[int]]", against which the items are checked;
+// with "" it says none, and takes the one that is declared where it is put.
 func NewList(listType string, items ...*Value) (*Value, error) {
 	text, err := cTextOrNull("the type", listType)
 	if err != nil {
@@ -199,11 +217,18 @@ func NewList(listType string, items ...*Value) (*Value, error) {
 	}
 	defer end()
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_list(text, unsafe.SliceData(pointers), C.size_t(len(pointers)), out, failure)
+		return C.tenon_value_new_list(
+			text,
+			unsafe.SliceData(pointers),
+			C.size_t(len(pointers)),
+			out,
+			failure,
+		)
 	})
 }
 
-// NewDict makes a dict of a type, as "Dict[str, Tensor]" ("": as for a list), which keeps the order of its entries.
+// NewDict makes a dict of a type, as "Dict[str, Tensor]" ("": as for a list), which keeps the order
+// of its entries.
 func NewDict(dictType string, keys, values []*Value) (*Value, error) {
 	if len(keys) != len(values) {
 		return nil, invalid(fmt.Sprintf("%d keys for %d values", len(keys), len(values)))
@@ -223,25 +248,49 @@ func NewDict(dictType string, keys, values []*Value) (*Value, error) {
 	}
 	defer end()
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_dict(text, unsafe.SliceData(keyPointers), unsafe.SliceData(pointers), C.size_t(len(pointers)), out, failure)
+		return C.tenon_value_new_dict(
+			text,
+			unsafe.SliceData(keyPointers),
+			unsafe.SliceData(pointers),
+			C.size_t(len(pointers)),
+			out,
+			failure,
+		)
 	})
 }
 
 // NewEnum makes a member of an enum, whose value is an int, a float or a str.
 func NewEnum(className string, value *Value) (*Value, error) {
-	return makeOfOne(className, value, func(name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_enum(name, pointer, out, failure)
-	})
+	return makeOfOne(
+		className,
+		value,
+		func(
+			name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_value_new_enum(name, pointer, out, failure)
+		},
+	)
 }
 
-// NewOpaque makes an object that has a state and no attributes: of a class with __getstate__, or of a custom C++ class.
+// NewOpaque makes an object that has a state and no attributes: of a class with __getstate__, or of
+// a custom C++ class.
 func NewOpaque(className string, state *Value) (*Value, error) {
-	return makeOfOne(className, state, func(name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_opaque(name, pointer, out, failure)
-	})
+	return makeOfOne(
+		className,
+		state,
+		func(
+			name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_value_new_opaque(name, pointer, out, failure)
+		},
+	)
 }
 
-func makeOfOne(className string, value *Value, call func(*C.char, *C.tenon_value, **C.tenon_value, **C.tenon_error) C.tenon_status) (*Value, error) {
+func makeOfOne(
+	className string,
+	value *Value,
+	call func(*C.char, *C.tenon_value, **C.tenon_value, **C.tenon_error) C.tenon_status,
+) (*Value, error) {
 	name, err := cText("the class", className)
 	if err != nil {
 		return nil, err
@@ -284,7 +333,14 @@ func NewObject(className string, attributes ...Attribute) (*Value, error) {
 	}
 	defer end()
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_object(name, unsafe.SliceData(starts), unsafe.SliceData(pointers), C.size_t(len(pointers)), out, failure)
+		return C.tenon_value_new_object(
+			name,
+			unsafe.SliceData(starts),
+			unsafe.SliceData(pointers),
+			C.size_t(len(pointers)),
+			out,
+			failure,
+		)
 	})
 }
 

@@ -3,17 +3,21 @@ package tenon
 // #include "tenon_go.h"
 import "C"
 
-// TypeText is the type that the value shows by itself: "List[int]" as the list says, "List[Any]" if it says none, "Tuple[int, str]" of its
-// items, a class by its name.
+// TypeText is the type that the value shows by itself: "List[int]" as the list says, "List[Any]" if
+// it says none, "Tuple[int, str]" of its items, a class by its name.
 func (v *Value) TypeText() (string, error) {
 	pointer, err := v.begin()
 	if err != nil {
 		return "", err
 	}
 	defer v.end()
-	return takeText(func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_type(pointer, out, capacity, nbytes, failure)
-	})
+	return takeText(
+		func(
+			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_value_type(pointer, out, capacity, nbytes, failure)
+		},
+	)
 }
 
 // TypeText is a type in PyTorch's own text: "Union[str, None]" is "Optional[str]".
@@ -22,9 +26,13 @@ func TypeText(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return takeText(func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_type_text(given, out, capacity, nbytes, failure)
-	})
+	return takeText(
+		func(
+			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+		) C.tenon_status {
+			return C.tenon_type_text(given, out, capacity, nbytes, failure)
+		},
+	)
 }
 
 // ClassName is the qualified name of a NamedTuple, an enum or an object; "" for what has none.
@@ -47,8 +55,8 @@ func (v *Value) IsOpaque() bool {
 	return C.tenon_value_is_opaque(pointer) != 0
 }
 
-// Len is how many items there are: of a tuple or a list; entries of a dict; attributes of an object; 1 of an enum (its value) and of an
-// object with a state; 0 of every other kind.
+// Len is how many items there are: of a tuple or a list; entries of a dict; attributes of an
+// object; 1 of an enum (its value) and of an object with a state; 0 of every other kind.
 func (v *Value) Len() int {
 	pointer, err := v.begin()
 	if err != nil {
@@ -58,7 +66,8 @@ func (v *Value) Len() int {
 	return int(C.tenon_value_count(pointer))
 }
 
-// Item is one of those that Len counts: of a dict the value of an entry, of an object that of an attribute.
+// Item is one of those that Len counts: of a dict the value of an entry, of an object that of an
+// attribute.
 func (v *Value) Item(index int) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -155,8 +164,8 @@ func (v *Value) Find(name string) (*Value, error) {
 	})
 }
 
-// Check checks that the value fits a type, all the way down: an int is no float. Classes fit by their names alone. The error's details
-// "where", "wanted" and "found" say what does not.
+// Check checks that the value fits a type, all the way down: an int is no float. Classes fit by
+// their names alone. The error's details "where", "wanted" and "found" say what does not.
 func (v *Value) Check(wanted string) error {
 	pointer, err := v.begin()
 	if err != nil {

@@ -38,7 +38,9 @@ const (
 	QuantizerNone                        Quantizer = C.TENON_QUANTIZER_NONE
 	QuantizerPerTensorAffine             Quantizer = C.TENON_QUANTIZER_PER_TENSOR_AFFINE
 	QuantizerPerChannelAffine            Quantizer = C.TENON_QUANTIZER_PER_CHANNEL_AFFINE
-	QuantizerPerChannelAffineFloatParams Quantizer = C.TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
+	QuantizerPerChannelAffineFloatParams           = Quantizer(
+		C.TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS,
+	)
 )
 
 // TensorPart is one of the tensors that a sparse or quantised tensor is made of.
@@ -46,11 +48,13 @@ type TensorPart int32
 
 // The parts.
 const (
-	PartIndices      TensorPart = C.TENON_TENSOR_PART_INDICES       // of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers
-	PartPlainIndices TensorPart = C.TENON_TENSOR_PART_PLAIN_INDICES // of CSR and BSR the columns, of CSC and BSC the rows
-	PartValues       TensorPart = C.TENON_TENSOR_PART_VALUES        // of all sparse ones
-	PartScales       TensorPart = C.TENON_TENSOR_PART_SCALES        // quantised per channel
-	PartZeroPoints   TensorPart = C.TENON_TENSOR_PART_ZERO_POINTS   // quantised per channel
+	// Of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers.
+	PartIndices TensorPart = C.TENON_TENSOR_PART_INDICES
+	// Of CSR and BSR the columns, of CSC and BSC the rows.
+	PartPlainIndices TensorPart = C.TENON_TENSOR_PART_PLAIN_INDICES
+	PartValues       TensorPart = C.TENON_TENSOR_PART_VALUES      // of all sparse ones
+	PartScales       TensorPart = C.TENON_TENSOR_PART_SCALES      // quantised per channel
+	PartZeroPoints   TensorPart = C.TENON_TENSOR_PART_ZERO_POINTS // quantised per channel
 )
 
 // Coalesced is what is known of the indices of a COO tensor.
@@ -63,30 +67,34 @@ const (
 	CoalescedYes     Coalesced = C.TENON_COALESCED_YES
 )
 
-// ValueTensorSpec is all that PyTorch knows of a tensor, where a Tensor has no word for it. Sizes, strides and offset count elements.
+// ValueTensorSpec is all that PyTorch knows of a tensor, where a Tensor has no word for it. Sizes,
+// strides and offset count elements.
 type ValueTensorSpec struct {
-	ScalarType    ScalarType // of a sparse tensor that of its values, and not read on input
-	Layout        Layout
-	Flags         TensorFlags // RequiresGrad, Conj, Neg
-	Sizes         []int64
-	Strides       []int64 // nil on input: contiguous; nil on output if sparse
-	Offset        int64
-	Storage       *Storage // nil if sparse or on meta; on output the caller's to close
-	StorageOffset uint64   // bytes: where in Storage the elements begin that PyTorch calls the tensor's storage
-	StorageNumel  uint64   // how many these are; 0 on input: all of Storage, on meta as many as are needed
-	Device        string   // "cpu" or "meta"; "" on input: cpu
-	Quantizer     Quantizer
-	Scale         float64 // quantised per tensor
-	ZeroPoint     int64   // quantised per tensor
-	Axis          int64   // quantised per channel
-	Coalesced     Coalesced
+	ScalarType ScalarType // of a sparse tensor that of its values, and not read on input
+	Layout     Layout
+	Flags      TensorFlags // RequiresGrad, Conj, Neg
+	Sizes      []int64
+	Strides    []int64 // nil on input: contiguous; nil on output if sparse
+	Offset     int64
+	Storage    *Storage // nil if sparse or on meta; on output the caller's to close
+	// Bytes: where in Storage the elements begin that PyTorch calls the tensor's storage.
+	StorageOffset uint64
+	// How many these are; 0 on input: all of Storage, on meta as many as are needed.
+	StorageNumel uint64
+	Device       string // "cpu" or "meta"; "" on input: cpu
+	Quantizer    Quantizer
+	Scale        float64 // quantised per tensor
+	ZeroPoint    int64   // quantised per tensor
+	Axis         int64   // quantised per channel
+	Coalesced    Coalesced
 
 	// Values of kind tensor, on input only: TensorPart gives them.
 	Indices, PlainIndices, Values, Scales, ZeroPoints *Value
 }
 
-// NewTensorValue makes a value of a tensor, over the same bytes. Tensors over one storage share it in an archive too, where they have one
-// element type; a storage goes there whole, even if the tensor is a small part of it.
+// NewTensorValue makes a value of a tensor, over the same bytes. Tensors over one storage share it
+// in an archive too, where they have one element type; a storage goes there whole, even if the
+// tensor is a small part of it.
 func NewTensorValue(tensor *Tensor) (*Value, error) {
 	pointer, err := tensor.begin()
 	if err != nil {
@@ -98,10 +106,13 @@ func NewTensorValue(tensor *Tensor) (*Value, error) {
 	})
 }
 
-// NewTensorValueFromSpec makes a value of a tensor that is quantised, sparse, on meta, or of an element type that DLPack has not.
+// NewTensorValueFromSpec makes a value of a tensor that is quantised, sparse, on meta, or of an
+// element type that DLPack has not.
 func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Sizes) {
-		return nil, invalid(fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes)))
+		return nil, invalid(
+			fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes)),
+		)
 	}
 	if len(spec.Sizes) > MaxNDim {
 		return nil, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(spec.Sizes), MaxNDim))
@@ -111,7 +122,9 @@ func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 		return nil, err
 	}
 	defer spec.Storage.end()
-	parts, end, err := beginValues([]*Value{spec.Indices, spec.PlainIndices, spec.Values, spec.Scales, spec.ZeroPoints})
+	parts, end, err := beginValues(
+		[]*Value{spec.Indices, spec.PlainIndices, spec.Values, spec.Scales, spec.ZeroPoints},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +167,8 @@ func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 	})
 }
 
-// Tensor is the tensor in a value, over the same bytes, for the caller to close. ErrUnsupported if it is quantised, sparse, on meta, or of an
-// element type that DLPack has not: see TensorSpec.
+// Tensor is the tensor in a value, over the same bytes, for the caller to close. ErrUnsupported if
+// it is quantised, sparse, on meta, or of an element type that DLPack has not: see TensorSpec.
 func (v *Value) Tensor() (*Tensor, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -170,7 +183,8 @@ func (v *Value) Tensor() (*Tensor, error) {
 	return newTensor(out), nil
 }
 
-// TensorSpec is all that is known of the tensor in a value. Its slices and its Storage are the caller's.
+// TensorSpec is all that is known of the tensor in a value. Its slices and its Storage are the
+// caller's.
 func (v *Value) TensorSpec() (ValueTensorSpec, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -206,7 +220,8 @@ func (v *Value) TensorSpec() (ValueTensorSpec, error) {
 	return spec, nil
 }
 
-// TensorPart is one of the tensors that a sparse or quantised tensor is made of, a value of kind tensor; ErrNotFound if it has none.
+// TensorPart is one of the tensors that a sparse or quantised tensor is made of, a value of kind
+// tensor; ErrNotFound if it has none.
 func (v *Value) TensorPart(part TensorPart) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {

@@ -82,13 +82,15 @@ func TestPlainValues(t *testing.T) {
 	}
 	device := must(tenon.NewDevice("cuda:1"))
 	defer device.Close()
-	if got, err := device.Device(); got != "cuda:1" || err != nil || device.Kind() != tenon.ValueDevice {
+	if got, err := device.Device(); got != "cuda:1" || err != nil ||
+		device.Kind() != tenon.ValueDevice {
 		t.Error(got, err)
 	}
 	for _, err := range []error{
-		second(number.Bool()), second(truth.Int()), second(number.Float()), second(number.Complex()), second(number.Str()),
-		second(number.Device()), second(number.Tensor()), second(number.TensorSpec()), second(number.Find("x")), second(number.Key(0)),
-		second(tenon.NewStr("\xff")), second(tenon.NewDevice("c\x00pu")),
+		second(number.Bool()), second(truth.Int()), second(number.Float()),
+		second(number.Complex()), second(number.Str()), second(number.Device()),
+		second(number.Tensor()), second(number.TensorSpec()), second(number.Find("x")),
+		second(number.Key(0)), second(tenon.NewStr("\xff")), second(tenon.NewDevice("c\x00pu")),
 	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
@@ -110,7 +112,8 @@ func TestValuesOfValues(t *testing.T) {
 	defer list.Close()
 	isType(t, list, tenon.ValueList, "List[int]")
 	items := must(list.Items())
-	if len(items) != 3 || list.Len() != 3 || !items[0].Same(one) || !items[2].Same(items[0]) || items[1].Same(items[0]) {
+	if len(items) != 3 || list.Len() != 3 || !items[0].Same(one) || !items[2].Same(items[0]) ||
+		items[1].Same(items[0]) {
 		t.Error("not the same items")
 	}
 	tenon.CloseValues(items)
@@ -133,11 +136,19 @@ func TestValuesOfValues(t *testing.T) {
 	member := must(tenon.NewEnum("__torch__.Color", two))
 	defer member.Close()
 	isType(t, member, tenon.ValueEnum, "__torch__.Color")
-	object := must(tenon.NewObject("__torch__.Thing", tenon.Attribute{Name: "x", Value: one}, tenon.Attribute{Name: "y", Value: list}))
+	object := must(
+		tenon.NewObject(
+			"__torch__.Thing",
+			tenon.Attribute{Name: "x", Value: one},
+			tenon.Attribute{Name: "y", Value: list},
+		),
+	)
 	defer object.Close()
 	isType(t, object, tenon.ValueObject, "__torch__.Thing")
 	attributes := must(object.Attributes())
-	if len(attributes) != 2 || attributes[0].Name != "x" || attributes[1].Name != "y" || !attributes[1].Value.Same(list) || object.IsOpaque() {
+	if len(attributes) != 2 || attributes[0].Name != "x" || attributes[1].Name != "y" ||
+		!attributes[1].Value.Same(list) ||
+		object.IsOpaque() {
 		t.Error(attributes)
 	}
 	for _, attribute := range attributes {
@@ -152,17 +163,20 @@ func TestValuesOfValues(t *testing.T) {
 		t.Error(err)
 	}
 	for _, err := range []error{
-		second(tenon.NewList("List[int]", a)), second(tenon.NewList("List[", a)), second(tenon.NewTuple("", nil)),
-		second(tenon.NewDict("", []*tenon.Value{a}, nil)), second(tenon.NewDict("", []*tenon.Value{a, a}, []*tenon.Value{one, two})),
-		second(tenon.NewObject("__torch__.T", tenon.Attribute{Name: "x\x00", Value: one})), second(list.Item(3)), second(list.Item(-1)),
-		list.Check("List[str]"),
+		second(tenon.NewList("List[int]", a)), second(tenon.NewList("List[", a)),
+		second(tenon.NewTuple("", nil)), second(tenon.NewDict("", []*tenon.Value{a}, nil)),
+		second(tenon.NewDict("", []*tenon.Value{a, a}, []*tenon.Value{one, two})),
+		second(tenon.NewObject("__torch__.T", tenon.Attribute{Name: "x\x00", Value: one})),
+		second(list.Item(3)), second(list.Item(-1)), list.Check("List[str]"),
 	} {
 		if !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
 		}
 	}
 	var failure *tenon.Error
-	if err := list.Check("List[str]"); !errors.As(err, &failure) || failure.Details["wanted"] == "" || failure.Details["found"] == "" {
+	if err := list.Check("List[str]"); !errors.As(err, &failure) ||
+		failure.Details["wanted"] == "" ||
+		failure.Details["found"] == "" {
 		t.Error("without details: ", failure)
 	}
 	if _, err := dict.Find("c"); !errors.Is(err, tenon.ErrNotFound) {
@@ -189,25 +203,45 @@ func TestTensorsInValues(t *testing.T) {
 	check(t, tenon.With(again, func(values []float32) error { values[5] = 60; return nil }))
 	spec := must(value.TensorSpec())
 	defer spec.Storage.Close()
-	if spec.ScalarType != tenon.ScalarFloat || !slices.Equal(spec.Sizes, []int64{2, 3}) || !slices.Equal(spec.Strides, []int64{3, 1}) ||
-		spec.Device != "cpu" || spec.Layout != tenon.LayoutStrided || spec.StorageNumel != 6 {
+	if spec.ScalarType != tenon.ScalarFloat || !slices.Equal(spec.Sizes, []int64{2, 3}) ||
+		!slices.Equal(spec.Strides, []int64{3, 1}) ||
+		spec.Device != "cpu" ||
+		spec.Layout != tenon.LayoutStrided ||
+		spec.StorageNumel != 6 {
 		t.Errorf("%+v", spec)
 	}
 
 	storage := must(tenon.NewStorageFrom([]byte{1, 2, 3, 4}, nil))
 	defer storage.Close()
-	quantised := must(tenon.NewTensorValueFromSpec(tenon.ValueTensorSpec{ScalarType: tenon.ScalarQUint8, Sizes: []int64{2, 2}, Strides: []int64{1, 2},
-		Storage: storage, Device: "cpu", Quantizer: tenon.QuantizerPerTensorAffine, Scale: 0.5, ZeroPoint: 3}))
+	quantised := must(
+		tenon.NewTensorValueFromSpec(
+			tenon.ValueTensorSpec{
+				ScalarType: tenon.ScalarQUint8,
+				Sizes:      []int64{2, 2},
+				Strides:    []int64{1, 2},
+				Storage:    storage,
+				Device:     "cpu",
+				Quantizer:  tenon.QuantizerPerTensorAffine,
+				Scale:      0.5,
+				ZeroPoint:  3,
+			},
+		),
+	)
 	defer quantised.Close()
 	if _, err := quantised.Tensor(); !errors.Is(err, tenon.ErrUnsupported) {
 		t.Error(err)
 	}
 	got := must(quantised.TensorSpec())
 	defer got.Storage.Close()
-	if got.Scale != 0.5 || got.ZeroPoint != 3 || got.Quantizer != tenon.QuantizerPerTensorAffine || !slices.Equal(got.Strides, []int64{1, 2}) {
+	if got.Scale != 0.5 || got.ZeroPoint != 3 || got.Quantizer != tenon.QuantizerPerTensorAffine ||
+		!slices.Equal(got.Strides, []int64{1, 2}) {
 		t.Errorf("%+v", got)
 	}
-	meta := must(tenon.NewTensorValueFromSpec(tenon.ValueTensorSpec{ScalarType: tenon.ScalarHalf, Sizes: []int64{7}, Device: "meta"}))
+	meta := must(
+		tenon.NewTensorValueFromSpec(
+			tenon.ValueTensorSpec{ScalarType: tenon.ScalarHalf, Sizes: []int64{7}, Device: "meta"},
+		),
+	)
 	defer meta.Close()
 	if spec := must(meta.TensorSpec()); spec.Storage != nil || spec.Device != "meta" {
 		t.Errorf("%+v", spec)
@@ -217,32 +251,47 @@ func TestTensorsInValues(t *testing.T) {
 	defer indices.Close()
 	indexValue := must(tenon.NewTensorValue(indices))
 	defer indexValue.Close()
-	sparse := must(tenon.NewTensorValueFromSpec(tenon.ValueTensorSpec{Layout: tenon.LayoutSparseCOO, Sizes: []int64{3}, Coalesced: tenon.CoalescedYes,
-		Indices: indexValue, Values: tensorValue(t, 1, 2)}))
+	sparse := must(
+		tenon.NewTensorValueFromSpec(
+			tenon.ValueTensorSpec{
+				Layout:    tenon.LayoutSparseCOO,
+				Sizes:     []int64{3},
+				Coalesced: tenon.CoalescedYes,
+				Indices:   indexValue,
+				Values:    tensorValue(t, 1, 2),
+			},
+		),
+	)
 	defer sparse.Close()
 	part := must(sparse.TensorPart(tenon.PartIndices))
 	defer part.Close()
-	if spec := must(part.TensorSpec()); spec.ScalarType != tenon.ScalarLong || !slices.Equal(spec.Sizes, []int64{1, 2}) {
+	if spec := must(part.TensorSpec()); spec.ScalarType != tenon.ScalarLong ||
+		!slices.Equal(spec.Sizes, []int64{1, 2}) {
 		t.Errorf("%+v", spec)
 	} else {
 		spec.Storage.Close()
 	}
-	if spec := must(sparse.TensorSpec()); spec.Strides != nil || spec.Storage != nil || spec.Coalesced != tenon.CoalescedYes {
+	if spec := must(sparse.TensorSpec()); spec.Strides != nil || spec.Storage != nil ||
+		spec.Coalesced != tenon.CoalescedYes {
 		t.Errorf("%+v", spec)
 	}
 	if _, err := sparse.TensorPart(tenon.PartScales); !errors.Is(err, tenon.ErrNotFound) {
 		t.Error(err)
 	}
-	if _, err := tenon.NewTensorValueFromSpec(tenon.ValueTensorSpec{ScalarType: tenon.ScalarHalf, Sizes: []int64{7}, Storage: storage}); !errors.Is(err, tenon.ErrInvalidArgument) {
+	if _, err := tenon.NewTensorValueFromSpec(
+		tenon.ValueTensorSpec{ScalarType: tenon.ScalarHalf, Sizes: []int64{7}, Storage: storage},
+	); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Error(err)
 	}
 }
 
 func TestScalarTypes(t *testing.T) {
-	if name := tenon.ScalarBFloat16.String(); name != "bfloat16" || tenon.ScalarFloat.StorageName() != "FloatStorage" {
+	if name := tenon.ScalarBFloat16.String(); name != "bfloat16" ||
+		tenon.ScalarFloat.StorageName() != "FloatStorage" {
 		t.Error(name)
 	}
-	if tenon.ScalarLong.NBytes() != 8 || tenon.ScalarType(99).NBytes() != 0 || tenon.ScalarFloat8E5M2.Since() != "2.1" {
+	if tenon.ScalarLong.NBytes() != 8 || tenon.ScalarType(99).NBytes() != 0 ||
+		tenon.ScalarFloat8E5M2.Since() != "2.1" {
 		t.Error("sizes or versions are wrong")
 	}
 	for _, name := range []string{"float32", "Float", "FloatStorage"} {
@@ -268,7 +317,8 @@ func TestClosedAndNilValues(t *testing.T) {
 	value := must(tenon.NewInt(1))
 	value.Close()
 	for _, err := range []error{
-		second(value.Int()), second(value.TypeText()), second(value.Items()), second(value.Attributes()), second(value.Tensor()), value.Check("int"),
+		second(value.Int()), second(value.TypeText()), second(value.Items()),
+		second(value.Attributes()), second(value.Tensor()), value.Check("int"),
 		second(tenon.NewTuple("", value)), second(tenon.NewEnum("__torch__.E", value)),
 	} {
 		if !errors.Is(err, tenon.ErrClosed) {

@@ -5,10 +5,17 @@ import "C"
 
 import "fmt"
 
-// The header's #error compares what this is compiled with; this compares what was loaded, before any other call.
+// The header's #error compares what this is compiled with; this compares what was loaded, before
+// any other call.
 func init() {
 	if loaded := C.tenon_abi_version(); loaded != C.TENON_ABI_VERSION {
-		panic(fmt.Sprintf("tenon: the loaded libtenon has ABI %d, and this program was built for ABI %d", loaded, C.TENON_ABI_VERSION))
+		panic(
+			fmt.Sprintf(
+				"tenon: the loaded libtenon has ABI %d, and this program was built for ABI %d",
+				loaded,
+				C.TENON_ABI_VERSION,
+			),
+		)
 	}
 }
 

@@ -16,15 +16,17 @@ import (
 	"unsafe"
 )
 
-// Source is what shows elements: a *Tensor or a TensorView. It is a type parameter, beside that of the elements, so that a TensorView need
-// not be put into an interface: write Slice[float32](view).
+// Source is what shows elements: a *Tensor or a TensorView. It is a type parameter, beside that of
+// the elements, so that a TensorView need not be put into an interface: write Slice[float32](view).
 type Source interface {
-	// look begins a use of what owns the memory, which the owner's release ends, and tells where the elements are.
+	// look begins a use of what owns the memory, which the owner's release ends, and tells where
+	// the elements are.
 	look() (C.tenon_tensor_view, *handle, error)
 }
 
-// TensorView is all that a reader of a tensor asks for, at hand without another call of C. A small value to copy and pass on. It keeps its
-// tensor or message from being collected, but not from being closed: after that Slice and the others that show elements give ErrClosed.
+// TensorView is all that a reader of a tensor asks for, at hand without another call of C. A small
+// value to copy and pass on. It keeps its tensor or message from being collected, but not from
+// being closed: after that Slice and the others that show elements give ErrClosed.
 type TensorView struct {
 	at    *C.tenon_tensor_view // Go's memory, with pointers to C's
 	owner *handle
@@ -52,7 +54,9 @@ func (t *Tensor) look() (C.tenon_tensor_view, *handle, error) {
 	}
 	out.struct_size = C.sizeof_tenon_tensor_view
 	var failure *C.tenon_error
-	if status := C.tenon_tensor_get_view((*C.tenon_tensor)(pointer), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_tensor_get_view(
+		(*C.tenon_tensor)(pointer), &out, &failure,
+	); status != C.TENON_OK {
 		t.release()
 		return out, nil, takeError(status, failure)
 	}
@@ -146,11 +150,14 @@ func (v TensorView) Device() Device {
 func (v TensorView) IsContiguous() bool { return v.at != nil && v.at.is_contiguous != 0 }
 
 // IsReadOnly says whether this process must not write to the elements.
-func (v TensorView) IsReadOnly() bool { return v.at != nil && v.at.data_mut == nil && v.at.data != nil }
+func (v TensorView) IsReadOnly() bool {
+	return v.at != nil && v.at.data_mut == nil && v.at.data != nil
+}
 
-// Slice gives the elements themselves, to read and write, without a copy and without a call for each. The source must be contiguous, of
-// T's DType and aligned for it, writable (ErrPermission), and the CPU's (ErrUnsupported). The slice does not keep the source alive: use it only while the source is
-// open and reachable (runtime.KeepAlive). With and View have no such condition.
+// Slice gives the elements themselves, to read and write, without a copy and without a call for
+// each. The source must be contiguous, of T's DType and aligned for it, writable (ErrPermission),
+// and the CPU's (ErrUnsupported). The slice does not keep the source alive: use it only while the
+// source is open and reachable (runtime.KeepAlive). With and View have no such condition.
 func Slice[T Element, S Source](source S) ([]T, error) {
 	view, owner, err := source.look()
 	if err != nil {
@@ -163,8 +170,9 @@ func Slice[T Element, S Source](source S) ([]T, error) {
 	return elements[T](&view)
 }
 
-// ReadOnlySlice is as Slice, to read only. Go has no read-only slices: a write through this one may be seen by every borrower, and if the
-// memory is read-only it ends the program with a fault that recover does not catch. View has no such door.
+// ReadOnlySlice is as Slice, to read only. Go has no read-only slices: a write through this one may
+// be seen by every borrower, and if the memory is read-only it ends the program with a fault that
+// recover does not catch. View has no such door.
 func ReadOnlySlice[T Element, S Source](source S) ([]T, error) {
 	view, owner, err := source.look()
 	if err != nil {
@@ -174,8 +182,8 @@ func ReadOnlySlice[T Element, S Source](source S) ([]T, error) {
 	return elements[T](&view)
 }
 
-// With calls use with the elements, to read and write, as Slice gives them. Whatever closes the source meanwhile, they stay until use returns;
-// not longer.
+// With calls use with the elements, to read and write, as Slice gives them. Whatever closes the
+// source meanwhile, they stay until use returns; not longer.
 func With[T Element, S Source](source S, use func(elements []T) error) error {
 	view, owner, err := source.look()
 	if err != nil {
@@ -192,15 +200,17 @@ func With[T Element, S Source](source S, use func(elements []T) error) error {
 	return use(values)
 }
 
-// View shows elements to read, and keeps them: they stay, whatever is closed or released elsewhere, until the view is closed or collected.
-// Any number of goroutines may read it; Close is for the last one.
+// View shows elements to read, and keeps them: they stay, whatever is closed or released elsewhere,
+// until the view is closed or collected. Any number of goroutines may read it; Close is for the
+// last one.
 type View[T Element] struct {
 	elements []T
 	owner    *handle
 	cleanup  runtime.Cleanup
 }
 
-// NewView makes a view of the elements. The source must be contiguous, of T's DType and aligned for it.
+// NewView makes a view of the elements. The source must be contiguous, of T's DType and aligned for
+// it.
 func NewView[T Element, S Source](source S) (*View[T], error) {
 	raw, owner, err := source.look()
 	if err != nil {
@@ -216,7 +226,8 @@ func NewView[T Element, S Source](source S) (*View[T], error) {
 	return v, nil
 }
 
-// Close lets the elements go. Again: nothing. Reading a closed view panics, as reading past the end does. Close never fails.
+// Close lets the elements go. Again: nothing. Reading a closed view panics, as reading past the end
+// does. Close never fails.
 func (v *View[T]) Close() error {
 	if v.owner != nil {
 		v.cleanup.Stop()
@@ -254,8 +265,8 @@ func (v *View[T]) All() iter.Seq2[int, T] {
 	}
 }
 
-// Unsafe gives the elements themselves. Use the slice only while the view is open and reachable, and do not write through it: see
-// ReadOnlySlice.
+// Unsafe gives the elements themselves. Use the slice only while the view is open and reachable,
+// and do not write through it: see ReadOnlySlice.
 func (v *View[T]) Unsafe() []T { return v.elements }
 
 // writable is the C library's own refusal if there is no writing.
@@ -277,7 +288,10 @@ func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 		return nil, invalid(fmt.Sprintf("the elements are %v, not %v", dtype, wanted))
 	}
 	if view.flags&(C.TENON_TENSOR_CONJ|C.TENON_TENSOR_NEG) != 0 {
-		return nil, &Error{Code: ErrUnsupported, Message: "the conjugate or negative bit is set: the bytes are not the values"}
+		return nil, &Error{
+			Code:    ErrUnsupported,
+			Message: "the conjugate or negative bit is set: the bytes are not the values",
+		}
 	}
 	if view.is_contiguous == 0 {
 		return nil, invalid(fmt.Sprintf("the elements do not lie packed: sizes %v, strides %v",
@@ -294,7 +308,13 @@ func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 	}
 	var one T
 	if uintptr(view.data)%unsafe.Alignof(one) != 0 {
-		return nil, invalid(fmt.Sprintf("the elements lie at %#x, which is not aligned to %d bytes", uintptr(view.data), unsafe.Alignof(one)))
+		return nil, invalid(
+			fmt.Sprintf(
+				"the elements lie at %#x, which is not aligned to %d bytes",
+				uintptr(view.data),
+				unsafe.Alignof(one),
+			),
+		)
 	}
 	count, err := fitting(uint64(view.numel))
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A wait occupies one thread of the operating system while it lasts, as every call of C does, and one fd for its cancel; it leaves none
-// behind. It ends when its context does, at the context's deadline, or when the connection is closed in another goroutine.
+// A wait occupies one thread of the operating system while it lasts, as every call of C does, and
+// one fd for its cancel; it leaves none behind. It ends when its context does, at the context's
+// deadline, or when the connection is closed in another goroutine.
 
 // ended is the error of a context that is already done, or nil.
 func ended(ctx context.Context) error {
@@ -21,9 +22,17 @@ func ended(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Code: ErrTimeout, Message: "the context's deadline is over", Cause: context.Cause(ctx)}
+		return &Error{
+			Code:    ErrTimeout,
+			Message: "the context's deadline is over",
+			Cause:   context.Cause(ctx),
+		}
 	default:
-		return &Error{Code: ErrCancelled, Message: "the context was cancelled", Cause: context.Cause(ctx)}
+		return &Error{
+			Code:    ErrCancelled,
+			Message: "the context was cancelled",
+			Cause:   context.Cause(ctx),
+		}
 	}
 }
 
@@ -67,9 +76,13 @@ func (w *waits) isOver() bool {
 	return w.over
 }
 
-// wait runs step, which waits, with the timeout and the cancel that follow from ctx and from closers; step says how it ended. A cancel
-// is made only if something can trigger it.
-func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status) error {
+// wait runs step, which waits, with the timeout and the cancel that follow from ctx and from
+// closers; step says how it ended. A cancel is made only if something can trigger it.
+func wait(
+	ctx context.Context,
+	closers *waits,
+	step func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status,
+) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
@@ -93,7 +106,8 @@ func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, canc
 	if ctx.Done() != nil {
 		triggered := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
-			// At its deadline the call ends by its own timeout, and its error says more than that of a cancel.
+			// At its deadline the call ends by its own timeout, and its error says more than that
+			// of a cancel.
 			if !hasDeadline || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				C.tenon_cancel_trigger(cancel)
 			}

@@ -20,7 +20,9 @@ func (s *Storage) WeakRef() (*WeakRef, error) {
 	defer s.release()
 	var out *C.tenon_weak
 	var failure *C.tenon_error
-	if status := C.tenon_weak_ref((*C.tenon_storage)(pointer), &out, &failure); status != C.TENON_OK {
+	if status := C.tenon_weak_ref(
+		(*C.tenon_storage)(pointer), &out, &failure,
+	); status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
 	w := new(WeakRef)

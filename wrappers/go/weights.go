@@ -38,9 +38,12 @@ func OpenWeights(path string, options *ImportOptions) (*Weights, error) {
 		return nil, err
 	}
 	var opened *C.tenon_weights
-	err = withImportOptions(options, func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_open_weights(text, given, &opened, failure)
-	})
+	err = withImportOptions(
+		options,
+		func(given *C.tenon_import_options, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_open_weights(text, given, &opened, failure)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

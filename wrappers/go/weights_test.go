@@ -31,16 +31,23 @@ func TestWeightsReplacedAndWrittenAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.pt2")
 	for _, file := range []string{"torch-2.15.0.pt2", "torch-2.6.0.pt2"} {
 		weights := must(tenon.OpenWeights(goldenWeights(file), nil))
-		if names := must(weights.Names()); !slices.Equal(names, []string{"weight", "tied", "columns", "shift"}) {
+		if names := must(weights.Names()); !slices.Equal(
+			names,
+			[]string{"weight", "tied", "columns", "shift"},
+		) {
 			t.Errorf("%s has %v", file, names)
 		}
 		check(t, weights.Replace("shift", tensorValue(t, 7, 8)))
-		if err := weights.Replace("weight", tensorValue(t, 7, 8)); !errors.Is(err, tenon.ErrInvalidArgument) {
+		if err := weights.Replace("weight", tensorValue(t, 7, 8)); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
 			t.Errorf("another shape: %v", err)
 		}
 		check(t, weights.Rewrite(path, tenon.DurabilityFile))
 		again := must(tenon.OpenWeights(path, nil))
-		if shift, weight := weightElements(t, again, "shift"), weightElements(t, again, "tied"); shift[1] != 8 || weight[5] != 5 {
+		shift, weight := weightElements(t, again, "shift"), weightElements(t, again, "tied")
+		if shift[1] != 8 || weight[5] != 5 {
 			t.Errorf("%s: the weights are %v and %v", file, shift, weight)
 		}
 		again.Close()
@@ -61,7 +68,10 @@ func TestWeightsOfExecuTorch(t *testing.T) {
 	if _, err := weights.Tensor("none"); !errors.Is(err, tenon.ErrNotFound) {
 		t.Errorf("an unknown name: %v", err)
 	}
-	if err := weights.Rewrite("/nowhere/x.ptd", tenon.DurabilityNone); !errors.Is(err, tenon.ErrUnsupported) {
+	if err := weights.Rewrite("/nowhere/x.ptd", tenon.DurabilityNone); !errors.Is(
+		err,
+		tenon.ErrUnsupported,
+	) {
 		t.Errorf("a .ptd file is written: %v", err)
 	}
 }

@@ -5,10 +5,12 @@ package tenon
 
 extern void tenonGoRelease(uintptr_t context);
 
-// The context is a number of cgo.Handle's. In Go it must never be a pointer: the runtime ends a program in which it finds such a one.
+// The context is a number of cgo.Handle's. In Go it must never be a pointer: the runtime ends a
+// program in which it finds such a one.
 static inline void tenon_go_release(void *context) { tenonGoRelease((uintptr_t)context); }
 
-static inline tenon_status tenon_go_wrap(void *data, uint64_t nbytes, uintptr_t context, uint32_t flags, tenon_storage **out, tenon_error **err) {
+static inline tenon_status tenon_go_wrap(void *data, uint64_t nbytes, uintptr_t context,
+		uint32_t flags, tenon_storage **out, tenon_error **err) {
 	tenon_storage_options options = {sizeof options, 0, flags, 0};
 	return tenon_storage_wrap(data, nbytes, tenon_go_release, (void *)context, &options, out, err);
 }
@@ -30,15 +32,17 @@ type WrapOptions struct {
 	ReadOnly bool // the memory must not be written
 }
 
-// wrapped is what a wrapping storage keeps: the bytes, held in place if they are Go's, and what to call at the end.
+// wrapped is what a wrapping storage keeps: the bytes, held in place if they are Go's, and what to
+// call at the end.
 type wrapped struct {
 	pinner  runtime.Pinner
 	release func()
 }
 
-// Wrap makes a private storage over data, Go's memory or not, without a copy. It cannot be lent. The bytes are kept, and not moved, until
-// the last reference to the storage goes; then release is called once, if it is not nil, on whatever goroutine closed it or collected it.
-// If Wrap fails, release is not called. A panic of release ends there: see HandlePanics.
+// Wrap makes a private storage over data, Go's memory or not, without a copy. It cannot be lent.
+// The bytes are kept, and not moved, until the last reference to the storage goes; then release is
+// called once, if it is not nil, on whatever goroutine closed it or collected it. If Wrap fails,
+// release is not called. A panic of release ends there: see HandlePanics.
 func Wrap(data []byte, release func(), options *WrapOptions) (*Storage, error) {
 	collect()
 	kept := &wrapped{release: release}
@@ -53,7 +57,14 @@ func Wrap(data []byte, release func(), options *WrapOptions) (*Storage, error) {
 	handle := cgo.NewHandle(kept)
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	status := C.tenon_go_wrap(start, C.uint64_t(len(data)), C.uintptr_t(handle), flags, &out, &failure)
+	status := C.tenon_go_wrap(
+		start,
+		C.uint64_t(len(data)),
+		C.uintptr_t(handle),
+		flags,
+		&out,
+		&failure,
+	)
 	if status != C.TENON_OK {
 		handle.Delete()
 		kept.pinner.Unpin()
@@ -64,9 +75,9 @@ func Wrap(data []byte, release func(), options *WrapOptions) (*Storage, error) {
 
 var panicHandler atomic.Pointer[func(value any, stack []byte)]
 
-// HandlePanics sets what is called when a release function given to Wrap panics. The panic cannot go on, since the frames below are C's;
-// so it is handed to this function, on the same goroutine. Nil, as at first: the panic and its stack are printed on standard error, and
-// the program goes on.
+// HandlePanics sets what is called when a release function given to Wrap panics. The panic cannot
+// go on, since the frames below are C's; so it is handed to this function, on the same goroutine.
+// Nil, as at first: the panic and its stack are printed on standard error, and the program goes on.
 func HandlePanics(handler func(value any, stack []byte)) {
 	if handler == nil {
 		panicHandler.Store(nil)
@@ -87,7 +98,8 @@ func tenonGoRelease(context C.uintptr_t) {
 	}
 }
 
-// stopPanic keeps a panic from unwinding C. A handler that panics itself gets the default's treatment.
+// stopPanic keeps a panic from unwinding C. A handler that panics itself gets the default's
+// treatment.
 func stopPanic() {
 	value := recover()
 	if value == nil {

@@ -23,7 +23,8 @@ func TestWrap(t *testing.T) {
 	if data[0] != 'W' || s.IsShared() {
 		t.Error("not the same bytes")
 	}
-	if _, err := s.ShareFD(nil); !errors.Is(err, tenon.ErrUnsupported) || !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := s.ShareFD(nil); !errors.Is(err, tenon.ErrUnsupported) ||
+		!errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 	tensor := must(tenon.NewTensor(s, tenon.Spec{DType: tenon.Uint8, Sizes: []int64{13}}))
@@ -112,7 +113,9 @@ func TestDLPack(t *testing.T) {
 	tenon.DeleteDLPack(must(tensor.ToDLPack()))
 	tenon.DeleteDLPackLegacy(must(tensor.ToDLPackLegacy()))
 	tenon.DeleteDLPack(nil)
-	for _, from := range []func(unsafe.Pointer) (*tenon.Tensor, error){tenon.FromDLPack, tenon.FromDLPackLegacy} {
+	for _, from := range []func(unsafe.Pointer) (*tenon.Tensor, error){
+		tenon.FromDLPack, tenon.FromDLPackLegacy,
+	} {
 		if _, err := from(nil); !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(err)
 		}

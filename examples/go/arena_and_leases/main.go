@@ -1,4 +1,5 @@
-// An arena that two workers borrow from. One of them is killed, and what it had comes back by itself; the other one reads on.
+// An arena that two workers borrow from. One of them is killed, and what it had comes back by
+// itself; the other one reads on.
 package main
 
 import (
@@ -83,7 +84,8 @@ func start() (*exec.Cmd, *tenon.Connection, error) {
 	return worker, connection, err
 }
 
-// lend makes tensors in the arena, and closes them as soon as they are sent: it is the worker's leases that keep their memory.
+// lend makes tensors in the arena, and closes them as soon as they are sent: it is the worker's
+// leases that keep their memory.
 func lend(ctx context.Context, worker *tenon.Connection, arena *tenon.Arena) error {
 	message, err := tenon.NewMessage()
 	if err != nil {
@@ -91,7 +93,11 @@ func lend(ctx context.Context, worker *tenon.Connection, arena *tenon.Arena) err
 	}
 	defer message.Close()
 	for range tensors {
-		weight, err := tenon.FromSlice(slices.Repeat([]float32{42}, elements), []int64{elements}, &tenon.StorageOptions{Arena: arena})
+		weight, err := tenon.FromSlice(
+			slices.Repeat([]float32{42}, elements),
+			[]int64{elements},
+			&tenon.StorageOptions{Arena: arena},
+		)
 		if err != nil {
 			return err
 		}
@@ -150,7 +156,8 @@ func run(ctx context.Context) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	storage, err := tenon.NewStorage(nbytes, &tenon.StorageOptions{Arena: arena, Wait: wait}) // until there is room
+	// Until there is room.
+	storage, err := tenon.NewStorage(nbytes, &tenon.StorageOptions{Arena: arena, Wait: wait})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Two processes that have nothing in common but a name: one makes memory under it, the other, started with the name as its argument, opens
-// it and writes. usage: by_name [NAME]
+// Two processes that have nothing in common but a name: one makes memory under it, the other,
+// started with the name as its argument, opens it and writes. usage: by_name [NAME]
 package main
 
 import (
@@ -19,7 +19,11 @@ const count = 1000
 
 func borrow(ctx context.Context, name string) error {
 	// A named file can be cut short by anybody who may write it: to open it is to trust them.
-	storage, err := tenon.OpenFilename(ctx, tenon.FilenameHandle{Name: name, NBytes: count * 4}, &tenon.OpenOptions{AllowUnsealed: true})
+	storage, err := tenon.OpenFilename(
+		ctx,
+		tenon.FilenameHandle{Name: name, NBytes: count * 4},
+		&tenon.OpenOptions{AllowUnsealed: true},
+	)
 	if err != nil {
 		return err
 	}

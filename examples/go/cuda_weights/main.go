@@ -1,6 +1,7 @@
-// Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
-// as a trainer has them for its workers. The worker has them where they are, without a copy. Without CUDA this prints why, and exits with
-// 77, as a test that was skipped. usage: cuda_weights FILE...
+// Weights on a GPU for another process: read from an archive into device memory and lent over a
+// connection, then those of the next archive, as a trainer has them for its workers. The worker has
+// them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
+// that was skipped. usage: cuda_weights FILE...
 package main
 
 import (
@@ -16,7 +17,8 @@ import (
 	"libtenon/tenon"
 )
 
-// sumOf adds up what is on the device. That is not for the host to read: by an archive it gets there.
+// sumOf adds up what is on the device. That is not for the host to read: by an archive it gets
+// there.
 func sumOf(tensor *tenon.Tensor) (sum float64, err error) {
 	module, err := tenon.NewModule("Weight")
 	if err != nil {
@@ -78,7 +80,14 @@ func show(weights *tenon.Message) error {
 			return err
 		}
 		name, _ := weights.Name(i)
-		fmt.Printf("  %s: %v %v on cuda:%d, the sum is %v\n", name, spec.DType, spec.Sizes, tensor.Device().ID, sum)
+		fmt.Printf(
+			"  %s: %v %v on cuda:%d, the sum is %v\n",
+			name,
+			spec.DType,
+			spec.Sizes,
+			tensor.Device().ID,
+			sum,
+		)
 	}
 	return nil
 }
@@ -161,7 +170,8 @@ func run(ctx context.Context, files []string) error {
 	}
 	connection.Close()
 	ours.Close()
-	if err := errors.Join(err, worker.Wait()); err != nil { // what is lent is there as long as this process
+	// What is lent is there as long as this process.
+	if err := errors.Join(err, worker.Wait()); err != nil {
 		return err
 	}
 	fmt.Println(tenon.CUDACollect(), "storages are still lent")

@@ -1,4 +1,5 @@
-// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without PyTorch. usage: export_mlp [FILE]
+// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+// PyTorch. usage: export_mlp [FILE]
 package main
 
 import (
@@ -29,7 +30,10 @@ func addParameter(layer *tenon.Module, name string, sizes ...int64) error {
 		return err
 	}
 	defer storage.Close()
-	tensor, err := tenon.NewTensor(storage, tenon.Spec{DType: tenon.Float32, Sizes: sizes, Flags: tenon.RequiresGrad})
+	tensor, err := tenon.NewTensor(
+		storage,
+		tenon.Spec{DType: tenon.Float32, Sizes: sizes, Flags: tenon.RequiresGrad},
+	)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,13 @@ func run(file string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d records, %d bytes, for PyTorch %s and later\n", file, report.Records, report.NBytes, report.OldestPyTorch)
+	fmt.Printf(
+		"%s: %d records, %d bytes, for PyTorch %s and later\n",
+		file,
+		report.Records,
+		report.NBytes,
+		report.OldestPyTorch,
+	)
 	return nil
 }
 

@@ -49,7 +49,11 @@ func lend(ctx context.Context) error {
 		return err
 	}
 	defer connection.Close()
-	weight, err := tenon.Empty(tenon.Float32, []int64{1000, 1000}, &tenon.StorageOptions{Zeroed: true})
+	weight, err := tenon.Empty(
+		tenon.Float32,
+		[]int64{1000, 1000},
+		&tenon.StorageOptions{Zeroed: true},
+	)
 	if err != nil {
 		return err
 	}

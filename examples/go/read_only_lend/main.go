@@ -1,4 +1,5 @@
-// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt to write is refused.
+// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
+// to write is refused.
 package main
 
 import (
@@ -57,7 +58,11 @@ func lend(ctx context.Context) error {
 		return err
 	}
 	defer connection.Close()
-	weights, err := tenon.FromSlice([]float32{0.5, 1.5, 2.5, 3.5}, []int64{4}, &tenon.StorageOptions{Mode: tenon.Frozen})
+	weights, err := tenon.FromSlice(
+		[]float32{0.5, 1.5, 2.5, 3.5},
+		[]int64{4},
+		&tenon.StorageOptions{Mode: tenon.Frozen},
+	)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// The commonest job of all: import a model, put new weights in, export. The new ones are half the old ones here; they would come from a
-// trainer. usage: replace_weights FILE OUT
+// The commonest job of all: import a model, put new weights in, export. The new ones are half the
+// old ones here; they would come from a trainer. usage: replace_weights FILE OUT
 package main
 
 import (
@@ -11,7 +11,8 @@ import (
 	"libtenon/tenon"
 )
 
-// halve gives a new tensor of the same sizes, half as large in its elements; nil for what has no float32 elements one after the other.
+// halve gives a new tensor of the same sizes, half as large in its elements; nil for what has no
+// float32 elements one after the other.
 func halve(old *tenon.Value) (*tenon.Value, error) {
 	tensor, err := old.Tensor()
 	if errors.Is(err, tenon.ErrUnsupported) { // quantised, sparse, …
@@ -47,7 +48,10 @@ func halve(old *tenon.Value) (*tenon.Value, error) {
 		return nil, err
 	}
 	defer storage.Close()
-	flagged, err := tenon.NewTensor(storage, tenon.Spec{DType: spec.DType, Sizes: spec.Sizes, Flags: spec.Flags})
+	flagged, err := tenon.NewTensor(
+		storage,
+		tenon.Spec{DType: spec.DType, Sizes: spec.Sizes, Flags: spec.Flags},
+	)
 	if err != nil {
 		return nil, err
 	}

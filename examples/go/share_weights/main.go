@@ -1,7 +1,8 @@
-// A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected AF_UNIX socket.
+// A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
+// AF_UNIX socket.
 //
-// It says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes, and gets an
-// answer:
+// It says "ready"; then the first message brings the tensors. After that each message asks for
+// something in its user bytes, and gets an answer:
 //
 //	sum      read every float32 weight in place
 //	add N    add 1 to weight N of the first tensor, in place
@@ -111,7 +112,13 @@ func borrow(ctx context.Context, fd int) error {
 		if err != nil {
 			return err
 		}
-		answer, err := json.Marshal(map[string]any{"sum": sum, "first_byte_ns": firstByte, "bytes_copied": stats.BytesCopied})
+		answer, err := json.Marshal(
+			map[string]any{
+				"sum":           sum,
+				"first_byte_ns": firstByte,
+				"bytes_copied":  stats.BytesCopied,
+			},
+		)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,5 @@
-// A cache that does not keep its storages alive: it holds weak references, and makes a storage again when the last user let it go.
+// A cache that does not keep its storages alive: it holds weak references, and makes a storage
+// again when the last user let it go.
 package main
 
 import (
@@ -48,7 +49,10 @@ func run() error {
 	}
 	first.Close()
 	second.Close()
-	fmt.Printf("expired after the last release: %s\n", map[bool]string{true: "yes", false: "no"}[entries[1].Expired()])
+	fmt.Printf(
+		"expired after the last release: %s\n",
+		map[bool]string{true: "yes", false: "no"}[entries[1].Expired()],
+	)
 	again, err := entries.get(1)
 	if err != nil {
 		return err

@@ -1,11 +1,13 @@
-"""tenon.torch.SharedList against a list: memory of all processes with the start method forkserver, and the time to read an item.
+"""tenon.torch.SharedList against a list: memory of all processes with the start method forkserver,
+and the time to read an item.
 
 usage: containers.py [--count N] [--workers N] [--runs N] [--torch] [--no-list]
 
-The memory is the proportional set size (PSS) of the main process and its workers, after each has read all strings. That of the same
-processes with an empty list is taken away. --torch imports PyTorch in all of them. --no-list leaves out the list, of which every process
-has a copy. The reads are at random indices, from 1,000,000 items at most. Their time is that of the
-CPU, the least of several rounds. The arrays of the list are copied.
+The memory is the proportional set size (PSS) of the main process and its workers, after each has
+read all strings. That of the same processes with an empty list is taken away. --torch imports
+PyTorch in all of them. --no-list leaves out the list, of which every process has a copy. The reads
+are at random indices, from 1,000,000 items at most. Their time is that of the CPU, the least of
+several rounds. The arrays of the list are copied.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ def measure_memory(kind: str, count: int, workers: int, has_torch: bool) -> None
     seconds = time.perf_counter() - begin
     read, measured, results = context.Barrier(workers + 1), context.Event(), context.Queue()
     begin = time.perf_counter()
-    processes = [context.Process(target=work, args=(items, has_torch, read, measured, results)) for _ in range(workers)]
+    processes = [
+        context.Process(target=work, args=(items, has_torch, read, measured, results))
+        for _ in range(workers)
+    ]
     for process in processes:
         process.start()
     starting = time.perf_counter() - begin
@@ -78,18 +83,39 @@ def compare_memory(options: argparse.Namespace) -> None:
     rows: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
     for _ in range(options.runs):
         for kind in kinds:
-            command = [sys.executable, __file__, "--one", kind, "--count", str(options.count), "--workers", str(options.workers)]
-            output = subprocess.run(command + ["--torch"] * options.torch, check=True, stdout=subprocess.PIPE, text=True).stdout
+            command = [
+                sys.executable,
+                __file__,
+                "--one",
+                kind,
+                "--count",
+                str(options.count),
+                "--workers",
+                str(options.workers),
+            ]
+            output = subprocess.run(
+                command + ["--torch"] * options.torch, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
             rows[kind].append([float(word) for word in output.split()])
-    middle = {kind: [statistics.median(column) for column in zip(*samples, strict=True)] for kind, samples in rows.items()}
+    middle = {
+        kind: [statistics.median(column) for column in zip(*samples, strict=True)]
+        for kind, samples in rows.items()
+    }
     empty, packed = middle["empty"][0], middle["shared"][1]
     print(
-        f"{options.count:,} strings, {options.workers} workers, forkserver; packed: {packed / MIB:.1f} MiB; medians of {options.runs} runs"
+        f"{options.count:,} strings, {options.workers} workers, forkserver; packed:"
+        f" {packed / MIB:.1f} MiB; medians of {options.runs} runs"
     )
-    print(f"{'':12} {'PSS':>10} {'less empty':>12} {'of packed':>10} {'making it':>10} {'starting':>10}")
+    print(
+        f"{'':12} {'PSS':>10} {'less empty':>12} {'of packed':>10} {'making it':>10}"
+        f" {'starting':>10}"
+    )
     for kind, (whole, _, seconds, starting) in middle.items():
         extra = whole - empty
-        print(f"{kind:12} {whole / MIB:6.1f} MiB {extra / MIB:8.1f} MiB {extra / packed:10.2f} {seconds:8.2f} s {starting:8.2f} s")
+        print(
+            f"{kind:12} {whole / MIB:6.1f} MiB {extra / MIB:8.1f} MiB {extra / packed:10.2f}"
+            f" {seconds:8.2f} s {starting:8.2f} s"
+        )
 
 
 def least(run: Any, count: int) -> float:
@@ -133,11 +159,16 @@ def compare_reads(count: int) -> None:
     known = microseconds({key: number for number, key in enumerate(keys)}, asked)
     print(f"{'SharedDict, a str key':24} {microseconds(mapping, asked):10.3f} {known:10.3f}")
     tensor = SharedTensor(numpy.zeros((1000, 256), "f4"))
-    print(f"{'SharedTensor, 1 KiB row':24} {microseconds(tensor, [chance.randrange(1000) for _ in range(10_000)]):10.3f}")
+    print(
+        f"{'SharedTensor, 1 KiB row':24}"
+        f" {microseconds(tensor, [chance.randrange(1000) for _ in range(10_000)]):10.3f}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="memory and reading time of tenon.torch.SharedList")
+    parser = argparse.ArgumentParser(
+        description="memory and reading time of tenon.torch.SharedList"
+    )
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3)

@@ -25,7 +25,9 @@ static tenon_tensor *tensor;
 static tenon_fd_handle handle = {sizeof handle, -1, 0, 0, 0, 0};
 static tenon_connection *here, *there;
 static const int64_t sizes[] = {1024};
-static const tenon_tensor_spec spec = {sizeof spec, {TENON_DTYPE_FLOAT, 32, 1}, 1, sizes, NULL, 0, 0, 0};
+static const tenon_tensor_spec spec = {
+	sizeof spec, {TENON_DTYPE_FLOAT, 32, 1}, 1, sizes, NULL, 0, 0, 0,
+};
 static volatile float seen;
 
 static void begin(int first, int second) {
@@ -86,7 +88,9 @@ static void send_and_receive(void) {
 	tenon_message_release(message);
 }
 
-static void (*const calls[])(void) = {new_storage, new_tensor, view, retain, share, open_known, send_and_receive};
+static void (*const calls[])(void) = {
+	new_storage, new_tensor, view, retain, share, open_known, send_and_receive,
+};
 
 static double ns_each(int which, int n) {
 	int64_t begin = now_ns();

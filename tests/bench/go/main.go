@@ -1,8 +1,11 @@
-// What the Go wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and viewed, in Go and in C.
+// What the Go wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
+// viewed, in Go and in C.
 //
-// A sample is the mean over many calls of one kind, made in turn through the wrapper and by a loop in C, errors looked at in both. The 300
-// tensors come from another process in one message each time, in a segment that is known; timed is from the call that receives it, when it
-// lies in the socket, until the first element of each tensor was read. Rows as tests/bench/bench.h prints them. usage: bench [--smoke]
+// A sample is the mean over many calls of one kind, made in turn through the wrapper and by a loop
+// in C, errors looked at in both. The 300 tensors come from another process in one message each
+// time, in a segment that is known; timed is from the call that receives it, when it lies in the
+// socket, until the first element of each tensor was read. Rows as tests/bench/bench.h prints them.
+// usage: bench [--smoke]
 package main
 
 import (
@@ -40,7 +43,8 @@ type goal struct {
 
 func row(measure, unit string, wanted goal, ours, theirs []float64) {
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"measure": measure + ", Go", "unit": unit, "against": "C", "goal": wanted, "ours": ours, "theirs": theirs,
+		"measure": measure + ", Go", "unit": unit, "against": "C", "goal": wanted, "ours": ours,
+		"theirs": theirs,
 	}))
 }
 
@@ -76,7 +80,10 @@ func calls(rounds, each int) {
 		measure string
 		call    func()
 	}{
-		{"new and release of a storage of 4 KiB", func() { must(tenon.NewStorage(4096, nil)).Close() }},
+		{
+			"new and release of a storage of 4 KiB",
+			func() { must(tenon.NewStorage(4096, nil)).Close() },
+		},
 		{"new and release of a tensor", func() { must(tenon.NewTensor(storage, spec)).Close() }},
 		{"view of a tensor", func() { seen = must(tenon.Slice[float32](tensor))[0] }},
 		{"one more reference and its release", func() { must(tensor.Retain()).Close() }},
@@ -105,12 +112,21 @@ func calls(rounds, each int) {
 	}
 }
 
-// lend is the other process: it sends the message once for each byte that comes, to the one or the other.
+// lend is the other process: it sends the message once for each byte that comes, to the one or the
+// other.
 func lend() {
-	connections := [2]*tenon.Connection{must(tenon.NewConnection(3, nil)), must(tenon.NewConnection(4, nil))}
+	connections := [2]*tenon.Connection{
+		must(tenon.NewConnection(3, nil)),
+		must(tenon.NewConnection(4, nil)),
+	}
 	message := must(tenon.NewMessage())
 	for i := range tensors {
-		check(message.Add(fmt.Sprint("weight ", i), must(tenon.Empty(tenon.Float32, []int64{1024}, nil))))
+		check(
+			message.Add(
+				fmt.Sprint("weight ", i),
+				must(tenon.Empty(tenon.Float32, []int64{1024}, nil)),
+			),
+		)
 	}
 	for turn := []byte{0}; ; {
 		if n, _ := os.Stdin.Read(turn); n == 0 {
@@ -136,7 +152,10 @@ func many(rounds int) {
 	lender.Stderr = os.Stderr
 	ours, ourPeer := socketpair()
 	theirs, theirPeer := socketpair()
-	lender.ExtraFiles = []*os.File{os.NewFile(uintptr(ourPeer), ""), os.NewFile(uintptr(theirPeer), "")}
+	lender.ExtraFiles = []*os.File{
+		os.NewFile(uintptr(ourPeer), ""),
+		os.NewFile(uintptr(theirPeer), ""),
+	}
 	turns, answers := must(lender.StdinPipe()), must(lender.StdoutPipe())
 	check(lender.Start())
 	for _, file := range lender.ExtraFiles {
@@ -148,7 +167,11 @@ func many(rounds int) {
 		must(turns.Write([]byte{to}))
 		must(answers.Read(make([]byte, 1))) // it lies in the socket
 	}
-	mine, others := interleave(rounds, func() float64 { sent(0); return receive(connection) }, func() float64 { sent(1); return receiveC() })
+	mine, others := interleave(
+		rounds,
+		func() float64 { sent(0); return receive(connection) },
+		func() float64 { sent(1); return receiveC() },
+	)
 	row("300 x 4 KiB tensors received and viewed", "ms", goal{"ours", 0.2}, mine, others)
 	turns.Close()
 	check(lender.Wait())

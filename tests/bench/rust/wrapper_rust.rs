@@ -1,8 +1,11 @@
-//! What the Rust wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and viewed, in Rust and by the C calls.
+//! What the Rust wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
+//! viewed, in Rust and by the C calls.
 //!
-//! A sample is the mean over many calls of one kind, made in turn through the wrapper and through the C header, errors looked at in both.
-//! The 300 tensors come from another process in one message each time, in a segment that is known; timed is from the call that receives
-//! it, when it lies in the socket, until the first byte of each tensor was read. Rows as tests/bench/bench.h prints them.
+//! A sample is the mean over many calls of one kind, made in turn through the wrapper and through
+//! the C header, errors looked at in both. The 300 tensors come from another process in one message
+//! each time, in a segment that is known; timed is from the call that receives it, when it lies in
+//! the socket, until the first byte of each tensor was read. Rows as tests/bench/bench.h prints
+//! them.
 //! usage: wrapper_rust [--smoke]
 
 use std::hint::black_box;
@@ -14,15 +17,20 @@ use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::time::Instant;
 
-use tenon::{sys, Access, Connection, Message, OpenOptions, StorageMut, Tensor, TensorMut, TensorSpec, Wait};
+use tenon::{
+    sys, Access, Connection, Message, OpenOptions, StorageMut, Tensor, TensorMut, TensorSpec, Wait,
+};
 
 const NBYTES: u64 = 4096;
 const TENSORS: usize = 300;
 
 fn row(measure: &str, unit: &str, goal: &str, ours: &[f64], theirs: &[f64]) {
-    let join = |samples: &[f64]| samples.iter().map(|sample| format!("{sample:.6}")).collect::<Vec<_>>().join(", ");
+    let join = |samples: &[f64]| {
+        samples.iter().map(|sample| format!("{sample:.6}")).collect::<Vec<_>>().join(", ")
+    };
     println!(
-        "{{\"measure\": \"{measure}, Rust\", \"unit\": \"{unit}\", \"against\": \"C\", \"goal\": {goal}, \"ours\": [{}], \"theirs\": [{}]}}",
+        "{{\"measure\": \"{measure}, Rust\", \"unit\": \"{unit}\", \"against\": \"C\", \
+         \"goal\": {goal}, \"ours\": [{}], \"theirs\": [{}]}}",
         join(ours),
         join(theirs)
     );
@@ -36,7 +44,13 @@ fn ns_each(calls: u32, mut call: impl FnMut()) -> f64 {
     begin.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
-fn compare(measure: &str, rounds: usize, calls: u32, mut ours: impl FnMut(), mut theirs: impl FnMut()) {
+fn compare(
+    measure: &str,
+    rounds: usize,
+    calls: u32,
+    mut ours: impl FnMut(),
+    mut theirs: impl FnMut(),
+) {
     let (mut our_samples, mut their_samples) = (Vec::new(), Vec::new());
     let warm_up = rounds / 10 + 1;
     for round in 0..rounds + warm_up {
@@ -91,12 +105,25 @@ fn calls(rounds: usize, each: u32) {
         },
     );
     let view_in_c = |tensor: &Tensor| unsafe {
-        let mut view = sys::tenon_tensor_view { struct_size: size_of::<sys::tenon_tensor_view>(), ..zeroed() };
+        let mut view =
+            sys::tenon_tensor_view { struct_size: size_of::<sys::tenon_tensor_view>(), ..zeroed() };
         ok(|err| sys::tenon_tensor_get_view(tensor.as_raw(), &mut view, err));
         black_box(view.data);
     };
-    compare("view of a tensor (cells)", rounds, each, || _ = black_box(tensor.cells::<f32>().unwrap()), || view_in_c(&tensor));
-    compare("view of a frozen tensor (slice)", rounds, each, || _ = black_box(frozen.as_slice::<f32>().unwrap()), || view_in_c(&frozen));
+    compare(
+        "view of a tensor (cells)",
+        rounds,
+        each,
+        || _ = black_box(tensor.cells::<f32>().unwrap()),
+        || view_in_c(&tensor),
+    );
+    compare(
+        "view of a frozen tensor (slice)",
+        rounds,
+        each,
+        || _ = black_box(frozen.as_slice::<f32>().unwrap()),
+        || view_in_c(&frozen),
+    );
     compare(
         "one more reference and its release",
         rounds,
@@ -139,7 +166,8 @@ fn calls(rounds: usize, each: u32) {
     );
     unsafe { sys::tenon_fd_handle_close(&mut raw_handle) };
     let (here, there) = UnixStream::pair().unwrap();
-    let (here, there) = (Connection::from_stream(here).unwrap(), Connection::from_stream(there).unwrap());
+    let (here, there) =
+        (Connection::from_stream(here).unwrap(), Connection::from_stream(there).unwrap());
     compare(
         "send and receive of a tensor",
         rounds,
@@ -167,9 +195,15 @@ fn calls(rounds: usize, each: u32) {
 fn lend() {
     let connection = Connection::new(stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
     let mut turns = UnixStream::from(stdout().as_fd().try_clone_to_owned().unwrap());
-    let tensors: Vec<_> = (0..TENSORS).map(|_| TensorMut::zeros::<f32>(&[NBYTES as i64 / 4]).unwrap()).collect();
+    let tensors: Vec<_> =
+        (0..TENSORS).map(|_| TensorMut::zeros::<f32>(&[NBYTES as i64 / 4]).unwrap()).collect();
     let mut message = Message::new().unwrap();
-    message.add_all(tensors.iter().enumerate().map(|(i, tensor)| (Some(format!("weight {i}")), tensor)), Access::Auto).unwrap();
+    message
+        .add_all(
+            tensors.iter().enumerate().map(|(i, tensor)| (Some(format!("weight {i}")), tensor)),
+            Access::Auto,
+        )
+        .unwrap();
     while turns.read(&mut [0]).unwrap() == 1 {
         connection.send(&message, Wait::FOREVER).unwrap();
         turns.write_all(&[0]).unwrap();
@@ -198,7 +232,8 @@ fn receive_in_c(connection: &Connection) {
 }
 
 fn many(rounds: usize) {
-    let ((ours, theirs), (mut turns, their_turns)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+    let ((ours, theirs), (mut turns, their_turns)) =
+        (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
     let mut lender = Command::new(std::env::current_exe().unwrap())
         .arg("lend")
         .stdin(OwnedFd::from(theirs))
@@ -223,7 +258,13 @@ fn many(rounds: usize) {
             their_samples.push(samples.1);
         }
     }
-    row("300 x 4 KiB received and viewed", "ms", "{\"of\": \"ours\", \"at_most\": 0.2}", &our_samples, &their_samples);
+    row(
+        "300 x 4 KiB received and viewed",
+        "ms",
+        "{\"of\": \"ours\", \"at_most\": 0.2}",
+        &our_samples,
+        &their_samples,
+    );
     drop(turns);
     assert!(lender.wait().unwrap().success());
 }

@@ -18,7 +18,11 @@ const capacity = 2 << 20
 func arenaOn(t *testing.T) *tenon.CUDAArena {
 	t.Helper()
 	needsDriver(t)
-	return must(tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Device: 0, Transport: tenon.CUDAIPC, Capacity: capacity}))
+	return must(
+		tenon.NewCUDAArena(
+			&tenon.CUDAArenaOptions{Device: 0, Transport: tenon.CUDAIPC, Capacity: capacity},
+		),
+	)
 }
 
 func patient(t *testing.T) context.Context {
@@ -49,14 +53,22 @@ func TestAFullArenaSaysSo(t *testing.T) {
 	if all.Device() != (tenon.Device{Type: 2}) {
 		t.Error(all.Device())
 	}
-	wanted := tenon.CUDAArenaStats{Transport: tenon.CUDAIPC, BytesCapacity: capacity, BytesUsed: capacity, BytesPeak: capacity, BlocksUsed: 1}
+	wanted := tenon.CUDAArenaStats{
+		Transport:     tenon.CUDAIPC,
+		BytesCapacity: capacity,
+		BytesUsed:     capacity,
+		BytesPeak:     capacity,
+		BlocksUsed:    1,
+	}
 	if stats := must(arena.Stats()); stats != wanted {
 		t.Errorf("%+v", stats)
 	}
 	_, err := arena.Allocate(nil, 256)
 	expect(t, "full", err, tenon.ErrResourceExhausted)
 	limit := strconv.Itoa(capacity)
-	for key, value := range map[string]string{"limit": "arena", "limit_value": limit, "wanted": "256", "in_use": limit} {
+	for key, value := range map[string]string{
+		"limit": "arena", "limit_value": limit, "wanted": "256", "in_use": limit,
+	} {
 		if found := err.(*tenon.Error).Details[key]; found != value {
 			t.Errorf("%s is %q", key, found)
 		}
@@ -70,7 +82,8 @@ func TestAFullArenaSaysSo(t *testing.T) {
 	_, err = arena.Allocate(cancelled, 256)
 	expect(t, "cancel", err, tenon.ErrCancelled)
 	all.Close()
-	wanted.BytesUsed, wanted.BlocksUsed, wanted.BytesFree, wanted.BytesLargestFree = 0, 0, capacity, capacity
+	wanted.BytesUsed, wanted.BlocksUsed = 0, 0
+	wanted.BytesFree, wanted.BytesLargestFree = capacity, capacity
 	if stats := must(arena.Stats()); stats != wanted {
 		t.Errorf("%+v", stats)
 	}
@@ -83,7 +96,9 @@ func TestAFullArenaSaysSo(t *testing.T) {
 
 func TestWhatArenasRefuse(t *testing.T) {
 	needsDriver(t)
-	for _, options := range []*tenon.CUDAArenaOptions{nil, {Device: 999, Capacity: capacity}, {Transport: tenon.CUDAPool, Capacity: capacity}} {
+	for _, options := range []*tenon.CUDAArenaOptions{
+		nil, {Device: 999, Capacity: capacity}, {Transport: tenon.CUDAPool, Capacity: capacity},
+	} {
 		_, err := tenon.NewCUDAArena(options)
 		expect(t, "options", err, tenon.ErrInvalidArgument)
 	}
@@ -99,7 +114,9 @@ func TestWhatArenasRefuse(t *testing.T) {
 func TestReadOnlyOverAConnection(t *testing.T) {
 	foreign, tensor, storage := readOnlyTensorOn(t)
 	for letWrite, wanted := range map[bool]tenon.Code{false: tenon.ErrPermission, true: 0} {
-		ends := must(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0))
+		ends := must(
+			syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0),
+		)
 		from := must(tenon.NewConnection(ends[0], &tenon.ConnectionOptions{CUDALetWrite: letWrite}))
 		to := must(tenon.NewConnection(ends[1], nil))
 		message := must(tenon.NewMessage(tensor))
@@ -131,8 +148,8 @@ func TestReadOnlyOverAConnection(t *testing.T) {
 	waiting(t, foreign, 0, 1)
 }
 
-// The other process of the next test. Its copies are given to its stream before the sender's work is let go: nothing but the names of the two
-// streams holds them back.
+// The other process of the next test. Its copies are given to its stream before the sender's work
+// is let go: nothing but the names of the two streams holds them back.
 func TestReceiver(t *testing.T) {
 	if os.Getenv("TENON_TEST_RECEIVER") == "" {
 		t.Skip("a part of another test")
@@ -175,7 +192,9 @@ func TestAnArenaIsSentToAnotherProcess(t *testing.T) {
 	arena := arenaOn(t)
 	defer arena.Close()
 	busy := NewBusy()
-	ends := must(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0))
+	ends := must(
+		syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0),
+	)
 	theirs := os.NewFile(uintptr(ends[1]), "theirs")
 	other := exec.Command(os.Args[0], "-test.run=^TestReceiver$")
 	other.Env = append(os.Environ(), "TENON_TEST_RECEIVER=yes")

@@ -23,20 +23,24 @@ static void stay(void* busy) {
   if (read(((struct busy*)busy)->ends[0], &byte, 1) != 1) abort();
 }
 
-// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where that
-// waits for this process. So these are the first.
+// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
+// all that is under way: for ever, where that waits for this process. So these are the first.
 static int load_code(void) {
   uint64_t room = 0;
-  return CU("cuMemAlloc_v2", uint64_t*, size_t)(&room, 4096) == 0 && CU("cuMemsetD8_v2", uint64_t, unsigned char, size_t)(room, 0, 2000) == 0 &&
+  return CU("cuMemAlloc_v2", uint64_t*, size_t)(&room, 4096) == 0 &&
+         CU("cuMemsetD8_v2", uint64_t, unsigned char, size_t)(room, 0, 2000) == 0 &&
          CU("cuMemsetD8_v2", uint64_t, unsigned char, size_t)(room + 1, 0, 1) == 0 &&
-         CU("cuMemcpy", uint64_t, uint64_t, size_t)(room + 2048, room, 2000) == 0 && CU("cuMemFree_v2", uint64_t)(room) == 0;
+         CU("cuMemcpy", uint64_t, uint64_t, size_t)(room + 2048, room, 2000) == 0 &&
+         CU("cuMemFree_v2", uint64_t)(room) == 0;
 }
 
 static struct busy* begin(void) {
   struct busy* busy = calloc(1, sizeof *busy);
   void* context = NULL;
-  if (CU("cuInit", unsigned)(0) != 0 || CU("cuDevicePrimaryCtxRetain", void**, int)(&context, 0) != 0 ||
-      CU("cuCtxSetCurrent", void*)(context) != 0 || CU("cuStreamCreate", void**, unsigned)(&busy->stream, 1) != 0 || pipe(busy->ends) != 0 ||
+  if (CU("cuInit", unsigned)(0) != 0 ||
+      CU("cuDevicePrimaryCtxRetain", void**, int)(&context, 0) != 0 ||
+      CU("cuCtxSetCurrent", void*)(context) != 0 ||
+      CU("cuStreamCreate", void**, unsigned)(&busy->stream, 1) != 0 || pipe(busy->ends) != 0 ||
       !load_code() ||
       CU("cuLaunchHostFunc", void*, void (*)(void*), void*)(busy->stream, stay, busy) != 0)
     abort();
@@ -54,7 +58,8 @@ static void end(struct busy* busy) {
 */
 import "C"
 
-// Busy is a stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
+// Busy is a stream whose work is under way until it is let go, so that nothing depends on how long
+// anything takes.
 type Busy struct{ it *C.struct_busy }
 
 // NewBusy makes one.

@@ -44,11 +44,18 @@ func expect(t *testing.T, what string, err error, code tenon.Code) {
 
 func waiting(t *testing.T, foreign Foreign, storages uint64, freed int) {
 	t.Helper()
-	for patience := patient(t); storages == 0 && !OnTheFake() && tenon.CUDACollect() != 0 && patience.Err() == nil; {
+	patience := patient(t)
+	for storages == 0 && !OnTheFake() && tenon.CUDACollect() != 0 && patience.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	if count := tenon.CUDACollect(); count != storages || foreign.Freed() != freed {
-		t.Fatalf("%d storages wait, not %d; freed %d times, not %d", count, storages, foreign.Freed(), freed)
+		t.Fatalf(
+			"%d storages wait, not %d; freed %d times, not %d",
+			count,
+			storages,
+			foreign.Freed(),
+			freed,
+		)
 	}
 }
 
@@ -58,8 +65,9 @@ func TestLentAndOpenedInOneProcessItIsTheSameStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	handle := must(storage.ShareCUDA(0, nil))
-	if handle.Transport != tenon.CUDAIPC || handle.Device != 0 || handle.UUID == nil || handle.NBytes != 128 || handle.Offset != 64 ||
-		len(handle.Memory) != 64 || !strings.HasPrefix(handle.Counter, "/tenon-cuda-") {
+	if handle.Transport != tenon.CUDAIPC || handle.Device != 0 || handle.UUID == nil ||
+		handle.NBytes != 128 || handle.Offset != 64 || len(handle.Memory) != 64 ||
+		!strings.HasPrefix(handle.Counter, "/tenon-cuda-") {
 		t.Errorf("%+v", handle)
 	}
 	opened := must(tenon.OpenCUDA(handle, 0, nil))
@@ -90,7 +98,8 @@ func TestToAnArchiveAndBack(t *testing.T) {
 	var plain, kept bytes.Buffer
 	must(tenon.ExportModuleTo(module, &plain, nil))
 	must(tenon.ExportModuleTo(module, &kept, &tenon.ExportOptions{KeepDevice: true, Stream: 2}))
-	if bytes.Contains(plain.Bytes(), []byte("cuda:0")) || !bytes.Contains(kept.Bytes(), []byte("cuda:0")) {
+	if bytes.Contains(plain.Bytes(), []byte("cuda:0")) ||
+		!bytes.Contains(kept.Bytes(), []byte("cuda:0")) {
 		t.Error("the device is kept if asked")
 	}
 	module.Close()
@@ -100,7 +109,9 @@ func TestToAnArchiveAndBack(t *testing.T) {
 	read := func(options *tenon.ImportOptions) (*tenon.Module, error) {
 		return tenon.ImportModuleBytes(kept.Bytes(), options)
 	}
-	for wanted, options := range map[tenon.Device]*tenon.ImportOptions{{Type: 1}: nil, {Type: 2}: {Tensors: tenon.ImportDevice}} {
+	for wanted, options := range map[tenon.Device]*tenon.ImportOptions{
+		{Type: 1}: nil, {Type: 2}: {Tensors: tenon.ImportDevice},
+	} {
 		module := must(read(options))
 		member := must(module.Find("w"))
 		tensor := must(member.Value.Tensor())
@@ -142,10 +153,12 @@ func TestWhatIsRefused(t *testing.T) {
 		_, err = tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{Device: &device})
 		expect(t, "device", err, tenon.ErrInvalidArgument)
 	}
-	// A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+	// A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
+	// and then refused by name.
 	segment := handle
 	segment.Memory = make([]byte, 2+24+100*64)
-	segment.Memory[0], segment.Memory[1], segment.Memory[2], segment.Memory[11], segment.Memory[18] = 2, 'e', 1, 1, 100
+	segment.Memory[0], segment.Memory[1], segment.Memory[2] = 2, 'e', 1
+	segment.Memory[11], segment.Memory[18] = 1, 100
 	_, err = tenon.OpenCUDA(segment, 0, nil)
 	expect(t, "segment", err, tenon.ErrUnsupported)
 	if err := tenon.ReleaseCUDACounter(handle.Counter, handle.Slot); err != nil {
@@ -159,7 +172,9 @@ func TestWhatIsRefused(t *testing.T) {
 func TestNoSliceShowsIt(t *testing.T) {
 	foreign, tensor, storage := tensorOn(t)
 	view := must(tensor.View())
-	for what, device := range map[string]tenon.Device{"storage": storage.Device(), "tensor": tensor.Device(), "view": view.Device()} {
+	for what, device := range map[string]tenon.Device{
+		"storage": storage.Device(), "tensor": tensor.Device(), "view": view.Device(),
+	} {
 		if device != (tenon.Device{Type: 2, ID: 0}) {
 			t.Errorf("%s: %v", what, device)
 		}
@@ -171,7 +186,12 @@ func TestNoSliceShowsIt(t *testing.T) {
 	}
 	_, err = storage.ReadOnlyBytes()
 	expect(t, "ReadOnlyBytes", err, tenon.ErrUnsupported)
-	expect(t, "WithBytes", storage.WithBytes(func([]byte) error { return nil }), tenon.ErrUnsupported)
+	expect(
+		t,
+		"WithBytes",
+		storage.WithBytes(func([]byte) error { return nil }),
+		tenon.ErrUnsupported,
+	)
 	_, err = storage.ReadAt(make([]byte, 1), 0)
 	expect(t, "ReadAt", err, tenon.ErrUnsupported)
 	_, err = storage.WriteAt(make([]byte, 1), 0)
@@ -182,7 +202,12 @@ func TestNoSliceShowsIt(t *testing.T) {
 	expect(t, "Slice of a view", err, tenon.ErrUnsupported)
 	_, err = tenon.ReadOnlySlice[float32](tensor)
 	expect(t, "ReadOnlySlice", err, tenon.ErrUnsupported)
-	expect(t, "With", tenon.With(tensor, func([]float32) error { return nil }), tenon.ErrUnsupported)
+	expect(
+		t,
+		"With",
+		tenon.With(tensor, func([]float32) error { return nil }),
+		tenon.ErrUnsupported,
+	)
 	_, err = tenon.NewView[float32](tensor)
 	expect(t, "NewView", err, tenon.ErrUnsupported)
 	if first := foreign.First(); first != 0x5a {

@@ -25,21 +25,25 @@ struct head {
 static uintptr_t data_of(struct head* managed) { return (uintptr_t)managed->data; }
 
 static int fill(uint64_t to, int byte, size_t nbytes, uintptr_t stream) {
-  return CU("cuMemsetD8Async", uint64_t, unsigned char, size_t, void*)(to, (unsigned char)byte, nbytes, (void*)stream);
+  return CU("cuMemsetD8Async", uint64_t, unsigned char, size_t, void*)(to, (unsigned char)byte,
+                                                                       nbytes, (void*)stream);
 }
 
 static unsigned char* copy(uint64_t from, uintptr_t stream) {
   // A copy into host memory that the driver does not know is over when the call returns.
   void* room = NULL;
   if (CU("cuMemHostAlloc", void**, size_t, unsigned)(&room, 1, 0) != 0) abort();
-  if (CU("cuMemcpyDtoHAsync_v2", void*, uint64_t, size_t, void*)(room, from, 1, (void*)stream) != 0) abort();
+  if (CU("cuMemcpyDtoHAsync_v2", void*, uint64_t, size_t, void*)(room, from, 1, (void*)stream) != 0)
+    abort();
   return room;
 }
 
 static uintptr_t new_stream(void) {
   void *context = NULL, *stream = NULL;
-  if (CU("cuInit", unsigned)(0) != 0 || CU("cuDevicePrimaryCtxRetain", void**, int)(&context, 0) != 0 ||
-      CU("cuCtxSetCurrent", void*)(context) != 0 || CU("cuStreamCreate", void**, unsigned)(&stream, 1) != 0)
+  if (CU("cuInit", unsigned)(0) != 0 ||
+      CU("cuDevicePrimaryCtxRetain", void**, int)(&context, 0) != 0 ||
+      CU("cuCtxSetCurrent", void*)(context) != 0 ||
+      CU("cuStreamCreate", void**, unsigned)(&stream, 1) != 0)
     abort();
   return (uintptr_t)stream;
 }
@@ -48,7 +52,8 @@ static int synchronize(uintptr_t stream) { return CU("cuStreamSynchronize", void
 
 static int on_the_fake(void) { return look_for("fake_cuda_live") != NULL; }
 
-// Whether this process has memory of another's open so often, where it is counted: by the driver of tests/fake_cuda.
+// Whether this process has memory of another's open so often, where it is counted: by the driver of
+// tests/fake_cuda.
 static int is_opened(uint64_t times) {
   void* live = look_for("fake_cuda_live");
   return live == NULL || ((uint64_t(*)(unsigned, int))live)(3, getpid()) == times;
@@ -68,8 +73,8 @@ func AddressOf(tensor *tenon.Tensor) (uintptr, error) {
 	return uintptr(C.data_of((*C.struct_head)(managed))), nil
 }
 
-// OnTheFake says whether the driver is the one of tests/fake_cuda. Its streams have passed when a call returns, unless it is told otherwise;
-// those of a device take their time.
+// OnTheFake says whether the driver is the one of tests/fake_cuda. Its streams have passed when a
+// call returns, unless it is told otherwise; those of a device take their time.
 func OnTheFake() bool { return C.on_the_fake() != 0 }
 
 // NewStream makes a stream that lasts until the process ends.
@@ -89,5 +94,6 @@ func Copy(address, stream uintptr) func() byte {
 // Synchronize waits until all work of the stream has passed.
 func Synchronize(stream uintptr) bool { return C.synchronize(C.uintptr_t(stream)) == 0 }
 
-// IsOpened says whether this process has memory of another open so often; where a driver does not count that, it is taken for true.
+// IsOpened says whether this process has memory of another open so often; where a driver does not
+// count that, it is taken for true.
 func IsOpened(times uint64) bool { return C.is_opened(C.uint64_t(times)) != 0 }

@@ -23,8 +23,8 @@ func needsDriver(t *testing.T) {
 	staysInThread(t)
 }
 
-// staysInThread keeps the test in one thread. The driver's current context belongs to a thread, and Go
-// moves a test to another thread whenever a call takes long.
+// staysInThread keeps the test in one thread. The driver's current context belongs to a thread, and
+// Go moves a test to another thread whenever a call takes long.
 func staysInThread(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()

@@ -1,4 +1,5 @@
-// Package cuda is device memory of another framework, which its tests lend through the Go wrapper. In C, since Go's tests cannot use cgo.
+// Package cuda is device memory of another framework, which its tests lend through the Go wrapper.
+// In C, since Go's tests cannot use cgo.
 package cuda
 
 /*
@@ -56,13 +57,16 @@ static struct foreign* make(uint64_t flags) {
     abort();
   foreign->shape[0] = 4;
   foreign->shape[1] = 8;
-  foreign->managed = (struct managed){1, 0, foreign, delete, flags, (void*)(uintptr_t)memory, 2, 0, 2, 2, 32, 1, foreign->shape, NULL, 64};
+  foreign->managed = (struct managed){
+      1, 0, foreign, delete, flags, (void*)(uintptr_t)memory, 2, 0, 2, 2, 32, 1, foreign->shape,
+      NULL, 64};
   return foreign;
 }
 
 static int byte_at(struct foreign* foreign) {
   unsigned char byte = 0;
-  if (use_device() != 0 || CU("cuMemcpyDtoH_v2", void*, uint64_t, size_t)(&byte, (uint64_t)(uintptr_t)foreign->managed.data + 64, 1) != 0)
+  const uint64_t from = (uint64_t)(uintptr_t)foreign->managed.data + 64;
+  if (use_device() != 0 || CU("cuMemcpyDtoH_v2", void*, uint64_t, size_t)(&byte, from, 1) != 0)
     return -1;
   return byte;
 }
@@ -71,7 +75,8 @@ import "C"
 
 import "unsafe"
 
-// Foreign is a tensor of another framework, [4, 8] float32 and 64 bytes into its allocation, for FromDLPack.
+// Foreign is a tensor of another framework, [4, 8] float32 and 64 bytes into its allocation, for
+// FromDLPack.
 type Foreign struct{ c *C.struct_foreign }
 
 // NewForeign makes one, with all bytes 0x5a. Its head, not its memory, is never freed.

@@ -8,11 +8,16 @@ import (
 )
 
 // What wrappers/go/README.md shows of CUDA, word for word.
-func doWhatTheReadmeSays(ctx context.Context, connection *tenon.Connection, stream, otherStream uintptr) error {
+func doWhatTheReadmeSays(
+	ctx context.Context,
+	connection *tenon.Connection,
+	stream, otherStream uintptr,
+) error {
 	if err := tenon.CUDAAvailable(); err != nil {
 		return err // why not
 	}
-	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20}) // one allocation, which a receiver opens once
+	// One allocation, which a receiver opens once.
+	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20})
 	if err != nil {
 		return err
 	}
@@ -28,7 +33,8 @@ func doWhatTheReadmeSays(ctx context.Context, connection *tenon.Connection, stre
 	}
 	defer weight.Close()
 
-	if err := connection.SetStream(0, stream); err != nil { // of device 0; without it, the default stream
+	// Of device 0; without it, the default stream.
+	if err := connection.SetStream(0, stream); err != nil {
 		return err
 	}
 	message, err := tenon.NewMessage(weight)
@@ -40,7 +46,8 @@ func doWhatTheReadmeSays(ctx context.Context, connection *tenon.Connection, stre
 		return err
 	}
 
-	handle, err := storage.ShareCUDA(stream, nil) // without a connection: for one receiver, who opens it once
+	// Without a connection: for one receiver, who opens it once.
+	handle, err := storage.ShareCUDA(stream, nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// What all processes of the storm of device memory write to and the driver reads, dead writers' words included.
+// What all processes of the storm of device memory write to and the driver reads, dead writers'
+// words included.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,18 +16,34 @@ namespace storm::device {
 inline constexpr uint32_t kPeers = 6;
 inline constexpr uint32_t kMessages = 4096;  // of a peer in a round
 
-enum class Op : uint32_t { kNothing, kStart, kWrap, kShare, kOpen, kUse, kRelease, kUnopened, kCollect, kFork, kSettle, kEnd, kCount };
+enum class Op : uint32_t {
+  kNothing,
+  kStart,
+  kWrap,
+  kShare,
+  kOpen,
+  kUse,
+  kRelease,
+  kUnopened,
+  kCollect,
+  kFork,
+  kSettle,
+  kEnd,
+  kCount
+};
 
 inline const char* name_of_op(uint32_t op) {
   static constexpr std::array<const char*, static_cast<size_t>(Op::kCount)> kNames = {
-      "between calls",           "starting CUDA",      "wrapping", "tenon_share_cuda", "tenon_open_cuda", "using", "release",
-      "giving it back unopened", "tenon_cuda_collect", "fork",     "settling",         "ending"};
+      "between calls",      "starting CUDA", "wrapping", "tenon_share_cuda",
+      "tenon_open_cuda",    "using",         "release",  "giving it back unopened",
+      "tenon_cuda_collect", "fork",          "settling", "ending"};
   return op < kNames.size() ? kNames[op] : "?";
 }
 
 struct Board : Findings {
   std::array<Slot, kPeers> slots;
-  // Who ever had a message, by its sender and its number: a bit for each peer, set before it is handed over.
+  // Who ever had a message, by its sender and its number: a bit for each peer, set before it is
+  // handed over.
   std::array<std::array<std::atomic<uint32_t>, kMessages>, kPeers> custody{};
 
   // Of all processes, dead ones too.
@@ -50,7 +67,8 @@ struct Board : Findings {
   std::atomic<uint64_t> all_back{0};
 
   static Board* create() {
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? nullptr : new (memory) Board;
   }
 };

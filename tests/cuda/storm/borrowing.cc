@@ -19,7 +19,9 @@ CUstream Peer::some_stream() { return streams_[random_.below(streams_.size())]; 
 bool Peer::receive(Link* link, bool may_open) {
   Message message{};
   std::vector<int> none;
-  if (take(link->socket, &message, sizeof message, MSG_DONTWAIT, &none) != static_cast<ssize_t>(sizeof message)) return false;
+  if (take(link->socket, &message, sizeof message, MSG_DONTWAIT, &none) !=
+      static_cast<ssize_t>(sizeof message))
+    return false;
   const uint64_t dice = random_.below(100);
   if (!may_open || dice < 6) {
     give_back_unopened(message);
@@ -31,8 +33,9 @@ bool Peer::receive(Link* link, bool may_open) {
 
 // True also when its sender is dead, with its file or without.
 void Peer::give_back_unopened(const Message& message) {
-  const fault::Outcome back =
-      call(Op::kUnopened, [&](tenon_error** err) { return tenon_release_cuda_counter(message.handle.counter, message.handle.slot, err); });
+  const fault::Outcome back = call(Op::kUnopened, [&](tenon_error** err) {
+    return tenon_release_cuda_counter(message.handle.counter, message.handle.slot, err);
+  });
   if (!back.ok()) fail("tenon_release_cuda_counter", back);
   board_->unopened.fetch_add(1, std::memory_order_relaxed);
 }
@@ -52,29 +55,35 @@ void Peer::open(const Message& message) {
   held.sender = message.sender;
   tenon_cuda_handle handle = message.handle;
   if (broken_ == Break::kDoNotWait) handle.event_required = 0;
-  const fault::Outcome opened =
-      call(Op::kOpen, [&](tenon_error** err) { return tenon_open_cuda(&handle, held.stream, nullptr, &held.storage, err); });
+  const fault::Outcome opened = call(Op::kOpen, [&](tenon_error** err) {
+    return tenon_open_cuda(&handle, held.stream, nullptr, &held.storage, err);
+  });
   if (!opened.ok()) {
-    // The driver forgets what a dead process exported, its memory and its events, and says so of whoever comes too late.
+    // The driver forgets what a dead process exported, its memory and its events, and says so of
+    // whoever comes too late.
     if (!is_dead(message.sender)) fail("tenon_open_cuda, and its sender lives", opened);
     board_->sender_gone.fetch_add(1, std::memory_order_relaxed);
     give_back_unopened(message);
     return;
   }
   if (tenon_storage_nbytes(held.storage) != message.stamp.nbytes) {
-    board_->complain("a storage of %llu bytes, and %llu were sent", static_cast<unsigned long long>(tenon_storage_nbytes(held.storage)),
+    board_->complain("a storage of %llu bytes, and %llu were sent",
+                     static_cast<unsigned long long>(tenon_storage_nbytes(held.storage)),
                      static_cast<unsigned long long>(message.stamp.nbytes));
     die(kFailed);
   }
-  if (broken_ == Break::kGiveBackEarly) (void)tenon_release_cuda_counter(handle.counter, handle.slot, nullptr);
-  held.pointer = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(tenon_storage_data(held.storage)));
-  (message.sender == index_ ? board_->opened_own : board_->opened).fetch_add(1, std::memory_order_relaxed);
+  if (broken_ == Break::kGiveBackEarly)
+    (void)tenon_release_cuda_counter(handle.counter, handle.slot, nullptr);
+  held.pointer =
+      static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(tenon_storage_data(held.storage)));
+  (message.sender == index_ ? board_->opened_own : board_->opened)
+      .fetch_add(1, std::memory_order_relaxed);
   held_.push_back(held);
   if (random_.chance(80)) check(&held_.back());
 }
 
-// The one excuse: a sender that was killed before its stream had written the bytes. Then nobody ever saw them, and the driver takes the
-// event of the dead for passed.
+// The one excuse: a sender that was killed before its stream had written the bytes. Then nobody
+// ever saw them, and the driver takes the event of the dead for passed.
 bool Peer::is_right(const unsigned char* bytes, Held* held) {
   const uint64_t at = find_wrong(bytes, held->stamp);
   if (at == kAllRight) {
@@ -91,11 +100,13 @@ bool Peer::is_right(const unsigned char* bytes, Held* held) {
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   board_->wrong.fetch_add(1);
   board_->complain(
-      "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that peer %u sent%s: there are now %llu bytes, generation "
+      "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that peer %u sent%s: "
+      "there are now %llu bytes, generation "
       "%llu "
       "of %llx",
-      number(at), number(held->stamp.nbytes), number(held->stamp.generation), number(held->stamp.seed), held->sender,
-      held->was_right ? ", where it was right before" : "", number(found.nbytes), number(found.generation), number(found.seed));
+      number(at), number(held->stamp.nbytes), number(held->stamp.generation),
+      number(held->stamp.seed), held->sender, held->was_right ? ", where it was right before" : "",
+      number(found.nbytes), number(found.generation), number(found.seed));
   die(kWrongByte);
 }
 
@@ -104,13 +115,17 @@ void Peer::check(Held* held) {
   enter(Op::kUse);
   CUstream stream = held->stream;
   if (random_.chance(30)) {
-    // Another stream has not waited for the sender's, and is not known to use the storage until it is said.
+    // Another stream has not waited for the sender's, and is not known to use the storage until it
+    // is said.
     must(driver().cuStreamSynchronize(held->stream), "cuStreamSynchronize");
     stream = some_stream();
-    const fault::Outcome recorded = fault::call([&](tenon_error** err) { return tenon_storage_record_stream(held->storage, stream, err); });
+    const fault::Outcome recorded = fault::call(
+        [&](tenon_error** err) { return tenon_storage_record_stream(held->storage, stream, err); });
     if (!recorded.ok()) fail("tenon_storage_record_stream", recorded);
   }
-  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), held->pointer, bytes.size(), stream), "cuMemcpyAsync");
+  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), held->pointer,
+                              bytes.size(), stream),
+       "cuMemcpyAsync");
   must(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
   leave();
   (void)is_right(bytes.data(), held);
@@ -126,7 +141,8 @@ void Peer::let_go(size_t index) {
     reading->stream = held.stream;
     reading->from = held;
     enter(Op::kUse);
-    must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(reading->bytes.data()), held.pointer, held.stamp.nbytes, held.stream),
+    must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(reading->bytes.data()), held.pointer,
+                                held.stamp.nbytes, held.stream),
          "cuMemcpyAsync");
     leave();
     readings_.push_back(std::move(reading));

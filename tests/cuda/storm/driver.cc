@@ -32,7 +32,8 @@ void Storm::begin() {
   };
   for (const LinkPlan& link : plan_.links) {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw Failure("no socket for a link");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+      throw Failure("no socket for a link");
     add(link.from, true, link.to, ends[0]);
     add(link.to, false, link.from, ends[1]);
   }
@@ -82,7 +83,8 @@ void Storm::look_at_what_is_left() {
   int status = 0;
   REQUIRE(waitpid(looker, &status, 0) == looker);
   crew_.look_for_wrong_bytes();
-  if (status != 0) throw Failure("who looks at what is left ended with " + fault::how_it_ended(status));
+  if (status != 0)
+    throw Failure("who looks at what is left ended with " + fault::how_it_ended(status));
   slowest_left_ns_ = std::max(slowest_left_ns_, now_ns() - begin);
 }
 
@@ -95,29 +97,43 @@ void Storm::run_round(uint64_t number) {
 }
 
 void Storm::print() const {
-  const auto number = [](const std::atomic<uint64_t>& value) { return static_cast<unsigned long long>(value.load()); };
+  const auto number = [](const std::atomic<uint64_t>& value) {
+    return static_cast<unsigned long long>(value.load());
+  };
   crew_.print_kills();
-  std::printf("%llu blocks wrapped in %llu allocations, %llu and %llu of them given back by processes that lived to say it\n",
-              number(board_->wrapped), number(board_->allocations), number(board_->freed), number(board_->allocations_freed));
   std::printf(
-      "%llu messages sent, %llu of them without an event, in %llu files and more; %llu passed on, %llu opened, %llu by their sender, %llu "
+      "%llu blocks wrapped in %llu allocations, %llu and %llu of them given back by processes that "
+      "lived to say it\n",
+      number(board_->wrapped), number(board_->allocations), number(board_->freed),
+      number(board_->allocations_freed));
+  std::printf(
+      "%llu messages sent, %llu of them without an event, in %llu files and more; %llu passed on, "
+      "%llu opened, %llu by their sender, %llu "
       "given back "
       "unopened, %llu times their sender was gone\n",
-      number(board_->shared), number(board_->without_event), number(board_->files_ended), number(board_->passed_on), number(board_->opened),
-      number(board_->opened_own), number(board_->unopened), number(board_->sender_gone));
-  std::printf("%llu times read, %llu times what its sender had no time to write\n", number(board_->checked), number(board_->unfinished));
-  std::printf("%llu children that released what they inherited, %llu of them killed by then, %llu after their parents\n",
-              number(board_->forks), number(board_->killed_children), static_cast<unsigned long long>(crew_.orphans()));
-  std::printf("%llu blocks kept for dead receivers until their sender ended, %llu survivors that got all back\n", number(board_->kept),
-              number(board_->all_back));
-  std::printf("slowest: all back after %.1f ms, nothing left after %.1f ms\n", static_cast<double>(slowest_back_ns_) / 1e6,
+      number(board_->shared), number(board_->without_event), number(board_->files_ended),
+      number(board_->passed_on), number(board_->opened), number(board_->opened_own),
+      number(board_->unopened), number(board_->sender_gone));
+  std::printf("%llu times read, %llu times what its sender had no time to write\n",
+              number(board_->checked), number(board_->unfinished));
+  std::printf(
+      "%llu children that released what they inherited, %llu of them killed by then, %llu after "
+      "their parents\n",
+      number(board_->forks), number(board_->killed_children),
+      static_cast<unsigned long long>(crew_.orphans()));
+  std::printf(
+      "%llu blocks kept for dead receivers until their sender ended, %llu survivors that got all "
+      "back\n",
+      number(board_->kept), number(board_->all_back));
+  std::printf("slowest: all back after %.1f ms, nothing left after %.1f ms\n",
+              static_cast<double>(slowest_back_ns_) / 1e6,
               static_cast<double>(slowest_left_ns_) / 1e6);
 }
 
 void Storm::print_where() const {
   for (const LinkPlan& link : plan_.links) {
-    std::printf("peer %u (pid %d) sends to peer %u (pid %d)\n", link.from, board_->slots[link.from].pid.load(), link.to,
-                board_->slots[link.to].pid.load());
+    std::printf("peer %u (pid %d) sends to peer %u (pid %d)\n", link.from,
+                board_->slots[link.from].pid.load(), link.to, board_->slots[link.to].pid.load());
   }
   std::printf("dead:");
   for (uint32_t i = 0; i < kPeers; ++i) {

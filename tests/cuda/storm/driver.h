@@ -1,5 +1,5 @@
-// The driver of the storm of device memory: it starts the peers of a round, strikes, lets the survivors end, and has it looked at what is
-// left.
+// The driver of the storm of device memory: it starts the peers of a round, strikes, lets the
+// survivors end, and has it looked at what is left.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,12 @@ class Storm {
  public:
   // `world`: the folder of the fake's devices. `alone`: nobody else has names in this /dev/shm.
   Storm(uint64_t seed, Board* board, std::string world, bool alone, Break broken)
-      : seed_(seed), board_(board), world_(std::move(world)), alone_(alone), broken_(broken), crew_(board->slots, board, name_of_op) {}
+      : seed_(seed),
+        board_(board),
+        world_(std::move(world)),
+        alone_(alone),
+        broken_(broken),
+        crew_(board->slots, board, name_of_op) {}
 
   void run_round(uint64_t number);
   // Of peers, and of children whose parent was killed before them.

@@ -1,11 +1,13 @@
 // Device memory under leases while its borrowers and its lender are killed at any instruction.
 //
-// Three processes in a ring: the first lends blocks of an arena or of a pool to the second, the second lends on to the third, the third
-// sends some back home. Each says with a block what must lie in it, and whoever has one looks again and again. One, two or all of them are
-// killed at a random moment; what lives lets go, and then the lender has to have all blocks back within a second, and the device when all
-// have gone.
+// Three processes in a ring: the first lends blocks of an arena or of a pool to the second, the
+// second lends on to the third, the third sends some back home. Each says with a block what must
+// lie in it, and whoever has one looks again and again. One, two or all of them are killed at a
+// random moment; what lives lets go, and then the lender has to have all blocks back within a
+// second, and the device when all have gone.
 //
-// By hand: cuda_lease_storm KILLS [SEED]; with --break the second process uses blocks that it has given back, which must be seen.
+// By hand: cuda_lease_storm KILLS [SEED]; with --break the second process uses blocks that it has
+// given back, which must be seen.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -72,7 +74,8 @@ void must(CUresult result, const char* what) {
 
 uint64_t stamp_at(CUdeviceptr pointer) {
   uint64_t stamp = 0;
-  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&stamp), pointer, sizeof stamp, nullptr), "cuMemcpyAsync");
+  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&stamp), pointer, sizeof stamp, nullptr),
+       "cuMemcpyAsync");
   must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   return stamp;
 }
@@ -84,7 +87,8 @@ class Blocks {
     if (transport == CudaTransport::kPool) {
       pool_ = make_pool();
     } else {
-      arena_ = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = kArena}).value();
+      arena_ = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = kArena})
+                   .value();
     }
   }
   Blocks(const Blocks&) = delete;
@@ -129,7 +133,8 @@ class LeasePeer {
 
   void check(const Held& held) {
     const uint64_t nbytes = held.storage->nbytes();
-    if (stamp_at(pointer_of(held.storage)) != held.stamp || stamp_at(pointer_of(held.storage) + nbytes - sizeof held.stamp) != held.stamp)
+    if (stamp_at(pointer_of(held.storage)) != held.stamp ||
+        stamp_at(pointer_of(held.storage) + nbytes - sizeof held.stamp) != held.stamp)
       end(kWrong, "another's bytes are in a block that is held");
     round_.board->checked.fetch_add(1, std::memory_order_relaxed);
   }
@@ -151,9 +156,11 @@ class LeasePeer {
     Result<std::unique_ptr<Message>> message = from_->recv({.timeout_ns = timeout_ns});
     if (!message.is_ok()) {
       const Code code = message.status().code();
-      // The driver forgets the memory and the events of a process that was killed, and says so of whoever comes too late.
+      // The driver forgets the memory and the events of a process that was killed, and says so of
+      // whoever comes too late.
       const bool late = code == Code::kInvalidArgument || code == Code::kPeerGone;
-      if (code != Code::kWouldBlock && code != Code::kTimeout && !late) end(kBroken, message.status().message().c_str());
+      if (code != Code::kWouldBlock && code != Code::kTimeout && !late)
+        end(kBroken, message.status().message().c_str());
       gone_ = gone_ || code == Code::kPeerGone;
       return false;
     }
@@ -180,7 +187,9 @@ class LeasePeer {
   void look_at_what_was_given_back() {
     for (const auto& [pointer, stamp] : given_back_) {
       uint64_t now = 0;
-      if (driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&now), pointer, sizeof now, nullptr) != CUDA_SUCCESS) continue;
+      if (driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&now), pointer, sizeof now, nullptr) !=
+          CUDA_SUCCESS)
+        continue;
       must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
       if (now != stamp) end(kWrong, "another's bytes are in a block that was given back");
     }
@@ -205,7 +214,8 @@ class LeasePeer {
         Held held{std::move(made), ++number};
         // Until they are there, for a lender that is killed has nobody who would write them.
         for (const uint64_t at : {uint64_t{0}, nbytes - sizeof number}) {
-          must(driver().cuMemcpyAsync(pointer_of(held.storage) + at, reinterpret_cast<uintptr_t>(&number), sizeof number, nullptr),
+          must(driver().cuMemcpyAsync(pointer_of(held.storage) + at,
+                                      reinterpret_cast<uintptr_t>(&number), sizeof number, nullptr),
                "cuMemcpyAsync");
           must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
         }
@@ -230,7 +240,9 @@ class LeasePeer {
     rest = {};
     // The others let go, or are gone.
     for (int i = 0; blocks.used() != 0; ++i) {
-      if (i == 100'000) end(kNotGivenBack, "seconds after everybody let go the lender does not have all blocks back");
+      if (i == 100'000)
+        end(kNotGivenBack,
+            "seconds after everybody let go the lender does not have all blocks back");
       (void)collect_cuda();
       if (Held late; from_ && !gone_) (void)receive(&late, 0);
       usleep(100);
@@ -271,7 +283,8 @@ pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* socket
   return start([&, who] {
     // Socket i goes from peer i to the next.
     Connection::Owned to = (*sockets)[static_cast<size_t>(who)].connect(0);
-    Connection::Owned from = (*sockets)[static_cast<size_t>((who + kLeasePeers - 1) % kLeasePeers)].connect(1);
+    Connection::Owned from =
+        (*sockets)[static_cast<size_t>((who + kLeasePeers - 1) % kLeasePeers)].connect(1);
     for (Socket& each : *sockets) each.drop();
     Round own = round;
     own.seed = round.seed * kLeasePeers + static_cast<uint64_t>(who) + 1;
@@ -289,18 +302,23 @@ pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* socket
 // How many were killed.
 int run_round(LeaseBoard* board, Random* random, bool break_it) {
   board->stop.store(false);
-  static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFd, CudaTransport::kPool};
-  const Round round{board, 1 + random->below(1 << 30), kTransports[random->below(kTransports.size())], break_it};
+  static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd,
+                                             CudaTransport::kFd, CudaTransport::kPool};
+  const Round round{board, 1 + random->below(1 << 30),
+                    kTransports[random->below(kTransports.size())], break_it};
   std::array<pid_t, kLeasePeers> pids{};
   {
     std::array<Socket, kLeasePeers> sockets;
-    for (int who = 0; who < kLeasePeers; ++who) pids[static_cast<size_t>(who)] = spawn(round, who, &sockets);
+    for (int who = 0; who < kLeasePeers; ++who)
+      pids[static_cast<size_t>(who)] = spawn(round, who, &sockets);
   }
   int kills = 0;
   std::array<bool, kLeasePeers> killed{};
   const uint64_t wanted = break_it ? 0 : 1 + random->below(3);
-  // Some are struck while they begin, and most when they have been at work for a while, however long that takes on this machine.
-  const uint64_t until = board->checked.load() + (random->below(4) == 0 ? 0 : 1 + random->below(120));
+  // Some are struck while they begin, and most when they have been at work for a while, however
+  // long that takes on this machine.
+  const uint64_t until =
+      board->checked.load() + (random->below(4) == 0 ? 0 : 1 + random->below(120));
   for (int i = 0; i < 2'000 && board->checked.load() < until; ++i) usleep(500);
   for (uint64_t i = 0; i < wanted; ++i) {
     usleep(static_cast<useconds_t>(random->below(3'000)));
@@ -317,7 +335,8 @@ int run_round(LeaseBoard* board, Random* random, bool break_it) {
     const int ended = wait_for(pids[who]);
     if (killed[who] && ended == -SIGKILL) continue;
     if (ended != 0) {
-      std::printf("peer %zu of round %llu ended with %d\n", who, static_cast<unsigned long long>(round.seed), ended);
+      std::printf("peer %zu of round %llu ended with %d\n", who,
+                  static_cast<unsigned long long>(round.seed), ended);
       return -ended;
     }
   }
@@ -327,7 +346,8 @@ int run_round(LeaseBoard* board, Random* random, bool break_it) {
 int run_lease_storm(int kills, uint64_t seed, bool break_it) {
   const World world;
   setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
-  void* const shared = mmap(nullptr, sizeof(LeaseBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      mmap(nullptr, sizeof(LeaseBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
   auto* const board = new (shared) LeaseBoard;
   Random random{seed * 0x9e3779b97f4a7c15ULL | 1};
@@ -354,12 +374,15 @@ int run_lease_storm(int kills, uint64_t seed, bool break_it) {
     std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
   });
   if (wait_for(looker) != 0) return 1;
-  const auto number = [](const std::atomic<uint64_t>& value) { return static_cast<unsigned long long>(value.load()); };
+  const auto number = [](const std::atomic<uint64_t>& value) {
+    return static_cast<unsigned long long>(value.load());
+  };
   std::printf(
-      "%d killed in %d rounds: %llu blocks lent, %llu lent on, %llu came home, looked at %llu times; %llu times there was no room, "
+      "%d killed in %d rounds: %llu blocks lent, %llu lent on, %llu came home, looked at %llu "
+      "times; %llu times there was no room, "
       "%llu lenders that lived to have all back\n",
-      done, rounds, number(board->lent), number(board->lent_on), number(board->came_home), number(board->checked), number(board->full),
-      number(board->emptied));
+      done, rounds, number(board->lent), number(board->lent_on), number(board->came_home),
+      number(board->checked), number(board->full), number(board->emptied));
   // Of a few rounds, as under a sanitizer, it may be that none got so far as to send a block home.
   const bool came_home = board->came_home.load() > 0 || kills < 1000;
   return board->lent_on.load() > 0 && came_home && board->emptied.load() > 0 ? 0 : 1;
@@ -372,6 +395,7 @@ int main(int argc, char** argv) {
   const bool break_it = argc > 1 && std::strcmp(argv[1], "--break") == 0;
   const int kills = argc > 1 && !break_it ? std::atoi(argv[1]) : 1000;
   const uint64_t seed =
-      argc > 2 ? std::strtoull(argv[2], nullptr, 10) : static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+      argc > 2 ? std::strtoull(argv[2], nullptr, 10)
+               : static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return cuda_test::run_lease_storm(kills, seed, break_it);
 }

@@ -62,7 +62,8 @@ Peer::Block* Peer::some_block(bool wrapped) {
 }
 
 void Peer::write(Block* block) {
-  block->stamp = {seed_, ++generation_, random_.chance(50) ? block->room : 1 + random_.below(block->room)};
+  block->stamp = {seed_, ++generation_,
+                  random_.chance(50) ? block->room : 1 + random_.below(block->room)};
   block->bytes.resize(block->stamp.nbytes);
   fill(block->bytes.data(), block->stamp);
   block->stream = some_stream();
@@ -70,9 +71,11 @@ void Peer::write(Block* block) {
   // Where the stream takes its time, who does not wait for it sees other bytes for long.
   if (random_.chance(25)) {
     for (uint64_t n = 1 + random_.below(8); n > 0; --n)
-      must(driver().cuMemsetD8Async(block->pointer, 0xee, block->stamp.nbytes, block->stream), "cuMemsetD8Async");
+      must(driver().cuMemsetD8Async(block->pointer, 0xee, block->stamp.nbytes, block->stream),
+           "cuMemsetD8Async");
   }
-  must(driver().cuMemcpyAsync(block->pointer, reinterpret_cast<uintptr_t>(block->bytes.data()), block->stamp.nbytes, block->stream),
+  must(driver().cuMemcpyAsync(block->pointer, reinterpret_cast<uintptr_t>(block->bytes.data()),
+                              block->stamp.nbytes, block->stream),
        "cuMemcpyAsync");
   block->managed = {};
   block->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -85,14 +88,17 @@ void Peer::write(Block* block) {
   block->shape = static_cast<int64_t>(block->stamp.nbytes);
   block->managed.dl_tensor.shape = &block->shape;
   block->wrapped = true;
-  const fault::Outcome made =
-      fault::call([&](tenon_error** err) { return tenon_tensor_from_dlpack(&block->managed, &block->tensor, err); });
+  const fault::Outcome made = fault::call([&](tenon_error** err) {
+    return tenon_tensor_from_dlpack(&block->managed, &block->tensor, err);
+  });
   if (!made.ok()) fail("tenon_tensor_from_dlpack", made);
   ++wraps_;
   board_->wrapped.fetch_add(1, std::memory_order_relaxed);
-  // The bytes are read from the host until then, and the block may be released before anybody was sent it.
-  const fault::Outcome recorded =
-      fault::call([&](tenon_error** err) { return tenon_storage_record_stream(tenon_tensor_storage(block->tensor), block->stream, err); });
+  // The bytes are read from the host until then, and the block may be released before anybody was
+  // sent it.
+  const fault::Outcome recorded = fault::call([&](tenon_error** err) {
+    return tenon_storage_record_stream(tenon_tensor_storage(block->tensor), block->stream, err);
+  });
   if (!recorded.ok()) fail("tenon_storage_record_stream", recorded);
   leave();
 }
@@ -123,10 +129,12 @@ void Peer::lend() {
   options.struct_size = sizeof options;
   options.form = static_cast<tenon_cuda_form>(random_.below(TENON_CUDA_FORM_E + 1));
   const fault::Outcome shared = call(Op::kShare, [&](tenon_error** err) {
-    return tenon_share_cuda(tenon_tensor_storage(block->tensor), block->stream, &options, &message.handle, err);
+    return tenon_share_cuda(tenon_tensor_storage(block->tensor), block->stream, &options,
+                            &message.handle, err);
   });
   if (!shared.ok()) fail("tenon_share_cuda", shared);
-  if (message.handle.event_required == 0) board_->without_event.fetch_add(1, std::memory_order_relaxed);
+  if (message.handle.event_required == 0)
+    board_->without_event.fetch_add(1, std::memory_order_relaxed);
   block->messages.push_back(message.number);
   if (send(link, message)) {
     board_->shared.fetch_add(1, std::memory_order_relaxed);
@@ -140,12 +148,15 @@ void Peer::lend() {
 void Peer::check_own(const Block& block) {
   std::vector<unsigned char> bytes(block.stamp.nbytes);
   enter(Op::kUse);
-  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), block.pointer, bytes.size(), block.stream), "cuMemcpyAsync");
+  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), block.pointer,
+                              bytes.size(), block.stream),
+       "cuMemcpyAsync");
   must(driver().cuStreamSynchronize(block.stream), "cuStreamSynchronize");
   leave();
   if (const uint64_t at = find_wrong(bytes.data(), block.stamp); at != kAllRight) {
     board_->wrong.fetch_add(1);
-    board_->complain("wrong byte at %llu of %llu of its own block", static_cast<unsigned long long>(at),
+    board_->complain("wrong byte at %llu of %llu of its own block",
+                     static_cast<unsigned long long>(at),
                      static_cast<unsigned long long>(block.stamp.nbytes));
     die(kWrongByte);
   }
@@ -163,7 +174,8 @@ void Peer::release_own(Block* block) {
 void Peer::free_unused(bool all) {
   for (size_t i = allocations_.size(); i-- > 0;) {
     const auto& blocks = allocations_[i]->blocks;
-    if (std::any_of(blocks.begin(), blocks.end(), [](const auto& block) { return block->wrapped; })) continue;
+    if (std::any_of(blocks.begin(), blocks.end(), [](const auto& block) { return block->wrapped; }))
+      continue;
     if (!all && !random_.chance(50)) continue;
     enter(Op::kRelease);
     must(driver().cuMemFree(allocations_[i]->base), "cuMemFree");

@@ -25,16 +25,18 @@ Function* ledger(Function*, const char* name) {
 
 std::string objects_left() {
   static constexpr std::array<const char*, FAKE_CUDA_KINDS> kNames = {
-      "nothing",     "context",      "allocation", "opened memory", "VMM handle",   "reservation",     "mapping",          "pool",
-      "pool import", "pool pointer", "stream",     "event",         "opened event", "host allocation", "host registration"};
+      "nothing",     "context", "allocation",   "opened memory",   "VMM handle",
+      "reservation", "mapping", "pool",         "pool import",     "pool pointer",
+      "stream",      "event",   "opened event", "host allocation", "host registration"};
   std::array<fake_cuda_object, 8> objects{};
   const uint64_t count = LEDGER(fake_cuda_objects)(0, 0, objects.data(), objects.size());
   std::string text;
   for (uint64_t i = 0; i < std::min<uint64_t>(count, objects.size()); ++i) {
-    text += std::string(" ") + kNames[static_cast<size_t>(objects[i].kind)] + " " + std::to_string(objects[i].id) + " of pid " +
-            std::to_string(objects[i].pid) + ",";
+    text += std::string(" ") + kNames[static_cast<size_t>(objects[i].kind)] + " " +
+            std::to_string(objects[i].id) + " of pid " + std::to_string(objects[i].pid) + ",";
   }
-  if (const uint64_t bytes = LEDGER(fake_cuda_bytes)(0); bytes != 0) text += " " + std::to_string(bytes) + " bytes of the device,";
+  if (const uint64_t bytes = LEDGER(fake_cuda_bytes)(0); bytes != 0)
+    text += " " + std::to_string(bytes) + " bytes of the device,";
   return text;
 }
 
@@ -42,7 +44,8 @@ std::string objects_left() {
 std::string files_left(const std::string& world) {
   std::string text;
   for (const auto& each : std::filesystem::directory_iterator(world)) {
-    if (const std::string name = each.path().filename(); name != "world" && name != "alive") text += " file " + name + ",";
+    if (const std::string name = each.path().filename(); name != "world" && name != "alive")
+      text += " file " + name + ",";
   }
   return text;
 }
@@ -56,7 +59,9 @@ std::string Storm::names_left() const {
     if (!alone_) {
       std::array<char, 64> head{};
       std::ifstream file(each.path(), std::ios::binary);
-      if (!file.read(head.data(), head.size()) || !each.path().filename().string().starts_with("tenon-cuda-")) continue;
+      if (!file.read(head.data(), head.size()) ||
+          !each.path().filename().string().starts_with("tenon-cuda-"))
+        continue;
       int32_t maker = 0;
       std::memcpy(&maker, head.data() + 12, sizeof maker);  // docs/format/filename.md
       if (!pids_.contains(maker)) continue;
@@ -78,12 +83,14 @@ void Storm::look() const {
     board_->complain("a second after everybody ended, %s:%s", what, text.c_str());
     _exit(kFailed);
   };
-  // There is no exception: a killed process cannot make a rule broken. What it lent stays as long as somebody has it open, what it had open
-  // is closed with it, and its counters, which nobody takes down, keep the memory from being freed.
+  // There is no exception: a killed process cannot make a rule broken. What it lent stays as long
+  // as somebody has it open, what it had open is closed with it, and its counters, which nobody
+  // takes down, keep the memory from being freed.
   for (uint64_t i = 0; i < LEDGER(fake_cuda_faults)(0); ++i) {
     fake_cuda_fault fault{};
     if (LEDGER(fake_cuda_get_fault)(i, &fault) == 0) continue;
-    board_->complain("the ledger has a fault %d of pid %d in %s: %s", fault.rule, fault.pid, fault.function, fault.text);
+    board_->complain("the ledger has a fault %d of pid %d in %s: %s", fault.rule, fault.pid,
+                     fault.function, fault.text);
     _exit(kFailed);
   }
   wait("the devices have", objects_left);

@@ -22,7 +22,12 @@
 namespace storm::device {
 
 Peer::Peer(Board* board, uint32_t index, int control, uint64_t seed)
-    : board_(board), slot_(&board->slots[index]), index_(index), control_(control), seed_(seed), random_(seed) {}
+    : board_(board),
+      slot_(&board->slots[index]),
+      index_(index),
+      control_(control),
+      seed_(seed),
+      random_(seed) {}
 
 void Peer::run() {
   Order order;
@@ -97,10 +102,12 @@ void Peer::say(char what) {
 void Peer::begin(const Order& order, const std::vector<int>& fds) {
   random_ = Random(mix(order.seed ^ seed_));
   broken_ = order.broken;
-  // AddressSanitizer's allocator has locks that fork does not know, and the fake's streams and the library have threads.
+  // AddressSanitizer's allocator has locks that fork does not know, and the fake's streams and the
+  // library have threads.
   forks_left_ = FAULT_ASAN ? 0 : 2;
   // Read by the fake when it is opened.
-  if (order.latency_us > 0) setenv("FAKE_CUDA_LATENCY", ("stream=" + std::to_string(order.latency_us)).c_str(), 1);
+  if (order.latency_us > 0)
+    setenv("FAKE_CUDA_LATENCY", ("stream=" + std::to_string(order.latency_us)).c_str(), 1);
   if (order.events > 0) setenv("FAKE_CUDA_IPC_EVENTS", std::to_string(order.events).c_str(), 1);
   REQUIRE(fds.size() == order.n_links);
   for (size_t i = 0; i < fds.size(); ++i) links_.push_back({order.out[i], order.other[i], fds[i]});
@@ -116,7 +123,8 @@ void Peer::start() {
   auto context = tenon::cuda::primary_context(driver(), 0);
   REQUIRE(context.is_ok());
   must(driver().cuCtxPushCurrent(context.value()), "cuCtxPushCurrent");
-  for (size_t i = 1; i < streams_.size(); ++i) must(driver().cuStreamCreate(&streams_[i], CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  for (size_t i = 1; i < streams_.size(); ++i)
+    must(driver().cuStreamCreate(&streams_[i], CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   leave();
 }
 
@@ -137,24 +145,27 @@ void Peer::let_go_of_all() {
 }
 
 void Peer::count_live(int32_t kind, const char* what) {
-  const auto live = reinterpret_cast<decltype(&fake_cuda_live)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_live"));
+  const auto live = reinterpret_cast<decltype(&fake_cuda_live)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_live"));
   REQUIRE(live != nullptr);
   if (const uint64_t left = live(kind, getpid()); left != 0) {
-    board_->complain("nobody is lent anything any more, and it has %llu %s", static_cast<unsigned long long>(left), what);
+    board_->complain("nobody is lent anything any more, and it has %llu %s",
+                     static_cast<unsigned long long>(left), what);
     die(kFailed);
   }
 }
 
-// Nobody holds anything any more. A block is back, or somebody who is dead had a message of it: then it may be back or not, for nobody but
-// the receiver can take a counter down.
+// Nobody holds anything any more. A block is back, or somebody who is dead had a message of it:
+// then it may be back or not, for nobody but the receiver can take a counter down.
 void Peer::settle(const Order& order) {
   const auto count = [&](bool certain) {
     uint64_t blocks = 0;
     for (const auto& allocation : allocations_) {
       for (const auto& block : allocation->blocks) {
         if (!block->wrapped) continue;
-        const bool dead_had_it = std::any_of(block->messages.begin(), block->messages.end(),
-                                             [&](uint32_t number) { return (board_->custody[index_][number] & order.dead) != 0; });
+        const bool dead_had_it = std::any_of(
+            block->messages.begin(), block->messages.end(),
+            [&](uint32_t number) { return (board_->custody[index_][number] & order.dead) != 0; });
         if (!certain || !dead_had_it) ++blocks;
       }
     }
@@ -169,8 +180,10 @@ void Peer::settle(const Order& order) {
   const uint64_t wrapped = count(false);
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   if (count(true) != 0 || waiting != wrapped || wraps_ - frees_ != wrapped) {
-    board_->complain("nobody holds anything, and of %llu blocks %llu came back; %llu wait on, and the dead had %llu", number(wraps_),
-                     number(frees_), number(waiting), number(wrapped - count(true)));
+    board_->complain(
+        "nobody holds anything, and of %llu blocks %llu came back; %llu wait on, and the dead had "
+        "%llu",
+        number(wraps_), number(frees_), number(waiting), number(wrapped - count(true)));
     die(kFailed);
   }
   free_unused(true);
@@ -186,7 +199,8 @@ void Peer::settle(const Order& order) {
 // In order, with what the dead keep.
 void Peer::end() {
   enter(Op::kEnd);
-  for (size_t i = 1; i < streams_.size(); ++i) must(driver().cuStreamDestroy(streams_[i]), "cuStreamDestroy");
+  for (size_t i = 1; i < streams_.size(); ++i)
+    must(driver().cuStreamDestroy(streams_[i]), "cuStreamDestroy");
   for (const Link& link : links_) close(link.socket);
   close(control_);
 }
@@ -251,8 +265,8 @@ void Peer::fork_one() {
   children_.push_back(child);
 }
 
-// It cannot use the driver, and can release what it inherited: which gives nothing back, neither to a sender nor to the driver, as its
-// parent and all others will see.
+// It cannot use the driver, and can release what it inherited: which gives nothing back, neither to
+// a sender nor to the driver, as its parent and all others will see.
 void Peer::be_child(uint64_t seed) {
   static Slot scratch;  // the parent's tells of the parent
   slot_ = &scratch;
@@ -287,7 +301,8 @@ void Peer::reap(bool wait) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
       board_->killed_children.fetch_add(1);
     } else if (status != 0) {
-      board_->complain("a child that releases what it inherited ended with %s", fault::how_it_ended(status).c_str());
+      board_->complain("a child that releases what it inherited ended with %s",
+                       fault::how_it_ended(status).c_str());
       die(kFailed);
     }
   }

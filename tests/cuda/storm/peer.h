@@ -1,5 +1,6 @@
-// A process of the storm of device memory, for one round: it has allocations of its own, lends blocks of them, opens what it is sent, reads
-// it by the driver's copies, gives it back, passes messages on unopened, and looks at every byte.
+// A process of the storm of device memory, for one round: it has allocations of its own, lends
+// blocks of them, opens what it is sent, reads it by the driver's copies, gives it back, passes
+// messages on unopened, and looks at every byte.
 #pragma once
 
 #include <cuda.h>

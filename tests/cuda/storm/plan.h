@@ -1,4 +1,5 @@
-// One round, as its seed tells it: who sends to whom, how slow each one's streams are, who dies, when, and how.
+// One round, as its seed tells it: who sends to whom, how slow each one's streams are, who dies,
+// when, and how.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,8 @@ struct Plan {
   uint64_t seed = 0;
   std::vector<LinkPlan> links;
   std::array<uint32_t, kPeers> latency_us{};  // of each work on a stream
-  std::array<uint32_t, kPeers> events{};      // interprocess ones that the driver gives that process; 0: as many as it wants
+  // Interprocess ones that the driver gives that process; 0: as many as it wants.
+  std::array<uint32_t, kPeers> events{};
   std::vector<StopPlan> stops;
   std::vector<KillPlan> kills;
   bool kills_at_end = false;
@@ -39,20 +41,28 @@ struct Plan {
 
 inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   const auto is = [&](uint32_t LinkPlan::* end) {
-    return std::any_of(plan.links.begin(), plan.links.end(), [&](const LinkPlan& each) { return each.*end == victim; });
+    return std::any_of(plan.links.begin(), plan.links.end(),
+                       [&](const LinkPlan& each) { return each.*end == victim; });
   };
   const bool sends = is(&LinkPlan::from);
   const bool as_sender = sends && (!is(&LinkPlan::to) || random->chance(50));
-  static constexpr std::array<Op, 6> kOfSender = {Op::kShare, Op::kShare, Op::kShare, Op::kWrap, Op::kRelease, Op::kCollect};
-  static constexpr std::array<Op, 6> kOfReceiver = {Op::kOpen, Op::kOpen, Op::kRelease, Op::kRelease, Op::kUse, Op::kUnopened};
+  static constexpr std::array<Op, 6> kOfSender = {Op::kShare, Op::kShare,   Op::kShare,
+                                                  Op::kWrap,  Op::kRelease, Op::kCollect};
+  static constexpr std::array<Op, 6> kOfReceiver = {Op::kOpen,    Op::kOpen, Op::kRelease,
+                                                    Op::kRelease, Op::kUse,  Op::kUnopened};
   KillPlan kill;
   kill.victim = victim;
   kill.delay_us = static_cast<uint32_t>(random->up_to(4096));
   const uint64_t dice = random->below(100);
-  kill.way = dice < 35 ? Way::kWatcher : dice < 60 ? Way::kTimer : dice < 92 || !sends ? Way::kSteps : Way::kServiceSteps;
+  kill.way = dice < 35             ? Way::kWatcher
+             : dice < 60           ? Way::kTimer
+             : dice < 92 || !sends ? Way::kSteps
+                                   : Way::kServiceSteps;
   kill.op = static_cast<uint32_t>((as_sender ? kOfSender : kOfReceiver)[random->below(6)]);
   kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
-  kill.calls = random->chance(50) ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 40)) : 0;
+  kill.calls = random->chance(50)
+                   ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 40))
+                   : 0;
   kill.steps = static_cast<uint32_t>(random->up_to(4096));
   return kill;
 }
@@ -79,12 +89,14 @@ inline Plan make_plan(uint64_t seed, uint64_t round, Break broken) {
     plan.events[i] = random.chance(15) ? 2 : 0;
   }
   for (uint64_t stops = random.below(3); stops > 0; --stops)
-    plan.stops.push_back({static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
+    plan.stops.push_back(
+        {static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
   const uint64_t victims = 3 + random.below(kPeers - 2);
   for (uint64_t i = 0; i < victims; ++i) plan.kills.push_back(plan_kill(plan, order[i], &random));
   // Some while they start CUDA, most when all have something of each other.
-  plan.kills[0].delay_us += static_cast<uint32_t>(random.chance(20) ? random.below(4000) : 8000 + random.below(16000));
+  plan.kills[0].delay_us +=
+      static_cast<uint32_t>(random.chance(20) ? random.below(4000) : 8000 + random.below(16000));
   plan.kills_at_end = victims < kPeers && random.chance(25);
   if (plan.kills_at_end) {
     plan.at_end.victim = order[victims];

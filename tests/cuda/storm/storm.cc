@@ -1,7 +1,9 @@
-// The kill storm of device memory. Rounds of processes that lend each other memory of the fake's devices, most of them killed at random
-// instructions; the survivors must see the right bytes and get back what they lent, and when the last one has ended nothing may be left.
+// The kill storm of device memory. Rounds of processes that lend each other memory of the fake's
+// devices, most of them killed at random instructions; the survivors must see the right bytes and
+// get back what they lent, and when the last one has ended nothing may be left.
 //
-// usage: cuda_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--break give-back-early|do-not-wait]
+// usage: cuda_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--break
+// give-back-early|do-not-wait]
 #include <sys/prctl.h>
 
 #include <cerrno>
@@ -74,10 +76,15 @@ class Folder {
 int run(const Options& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
-  if (FAULT_ASAN) std::printf("nobody forks: AddressSanitizer's allocator has locks that a fork beside another thread can meet held\n");
+  if (FAULT_ASAN)
+    std::printf(
+        "nobody forks: AddressSanitizer's allocator has locks that a fork beside another thread "
+        "can meet held\n");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const bool alone = fault::has_own_shm();
-  if (!alone) std::printf("no /dev/shm of its own (%s): names count that say that they are of this storm\n", std::strerror(errno));
+  if (!alone)
+    std::printf("no /dev/shm of its own (%s): names count that say that they are of this storm\n",
+                std::strerror(errno));
   const Folder world;
   setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
   Board* const board = Board::create();
@@ -89,19 +96,23 @@ int run(const Options& options) {
   bool good = true;
   bool freed_early = false;
   try {
-    while (round < options.rounds && storm.kills() < options.kills && seconds() < options.seconds) storm.run_round(++round);
+    while (round < options.rounds && storm.kills() < options.kills && seconds() < options.seconds)
+      storm.run_round(++round);
   } catch (const std::exception& failure) {
     good = false;
-    // Who gives back too early can be found out before anybody reads: the lender frees what the receiver has open.
+    // Who gives back too early can be found out before anybody reads: the lender frees what the
+    // receiver has open.
     freed_early =
-        options.broken == Break::kGiveBackEarly && std::string_view(failure.what()).find("is open elsewhere") != std::string_view::npos;
-    std::printf("%s in round %llu of seed %llu: %s\n", board->wrong > 0 ? "WRONG BYTE" : "FAILED", static_cast<unsigned long long>(round),
+        options.broken == Break::kGiveBackEarly &&
+        std::string_view(failure.what()).find("is open elsewhere") != std::string_view::npos;
+    std::printf("%s in round %llu of seed %llu: %s\n", board->wrong > 0 ? "WRONG BYTE" : "FAILED",
+                static_cast<unsigned long long>(round),
                 static_cast<unsigned long long>(options.seed), failure.what());
     storm.print_where();
     storm.kill_all();
   }
-  std::printf("%llu kills in %llu rounds, %.1f s\n", static_cast<unsigned long long>(storm.kills()), static_cast<unsigned long long>(round),
-              seconds());
+  std::printf("%llu kills in %llu rounds, %.1f s\n", static_cast<unsigned long long>(storm.kills()),
+              static_cast<unsigned long long>(round), seconds());
   storm.print();
   if (options.broken != Break::kNothing) {
     const bool found = board->wrong > 0 || freed_early;
@@ -109,7 +120,8 @@ int run(const Options& options) {
     return found ? 0 : 1;
   }
   if (good && options.rounds == UINT64_MAX && storm.kills() < options.kills) {
-    std::printf("FAILED: %.0f s are over, and %llu kills were wanted\n", options.seconds, static_cast<unsigned long long>(options.kills));
+    std::printf("FAILED: %.0f s are over, and %llu kills were wanted\n", options.seconds,
+                static_cast<unsigned long long>(options.kills));
     good = false;
   }
   return good ? 0 : 1;
@@ -121,7 +133,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   storm::device::Options options;
   if (!storm::device::parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--break give-back-early|do-not-wait]\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--break "
+                 "give-back-early|do-not-wait]\n",
+                 argv[0]);
     return 2;
   }
   return storm::device::run(options);

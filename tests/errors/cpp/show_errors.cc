@@ -36,7 +36,9 @@ void connect_a_listening_socket() {
   const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;  // with no name: the kernel chooses one
-  if (bind(listening, reinterpret_cast<const sockaddr*>(&address), offsetof(sockaddr_un, sun_path)) != 0) return;
+  if (bind(listening, reinterpret_cast<const sockaddr*>(&address),
+           offsetof(sockaddr_un, sun_path)) != 0)
+    return;
   if (listen(listening, 1) != 0) return;
   (void)tenon::Connection::make(listening);
 }
@@ -47,7 +49,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const tenon::Storage storage = tenon::Storage::make(4096);
   show("shape", [&] { (void)tenon::Tensor::over(storage, {2000}, tenon::kDtypeOf<float>); });
-  show("name_missing", [] { (void)tenon::open_filename({.name = "/tenon-no-such-name", .nbytes = 16}); });
+  show("name_missing",
+       [] { (void)tenon::open_filename({.name = "/tenon-no-such-name", .nbytes = 16}); });
   show("peer_gone", receive_from_nobody);
   show("listening", connect_a_listening_socket);
   show("not_archive", [&] { (void)tenon::import_module(argv[1]); });

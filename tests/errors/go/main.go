@@ -65,7 +65,11 @@ func main() {
 		return err
 	})
 	show("name_missing", func() error {
-		_, err := tenon.OpenFilename(context.Background(), tenon.FilenameHandle{Name: "/tenon-no-such-name", NBytes: 16}, nil)
+		_, err := tenon.OpenFilename(
+			context.Background(),
+			tenon.FilenameHandle{Name: "/tenon-no-such-name", NBytes: 16},
+			nil,
+		)
 		return err
 	})
 	show("peer_gone", receiveFromNobody)

@@ -7,7 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::{env, process};
 
 use tenon::{
-    import_module, Connection, Error, FilenameHandle, ImportOptions, OpenOptions, Storage, StorageOptions, Tensor, TensorSpec, Wait,
+    import_module, Connection, Error, FilenameHandle, ImportOptions, OpenOptions, Storage,
+    StorageOptions, Tensor, TensorSpec, Wait,
 };
 
 fn show<T>(id: &str, mistake: impl FnOnce() -> Result<T, Error>) -> bool {
@@ -38,7 +39,9 @@ fn main() {
     let file = env::args().nth(1).expect("usage: show_errors FILE");
     let storage: Storage = StorageOptions::new().create(4096).expect("a storage").into();
     let all_failed = show("shape", || Tensor::new(&storage, &TensorSpec::of::<f32>(&[2000])))
-        & show("name_missing", || FilenameHandle::new("/tenon-no-such-name", 16).open(OpenOptions::new(), Wait::NOT))
+        & show("name_missing", || {
+            FilenameHandle::new("/tenon-no-such-name", 16).open(OpenOptions::new(), Wait::NOT)
+        })
         & show("peer_gone", receive_from_nobody)
         & show("listening", connect_a_listening_socket)
         & show("not_archive", || import_module(&file, &ImportOptions::new()));

@@ -1,4 +1,5 @@
-// What all processes of the storm of leases write to and the driver reads, dead writers' words included.
+// What all processes of the storm of leases write to and the driver reads, dead writers' words
+// included.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,11 +15,24 @@ namespace storm {
 
 inline constexpr uint32_t kPeers = 7;
 
-enum class Op : uint32_t { kNothing, kMake, kSend, kReceive, kRelease, kRead, kFork, kConnect, kSettle, kHarm, kCount };
+enum class Op : uint32_t {
+  kNothing,
+  kMake,
+  kSend,
+  kReceive,
+  kRelease,
+  kRead,
+  kFork,
+  kConnect,
+  kSettle,
+  kHarm,
+  kCount
+};
 
 inline const char* name_of_op(uint32_t op) {
   static constexpr std::array<const char*, static_cast<size_t>(Op::kCount)> kNames = {
-      "between calls", "tenon_storage_new", "tenon_send", "tenon_recv", "release", "reading", "fork", "connecting", "settling", "harming"};
+      "between calls", "tenon_storage_new", "tenon_send", "tenon_recv", "release", "reading",
+      "fork",          "connecting",        "settling",   "harming"};
   return op < kNames.size() ? kNames[op] : "?";
 }
 
@@ -36,7 +50,8 @@ struct Board : Findings {
   std::atomic<uint64_t> scribbles{0};
 
   static Board* create() {
-    void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? nullptr : new (memory) Board;
   }
 };

@@ -27,11 +27,16 @@ std::string first_line(const std::string& path) {
 }  // namespace
 
 Crew::Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t))
-    : slots_(slots), findings_(findings), name_of_op_(name_of_op), killer_(name_of_op), members_(slots.size()) {}
+    : slots_(slots),
+      findings_(findings),
+      name_of_op_(name_of_op),
+      killer_(name_of_op),
+      members_(slots.size()) {}
 
 void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw Failure("no socket for a peer");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Failure("no socket for a peer");
   std::fflush(nullptr);
   const pid_t driver = getpid();
   const pid_t pid = fork();
@@ -54,7 +59,8 @@ void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
 }
 
 long Crew::count_living() const {
-  return std::count_if(members_.begin(), members_.end(), [](const Member& each) { return each.pid > 0; });
+  return std::count_if(members_.begin(), members_.end(),
+                       [](const Member& each) { return each.pid > 0; });
 }
 
 bool Crew::tell(uint32_t index, const void* order, size_t nbytes, const std::vector<int>& fds) {
@@ -73,8 +79,8 @@ void Crew::ended(uint32_t index, int status) {
   const pid_t pid = std::exchange(member.pid, -1);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
   look_for_wrong_bytes();
-  throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " + fault::how_it_ended(status) + ", in " +
-                name_of_op_(slots_[index].op));
+  throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " +
+                fault::how_it_ended(status) + ", in " + name_of_op_(slots_[index].op));
 }
 
 void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
@@ -101,7 +107,8 @@ void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
     }
     look_for_wrong_bytes();
     if (deadline.is_over()) {
-      throw Failure(std::string("after ") + std::to_string(limit_ns / 1'000'000) + " ms not everybody " + meaning);
+      throw Failure(std::string("after ") + std::to_string(limit_ns / 1'000'000) +
+                    " ms not everybody " + meaning);
     }
   }
   for (Member& each : members_) std::erase(each.said, what);
@@ -145,7 +152,8 @@ void Crew::reap_orphans(int64_t limit_ns) {
   while (true) {
     bool left = false;
     for (const pid_t pid : children()) {
-      const bool is_member = std::any_of(members_.begin(), members_.end(), [pid](const Member& each) { return each.pid == pid; });
+      const bool is_member = std::any_of(members_.begin(), members_.end(),
+                                         [pid](const Member& each) { return each.pid == pid; });
       if (is_member) continue;
       int status = 0;
       if (waitpid(pid, &status, WNOHANG) != pid) {
@@ -155,9 +163,10 @@ void Crew::reap_orphans(int64_t limit_ns) {
       ++orphans_;
       if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
         killer_.count_other();
-      } else if (FAULT_ASAN && WIFEXITED(status) && (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
-        // The process with which LeakSanitizer stops a peer's threads as the peer ends. It says so if the peer
-        // was killed meanwhile.
+      } else if (FAULT_ASAN && WIFEXITED(status) &&
+                 (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
+        // The process with which LeakSanitizer stops a peer's threads as the peer ends. It says so
+        // if the peer was killed meanwhile.
       } else if (status != 0) {
         look_for_wrong_bytes();
         throw Failure("a child that outlived its parent ended with " + fault::how_it_ended(status));
@@ -202,17 +211,19 @@ void Crew::print_processes() const {
     for (uint32_t i = 0; i < members_.size(); ++i) {
       if (members_[i].pid != pid) continue;
       const Slot& slot = slots_[i];
-      std::printf(", peer %u, in %s for %.1f ms, said \"%s\"", i, name_of_op_(slot.op), static_cast<double>(now_ns() - slot.since_ns) / 1e6,
-                  members_[i].said.c_str());
+      std::printf(", peer %u, in %s for %.1f ms, said \"%s\"", i, name_of_op_(slot.op),
+                  static_cast<double>(now_ns() - slot.since_ns) / 1e6, members_[i].said.c_str());
     }
     std::printf("\n");
     std::error_code gone;
     for (const auto& fd : std::filesystem::directory_iterator(folder + "/fd", gone))
-      std::printf("  fd %s: %s\n", fd.path().filename().c_str(), std::filesystem::read_symlink(fd.path(), gone).c_str());
+      std::printf("  fd %s: %s\n", fd.path().filename().c_str(),
+                  std::filesystem::read_symlink(fd.path(), gone).c_str());
     for (const auto& thread : std::filesystem::directory_iterator(folder + "/task", gone)) {
       const std::string path = thread.path().string();
-      std::printf("  %s: %s, waits in %s, system call %s\n", thread.path().filename().c_str(), first_line(path + "/comm").c_str(),
-                  first_line(path + "/wchan").c_str(), first_line(path + "/syscall").c_str());
+      std::printf("  %s: %s, waits in %s, system call %s\n", thread.path().filename().c_str(),
+                  first_line(path + "/comm").c_str(), first_line(path + "/wchan").c_str(),
+                  first_line(path + "/syscall").c_str());
     }
   }
 }

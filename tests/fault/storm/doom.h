@@ -1,4 +1,5 @@
-// Where a process of a storm is and where it is to die: it and the driver write here, and the driver reads what the dead wrote last.
+// Where a process of a storm is and where it is to die: it and the driver write here, and the
+// driver reads what the dead wrote last.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,8 @@ namespace storm {
 inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongByte = 2;
-// Until everything that a round left must be gone. A sanitizer makes everything some ten times slower.
+// Until everything that a round left must be gone. A sanitizer makes everything some ten times
+// slower.
 inline constexpr int64_t kSoonNs = (kSanitized ? 8 : 1) * int64_t{1'000'000'000};
 // The watchdog: for whatever a process must say. Only a hang takes that long.
 inline constexpr int64_t kPatienceNs = (kSanitized ? 6 : 1) * int64_t{20'000'000'000};
@@ -72,7 +74,8 @@ enum class Way : uint8_t {
 };
 
 inline const char* name_of(Way way) {
-  static constexpr const char* kNames[] = {"watcher", "timer in a call", "single steps in a call", "single steps of the library's thread"};
+  static constexpr const char* kNames[] = {"watcher", "timer in a call", "single steps in a call",
+                                           "single steps of the library's thread"};
   return kNames[static_cast<size_t>(way)];
 }
 
@@ -100,7 +103,8 @@ struct Findings {
   // The first complaint stays; it may be the last thing that its process does.
   [[gnu::format(printf, 2, 3)]] void complain(const char* format, ...) {
     std::array<char, 700> line{};
-    const int head = std::snprintf(line.data(), line.size(), "pid %d: ", static_cast<int>(getpid()));
+    const int head =
+        std::snprintf(line.data(), line.size(), "pid %d: ", static_cast<int>(getpid()));
     va_list values;
     va_start(values, format);
     std::vsnprintf(line.data() + head, line.size() - static_cast<size_t>(head), format, values);

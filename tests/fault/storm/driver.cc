@@ -15,7 +15,8 @@ namespace storm {
 
 void Storm::spawn(uint32_t index) {
   const uint64_t seed = mix(seed_ ^ mix(++born_));
-  crew_.spawn(index, [&](int control) { Peer(board_, &board_->slots[index], control, seed).run(); });
+  crew_.spawn(index,
+              [&](int control) { Peer(board_, &board_->slots[index], control, seed).run(); });
 }
 
 void Storm::tell_all(char what) {
@@ -40,7 +41,8 @@ void Storm::begin(const Plan& plan) {
   for (const LinkPlan& link : plan.links) {
     int ends[2];
     const int type = link.carrier == Carrier::kStream ? SOCK_STREAM : SOCK_SEQPACKET;
-    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) throw Failure("no socket for a link");
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
+      throw Failure("no socket for a link");
     add(link.from, true, link.carrier, ends[0]);
     add(link.to, false, link.carrier, ends[1]);
   }
@@ -72,19 +74,23 @@ void Storm::settle() {
 void Storm::look_at_what_is_left() {
   const long alive = crew_.count_living();
   if (const auto left = static_cast<long>(crew_.children().size()); left != alive)
-    throw Failure(std::to_string(left) + " processes, of which " + std::to_string(alive) + " should be there");
+    throw Failure(std::to_string(left) + " processes, of which " + std::to_string(alive) +
+                  " should be there");
   const long fds = fault::count_fds() - alive;
   if (!fds_) fds_ = fds;
-  if (fds != *fds_) throw Failure("the driver has " + std::to_string(fds) + " fds, not " + std::to_string(*fds_));
+  if (fds != *fds_)
+    throw Failure("the driver has " + std::to_string(fds) + " fds, not " + std::to_string(*fds_));
   if (!alone_) return;
   if (!std::filesystem::is_empty("/dev/shm"))
-    throw Failure("a name is left in /dev/shm: " + std::filesystem::directory_iterator("/dev/shm")->path().string());
-  // One line is the title, and each survivor has its control. What the kernel closes for the dead it closes a little later.
+    throw Failure("a name is left in /dev/shm: " +
+                  std::filesystem::directory_iterator("/dev/shm")->path().string());
+  // One line is the title, and each survivor has its control. What the kernel closes for the dead
+  // it closes a little later.
   const long wanted = 1 + 2 * alive;
   constexpr int64_t kPauseUs = 500;
   long sockets = 0;
-  for (int64_t pauses = kSoonNs / 1000 / kPauseUs; (sockets = fault::count_lines("/proc/self/net/unix", "")) != wanted && pauses > 0;
-       --pauses)
+  for (int64_t pauses = kSoonNs / 1000 / kPauseUs;
+       (sockets = fault::count_lines("/proc/self/net/unix", "")) != wanted && pauses > 0; --pauses)
     usleep(kPauseUs);
   if (sockets != wanted) throw Failure(std::to_string(sockets - wanted) + " sockets are left");
 }
@@ -106,25 +112,33 @@ void Storm::end() {
 }
 
 void Storm::print() const {
-  const auto number = [](const std::atomic<uint64_t>& value) { return static_cast<unsigned long long>(value.load()); };
+  const auto number = [](const std::atomic<uint64_t>& value) {
+    return static_cast<unsigned long long>(value.load());
+  };
   crew_.print_kills();
-  std::printf("%llu blocks lent, %llu received, %llu messages lent on, %llu descriptors, %llu times read, %llu times full\n",
-              number(board_->lent), number(board_->received), number(board_->forwarded), number(board_->descriptors),
-              number(board_->checked), number(board_->full));
   std::printf(
-      "%llu children that read on, %llu of them killed by then, %llu after their parents; %llu rounds with a hostile borrower, %llu pages "
+      "%llu blocks lent, %llu received, %llu messages lent on, %llu descriptors, %llu times read, "
+      "%llu times full\n",
+      number(board_->lent), number(board_->received), number(board_->forwarded),
+      number(board_->descriptors), number(board_->checked), number(board_->full));
+  std::printf(
+      "%llu children that read on, %llu of them killed by then, %llu after their parents; %llu "
+      "rounds with a hostile borrower, %llu pages "
       "scribbled over\n",
-      number(board_->forks), number(board_->killed_children), static_cast<unsigned long long>(crew_.orphans()),
+      number(board_->forks), number(board_->killed_children),
+      static_cast<unsigned long long>(crew_.orphans()),
       static_cast<unsigned long long>(hostile_rounds_), number(board_->scribbles));
-  std::printf("slowest: nothing lent after %.1f ms, nothing left after %.1f ms\n", static_cast<double>(slowest_lent_ns_) / 1e6,
+  std::printf("slowest: nothing lent after %.1f ms, nothing left after %.1f ms\n",
+              static_cast<double>(slowest_lent_ns_) / 1e6,
               static_cast<double>(slowest_left_ns_) / 1e6);
 }
 
 void Storm::print_where() const {
   for (const LinkPlan& link : plan_.links) {
     static constexpr std::array<const char*, 3> kCarriers = {"stream", "packets", "descriptors"};
-    std::printf("peer %u (pid %d) lends to peer %u (pid %d) by %s\n", link.from, board_->slots[link.from].pid.load(), link.to,
-                board_->slots[link.to].pid.load(), kCarriers[static_cast<size_t>(link.carrier)]);
+    std::printf("peer %u (pid %d) lends to peer %u (pid %d) by %s\n", link.from,
+                board_->slots[link.from].pid.load(), link.to, board_->slots[link.to].pid.load(),
+                kCarriers[static_cast<size_t>(link.carrier)]);
   }
   std::printf("dead:");
   for (uint32_t i = 0; i < kPeers; ++i) {

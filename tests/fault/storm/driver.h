@@ -13,7 +13,11 @@ namespace storm {
 class Storm {
  public:
   Storm(uint64_t seed, Board* board, bool alone, bool cycles)
-      : seed_(seed), board_(board), alone_(alone), cycles_(cycles), crew_(board->slots, board, name_of_op) {}
+      : seed_(seed),
+        board_(board),
+        alone_(alone),
+        cycles_(cycles),
+        crew_(board->slots, board, name_of_op) {}
 
   void run_round(uint64_t number);
   void end();

@@ -20,7 +20,9 @@ std::vector<unsigned char*> lease_pages() {
   for (std::string line; std::getline(file, line);) {
     uint64_t begin = 0;
     uint64_t end = 0;
-    if (line.find("rw-s") == std::string::npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    if (line.find("rw-s") == std::string::npos ||
+        std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
+      continue;
     if (end - begin == kPageNbytes) found.push_back(reinterpret_cast<unsigned char*>(begin));
   }
   return found;
@@ -92,15 +94,19 @@ void Peer::harm() {
   for (unsigned char* page : pages) {
     const bool all = random_.chance(10);
     for (size_t i = 0; i < (all ? kPageNbytes / 8 : 500); ++i) {
-      const size_t word = all ? i : random_.chance(50) ? random_.below(2048) : random_.below(kPageNbytes / 8);
+      const size_t word = all                  ? i
+                          : random_.chance(50) ? random_.below(2048)
+                                               : random_.below(kPageNbytes / 8);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page) + word, random_.next(), __ATOMIC_RELAXED);
     }
     // The words with the leases that it has, which are the first ones.
     for (size_t i = 0; i < 4; ++i) {
       __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096), random_.next(), __ATOMIC_RELAXED);
-      __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + 8192) + i, random_.next(), __ATOMIC_RELAXED);
+      __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + 8192) + i, random_.next(),
+                       __ATOMIC_RELAXED);
     }
-    if (random_.chance(20)) __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
+    if (random_.chance(20))
+      __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
     board_->scribbles.fetch_add(1, std::memory_order_relaxed);
   }
   std::array<char, 4096> noise{};
@@ -110,7 +116,8 @@ void Peer::harm() {
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) continue;
     bool is_link = false;
     for (const Link& link : links_) is_link |= tenon_connection_fd(link.connection) == fd;
-    if (!is_link) (void)::send(fd, noise.data(), 1 + random_.below(noise.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!is_link)
+      (void)::send(fd, noise.data(), 1 + random_.below(noise.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   leave();
 }

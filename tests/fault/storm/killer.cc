@@ -98,7 +98,8 @@ int Killer::kill(pid_t pid, Slot* slot, const KillPlan& plan) {
   ++total_;
   const Way way = as_planned ? plan.way : Way::kWatcher;
   ++by_way_[static_cast<size_t>(way)];
-  if (const uint32_t op = slot->op; op < kMostOps) ++(way == Way::kSteps ? stepped_in_ : by_op_)[op];
+  if (const uint32_t op = slot->op; op < kMostOps)
+    ++(way == Way::kSteps ? stepped_in_ : by_op_)[op];
   return status;
 }
 
@@ -173,7 +174,8 @@ bool Killer::advance(int how, pid_t thread, int stop) {
     }
     if (!WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == stop) return true;
-    // Between the two ways of going on there is a trap of the other kind; what else comes is the victim's own.
+    // Between the two ways of going on there is a trap of the other kind; what else comes is the
+    // victim's own.
     signal = (WSTOPSIG(status) & 0x7f) == SIGTRAP ? 0 : WSTOPSIG(status);
   }
 }
@@ -181,19 +183,22 @@ bool Killer::advance(int how, pid_t thread, int stop) {
 void Killer::print() const {
   std::printf("ways to die:");
   for (size_t i = 0; i < by_way_.size(); ++i)
-    std::printf(" %llu by %s%s", static_cast<unsigned long long>(by_way_[i]), name_of(static_cast<Way>(i)),
-                i + 1 < by_way_.size() ? "," : "\n");
+    std::printf(" %llu by %s%s", static_cast<unsigned long long>(by_way_[i]),
+                name_of(static_cast<Way>(i)), i + 1 < by_way_.size() ? "," : "\n");
   const auto print_ops = [this](const char* title, const auto& counts) {
     std::printf("%s", title);
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] > 0) std::printf(" %llu %s,", static_cast<unsigned long long>(counts[i]), name_of_op_(static_cast<uint32_t>(i)));
+      if (counts[i] > 0)
+        std::printf(" %llu %s,", static_cast<unsigned long long>(counts[i]),
+                    name_of_op_(static_cast<uint32_t>(i)));
     }
     std::printf("\n");
   };
   print_ops("died in, stepped:", stepped_in_);
   print_ops("died in, otherwise:", by_op_);
   std::printf("%llu single steps\n", static_cast<unsigned long long>(steps_));
-  if (refused_ != 0) std::printf("ptrace was refused (errno %d): the watcher killed in its place\n", refused_);
+  if (refused_ != 0)
+    std::printf("ptrace was refused (errno %d): the watcher killed in its place\n", refused_);
 }
 
 }  // namespace storm

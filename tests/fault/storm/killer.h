@@ -1,4 +1,5 @@
-// The ways to kill a peer: by the watch, by a timer that it sets itself as a call begins, and by single steps from there.
+// The ways to kill a peer: by the watch, by a timer that it sets itself as a call begins, and by
+// single steps from there.
 #pragma once
 
 #include <sys/types.h>

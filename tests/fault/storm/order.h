@@ -13,7 +13,8 @@ inline constexpr size_t kMostLinks = 16;  // of one peer
 static_assert(kMostLinks <= kMostFds);
 
 struct Order {
-  char what = 0;  // R: a round; S: settle; T: let go of the connections too, and say what is left; Q: end
+  // R: a round; S: settle; T: let go of the connections too, and say what is left; Q: end.
+  char what = 0;
   bool hostile = false;
   uint32_t n_links = 0;
   uint64_t seed = 0;

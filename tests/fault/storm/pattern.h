@@ -1,5 +1,5 @@
-// The bytes of every block in the storm: told by three numbers that travel beside it, so whoever reads it knows what must be there, and a
-// wrong one tells whose it is.
+// The bytes of every block in the storm: told by three numbers that travel beside it, so whoever
+// reads it knows what must be there, and a wrong one tells whose it is.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,8 @@ struct Stamp {
   uint64_t nbytes = 0;
 };
 
-// Words 0 to 2 are the stamp itself, as far as there is room; the others depend on all of it and on where they are.
+// Words 0 to 2 are the stamp itself, as far as there is room; the others depend on all of it and on
+// where they are.
 inline uint64_t word_at(const Stamp& stamp, uint64_t key, uint64_t i) {
   if (i == 0) return stamp.seed;
   if (i == 1) return stamp.generation;
@@ -46,7 +47,9 @@ inline uint64_t word_at(const Stamp& stamp, uint64_t key, uint64_t i) {
   return key + i * 0xd1342543de82ef95;
 }
 
-inline uint64_t key_of(const Stamp& stamp) { return mix(stamp.seed ^ mix(stamp.generation ^ mix(stamp.nbytes))); }
+inline uint64_t key_of(const Stamp& stamp) {
+  return mix(stamp.seed ^ mix(stamp.generation ^ mix(stamp.nbytes)));
+}
 
 inline void fill(void* data, const Stamp& stamp) {
   const uint64_t key = key_of(stamp);
@@ -65,7 +68,8 @@ inline uint64_t find_wrong(const void* data, const Stamp& stamp) {
   const auto* const bytes = static_cast<const unsigned char*>(data);
   for (uint64_t at = 0; at < stamp.nbytes; at += 8) {
     const uint64_t word = word_at(stamp, key, at / 8);
-    if (std::memcmp(bytes + at, &word, stamp.nbytes - at < 8 ? stamp.nbytes - at : 8) != 0) return at;
+    if (std::memcmp(bytes + at, &word, stamp.nbytes - at < 8 ? stamp.nbytes - at : 8) != 0)
+      return at;
   }
   return kAllRight;
 }

@@ -39,8 +39,10 @@ Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
     tenon_message_release(message);
   }
   (void)fault::hold();
-  // The library's thread may be at the end of one of these ledgers, whose page is the last thing to go.
-  for (const int64_t deadline = now_ns() + kSoonNs; !lease_pages().empty() && now_ns() < deadline;) usleep(500);
+  // The library's thread may be at the end of one of these ledgers, whose page is the last thing to
+  // go.
+  for (const int64_t deadline = now_ns() + kSoonNs; !lease_pages().empty() && now_ns() < deadline;)
+    usleep(500);
   REQUIRE(lease_pages().empty());
   before_ = fault::hold();
 }
@@ -73,7 +75,8 @@ void Peer::die(int status) {
   _exit(status);
 }
 
-void Peer::expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed, const char* what) {
+void Peer::expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
+                  const char* what) {
   if (std::find(allowed.begin(), allowed.end(), outcome.status) != allowed.end()) return;
   board_->complain("%s%s: %s", what, is_child_ ? ", in a child" : "", outcome.text().c_str());
   die(kFailed);
@@ -93,7 +96,8 @@ bool Peer::has_order() const {
 void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
   random_ = Random(mix(order.seed ^ seed_));
   hostile_ = order.hostile;
-  // AddressSanitizer's allocator has locks that fork does not know, and the library's thread may be in it at any moment of a storm.
+  // AddressSanitizer's allocator has locks that fork does not know, and the library's thread may be
+  // in it at any moment of a storm.
   forks_left_ = FAULT_ASAN || hostile_ ? 0 : 3;
   REQUIRE(fds.size() == order.n_links);
   links_.assign(order.n_links, {});
@@ -107,7 +111,10 @@ void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
     tenon_connection_options options{};
     options.struct_size = sizeof options;
     options.flags = TENON_CONNECTION_ADOPT_SOCKET;
-    expect(call(Op::kConnect, [&](tenon_error** err) { return tenon_connection_new(fds[i], &options, &links_[i].connection, err); }),
+    expect(call(Op::kConnect,
+                [&](tenon_error** err) {
+                  return tenon_connection_new(fds[i], &options, &links_[i].connection, err);
+                }),
            {TENON_OK}, "tenon_connection_new");
   }
 }
@@ -124,11 +131,13 @@ bool Peer::nothing_is_lent() {
   return total == 0;
 }
 
-// Lets go of all, and of what still comes, with the connections open: everybody gets back what is his.
+// Lets go of all, and of what still comes, with the connections open: everybody gets back what is
+// his.
 void Peer::settle() {
   Order order;
   std::vector<int> fds;
-  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) && order.what == 'S');
+  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
+          order.what == 'S');
   enter(Op::kSettle);
   reap(true);
   while (!own_.empty()) release_own(own_.size() - 1);
@@ -148,7 +157,8 @@ void Peer::settle() {
       say('Z');
       said = true;
     } else if (!said && deadline.is_over()) {
-      board_->complain("nobody holds anything, and it does not get back what it lent:%s", holders().c_str());
+      board_->complain("nobody holds anything, and it does not get back what it lent:%s",
+                       holders().c_str());
       usleep(500'000);  // for the driver to look at us all
       die(kFailed);
     }
@@ -159,7 +169,8 @@ void Peer::settle() {
 void Peer::end_round() {
   Order order;
   std::vector<int> fds;
-  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) && order.what == 'T');
+  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
+          order.what == 'T');
   enter(Op::kSettle);
   for (size_t i = 0; i < links_.size(); ++i) drop(i);
   links_.clear();
@@ -183,8 +194,8 @@ std::string Peer::holders() {
   REQUIRE_OK(tenon_lease_holders(all.data(), all.size(), &total, err));
   std::string text;
   for (size_t i = 0; i < std::min(total, all.size()); ++i) {
-    text += " pid " + std::to_string(all[i].pid) + " has " + std::to_string(all[i].leases) + " of " + std::to_string(all[i].granted) +
-            " leases that it got,";
+    text += " pid " + std::to_string(all[i].pid) + " has " + std::to_string(all[i].leases) +
+            " of " + std::to_string(all[i].granted) + " leases that it got,";
   }
   return text;
 }
@@ -192,7 +203,9 @@ std::string Peer::holders() {
 std::string Peer::what_is_left() {
   std::string left;
   const auto compare = [&](const char* what, uint64_t wanted, uint64_t got) {
-    if (wanted != got) left += std::string(" ") + std::to_string(got) + " " + what + " (" + std::to_string(wanted) + " before),";
+    if (wanted != got)
+      left += std::string(" ") + std::to_string(got) + " " + what + " (" + std::to_string(wanted) +
+              " before),";
   };
   size_t total = 0;
   REQUIRE_OK(tenon_lease_holders(nullptr, 0, &total, err));
@@ -215,10 +228,12 @@ std::string Peer::what_is_left() {
   }
   const fault::Held now = fault::hold();
   compare("fds", static_cast<uint64_t>(before_.fds), static_cast<uint64_t>(now.fds));
-  compare("mappings of memfds", static_cast<uint64_t>(before_.mappings), static_cast<uint64_t>(now.mappings));
+  compare("mappings of memfds", static_cast<uint64_t>(before_.mappings),
+          static_cast<uint64_t>(now.mappings));
   compare("lease pages", 0, lease_pages().size());
   compare("storages", before_.figures.storages, now.figures.storages);
-  // Those of the library's own arenas were trimmed: one that still had a leased block would be there.
+  // Those of the library's own arenas were trimmed: one that still had a leased block would be
+  // there.
   compare("segments", before_.figures.segments, now.figures.segments);
   compare("fds of segments", before_.figures.segment_fds, now.figures.segment_fds);
   compare("bytes live", before_.figures.bytes_live, now.figures.bytes_live);

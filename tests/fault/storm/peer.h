@@ -1,5 +1,6 @@
-// A process of the storm: in each round it lends, borrows and lends on as its links allow, and reads all that it holds again and again. It
-// lives through rounds until it is killed, so that what a round leaves in it would pile up.
+// A process of the storm: in each round it lends, borrows and lends on as its links allow, and
+// reads all that it holds again and again. It lives through rounds until it is killed, so that what
+// a round leaves in it would pile up.
 #pragma once
 
 #include <sys/types.h>
@@ -57,7 +58,8 @@ class Peer {
   void leave() { slot_->leave(); }
   [[noreturn]] void die(int status);
   // One of these, or the peer ends and says so.
-  void expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed, const char* what);
+  void expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
+              const char* what);
 
   // ---- orders (peer.cc)
   void begin_round(const Order& order, const std::vector<int>& fds);

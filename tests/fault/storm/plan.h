@@ -11,7 +11,8 @@
 
 namespace storm {
 
-enum class Carrier : uint8_t { kStream, kPacket, kDescriptor };  // a connection over one or the other, or descriptors sent by hand
+// A connection over one or the other, or descriptors sent by hand.
+enum class Carrier : uint8_t { kStream, kPacket, kDescriptor };
 
 struct LinkPlan {
   uint32_t from = 0;
@@ -27,10 +28,12 @@ struct Plan {
   std::vector<KillPlan> kills;
 
   bool lends(uint32_t who) const {
-    return std::any_of(links.begin(), links.end(), [who](const LinkPlan& each) { return each.from == who; });
+    return std::any_of(links.begin(), links.end(),
+                       [who](const LinkPlan& each) { return each.from == who; });
   }
   bool borrows(uint32_t who) const {
-    return std::any_of(links.begin(), links.end(), [who](const LinkPlan& each) { return each.to == who; });
+    return std::any_of(links.begin(), links.end(),
+                       [who](const LinkPlan& each) { return each.to == who; });
   }
 };
 
@@ -44,20 +47,26 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   kill.victim = victim;
   kill.delay_us = static_cast<uint32_t>(random->up_to(4096));
   const uint64_t dice = random->below(100);
-  kill.way = dice < 35 ? Way::kWatcher : dice < 60 ? Way::kTimer : dice < 90 || !plan.lends(victim) ? Way::kSteps : Way::kServiceSteps;
+  kill.way = dice < 35                          ? Way::kWatcher
+             : dice < 60                        ? Way::kTimer
+             : dice < 90 || !plan.lends(victim) ? Way::kSteps
+                                                : Way::kServiceSteps;
   const Op lender[] = {Op::kSend, Op::kSend, Op::kMake, Op::kRelease};
   const Op borrower[] = {Op::kReceive, Op::kReceive, Op::kRelease, Op::kRelease};
   const bool as_lender = plan.lends(victim) && (!plan.borrows(victim) || random->chance(50));
   kill.op = static_cast<uint32_t>((as_lender ? lender : borrower)[random->below(4)]);
   // A call is over after some microseconds, but for those that wait.
   kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
-  kill.calls = random->chance(50) ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 24)) : 0;
+  kill.calls = random->chance(50)
+                   ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 24))
+                   : 0;
   kill.steps = static_cast<uint32_t>(random->up_to(4096));
   return kill;
 }
 
-// `cycles`: now and then somebody is lent what is its own, or what it handed on. Not by default: in a circle of three or more, of which one
-// was killed, tokens can keep each other (docs/format/lease.md, "Limits").
+// `cycles`: now and then somebody is lent what is its own, or what it handed on. Not by default: in
+// a circle of three or more, of which one was killed, tokens can keep each other
+// (docs/format/lease.md, "Limits").
 inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
   Plan plan;
   plan.seed = mix(seed ^ mix(round));
@@ -65,9 +74,13 @@ inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
   std::vector<uint32_t> order(kPeers);
   std::iota(order.begin(), order.end(), 0);
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
-  const auto link = [&](uint32_t i, uint32_t j, Carrier carrier) { plan.links.push_back({order[i], order[j], carrier}); };
-  // Everybody has one at least: those that come later borrow from one before. Then a chain of three, and some more.
-  for (uint32_t j = 1; j < kPeers; ++j) link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
+  const auto link = [&](uint32_t i, uint32_t j, Carrier carrier) {
+    plan.links.push_back({order[i], order[j], carrier});
+  };
+  // Everybody has one at least: those that come later borrow from one before. Then a chain of
+  // three, and some more.
+  for (uint32_t j = 1; j < kPeers; ++j)
+    link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
   link(0, 1, Carrier::kPacket);
   link(1, 2, Carrier::kStream);
   for (uint64_t more = random.below(5); more > 0; --more) {
@@ -82,12 +95,14 @@ inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
     if (!plan.lends(order[i]) && random.chance(25)) plan.hostile = static_cast<int32_t>(order[i]);
   }
   for (uint64_t stops = random.below(3); stops > 0; --stops)
-    plan.stops.push_back({static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
+    plan.stops.push_back(
+        {static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
   // From two to all of them; who is hostile, among them.
   const uint64_t victims = 2 + random.below(kPeers - 1);
   std::vector<uint32_t> doomed = order;
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(doomed[i], doomed[random.below(i + 1)]);
-  if (const auto at = std::find(doomed.begin(), doomed.end(), static_cast<uint32_t>(plan.hostile)); at != doomed.end())
+  if (const auto at = std::find(doomed.begin(), doomed.end(), static_cast<uint32_t>(plan.hostile));
+      at != doomed.end())
     std::swap(*at, doomed[random.below(victims)]);
   for (uint64_t i = 0; i < victims; ++i) plan.kills.push_back(plan_kill(plan, doomed[i], &random));
   return plan;

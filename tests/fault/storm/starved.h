@@ -1,5 +1,5 @@
-// How long the storm's processes were ready and did not run, because the machine had others to run: that is no time in which anything of
-// theirs could have come back.
+// How long the storm's processes were ready and did not run, because the machine had others to run:
+// that is no time in which anything of theirs could have come back.
 #pragma once
 
 #include <dirent.h>
@@ -33,7 +33,8 @@ inline int64_t starved_ns(std::span<const Slot> slots) {
 // A time limit that stands still while they do not run.
 class Deadline {
  public:
-  Deadline(std::span<const Slot> slots, int64_t limit_ns) : slots_(slots), starved_(starved_ns(slots)), at_(now_ns() + limit_ns) {}
+  Deadline(std::span<const Slot> slots, int64_t limit_ns)
+      : slots_(slots), starved_(starved_ns(slots)), at_(now_ns() + limit_ns) {}
   bool is_over() const {
     const int64_t late = now_ns() - at_;
     return late > 0 && late > starved_ns(slots_) - starved_;

@@ -59,11 +59,13 @@ bool Peer::make(Own* out) {
   const uint64_t dice = random_.below(100);
   const size_t which = dice < 45 ? 0 : 1;
   const bool from_own_arena = dice < 70;
-  const bool frozen = dice >= 96 && !gives_back_early_;  // whose segment goes with it, so that an early reader would fall out of it
+  // Whose segment goes with it, so that an early reader would fall out of it.
+  const bool frozen = dice >= 96 && !gives_back_early_;
   uint64_t nbytes = random_.up_to(uint64_t{1} << 16);
   if (from_own_arena && random_.chance(5)) nbytes = random_.up_to(capacities_[which] / 2);
   out->stamp = {seed_, ++generation_, nbytes};
-  const tenon_wait wait = fault::wait_ns(random_.chance(50) ? 0 : static_cast<int64_t>(random_.up_to(1 << 21)));
+  const tenon_wait wait =
+      fault::wait_ns(random_.chance(50) ? 0 : static_cast<int64_t>(random_.up_to(1 << 21)));
   tenon_storage_options options{};
   options.struct_size = sizeof options;
   options.wait = &wait;
@@ -73,15 +75,22 @@ bool Peer::make(Own* out) {
     options.mode = TENON_MODE_FROZEN;
     std::vector<unsigned char> bytes(nbytes);
     fill(bytes.data(), out->stamp);
-    expect(call(Op::kMake, [&](tenon_error** err) { return tenon_storage_new_from(&options, bytes.data(), nbytes, &out->storage, err); }),
+    expect(call(Op::kMake,
+                [&](tenon_error** err) {
+                  return tenon_storage_new_from(&options, bytes.data(), nbytes, &out->storage, err);
+                }),
            {TENON_OK}, "tenon_storage_new_from");
     return true;
   }
-  if (!from_own_arena) options.mode = random_.chance(50) ? TENON_MODE_SHARED : TENON_MODE_LENDER_WRITES;
-  const fault::Outcome made = call(Op::kMake, [&](tenon_error** err) { return tenon_storage_new(&options, nbytes, &out->storage, err); });
+  if (!from_own_arena)
+    options.mode = random_.chance(50) ? TENON_MODE_SHARED : TENON_MODE_LENDER_WRITES;
+  const fault::Outcome made = call(Op::kMake, [&](tenon_error** err) {
+    return tenon_storage_new(&options, nbytes, &out->storage, err);
+  });
   expect(made, {TENON_OK, TENON_RESOURCE_EXHAUSTED, TENON_TIMEOUT}, "tenon_storage_new");
   if (!made.ok()) {
-    if (!from_own_arena || made.detail("limit") != "arena") expect(made, {}, "tenon_storage_new, and no arena is full");
+    if (!from_own_arena || made.detail("limit") != "arena")
+      expect(made, {}, "tenon_storage_new, and no arena is full");
     board_->full.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
@@ -111,7 +120,9 @@ void Peer::lend() {
   tenon_message* message = nullptr;
   REQUIRE_OK(tenon_message_new(&message, err));
   std::vector<Stamp> stamps;
-  const size_t copies = chosen.size() == 1 && own_[chosen[0]].stamp.nbytes <= 256 && random_.chance(20) ? kManyTensors : 1;
+  const size_t copies =
+      chosen.size() == 1 && own_[chosen[0]].stamp.nbytes <= 256 && random_.chance(20) ? kManyTensors
+                                                                                      : 1;
   for (const size_t each : chosen) {
     tenon_tensor* tensor = fault::new_tensor(own_[each].storage);
     const std::vector<tenon_tensor*> tensors(copies, tensor);
@@ -123,7 +134,9 @@ void Peer::lend() {
   tenon_message_release(message);
   // Mostly it is the borrower's alone from now on.
   for (size_t i = own_.size(); i-- > 0;) {
-    if (std::find(chosen.begin(), chosen.end(), i) != chosen.end() && (own_.size() > kMostOwn || random_.chance(85))) release_own(i);
+    if (std::find(chosen.begin(), chosen.end(), i) != chosen.end() &&
+        (own_.size() > kMostOwn || random_.chance(85)))
+      release_own(i);
   }
 }
 
@@ -147,24 +160,38 @@ void Peer::lend_on() {
 // Null: what an earlier call left.
 void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& stamps) {
   Link& link = links_[index];
-  if (message != nullptr) REQUIRE_OK(tenon_message_set_user_bytes(message, stamps.data(), stamps.size() * sizeof(Stamp), err));
+  if (message != nullptr)
+    REQUIRE_OK(
+        tenon_message_set_user_bytes(message, stamps.data(), stamps.size() * sizeof(Stamp), err));
   if (link.connection != nullptr) {
-    const tenon_wait wait = fault::wait_ns(message == nullptr || random_.chance(50) ? 0 : static_cast<int64_t>(random_.up_to(1 << 20)));
-    const fault::Outcome sent = call(Op::kSend, [&](tenon_error** err) { return tenon_send(link.connection, message, &wait, err); });
+    const tenon_wait wait = fault::wait_ns(message == nullptr || random_.chance(50)
+                                               ? 0
+                                               : static_cast<int64_t>(random_.up_to(1 << 20)));
+    const fault::Outcome sent = call(Op::kSend, [&](tenon_error** err) {
+      return tenon_send(link.connection, message, &wait, err);
+    });
     // RESOURCE_EXHAUSTED: too many fds are under way, of a user who is not root.
-    expect(sent, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED}, "tenon_send");
-    if (sent.status == TENON_RESOURCE_EXHAUSTED && sent.detail("limit") != "RLIMIT_NOFILE") expect(sent, {}, "tenon_send");
+    expect(sent,
+           {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED},
+           "tenon_send");
+    if (sent.status == TENON_RESOURCE_EXHAUSTED && sent.detail("limit") != "RLIMIT_NOFILE")
+      expect(sent, {}, "tenon_send");
     if (sent.status == TENON_PEER_GONE) drop(index);
-    if (sent.ok() && message != nullptr) board_->lent.fetch_add(stamps.size(), std::memory_order_relaxed);
+    if (sent.ok() && message != nullptr)
+      board_->lent.fetch_add(stamps.size(), std::memory_order_relaxed);
   } else if (link.raw >= 0 && message != nullptr) {
     tenon_descriptor* descriptor = nullptr;
-    expect(call(Op::kSend, [&](tenon_error** err) { return tenon_descriptor_new(message, nullptr, &descriptor, err); }), {TENON_OK},
-           "tenon_descriptor_new");
+    expect(call(Op::kSend,
+                [&](tenon_error** err) {
+                  return tenon_descriptor_new(message, nullptr, &descriptor, err);
+                }),
+           {TENON_OK}, "tenon_descriptor_new");
     size_t nbytes = 0;
     size_t n_fds = 0;
     const void* const bytes = tenon_descriptor_bytes(descriptor, &nbytes);
     const int32_t* const fds = tenon_descriptor_fds(descriptor, &n_fds);
-    if (n_fds <= kMostFds && put(link.raw, bytes, nbytes, fds, n_fds)) board_->descriptors.fetch_add(1, std::memory_order_relaxed);
+    if (n_fds <= kMostFds && put(link.raw, bytes, nbytes, fds, n_fds))
+      board_->descriptors.fetch_add(1, std::memory_order_relaxed);
     enter(Op::kRelease);
     tenon_descriptor_release(descriptor);
     leave();
@@ -185,7 +212,8 @@ void Peer::check_own(const Own& own) {
   const uint64_t at = find_wrong(tenon_storage_data(own.storage), own.stamp);
   if (at == kAllRight) return;
   board_->wrong.fetch_add(1);
-  board_->complain("wrong byte at %llu of %llu of its own block", static_cast<unsigned long long>(at),
+  board_->complain("wrong byte at %llu of %llu of its own block",
+                   static_cast<unsigned long long>(at),
                    static_cast<unsigned long long>(own.stamp.nbytes));
   die(kWrongByte);
 }
@@ -204,7 +232,8 @@ bool Peer::receive_descriptor(Link* link, tenon_message** out) {
   if (!random_.chance(10)) {
     expect(call(Op::kReceive,
                 [&](tenon_error** err) {
-                  return tenon_descriptor_open(bytes.data(), static_cast<size_t>(got), fds.data(), fds.size(), nullptr, out, err);
+                  return tenon_descriptor_open(bytes.data(), static_cast<size_t>(got), fds.data(),
+                                               fds.size(), nullptr, out, err);
                 }),
            {TENON_OK}, "tenon_descriptor_open");
   }
@@ -219,8 +248,11 @@ bool Peer::receive(size_t index, bool wait) {
   if (link.raw >= 0) {
     if (!receive_descriptor(&link, &message)) return false;
   } else if (link.connection != nullptr) {
-    const tenon_wait how_long = fault::wait_ns(wait && random_.chance(50) ? static_cast<int64_t>(random_.up_to(1 << 19)) : 0);
-    const fault::Outcome got = call(Op::kReceive, [&](tenon_error** err) { return tenon_recv(link.connection, &how_long, &message, err); });
+    const tenon_wait how_long = fault::wait_ns(
+        wait && random_.chance(50) ? static_cast<int64_t>(random_.up_to(1 << 19)) : 0);
+    const fault::Outcome got = call(Op::kReceive, [&](tenon_error** err) {
+      return tenon_recv(link.connection, &how_long, &message, err);
+    });
     expect(got, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE}, "tenon_recv");
     if (got.status == TENON_PEER_GONE) drop(index);
     if (!got.ok()) return false;
@@ -277,10 +309,12 @@ void Peer::check(const Held& held) {
     const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
     board_->wrong.fetch_add(1);
     board_->complain(
-        "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that came over link %zu%s: there are now %llu bytes, "
+        "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that came over link "
+        "%zu%s: there are now %llu bytes, "
         "generation %llu of %llx",
-        number(at), number(stamp.nbytes), number(stamp.generation), number(stamp.seed), held.link, is_child_ ? ", in a child" : "",
-        number(found.nbytes), number(found.generation), number(found.seed));
+        number(at), number(stamp.nbytes), number(stamp.generation), number(stamp.seed), held.link,
+        is_child_ ? ", in a child" : "", number(found.nbytes), number(found.generation),
+        number(found.seed));
     die(kWrongByte);
   }
   board_->checked.fetch_add(held.stamps.size(), std::memory_order_relaxed);
@@ -307,11 +341,13 @@ void Peer::let_go_of_all() {
   while (!held_.empty()) let_go(held_.size() - 1);
 }
 
-// What came over it stays; but for who gave it back and reads on, whose mapping the connection keeps.
+// What came over it stays; but for who gave it back and reads on, whose mapping the connection
+// keeps.
 void Peer::drop(size_t index) {
   Link& link = links_[index];
   if (gives_back_early_) {
-    std::erase_if(held_, [index](const Held& each) { return each.link == index && each.storages.empty(); });
+    std::erase_if(
+        held_, [index](const Held& each) { return each.link == index && each.storages.empty(); });
   }
   if (link.raw >= 0) close(std::exchange(link.raw, -1));
   enter(Op::kRelease);

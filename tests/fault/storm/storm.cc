@@ -1,7 +1,9 @@
-// The kill storm of leases. Rounds of lenders, borrowers, forwarders, their children and a hostile one here and there, most of them killed
-// at random instructions; after each round the survivors say what is left, which must be nothing within a second.
+// The kill storm of leases. Rounds of lenders, borrowers, forwarders, their children and a hostile
+// one here and there, most of them killed at random instructions; after each round the survivors
+// say what is left, which must be nothing within a second.
 //
-// usage: lease_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles] [--expect-wrong-byte]
+// usage: lease_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles]
+// [--expect-wrong-byte]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -20,7 +22,8 @@
 namespace storm {
 namespace {
 
-// A /dev/shm and abstract sockets of its own, so that whatever is there is of this storm. False: the kernel refuses.
+// A /dev/shm and abstract sockets of its own, so that whatever is there is of this storm. False:
+// the kernel refuses.
 bool move_into_namespaces() {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
@@ -30,7 +33,8 @@ bool move_into_namespaces() {
     std::ofstream("/proc/self/uid_map") << uid << " " << uid << " 1";
     std::ofstream("/proc/self/gid_map") << gid << " " << gid << " 1";
   }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
 }
 
 struct Options {
@@ -75,10 +79,14 @@ int run(const Options& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
   if (FAULT_ASAN)
-    std::printf("no borrower forks: AddressSanitizer's allocator has locks that a fork beside another thread can meet held\n");
+    std::printf(
+        "no borrower forks: AddressSanitizer's allocator has locks that a fork beside another "
+        "thread can meet held\n");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const bool alone = move_into_namespaces();
-  if (!alone) std::printf("no namespaces of its own (%s): names and sockets are not counted\n", std::strerror(errno));
+  if (!alone)
+    std::printf("no namespaces of its own (%s): names and sockets are not counted\n",
+                std::strerror(errno));
   Board* const board = Board::create();
   REQUIRE(board != nullptr);
   Storm storm(options.seed, board, alone, options.cycles);
@@ -87,17 +95,19 @@ int run(const Options& options) {
   uint64_t round = 0;
   bool good = true;
   try {
-    while (round < options.rounds && storm.kills() < options.kills && seconds() < options.seconds) storm.run_round(++round);
+    while (round < options.rounds && storm.kills() < options.kills && seconds() < options.seconds)
+      storm.run_round(++round);
     storm.end();
   } catch (const std::exception& failure) {
     good = false;
-    std::printf("%s in round %llu of seed %llu: %s\n", board->wrong > 0 ? "WRONG BYTE" : "FAILED", static_cast<unsigned long long>(round),
+    std::printf("%s in round %llu of seed %llu: %s\n", board->wrong > 0 ? "WRONG BYTE" : "FAILED",
+                static_cast<unsigned long long>(round),
                 static_cast<unsigned long long>(options.seed), failure.what());
     storm.print_where();
     storm.kill_all();
   }
-  std::printf("%llu kills in %llu rounds, %.1f s\n", static_cast<unsigned long long>(storm.kills()), static_cast<unsigned long long>(round),
-              seconds());
+  std::printf("%llu kills in %llu rounds, %.1f s\n", static_cast<unsigned long long>(storm.kills()),
+              static_cast<unsigned long long>(round), seconds());
   storm.print();
   if (options.expect_wrong_byte) {
     std::printf("%s\n", board->wrong > 0 ? "found, as it had to be" : "no wrong byte was found");
@@ -105,7 +115,8 @@ int run(const Options& options) {
   }
   // Counted are those that a SIGKILL really ended, as waitpid says it.
   if (good && options.rounds == UINT64_MAX && storm.kills() < options.kills) {
-    std::printf("FAILED: %.0f s are over, and %llu kills were wanted\n", options.seconds, static_cast<unsigned long long>(options.kills));
+    std::printf("FAILED: %.0f s are over, and %llu kills were wanted\n", options.seconds,
+                static_cast<unsigned long long>(options.kills));
     good = false;
   }
   return good ? 0 : 1;
@@ -117,7 +128,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   storm::Options options;
   if (!storm::parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles] [--expect-wrong-byte]\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles] "
+                 "[--expect-wrong-byte]\n",
+                 argv[0]);
     return 2;
   }
   return storm::run(options);

@@ -1,4 +1,5 @@
-// Packets with fds: orders to the peers of a storm with the sockets of a round, and what peers send each other by hand.
+// Packets with fds: orders to the peers of a storm with the sockets of a round, and what peers send
+// each other by hand.
 #pragma once
 
 #include <sys/socket.h>
@@ -47,7 +48,8 @@ inline ssize_t take(int socket, void* data, size_t room, int flags, std::vector<
   while ((done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC | flags)) < 0 && errno == EINTR) {
   }
   if (done < 0) return done;
-  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr && head->cmsg_type == SCM_RIGHTS) {
+  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet);
+      head != nullptr && head->cmsg_type == SCM_RIGHTS) {
     fds->resize((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     std::memcpy(fds->data(), CMSG_DATA(head), fds->size() * sizeof(int));
   }

@@ -3,7 +3,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-/* Allocates, writes, lends by fd and opens the lend: enough to need the library and not only its header. */
+/* Allocates, writes, lends by fd and opens the lend: enough to need the library and not only its
+ * header. */
 int main(void) {
   tenon_storage *storage = NULL;
   tenon_storage *opened = NULL;
@@ -13,7 +14,8 @@ int main(void) {
   int rc = 1;
   memset(&handle, 0, sizeof handle);
   handle.struct_size = sizeof handle;
-  if (tenon_abi_version() == TENON_ABI_VERSION && tenon_storage_new(NULL, 4096, &storage, &error) == TENON_OK &&
+  if (tenon_abi_version() == TENON_ABI_VERSION &&
+      tenon_storage_new(NULL, 4096, &storage, &error) == TENON_OK &&
       tenon_storage_data_mut(storage, &bytes, &error) == TENON_OK) {
     memset(bytes, 7, 4096);
     if (tenon_share_fd(storage, NULL, &handle, &error) == TENON_OK) {

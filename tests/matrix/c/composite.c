@@ -25,7 +25,9 @@ static const struct {
 };
 enum { N_PARTS = sizeof(parts) / sizeof(parts[0]) };
 
-static tenon_tensor **part_at(tenon_composite_spec *spec, size_t i) { return (tenon_tensor **)(void *)((char *)spec + parts[i].offset); }
+static tenon_tensor **part_at(tenon_composite_spec *spec, size_t i) {
+  return (tenon_tensor **)(void *)((char *)spec + parts[i].offset);
+}
 
 static tenon_dtype read_dtype(const char *word) {
   unsigned code, bits, lanes;
@@ -89,7 +91,9 @@ tenon_status composite_read_words(const char **words, tenon_composite **out, ten
   spec.coalesced = (int32_t)atol(words[11]);
   for (w = FIRST_PART; status == TENON_OK && words[w][0] != '\0'; w++) {
     const size_t length = strcspn(words[w], "=");
-    for (i = 0; i < N_PARTS && (strlen(parts[i].name) != length || strncmp(parts[i].name, words[w], length) != 0);) i++;
+    for (i = 0; i < N_PARTS &&
+                (strlen(parts[i].name) != length || strncmp(parts[i].name, words[w], length) != 0);)
+      i++;
     if (i == N_PARTS || words[w][length] == '\0') abort();
     status = read_part(words[w] + length + 1, part_at(&spec, i), error);
   }
@@ -98,7 +102,8 @@ tenon_status composite_read_words(const char **words, tenon_composite **out, ten
   return status;
 }
 
-void composite_put_words(char *line, const tenon_composite *composite, void (*put_content)(tenon_tensor *tensor)) {
+void composite_put_words(char *line, const tenon_composite *composite,
+                         void (*put_content)(tenon_tensor *tensor)) {
   char sizes[256], strides[256];
   tenon_composite_spec spec;
   tenon_tensor_view view;
@@ -106,10 +111,12 @@ void composite_put_words(char *line, const tenon_composite *composite, void (*pu
   spec.struct_size = sizeof(spec);
   if (tenon_composite_get_spec(composite, &spec, NULL) != TENON_OK) abort();
   wire_put(line, "%d %s %s %llu ", (int)spec.layout, wire_word(spec.sizes, spec.ndim, sizes),
-           wire_word(spec.strides, spec.strides == NULL ? 0 : spec.ndim, strides), (unsigned long long)spec.offset);
+           wire_word(spec.strides, spec.strides == NULL ? 0 : spec.ndim, strides),
+           (unsigned long long)spec.offset);
   put_dtype(line, spec.dtype);
-  wire_put(line, " %u %.17g %lld %d %d %d %d", (unsigned)spec.flags, spec.scale, (long long)spec.zero_point, (int)spec.axis,
-           (int)spec.ragged_dim, (int)spec.quantizer, (int)spec.coalesced);
+  wire_put(line, " %u %.17g %lld %d %d %d %d", (unsigned)spec.flags, spec.scale,
+           (long long)spec.zero_point, (int)spec.axis, (int)spec.ragged_dim, (int)spec.quantizer,
+           (int)spec.coalesced);
   for (i = 0; i < N_PARTS; i++) {
     tenon_tensor *part = *part_at(&spec, i);
     if (part == NULL) continue;

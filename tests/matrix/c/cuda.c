@@ -10,11 +10,14 @@ static const char *const transports[] = {"none", "ipc", "fd", "fabric", "pool"};
 
 int cuda_is(const char *strategy) { return strncmp(strategy, "cuda", 4) == 0; }
 
-static uint64_t address_of(const tenon_storage *storage) { return (uint64_t)(uintptr_t)tenon_storage_data(storage); }
+static uint64_t address_of(const tenon_storage *storage) {
+  return (uint64_t)(uintptr_t)tenon_storage_data(storage);
+}
 
-/* As in an arena of the host what is lent does not begin where it does. The bytes come from the neighbour in the stream, so that whoever
-   does not wait for that finds others. */
-tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64_t nbytes, tenon_storage **storage, tenon_error **error) {
+/* As in an arena of the host what is lent does not begin where it does. The bytes come from the
+   neighbour in the stream, so that whoever does not wait for that finds others. */
+tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64_t nbytes,
+                               tenon_storage **storage, tenon_error **error) {
   tenon_cuda_arena_options megabyte;
   tenon_cuda_arena *arena = NULL;
   tenon_storage *neighbour = NULL;
@@ -25,7 +28,8 @@ tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64
   megabyte.capacity_nbytes = 1 << 20;
   megabyte.transport = strcmp(strategy, "cuda_fd") == 0 ? TENON_CUDA_FD : TENON_CUDA_NO_MEMORY;
   status = tenon_cuda_arena_new(&megabyte, &arena, error);
-  if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, nbytes + 100, NULL, &neighbour, error);
+  if (status == TENON_OK)
+    status = tenon_cuda_arena_allocate(arena, nbytes + 100, NULL, &neighbour, error);
   if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, nbytes, NULL, storage, error);
   if (status == TENON_OK) {
     if (device_copy(CUDA_LENDS, data, address_of(neighbour), nbytes, 1) != 0) abort();
@@ -40,8 +44,9 @@ tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64
 void cuda_put_words(char *line, const tenon_cuda_handle *handle) {
   wire_put(line, "%s %d ", transports[handle->transport], handle->device);
   wire_put_hex(line, handle->uuid, sizeof(handle->uuid));
-  wire_put(line, " %llu %llu %s %llu %u ", (unsigned long long)handle->nbytes, (unsigned long long)handle->offset,
-           handle->counter[0] == '\0' ? "-" : handle->counter, (unsigned long long)handle->slot, handle->event_required);
+  wire_put(line, " %llu %llu %s %llu %u ", (unsigned long long)handle->nbytes,
+           (unsigned long long)handle->offset, handle->counter[0] == '\0' ? "-" : handle->counter,
+           (unsigned long long)handle->slot, handle->event_required);
   wire_put_hex(line, handle->event, handle->memory_nbytes == 0 ? 0 : sizeof(handle->event));
   wire_put(line, " ");
   wire_put_hex(line, handle->memory, handle->memory_nbytes);
@@ -62,7 +67,9 @@ static uint32_t read_bytes(const char *word, uint8_t *out, size_t room) {
 void cuda_read_words(const char **words, tenon_cuda_handle *handle) {
   memset(handle, 0, sizeof(*handle));
   handle->struct_size = sizeof(*handle);
-  while (handle->transport < TENON_CUDA_POOL && strcmp(words[0], transports[handle->transport]) != 0) handle->transport++;
+  while (handle->transport < TENON_CUDA_POOL &&
+         strcmp(words[0], transports[handle->transport]) != 0)
+    handle->transport++;
   handle->device = atoi(words[1]);
   read_bytes(words[2], handle->uuid, sizeof(handle->uuid));
   handle->nbytes = strtoull(words[3], NULL, 10);

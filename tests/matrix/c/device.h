@@ -1,4 +1,5 @@
-/* Copies between the host and the memory of a CUDA device, by the driver that Tenon found and started. For the programs of C, C++ and Go.
+/* Copies between the host and the memory of a CUDA device, by the driver that Tenon found and
+ * started. For the programs of C, C++ and Go.
  */
 #ifndef TENON_TESTS_MATRIX_DEVICE_H
 #define TENON_TESTS_MATRIX_DEVICE_H
@@ -33,17 +34,22 @@ static inline void *device_driver(int device) {
   return retain(&context, device) == 0 && make_current(context) == 0 ? driver : NULL;
 }
 
-/* 0: it has copied. In the default stream, so behind what a connection without a stream of its own has waited for. */
-static inline int device_copy(int device, void *host, uint64_t address, size_t nbytes, int to_device) {
+/* 0: it has copied. In the default stream, so behind what a connection without a stream of its own
+ * has waited for. */
+static inline int device_copy(int device, void *host, uint64_t address, size_t nbytes,
+                              int to_device) {
   int (*read)(void *, uint64_t, size_t), (*write)(uint64_t, const void *, size_t);
   void *driver;
   if (nbytes == 0) return 0;
   driver = device_driver(device);
-  if (device_function(driver, "cuMemcpyDtoH_v2", &read) == NULL || device_function(driver, "cuMemcpyHtoD_v2", &write) == NULL) return -1;
+  if (device_function(driver, "cuMemcpyDtoH_v2", &read) == NULL ||
+      device_function(driver, "cuMemcpyHtoD_v2", &write) == NULL)
+    return -1;
   return to_device ? write(address, host, nbytes) : read(host, address, nbytes);
 }
 
-/* 0: it will have copied from there to here, both of the device, when what is in the default stream now is done: nobody waits for it. */
+/* 0: it will have copied from there to here, both of the device, when what is in the default stream
+ * now is done: nobody waits for it. */
 static inline int device_move(int device, uint64_t to, uint64_t from, size_t nbytes) {
   int (*copy)(uint64_t, uint64_t, size_t, void *);
   if (nbytes == 0) return 0;

@@ -23,7 +23,8 @@ static void put_real(char *line, double number) {
 }
 
 /* Text and bytes take the place of their hexadecimal digits. */
-static void read_node(char *word, void (*find)(const char *key, tenon_object_node *node), tenon_object_node *node) {
+static void read_node(char *word, void (*find)(const char *key, tenon_object_node *node),
+                      tenon_object_node *node) {
   char *const value = word + 1;
   const char *letter = strchr(letters, word[0]);
   const char *comma;
@@ -58,8 +59,9 @@ static void read_node(char *word, void (*find)(const char *key, tenon_object_nod
   }
 }
 
-tenon_status object_read_word(const char *word, void (*find)(const char *key, tenon_object_node *node), tenon_object **out,
-                              tenon_error **error) {
+tenon_status object_read_word(const char *word,
+                              void (*find)(const char *key, tenon_object_node *node),
+                              tenon_object **out, tenon_error **error) {
   const size_t length = strlen(word);
   /* A node has a letter at least, and a semicolon stands behind it. */
   tenon_object_node *nodes = (tenon_object_node *)calloc(length / 2 + 1, sizeof(*nodes));
@@ -68,7 +70,8 @@ tenon_status object_read_word(const char *word, void (*find)(const char *key, te
   size_t n = 0;
   if (nodes == NULL || copy == NULL) abort();
   memcpy(copy, word, length + 1);
-  for (part = strtok(copy, ";"); part != NULL; part = strtok(NULL, ";")) read_node(part, find, &nodes[n++]);
+  for (part = strtok(copy, ";"); part != NULL; part = strtok(NULL, ";"))
+    read_node(part, find, &nodes[n++]);
   status = tenon_object_new(nodes, n, out, error);
   free(nodes);
   free(copy);
@@ -85,18 +88,22 @@ tenon_object_node *object_nodes(const tenon_object *object, size_t *n) {
   return nodes;
 }
 
-static void put_tensor(char *line, tenon_tensor *tensor, const char *key, void (*put_content)(tenon_tensor *tensor)) {
+static void put_tensor(char *line, tenon_tensor *tensor, const char *key,
+                       void (*put_content)(tenon_tensor *tensor)) {
   char sizes[256], strides[256];
   tenon_tensor_view view;
   view.struct_size = sizeof(view);
   if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK) abort();
-  wire_put(line, "x%s/%" PRIu64 "/%u:%u:%u/%s/%s/%" PRIu64 "/", key, tenon_storage_id(tenon_tensor_storage(tensor)),
-           (unsigned)view.dtype.code, (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes, wire_word(view.sizes, view.ndim, sizes),
-           wire_word(view.strides, view.ndim, strides), view.offset);
+  wire_put(line, "x%s/%" PRIu64 "/%u:%u:%u/%s/%s/%" PRIu64 "/", key,
+           tenon_storage_id(tenon_tensor_storage(tensor)), (unsigned)view.dtype.code,
+           (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes,
+           wire_word(view.sizes, view.ndim, sizes), wire_word(view.strides, view.ndim, strides),
+           view.offset);
   put_content(tensor);
 }
 
-void object_put_node(char *line, const tenon_object_node *node, const char *key, void (*put_content)(tenon_tensor *tensor)) {
+void object_put_node(char *line, const tenon_object_node *node, const char *key,
+                     void (*put_content)(tenon_tensor *tensor)) {
   if (node->kind < TENON_OBJECT_NONE || node->kind > TENON_OBJECT_DICT) abort();
   switch (node->kind) {
     case TENON_OBJECT_BOOL: wire_put(line, node->integer != 0 ? "T" : "F"); return;

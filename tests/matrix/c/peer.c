@@ -33,14 +33,16 @@ static struct connection connections[SLOTS];
 static int listener = -1;
 static char answer[WIRE_LINE];
 
-static const tenon_wait ten_seconds = {sizeof(tenon_wait), WIRE_WAIT_SECONDS * 1000000000LL, NULL, 0, 0};
+static const tenon_wait ten_seconds = {sizeof(tenon_wait), WIRE_WAIT_SECONDS * 1000000000LL, NULL,
+                                       0, 0};
 
 static void say_failed(const char *status, const char *text) {
   answer[0] = '\0';
   wire_put(answer, "error %s %s", status, text);
 }
 
-/* 0 if the call succeeded; else the answer is its error, which is consumed. A pointer, for it may be the call that sets it. */
+/* 0 if the call succeeded; else the answer is its error, which is consumed. A pointer, for it may
+ * be the call that sets it. */
 static int failed(tenon_status status, tenon_error **error) {
   if (status != TENON_OK) say_failed(tenon_status_name(status), tenon_error_message(*error));
   tenon_error_release(*error);
@@ -116,7 +118,8 @@ static void keep_connection(const char *number, const char *kind, int socket) {
     say_failed("OTHER", strerror(errno));
     return;
   }
-  if (strcmp(kind, "tenon") == 0 && failed(tenon_connection_new(socket, &options, &made.tenon, &error), &error)) {
+  if (strcmp(kind, "tenon") == 0 &&
+      failed(tenon_connection_new(socket, &options, &made.tenon, &error), &error)) {
     close(socket);
     return;
   }
@@ -128,7 +131,8 @@ static void keep_connection(const char *number, const char *kind, int socket) {
 /* A device's bytes as the host's: all of the storage is copied there, or back. */
 static void stage(tenon_tensor *tensor, tenon_tensor_view *view, unsigned char **staged, int back) {
   tenon_storage *storage = tenon_tensor_storage(tensor);
-  const uint64_t nbytes = tenon_storage_nbytes(storage), device = (uint64_t)(uintptr_t)tenon_storage_data(storage);
+  const uint64_t nbytes = tenon_storage_nbytes(storage),
+                 device = (uint64_t)(uintptr_t)tenon_storage_data(storage);
   if (view->device.type != CUDA_DEVICE || nbytes == 0) return;
   if (!back) {
     if ((*staged = (unsigned char *)malloc(nbytes)) == NULL) abort();
@@ -209,7 +213,8 @@ static void do_fork(const struct held *held) {
   while ((got = read(ends[0], answer + length, WIRE_LINE - 1 - length)) > 0) length += (size_t)got;
   answer[length] = '\0';
   close(ends[0]);
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) say_failed("OTHER", "the child did not end well");
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+    say_failed("OTHER", "the child did not end well");
 }
 
 static void do_wait(struct connection *connection) {
@@ -217,7 +222,8 @@ static void do_wait(struct connection *connection) {
   tenon_error *error = NULL;
   int came;
   if (connection->tenon != NULL) {
-    if (!failed(tenon_recv(connection->tenon, &ten_seconds, &message, &error), &error)) tenon_message_release(message);
+    if (!failed(tenon_recv(connection->tenon, &ten_seconds, &message, &error), &error))
+      tenon_message_release(message);
     return;
   }
   came = wire_wait(connection->socket);
@@ -243,13 +249,17 @@ static int make_tensor(tenon_storage *storage, const char **words, tenon_tensor 
   return failed(tenon_tensor_new(storage, &spec, out, &error), &error);
 }
 
-static int is_arena(const char *strategy) { return strcmp(strategy, "arena") == 0 || strcmp(strategy, "arena_fd") == 0; }
+static int is_arena(const char *strategy) {
+  return strcmp(strategy, "arena") == 0 || strcmp(strategy, "arena_fd") == 0;
+}
 
-static int is_fd(const char *strategy) { return strcmp(strategy, "raw_fd") == 0 || strcmp(strategy, "arena_fd") == 0; }
+static int is_fd(const char *strategy) {
+  return strcmp(strategy, "raw_fd") == 0 || strcmp(strategy, "arena_fd") == 0;
+}
 
 static int is_sent(const char *strategy) {
-  return strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0 || strcmp(strategy, "arena") == 0 ||
-         strcmp(strategy, "cuda") == 0;
+  return strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0 ||
+         strcmp(strategy, "arena") == 0 || strcmp(strategy, "cuda") == 0;
 }
 
 /* A storage that holds pattern(seed). */
@@ -285,7 +295,8 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
       status = tenon_arena_new(&megabyte, &options.arena, &error);
       if (status == TENON_OK) status = tenon_storage_new(&options, 100, &neighbour, &error);
     }
-    if (status == TENON_OK) status = tenon_storage_new_from(&options, data, nbytes, &storage, &error);
+    if (status == TENON_OK)
+      status = tenon_storage_new_from(&options, data, nbytes, &storage, &error);
     tenon_storage_release(neighbour);
     tenon_arena_release(options.arena);
   }
@@ -298,7 +309,8 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
 }
 
 /* The strategies that carry a message. */
-static int lend_message(tenon_tensor *tensor, const char *key, tenon_connection *connection, tenon_descriptor **descriptor) {
+static int lend_message(tenon_tensor *tensor, const char *key, tenon_connection *connection,
+                        tenon_descriptor **descriptor) {
   tenon_descriptor_options bytes_only = {sizeof(bytes_only), TENON_DESCRIPTOR_BYTES_ONLY, 0};
   tenon_message *message = NULL;
   tenon_error *error = NULL;
@@ -308,9 +320,12 @@ static int lend_message(tenon_tensor *tensor, const char *key, tenon_connection 
   snprintf(room, sizeof(room), "t%s", key);
   status = tenon_message_new(&message, &error);
   if (status == TENON_OK) status = tenon_message_add(message, &tensor, &name, 1, NULL, &error);
-  if (status == TENON_OK) status = tenon_message_set_user_bytes(message, name, strlen(name), &error);
-  if (status == TENON_OK && connection != NULL) status = tenon_send(connection, message, &ten_seconds, &error);
-  if (status == TENON_OK && connection == NULL) status = tenon_descriptor_new(message, &bytes_only, descriptor, &error);
+  if (status == TENON_OK)
+    status = tenon_message_set_user_bytes(message, name, strlen(name), &error);
+  if (status == TENON_OK && connection != NULL)
+    status = tenon_send(connection, message, &ten_seconds, &error);
+  if (status == TENON_OK && connection == NULL)
+    status = tenon_descriptor_new(message, &bytes_only, descriptor, &error);
   tenon_message_release(message);
   return failed(status, &error);
 }
@@ -325,8 +340,8 @@ static int lend_name(tenon_storage *storage, int socket) {
   options.directory = socket ? getenv("TENON_MATRIX_DIRECTORY") : NULL;
   handle.struct_size = sizeof(handle);
   if (failed(tenon_share_filename(storage, &options, NULL, &handle, &error), &error)) return 1;
-  wire_put(answer, "%s %s %llu %llu", handle.manager[0] == '\0' ? "-" : handle.manager, handle.name, (unsigned long long)handle.offset,
-           (unsigned long long)handle.nbytes);
+  wire_put(answer, "%s %s %llu %llu", handle.manager[0] == '\0' ? "-" : handle.manager, handle.name,
+           (unsigned long long)handle.offset, (unsigned long long)handle.nbytes);
   return 0;
 }
 
@@ -342,7 +357,8 @@ static int lend_fd(tenon_storage *storage, int socket, int whole) {
     say_failed("OTHER", strerror(errno));
     return 1;
   }
-  wire_put(answer, "%llu %llu", (unsigned long long)handle.offset, (unsigned long long)handle.nbytes);
+  wire_put(answer, "%llu %llu", (unsigned long long)handle.offset,
+           (unsigned long long)handle.nbytes);
   if (whole) wire_put(answer, " %llu", (unsigned long long)handle.segment_nbytes);
   return 0;
 }
@@ -400,8 +416,10 @@ static void do_lend(const char **words) {
   }
 }
 
-/* A message with one tensor: the tensor, with a reference; what it says is put into name and user. NULL: the answer says why. */
-static tenon_tensor *take_tensor(tenon_status status, tenon_message *message, tenon_error *error, char *name, char *user) {
+/* A message with one tensor: the tensor, with a reference; what it says is put into name and user.
+ * NULL: the answer says why. */
+static tenon_tensor *take_tensor(tenon_status status, tenon_message *message, tenon_error *error,
+                                 char *name, char *user) {
   tenon_tensor *tensor = NULL;
   if (failed(status, &error)) return NULL;
   if (tenon_message_count(message) == 1) {
@@ -418,7 +436,8 @@ static tenon_tensor *take_tensor(tenon_status status, tenon_message *message, te
   return tensor;
 }
 
-static tenon_status open_cuda(const struct connection *connection, const char **words, tenon_storage **storage, tenon_error **error) {
+static tenon_status open_cuda(const struct connection *connection, const char **words,
+                              tenon_storage **storage, tenon_error **error) {
   tenon_cuda_handle handle;
   tenon_status status;
   int fds[WIRE_FDS], n;
@@ -432,8 +451,10 @@ static tenon_status open_cuda(const struct connection *connection, const char **
   return status;
 }
 
-static tenon_storage *open_storage(const char *strategy, const struct connection *connection, const char **handle) {
-  tenon_open_options options = {sizeof(options), 0, strcmp(strategy, "socket") == 0 ? 0 : TENON_OPEN_ALLOW_UNSEALED};
+static tenon_storage *open_storage(const char *strategy, const struct connection *connection,
+                                   const char **handle) {
+  tenon_open_options options = {sizeof(options), 0,
+                                strcmp(strategy, "socket") == 0 ? 0 : TENON_OPEN_ALLOW_UNSEALED};
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
@@ -488,9 +509,12 @@ static void do_open(const char **words) {
   hold(words[1], tensor, NULL);
   view.struct_size = sizeof(view);
   if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK) abort();
-  wire_put(answer, "%u:%u:%u %s %s %llu %d %d:%d %s %s ", (unsigned)view.dtype.code, (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes,
-           wire_word(view.sizes, view.ndim, sizes), wire_word(view.strides, view.ndim, strides), (unsigned long long)view.offset,
-           tenon_storage_is_read_only(tenon_tensor_storage(tensor)), (int)view.device.type, (int)view.device.id, name, user);
+  wire_put(answer, "%u:%u:%u %s %s %llu %d %d:%d %s %s ", (unsigned)view.dtype.code,
+           (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes,
+           wire_word(view.sizes, view.ndim, sizes), wire_word(view.strides, view.ndim, strides),
+           (unsigned long long)view.offset,
+           tenon_storage_is_read_only(tenon_tensor_storage(tensor)), (int)view.device.type,
+           (int)view.device.id, name, user);
   put_content(tensor);
 }
 
@@ -498,7 +522,8 @@ static void do_open(const char **words) {
 static void do_compose(const char **words) {
   tenon_composite *composite = NULL;
   tenon_error *error = NULL;
-  if (!failed(composite_read_words(words + 2, &composite, &error), &error)) hold_composite(words[1], composite);
+  if (!failed(composite_read_words(words + 2, &composite, &error), &error))
+    hold_composite(words[1], composite);
 }
 
 /* send C K... */
@@ -518,7 +543,8 @@ static void do_send(const char **words) {
     snprintf(room, sizeof(room), "c%s", words[i]);
     status = tenon_message_add_composites(message, &held->composite, &name, 1, NULL, &error);
   }
-  if (status == TENON_OK && words[i][0] == '\0') status = tenon_send(connection->tenon, message, &ten_seconds, &error);
+  if (status == TENON_OK && words[i][0] == '\0')
+    status = tenon_send(connection->tenon, message, &ten_seconds, &error);
   tenon_message_release(message);
   failed(status, &error);
 }
@@ -529,7 +555,9 @@ static void do_receive(const char **words) {
   tenon_message *message = NULL;
   tenon_error *error = NULL;
   size_t count, i;
-  if (connection == NULL || failed(tenon_recv(connection->tenon, &ten_seconds, &message, &error), &error)) return;
+  if (connection == NULL ||
+      failed(tenon_recv(connection->tenon, &ten_seconds, &message, &error), &error))
+    return;
   count = tenon_message_composite_count(message);
   for (i = 0; i < count && words[2 + i][0] != '\0'; i++) {
     const char *name = tenon_message_composite_name(message, i);
@@ -537,7 +565,8 @@ static void do_receive(const char **words) {
     wire_put(answer, "%s%s", i == 0 ? "" : " ", name == NULL ? "-" : name);
   }
   tenon_message_release(message);
-  if (i != count || words[2 + i][0] != '\0') say_failed("OTHER", "another number of composites came");
+  if (i != count || words[2 + i][0] != '\0')
+    say_failed("OTHER", "another number of composites came");
 }
 
 /* The composite with the numbers that were checked takes the place of the one that came. */
@@ -561,7 +590,8 @@ static void do_tensor(const char **words) {
 static void do_view(const char **words) {
   const struct held *from = find_held(words[2]);
   tenon_tensor *tensor = NULL;
-  if (from != NULL && !make_tensor(tenon_tensor_storage(from->tensor), words + 3, &tensor)) hold(words[1], tensor, NULL);
+  if (from != NULL && !make_tensor(tenon_tensor_storage(from->tensor), words + 3, &tensor))
+    hold(words[1], tensor, NULL);
 }
 
 /* An unknown key leaves the node empty, and tenon_object_new refuses an empty node. */
@@ -614,7 +644,8 @@ static void do_recv_object(const char **words) {
     else
       hold_composite(*key++, tenon_composite_retain(nodes[i].composite));
   }
-  if (i < n || (*key)[0] != '\0') say_failed("OTHER", "another number of tensors and composites came");
+  if (i < n || (*key)[0] != '\0')
+    say_failed("OTHER", "another number of tensors and composites came");
   free(nodes);
   tenon_object_release(object);
 }
@@ -626,8 +657,9 @@ static void do_settle(void) {
   waiting = tenon_cuda_collect();
   stats.struct_size = sizeof(stats);
   if (tenon_stats_get(&stats, NULL) != TENON_OK) abort();
-  wire_put(answer, "%llu %llu %llu %llu", (unsigned long long)stats.storages, (unsigned long long)stats.segments,
-           (unsigned long long)stats.segment_fds, (unsigned long long)waiting);
+  wire_put(answer, "%llu %llu %llu %llu", (unsigned long long)stats.storages,
+           (unsigned long long)stats.segments, (unsigned long long)stats.segment_fds,
+           (unsigned long long)waiting);
 }
 
 static void give_all_back(void) {
@@ -661,7 +693,8 @@ static void run(const char **words) {
   } else if (strcmp(command, "receive") == 0) {
     do_receive(words);
   } else if (strcmp(command, "composite") == 0) {
-    if ((held = find_composite(words[1])) != NULL) composite_put_words(answer, held->composite, put_content);
+    if ((held = find_composite(words[1])) != NULL)
+      composite_put_words(answer, held->composite, put_content);
   } else if (strcmp(command, "check") == 0) {
     if ((held = find_composite(words[1])) != NULL) do_check(held);
   } else if (strcmp(command, "tensor") == 0) {

@@ -12,12 +12,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-unsigned char wire_pattern(unsigned seed, uint64_t i) { return (unsigned char)(seed * 31 + i * 7 + i / 256); }
+unsigned char wire_pattern(unsigned seed, uint64_t i) {
+  return (unsigned char)(seed * 31 + i * 7 + i / 256);
+}
 
 int wire_split(char *line, const char **words) {
   int n = 0, i;
   char *word;
-  for (word = strtok(line, " \n"); word != NULL && n < WIRE_WORDS; word = strtok(NULL, " \n")) words[n++] = word;
+  for (word = strtok(line, " \n"); word != NULL && n < WIRE_WORDS; word = strtok(NULL, " \n"))
+    words[n++] = word;
   for (i = n; i < WIRE_WORDS; i++) words[i] = "";
   return n;
 }
@@ -84,7 +87,9 @@ static int make_socket(const char *path, struct sockaddr_un *address) {
 int wire_listen(const char *path) {
   struct sockaddr_un address;
   int fd = make_socket(path, &address);
-  if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, 16) != 0)) return -1;
+  if (fd >= 0 &&
+      (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, 16) != 0))
+    return -1;
   return fd;
 }
 
@@ -94,7 +99,9 @@ static int readable(int fd) {
   return poll(&wait, 1, WIRE_WAIT_SECONDS * 1000) == 1;
 }
 
-int wire_accept(int listener) { return readable(listener) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1; }
+int wire_accept(int listener) {
+  return readable(listener) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+}
 
 int wire_connect(const char *path) {
   struct sockaddr_un address;

@@ -1,11 +1,18 @@
-/* What the matrix's programs in C speak with the driver and with each other (tests/matrix/README.md), apart from Tenon. */
+/* What the matrix's programs in C speak with the driver and with each other
+ * (tests/matrix/README.md), apart from Tenon. */
 #ifndef TENON_TESTS_MATRIX_WIRE_H
 #define TENON_TESTS_MATRIX_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_WORDS = 24, WIRE_LINE = 1 << 18, WIRE_WAIT_SECONDS = 10, WIRE_NDIM = 8, WIRE_FDS = 253 /* the kernel's most */ };
+enum {
+  WIRE_WORDS = 24,
+  WIRE_LINE = 1 << 18,
+  WIRE_WAIT_SECONDS = 10,
+  WIRE_NDIM = 8,
+  WIRE_FDS = 253 /* the kernel's most */
+};
 
 /* Byte i of pattern(seed). */
 unsigned char wire_pattern(unsigned seed, uint64_t i);

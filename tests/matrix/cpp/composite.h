@@ -16,25 +16,28 @@ struct PartName {
   tenon::Tensor tenon::CompositeSpec::* part;
 };
 
-inline constexpr PartName kPartNames[] = {{"values", &tenon::CompositeSpec::values},
-                                          {"indices", &tenon::CompositeSpec::indices},
-                                          {"plain_indices", &tenon::CompositeSpec::plain_indices},
-                                          {"offsets", &tenon::CompositeSpec::offsets},
-                                          {"lengths", &tenon::CompositeSpec::lengths},
-                                          {"component_sizes", &tenon::CompositeSpec::component_sizes},
-                                          {"component_strides", &tenon::CompositeSpec::component_strides},
-                                          {"scales", &tenon::CompositeSpec::scales},
-                                          {"zero_points", &tenon::CompositeSpec::zero_points}};
+inline constexpr PartName kPartNames[] = {
+    {"values", &tenon::CompositeSpec::values},
+    {"indices", &tenon::CompositeSpec::indices},
+    {"plain_indices", &tenon::CompositeSpec::plain_indices},
+    {"offsets", &tenon::CompositeSpec::offsets},
+    {"lengths", &tenon::CompositeSpec::lengths},
+    {"component_sizes", &tenon::CompositeSpec::component_sizes},
+    {"component_strides", &tenon::CompositeSpec::component_strides},
+    {"scales", &tenon::CompositeSpec::scales},
+    {"zero_points", &tenon::CompositeSpec::zero_points}};
 
 inline std::string word_of(tenon::Dtype dtype) {
-  return std::to_string(dtype.code) + ":" + std::to_string(dtype.bits) + ":" + std::to_string(dtype.lanes);
+  return std::to_string(dtype.code) + ":" + std::to_string(dtype.bits) + ":" +
+         std::to_string(dtype.lanes);
 }
 
 // DTYPE/SIZES/CONTENT
 inline tenon::Tensor read_part(const std::string& word) {
   const std::size_t first = word.find('/'), last = word.rfind('/');
   const tenon::Storage storage = tenon::Storage::make_from(bytes_of(word.substr(last + 1)));
-  return tenon::Tensor::over(storage, numbers_of(word.substr(first + 1, last - first - 1)), dtype_of(word.substr(0, first)));
+  return tenon::Tensor::over(storage, numbers_of(word.substr(first + 1, last - first - 1)),
+                             dtype_of(word.substr(0, first)));
 }
 
 // The words from `first` on.
@@ -71,9 +74,11 @@ template <class Content>
 std::string words_of(const tenon::Composite& composite, const Content& content) {
   const tenon::CompositeSpec spec = composite.spec();
   std::ostringstream words;
-  words << static_cast<int>(spec.layout) << " " << word_of(spec.sizes) << " " << word_of(spec.strides) << " " << spec.offset << " "
-        << word_of(spec.dtype) << " " << spec.flags << " " << std::setprecision(std::numeric_limits<double>::max_digits10) << spec.scale
-        << " " << spec.zero_point << " " << spec.axis << " " << spec.ragged_dim << " " << static_cast<int>(spec.quantizer) << " "
+  words << static_cast<int>(spec.layout) << " " << word_of(spec.sizes) << " "
+        << word_of(spec.strides) << " " << spec.offset << " " << word_of(spec.dtype) << " "
+        << spec.flags << " " << std::setprecision(std::numeric_limits<double>::max_digits10)
+        << spec.scale << " " << spec.zero_point << " " << spec.axis << " " << spec.ragged_dim << " "
+        << static_cast<int>(spec.quantizer) << " "
         << (!spec.coalesced   ? 0
             : *spec.coalesced ? 2
                               : 1);
@@ -81,7 +86,8 @@ std::string words_of(const tenon::Composite& composite, const Content& content) 
     const tenon::Tensor& part = spec.*each.part;
     if (!part) continue;
     const tenon::TensorView view = part.view();
-    words << " " << each.name << "=" << word_of(view.dtype()) << "/" << word_of(view.sizes()) << "/" << hex_of(content(part));
+    words << " " << each.name << "=" << word_of(view.dtype()) << "/" << word_of(view.sizes()) << "/"
+          << hex_of(content(part));
   }
   return words.str();
 }

@@ -30,15 +30,18 @@ inline void copy_device(const tenon::Storage& storage, Bytes& host, bool to_devi
     throw std::runtime_error("the driver does not copy");
 }
 
-// As in an arena of the host what is lent does not begin where it does. The bytes come from a neighbour in the default stream, so that
-// whoever does not wait for that finds others.
+// As in an arena of the host what is lent does not begin where it does. The bytes come from a
+// neighbour in the default stream, so that whoever does not wait for that finds others.
 inline tenon::Storage make_cuda_storage(const std::string& strategy, Bytes& bytes) {
-  const auto transport = strategy == "cuda_fd" ? tenon::CudaTransport::kFd : tenon::CudaTransport::kNoMemory;
-  tenon::CudaArena arena = tenon::CudaArena::make({.device = 1, .transport = transport, .capacity_nbytes = 1U << 20});
+  const auto transport =
+      strategy == "cuda_fd" ? tenon::CudaTransport::kFd : tenon::CudaTransport::kNoMemory;
+  tenon::CudaArena arena =
+      tenon::CudaArena::make({.device = 1, .transport = transport, .capacity_nbytes = 1U << 20});
   const tenon::Storage neighbour = arena.allocate(bytes.size() + 100);
   tenon::Storage storage = arena.allocate(bytes.size());
   copy_device(neighbour, bytes, true);
-  if (device_move(storage.device().id, address_of(storage), address_of(neighbour), bytes.size()) != 0)
+  if (device_move(storage.device().id, address_of(storage), address_of(neighbour), bytes.size()) !=
+      0)
     throw std::runtime_error("the driver does not copy");
   neighbour.record_stream(nullptr);
   return storage;
@@ -49,21 +52,26 @@ inline constexpr std::array<const char*, 5> kTransports = {"none", "ipc", "fd", 
 // socket: -1 if no fds go with it.
 inline std::string lend_cuda(const tenon::Storage& storage, int socket) {
   const tenon::CudaHandle handle = tenon::share_cuda(storage, nullptr);
-  if (socket >= 0 && wire_send_fds(socket, handle.fds.data(), handle.fds.size()) != 0) throw std::runtime_error("the fds cannot be sent");
+  if (socket >= 0 && wire_send_fds(socket, handle.fds.data(), handle.fds.size()) != 0)
+    throw std::runtime_error("the fds cannot be sent");
   std::ostringstream words;
   words << kTransports.at(static_cast<std::size_t>(handle.transport)) << " " << handle.device << " "
-        << (handle.uuid ? hex_of(*handle.uuid) : "-") << " " << handle.nbytes << " " << handle.offset << " "
-        << (handle.counter.empty() ? "-" : handle.counter) << " " << handle.slot << " " << (handle.event_required ? 1 : 0) << " "
-        << (handle.memory.empty() ? "-" : hex_of(handle.event)) << " " << hex_of(handle.memory) << " " << handle.fds.size();
+        << (handle.uuid ? hex_of(*handle.uuid) : "-") << " " << handle.nbytes << " "
+        << handle.offset << " " << (handle.counter.empty() ? "-" : handle.counter) << " "
+        << handle.slot << " " << (handle.event_required ? 1 : 0) << " "
+        << (handle.memory.empty() ? "-" : hex_of(handle.event)) << " " << hex_of(handle.memory)
+        << " " << handle.fds.size();
   return words.str();
 }
 
 inline tenon::Storage open_cuda_handle(const Words& words, int socket) {
   tenon::CudaHandle handle;
-  const auto transport = std::find(kTransports.begin(), kTransports.end(), words.at(0)) - kTransports.begin();
+  const auto transport =
+      std::find(kTransports.begin(), kTransports.end(), words.at(0)) - kTransports.begin();
   handle.transport = static_cast<tenon::CudaTransport>(transport);
   handle.device = std::stoi(words.at(1));
-  if (const Bytes uuid = bytes_of(words.at(2)); !uuid.empty()) std::copy_n(uuid.begin(), 16, handle.uuid.emplace().begin());
+  if (const Bytes uuid = bytes_of(words.at(2)); !uuid.empty())
+    std::copy_n(uuid.begin(), 16, handle.uuid.emplace().begin());
   handle.nbytes = std::stoull(words.at(3));
   handle.offset = std::stoull(words.at(4));
   if (words.at(5) != "-") handle.counter = words.at(5);

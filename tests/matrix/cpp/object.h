@@ -14,7 +14,9 @@
 #include "composite.h"
 #include "words.h"
 
-inline double real_of(const std::string& digits) { return std::bit_cast<double>(std::uint64_t{std::stoull(digits, nullptr, 16)}); }
+inline double real_of(const std::string& digits) {
+  return std::bit_cast<double>(std::uint64_t{std::stoull(digits, nullptr, 16)});
+}
 
 inline std::string word_of(double number) {
   std::ostringstream digits;
@@ -22,13 +24,17 @@ inline std::string word_of(double number) {
   return digits.str();
 }
 
-inline std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // Reads the next node with everything inside it. tensor(key) and composite(key) give what is held.
 template <class FindTensor, class FindComposite>
-tenon::Object read_object(std::istream& nodes, const FindTensor& tensor, const FindComposite& composite) {
+tenon::Object read_object(std::istream& nodes, const FindTensor& tensor,
+                          const FindComposite& composite) {
   std::string node;
-  if (!std::getline(nodes, node, ';') || node.empty()) throw std::runtime_error("the object lacks a node");
+  if (!std::getline(nodes, node, ';') || node.empty())
+    throw std::runtime_error("the object lacks a node");
   const std::string value = node.substr(1);
   const auto read_items = [&](std::size_t n) {
     std::vector<tenon::Object> items;
@@ -41,7 +47,8 @@ tenon::Object read_object(std::istream& nodes, const FindTensor& tensor, const F
     case 'F': return false;
     case 'i': return std::int64_t{std::stoll(value)};
     case 'f': return real_of(value);
-    case 'c': return std::complex<double>(real_of(value), real_of(value.substr(value.find(',') + 1)));
+    case 'c':
+      return std::complex<double>(real_of(value), real_of(value.substr(value.find(',') + 1)));
     case 's': return text_of(bytes_of(value));
     case 'b': return bytes_of(value);
     case 'x': return tensor(value);
@@ -63,13 +70,15 @@ tenon::Object read_object(std::istream& nodes, const FindTensor& tensor, const F
 template <class Content>
 std::string words_of(const tenon::Tensor& tensor, const Content& content) {
   const tenon::TensorView view = tensor.view();
-  return std::to_string(tensor.storage().id()) + "/" + word_of(view.dtype()) + "/" + word_of(view.sizes()) + "/" + word_of(view.strides()) +
-         "/" + std::to_string(view.offset()) + "/" + hex_of(content(tensor));
+  return std::to_string(tensor.storage().id()) + "/" + word_of(view.dtype()) + "/" +
+         word_of(view.sizes()) + "/" + word_of(view.strides()) + "/" +
+         std::to_string(view.offset()) + "/" + hex_of(content(tensor));
 }
 
 // Says an object. tensor(held) and composite(held) hold a part, and give what its node says.
 template <class SayTensor, class SayComposite>
-std::string word_of(const tenon::Object& object, const SayTensor& tensor, const SayComposite& composite) {
+std::string word_of(const tenon::Object& object, const SayTensor& tensor,
+                    const SayComposite& composite) {
   using Kind = tenon::ObjectKind;
   std::string word;
   switch (object.kind()) {
@@ -93,7 +102,8 @@ std::string word_of(const tenon::Object& object, const SayTensor& tensor, const 
   word += std::to_string(object.size());
   for (const tenon::Object& item : object.items()) word += ";" + word_of(item, tensor, composite);
   for (const tenon::ObjectEntry& entry : object.entries()) {
-    word += ";" + word_of(entry.key, tensor, composite) + ";" + word_of(entry.value, tensor, composite);
+    word +=
+        ";" + word_of(entry.key, tensor, composite) + ";" + word_of(entry.value, tensor, composite);
   }
   return word;
 }

@@ -59,14 +59,17 @@ int checked(int fd) {
 
 // ---- elements in logical order
 
-// each(place, packed): where an element lies in bytes from the first, and where it is in the packed bytes.
-void for_each_element(const tenon::TensorView& view, const std::function<void(std::ptrdiff_t, std::size_t, std::size_t)>& each) {
+// each(place, packed): where an element lies in bytes from the first, and where it is in the packed
+// bytes.
+void for_each_element(const tenon::TensorView& view,
+                      const std::function<void(std::ptrdiff_t, std::size_t, std::size_t)>& each) {
   const std::size_t itemsize = view.dtype().bits / 8U;
   std::vector<std::int64_t> index(view.sizes().size());
   for (std::uint64_t i = 0; i < view.numel(); ++i) {
     std::int64_t place = 0;
     for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * view.strides()[d];
-    each(static_cast<std::ptrdiff_t>(place * static_cast<std::int64_t>(itemsize)), i * itemsize, itemsize);
+    each(static_cast<std::ptrdiff_t>(place * static_cast<std::int64_t>(itemsize)), i * itemsize,
+         itemsize);
     for (std::size_t d = index.size(); d-- > 0;) {
       if (++index[d] < view.sizes()[d]) break;
       index[d] = 0;
@@ -74,16 +77,19 @@ void for_each_element(const tenon::TensorView& view, const std::function<void(st
   }
 }
 
-// The bytes of a tensor's storage where the host reaches them: a device's are copied there, and back if they were written.
+// The bytes of a tensor's storage where the host reaches them: a device's are copied there, and
+// back if they were written.
 class Bytewise {
  public:
-  explicit Bytewise(const tenon::Tensor& tensor) : storage_(tensor.storage()), staged_(tensor.device().is_cpu() ? 0 : storage_.nbytes()) {
+  explicit Bytewise(const tenon::Tensor& tensor)
+      : storage_(tensor.storage()), staged_(tensor.device().is_cpu() ? 0 : storage_.nbytes()) {
     if (!staged_.empty()) copy_device(storage_, staged_, false);
   }
   // Of an address in the storage.
   std::byte* at(const void* address) {
     if (staged_.empty()) return const_cast<std::byte*>(static_cast<const std::byte*>(address));
-    return staged_.data() + (static_cast<const std::byte*>(address) - static_cast<const std::byte*>(tenon_storage_data(storage_.get())));
+    return staged_.data() + (static_cast<const std::byte*>(address) -
+                             static_cast<const std::byte*>(tenon_storage_data(storage_.get())));
   }
   void write_back() {
     if (!staged_.empty()) copy_device(storage_, staged_, true);
@@ -98,8 +104,9 @@ Bytes content_of(const tenon::Tensor& tensor) {
   const tenon::TensorView view = tensor.view();
   Bytewise bytes(tensor);
   Bytes packed(view.nbytes());
-  for_each_element(
-      view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) { std::memcpy(&packed[at], bytes.at(view.data()) + place, size); });
+  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) {
+    std::memcpy(&packed[at], bytes.at(view.data()) + place, size);
+  });
   return packed;
 }
 
@@ -107,20 +114,24 @@ void write_content(tenon::Tensor& tensor, const Bytes& packed) {
   tenon::TensorView view = tensor.view();
   Bytewise bytes(tensor);
   std::byte* const data = bytes.at(view.data_mut());
-  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) { std::memcpy(data + place, &packed[at], size); });
+  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) {
+    std::memcpy(data + place, &packed[at], size);
+  });
   bytes.write_back();
 }
 
 // ---- commands
 
 bool is_message(const std::string& strategy) {
-  return strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena" || strategy == "cuda";
+  return strategy == "fd" || strategy == "read_only" || strategy == "bytes" ||
+         strategy == "arena" || strategy == "cuda";
 }
 
 // The words DTYPE SIZES STRIDES OFFSET from `first` on.
 tenon::Tensor over(const tenon::Storage& storage, const Words& words, std::size_t first) {
-  return tenon::Tensor::over(storage, numbers_of(words.at(first + 1)), dtype_of(words.at(first)),
-                             {.strides = numbers_of(words.at(first + 2)), .offset = std::stoull(words.at(first + 3))});
+  return tenon::Tensor::over(
+      storage, numbers_of(words.at(first + 1)), dtype_of(words.at(first)),
+      {.strides = numbers_of(words.at(first + 2)), .offset = std::stoull(words.at(first + 3))});
 }
 
 std::string do_lend(const Words& words) {
@@ -138,7 +149,8 @@ std::string do_lend(const Words& words) {
     const tenon::Storage neighbour = tenon::Storage::make(100, {.arena = &arena});
     storage = tenon::Storage::make_from(bytes, {.arena = &arena});
   } else {
-    storage = tenon::Storage::make_from(bytes, {.mode = strategy == "read_only" ? tenon::Mode::kFrozen : tenon::Mode::kShared});
+    storage = tenon::Storage::make_from(
+        bytes, {.mode = strategy == "read_only" ? tenon::Mode::kFrozen : tenon::Mode::kShared});
   }
   Held made{over(storage, words, 6)};
   std::string handle;
@@ -164,8 +176,8 @@ std::string do_lend(const Words& words) {
     options.torch = strategy == "filename";
     if (strategy == "socket") options.filename.directory = std::getenv("TENON_MATRIX_DIRECTORY");
     const tenon::FilenameHandle shared = tenon::share_filename(storage, options);
-    handle = (shared.manager.empty() ? "-" : shared.manager) + " " + shared.name + " " + std::to_string(shared.offset) + " " +
-             std::to_string(shared.nbytes);
+    handle = (shared.manager.empty() ? "-" : shared.manager) + " " + shared.name + " " +
+             std::to_string(shared.offset) + " " + std::to_string(shared.nbytes);
   } else {
     throw std::runtime_error("no such strategy");
   }
@@ -176,14 +188,17 @@ std::string do_lend(const Words& words) {
 tenon::Storage open_storage(const Words& words) {
   const std::string& strategy = words.at(2);
   if (is_cuda(strategy))
-    return open_cuda_handle({words.begin() + 8, words.end()}, strategy == "cuda_fd" ? found(links, words.at(3)).socket : -1);
+    return open_cuda_handle({words.begin() + 8, words.end()},
+                            strategy == "cuda_fd" ? found(links, words.at(3)).socket : -1);
   if (strategy == "raw_fd" || strategy == "arena_fd") {
-    const tenon::FdHandle handle(checked(wire_receive_fd(found(links, words.at(3)).socket)), std::stoull(words.at(9)),
-                                 std::stoull(words.at(8)));
+    const tenon::FdHandle handle(checked(wire_receive_fd(found(links, words.at(3)).socket)),
+                                 std::stoull(words.at(9)), std::stoull(words.at(8)));
     return tenon::open_fd(handle, {.allow_unsealed = true});
   }
   if (strategy != "filename" && strategy != "socket") throw std::runtime_error("no such strategy");
-  tenon::FilenameHandle handle{.name = words.at(9), .nbytes = std::stoull(words.at(11)), .offset = std::stoull(words.at(10))};
+  tenon::FilenameHandle handle{.name = words.at(9),
+                               .nbytes = std::stoull(words.at(11)),
+                               .offset = std::stoull(words.at(10))};
   if (words.at(8) != "-") handle.manager = words.at(8);
   return tenon::open_filename(handle, {.allow_unsealed = strategy == "filename"});
 }
@@ -193,8 +208,9 @@ std::string do_open(const Words& words) {
   tenon::Tensor tensor;
   std::string name = "-", user = "-";
   if (is_message(strategy)) {
-    const tenon::Message message =
-        strategy == "bytes" ? tenon::open_descriptor(bytes_of(words.at(8))) : found(links, words.at(3)).connection.recv(kTenSeconds);
+    const tenon::Message message = strategy == "bytes"
+                                       ? tenon::open_descriptor(bytes_of(words.at(8)))
+                                       : found(links, words.at(3)).connection.recv(kTenSeconds);
     if (message.size() != 1) throw std::runtime_error("not one tensor");
     tensor = message[0];
     name = message.name(0).value_or("-");
@@ -205,9 +221,11 @@ std::string do_open(const Words& words) {
   }
   const tenon::TensorView view = tensor.view();
   std::ostringstream answer;
-  answer << unsigned{view.dtype().code} << ":" << unsigned{view.dtype().bits} << ":" << unsigned{view.dtype().lanes} << " "
-         << word_of(view.sizes()) << " " << word_of(view.strides()) << " " << view.offset() << " " << (tensor.is_read_only() ? 1 : 0) << " "
-         << tensor.device().type << ":" << tensor.device().id << " " << name << " " << user << " " << hex_of(content_of(tensor));
+  answer << unsigned{view.dtype().code} << ":" << unsigned{view.dtype().bits} << ":"
+         << unsigned{view.dtype().lanes} << " " << word_of(view.sizes()) << " "
+         << word_of(view.strides()) << " " << view.offset() << " "
+         << (tensor.is_read_only() ? 1 : 0) << " " << tensor.device().type << ":"
+         << tensor.device().id << " " << name << " " << user << " " << hex_of(content_of(tensor));
   held.insert_or_assign(words.at(1), Held{std::move(tensor)});
   return answer.str();
 }
@@ -227,14 +245,16 @@ void do_compose(const Words& words) {
 // send C K...
 void do_send(const Words& words) {
   tenon::Message message = tenon::Message::make();
-  for (std::size_t i = 2; i < words.size(); ++i) message.add(found(held, words[i]).composite, "c" + words[i]);
+  for (std::size_t i = 2; i < words.size(); ++i)
+    message.add(found(held, words[i]).composite, "c" + words[i]);
   found(links, words.at(1)).connection.send(message, kTenSeconds);
 }
 
 // receive C K...
 std::string do_receive(const Words& words) {
   const tenon::Message message = found(links, words.at(1)).connection.recv(kTenSeconds);
-  if (message.composite_count() + 2 != words.size()) throw std::runtime_error("another number of composites came");
+  if (message.composite_count() + 2 != words.size())
+    throw std::runtime_error("another number of composites came");
   std::string names;
   for (std::size_t i = 0; i < message.composite_count(); ++i) {
     const tenon::Composite composite = message.composite(i);
@@ -246,12 +266,16 @@ std::string do_receive(const Words& words) {
 
 // tensor K NBYTES SEED DTYPE SIZES STRIDES OFFSET
 void do_tensor(const Words& words) {
-  const Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(3))), std::stoull(words.at(2)));
+  const Bytes bytes =
+      pattern(static_cast<unsigned>(std::stoul(words.at(3))), std::stoull(words.at(2)));
   held.insert_or_assign(words.at(1), Held{over(tenon::Storage::make_from(bytes), words, 4)});
 }
 
 // view K FROM DTYPE SIZES STRIDES OFFSET
-void do_view(const Words& words) { held.insert_or_assign(words.at(1), Held{over(found(held, words.at(2)).tensor.storage(), words, 3)}); }
+void do_view(const Words& words) {
+  held.insert_or_assign(words.at(1),
+                        Held{over(found(held, words.at(2)).tensor.storage(), words, 3)});
+}
 
 // send_object C OBJECT
 void do_send_object(const Words& words) {
@@ -264,7 +288,8 @@ void do_send_object(const Words& words) {
 
 // recv_object C K...
 std::string do_recv_object(const Words& words) {
-  const tenon::Object object = tenon::Object::from(found(links, words.at(1)).connection.recv(kTenSeconds));
+  const tenon::Object object =
+      tenon::Object::from(found(links, words.at(1)).connection.recv(kTenSeconds));
   std::size_t next = 2;
   std::string word = word_of(
       object,
@@ -292,10 +317,12 @@ std::string do_fork(const Words& words) {
   close(ends[1]);
   std::string hex;
   char room[65536];
-  for (ssize_t got; (got = read(ends[0], room, sizeof room)) > 0;) hex.append(room, static_cast<std::size_t>(got));
+  for (ssize_t got; (got = read(ends[0], room, sizeof room)) > 0;)
+    hex.append(room, static_cast<std::size_t>(got));
   close(ends[0]);
   int status = -1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) throw std::runtime_error("the child did not end well");
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+    throw std::runtime_error("the child did not end well");
   return hex;
 }
 
@@ -310,7 +337,8 @@ std::string do_wait(const Words& words) {
   if (link.connection) {
     (void)link.connection.recv(kTenSeconds);
   } else if (const int came = wire_wait(link.socket); came <= 0) {
-    tenon::raise(tenon::Error(came == 0 ? tenon::Code::kPeerGone : tenon::Code::kTimeout, "no byte came"));
+    tenon::raise(
+        tenon::Error(came == 0 ? tenon::Code::kPeerGone : tenon::Code::kTimeout, "no byte came"));
   }
   return "";
 }
@@ -319,8 +347,8 @@ std::string do_settle() {
   tenon::trim();
   const std::uint64_t waiting = tenon::cuda_collect();
   const tenon::Stats stats = tenon::stats();
-  return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " + std::to_string(stats.segment_fds) + " " +
-         std::to_string(waiting);
+  return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " +
+         std::to_string(stats.segment_fds) + " " + std::to_string(waiting);
 }
 
 std::string run(const Words& words) {

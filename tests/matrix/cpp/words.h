@@ -26,13 +26,15 @@ inline std::vector<std::int64_t> numbers_of(const std::string& word, char separa
 
 inline std::string word_of(std::span<const std::int64_t> numbers) {
   std::string word;
-  for (const std::int64_t number : numbers) word += (word.empty() ? "" : ",") + std::to_string(number);
+  for (const std::int64_t number : numbers)
+    word += (word.empty() ? "" : ",") + std::to_string(number);
   return word.empty() ? "-" : word;
 }
 
 inline tenon::Dtype dtype_of(const std::string& word) {
   const std::vector<std::int64_t> parts = numbers_of(word, ':');
-  return {static_cast<unsigned>(parts.at(0)), static_cast<unsigned>(parts.at(1)), static_cast<unsigned>(parts.at(2))};
+  return {static_cast<unsigned>(parts.at(0)), static_cast<unsigned>(parts.at(1)),
+          static_cast<unsigned>(parts.at(2))};
 }
 
 inline std::string hex_of(std::span<const std::byte> bytes) {
@@ -47,13 +49,15 @@ inline std::string hex_of(std::span<const std::byte> bytes) {
 
 inline Bytes bytes_of(const std::string& hex) {
   Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   return bytes;
 }
 
 inline Bytes pattern(unsigned seed, std::uint64_t nbytes) {
   Bytes bytes;
-  for (std::uint64_t i = 0; i < nbytes; ++i) bytes.push_back(static_cast<std::byte>(wire_pattern(seed, i)));
+  for (std::uint64_t i = 0; i < nbytes; ++i)
+    bytes.push_back(static_cast<std::byte>(wire_pattern(seed, i)));
   return bytes;
 }
 

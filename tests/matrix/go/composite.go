@@ -11,14 +11,16 @@ import (
 
 // partNames are the parts of a spec in the order of C's struct.
 var partNames = []string{
-	"values", "indices", "plain_indices", "offsets", "lengths", "component_sizes", "component_strides", "scales", "zero_points",
+	"values", "indices", "plain_indices", "offsets", "lengths", "component_sizes",
+	"component_strides", "scales", "zero_points",
 }
 
 func partOf(spec *tenon.CompositeSpec, name string) **tenon.Tensor {
 	return map[string]**tenon.Tensor{
 		"values": &spec.Values, "indices": &spec.Indices, "plain_indices": &spec.PlainIndices,
 		"offsets": &spec.Offsets, "lengths": &spec.Lengths, "component_sizes": &spec.ComponentSizes,
-		"component_strides": &spec.ComponentStrides, "scales": &spec.Scales, "zero_points": &spec.ZeroPoints,
+		"component_strides": &spec.ComponentStrides, "scales": &spec.Scales,
+		"zero_points": &spec.ZeroPoints,
 	}[name]
 }
 
@@ -76,8 +78,29 @@ func readComposite(words []string) (*tenon.Composite, error) {
 	if spec.Scale, err = strconv.ParseFloat(words[6], 64); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Sscan(strings.Join([]string{words[0], words[3], words[5], words[7], words[8], words[9], words[10], words[11]}, " "),
-		&spec.Layout, &spec.Offset, &spec.Flags, &spec.ZeroPoint, &spec.Axis, &spec.RaggedDim, &spec.Quantizer, &spec.Coalesced)
+	_, err = fmt.Sscan(
+		strings.Join(
+			[]string{
+				words[0],
+				words[3],
+				words[5],
+				words[7],
+				words[8],
+				words[9],
+				words[10],
+				words[11],
+			},
+			" ",
+		),
+		&spec.Layout,
+		&spec.Offset,
+		&spec.Flags,
+		&spec.ZeroPoint,
+		&spec.Axis,
+		&spec.RaggedDim,
+		&spec.Quantizer,
+		&spec.Coalesced,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +201,23 @@ func (p *peer) composite(words []string) (string, error) {
 	}
 	defer spec.Close()
 	scale := strconv.FormatFloat(spec.Scale, 'g', -1, 64)
-	said := []string{fmt.Sprintf("%d %s %s %d %s %d %s %d %d %d %d %d", int32(spec.Layout), wordOf(spec.Sizes), wordOf(spec.Strides),
-		spec.Offset, dtypeWord(spec.DType), uint32(spec.Flags), scale, spec.ZeroPoint, spec.Axis, spec.RaggedDim, int32(spec.Quantizer),
-		int32(spec.Coalesced))}
+	said := []string{
+		fmt.Sprintf(
+			"%d %s %s %d %s %d %s %d %d %d %d %d",
+			int32(spec.Layout),
+			wordOf(spec.Sizes),
+			wordOf(spec.Strides),
+			spec.Offset,
+			dtypeWord(spec.DType),
+			uint32(spec.Flags),
+			scale,
+			spec.ZeroPoint,
+			spec.Axis,
+			spec.RaggedDim,
+			int32(spec.Quantizer),
+			int32(spec.Coalesced),
+		),
+	}
 	for _, name := range partNames {
 		part := *partOf(&spec, name)
 		if part == nil {
@@ -194,7 +231,10 @@ func (p *peer) composite(words []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		said = append(said, fmt.Sprintf("%s=%s/%s/%s", name, dtypeWord(shape.DType), wordOf(shape.Sizes), elements))
+		said = append(
+			said,
+			fmt.Sprintf("%s=%s/%s/%s", name, dtypeWord(shape.DType), wordOf(shape.Sizes), elements),
+		)
 	}
 	return strings.Join(said, " "), nil
 }

@@ -17,7 +17,10 @@ import (
 
 // addressOf is where a storage on a device begins: the data of a DLPack tensor over all of it.
 func addressOf(storage *tenon.Storage) (C.uint64_t, error) {
-	whole, err := tenon.NewTensor(storage, tenon.Spec{DType: tenon.Uint8, Sizes: []int64{int64(storage.NBytes())}})
+	whole, err := tenon.NewTensor(
+		storage,
+		tenon.Spec{DType: tenon.Uint8, Sizes: []int64{int64(storage.NBytes())}},
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -36,13 +39,21 @@ func copyDevice(storage *tenon.Storage, data []byte, toDevice C.int) error {
 		return nil
 	}
 	address, err := addressOf(storage)
-	if err == nil && C.device_copy(C.int(storage.Device().ID), unsafe.Pointer(&data[0]), address, C.size_t(len(data)), toDevice) != 0 {
+	if err == nil &&
+		C.device_copy(
+			C.int(storage.Device().ID),
+			unsafe.Pointer(&data[0]),
+			address,
+			C.size_t(len(data)),
+			toDevice,
+		) != 0 {
 		err = fmt.Errorf("the driver does not copy")
 	}
 	return err
 }
 
-// moveDevice copies nbytes bytes from one storage of a device to another of it when the default stream has come so far.
+// moveDevice copies nbytes bytes from one storage of a device to another of it when the default
+// stream has come so far.
 func moveDevice(to, from *tenon.Storage, nbytes int) error {
 	if nbytes == 0 {
 		return nil
@@ -58,8 +69,8 @@ func moveDevice(to, from *tenon.Storage, nbytes int) error {
 	return err
 }
 
-// onDevice makes a storage in an arena of device 1, not where that begins. The bytes come from a neighbour in the default stream, so that
-// whoever does not wait for that finds others.
+// onDevice makes a storage in an arena of device 1, not where that begins. The bytes come from a
+// neighbour in the default stream, so that whoever does not wait for that finds others.
 func onDevice(data []byte, strategy string) (*tenon.Storage, error) {
 	options := tenon.CUDAArenaOptions{Device: 1, Capacity: 1 << 20}
 	if strategy == "cuda_fd" {
@@ -95,7 +106,8 @@ func onDevice(data []byte, strategy string) (*tenon.Storage, error) {
 }
 
 var transports = []string{
-	tenon.CUDANoMemory: "none", tenon.CUDAIPC: "ipc", tenon.CUDAFD: "fd", tenon.CUDAFabric: "fabric", tenon.CUDAPool: "pool",
+	tenon.CUDANoMemory: "none", tenon.CUDAIPC: "ipc", tenon.CUDAFD: "fd",
+	tenon.CUDAFabric: "fabric", tenon.CUDAPool: "pool",
 }
 
 func hexOf(data []byte) string {
@@ -136,13 +148,37 @@ func lendCUDA(storage *tenon.Storage, s *socket) (string, error) {
 	if handle.EventRequired {
 		required = 1
 	}
-	return fmt.Sprint(transports[handle.Transport], " ", handle.Device, " ", uuid, " ", handle.NBytes, " ", handle.Offset, " ", counter, " ",
-		handle.Slot, " ", required, " ", event, " ", hexOf(handle.Memory), " ", len(handle.FDs)), nil
+	return fmt.Sprint(
+		transports[handle.Transport],
+		" ",
+		handle.Device,
+		" ",
+		uuid,
+		" ",
+		handle.NBytes,
+		" ",
+		handle.Offset,
+		" ",
+		counter,
+		" ",
+		handle.Slot,
+		" ",
+		required,
+		" ",
+		event,
+		" ",
+		hexOf(handle.Memory),
+		" ",
+		len(handle.FDs),
+	), nil
 }
 
 // openCUDA opens a handle by its words.
 func openCUDA(words []string, s *socket) (*tenon.Storage, error) {
-	handle := tenon.CUDAHandle{Counter: strings.TrimPrefix(words[5], "-"), EventRequired: words[7] == "1"}
+	handle := tenon.CUDAHandle{
+		Counter:       strings.TrimPrefix(words[5], "-"),
+		EventRequired: words[7] == "1",
+	}
 	for i, name := range transports {
 		if name == words[0] {
 			handle.Transport = tenon.CUDATransport(i)
@@ -153,7 +189,8 @@ func openCUDA(words []string, s *socket) (*tenon.Storage, error) {
 		return nil, err
 	}
 	handle.Device = int32(device)
-	if _, err := fmt.Sscan(strings.Join([]string{words[3], words[4], words[6]}, " "), &handle.NBytes, &handle.Offset, &handle.Slot); err != nil {
+	numbers := strings.Join([]string{words[3], words[4], words[6]}, " ")
+	if _, err := fmt.Sscan(numbers, &handle.NBytes, &handle.Offset, &handle.Slot); err != nil {
 		return nil, err
 	}
 	uuid, err := unhexed(words[2])

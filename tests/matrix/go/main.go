@@ -22,22 +22,27 @@ func soon() (context.Context, context.CancelFunc) {
 
 // commands give the words behind "ok".
 var commands = map[string]func(p *peer, words []string) (string, error){
-	"read": (*peer).read, "write": (*peer).write, "wait": (*peer).wait, "close": (*peer).close, "drop": (*peer).drop, "settle": (*peer).settle,
-	"listen": (*peer).listen, "accept": (*peer).accept, "lend": (*peer).lend, "connect": (*peer).connect, "open": (*peer).open,
-	"compose": (*peer).compose, "send": (*peer).send, "receive": (*peer).receive, "composite": (*peer).composite, "check": (*peer).check,
-	"tensor": (*peer).tensor, "view": (*peer).view, "send_object": (*peer).sendObject, "recv_object": (*peer).recvObject,
+	"read": (*peer).read, "write": (*peer).write, "wait": (*peer).wait, "close": (*peer).close,
+	"drop": (*peer).drop, "settle": (*peer).settle, "listen": (*peer).listen,
+	"accept": (*peer).accept, "lend": (*peer).lend, "connect": (*peer).connect,
+	"open": (*peer).open, "compose": (*peer).compose, "send": (*peer).send,
+	"receive": (*peer).receive, "composite": (*peer).composite, "check": (*peer).check,
+	"tensor": (*peer).tensor, "view": (*peer).view, "send_object": (*peer).sendObject,
+	"recv_object": (*peer).recvObject,
 }
 
 // answer is the one line for a command.
 func answer(p *peer, line string) (said string) {
 	defer func() {
-		if value := recover(); value != nil { // a command with too few words, or a key that is not there
+		// A command with too few words, or a key that is not there.
+		if value := recover(); value != nil {
 			said = fmt.Sprintf("error OTHER %v", value)
 		}
 	}()
 	words := strings.Split(line, " ")
 	if words[0] == "fork" {
-		return "skip a Go program cannot fork: it would be a child without the threads that Go needs"
+		return "skip a Go program cannot fork: it would be a child without the threads that Go " +
+			"needs"
 	}
 	command, ok := commands[words[0]]
 	if !ok {

@@ -151,8 +151,16 @@ func (s *said) tensor(tensor *tenon.Tensor) (string, error) {
 	}
 	defer storage.Close()
 	elements, err := content(tensor)
-	return fmt.Sprintf("x%s/%d/%s/%s/%s/%d/%s", key, storage.ID(), dtypeWord(spec.DType), wordOf(spec.Sizes), wordOf(spec.Strides),
-		spec.Offset, elements), err
+	return fmt.Sprintf(
+		"x%s/%d/%s/%s/%s/%d/%s",
+		key,
+		storage.ID(),
+		dtypeWord(spec.DType),
+		wordOf(spec.Sizes),
+		wordOf(spec.Strides),
+		spec.Offset,
+		elements,
+	), err
 }
 
 func (s *said) composite(composite *tenon.Composite) (string, error) {

@@ -65,7 +65,8 @@ func pattern(seed string, nbytes int) ([]byte, error) {
 	return data, err
 }
 
-// each calls do with the place of every element, in bytes from the start of the storage, last dimension fastest.
+// each calls do with the place of every element, in bytes from the start of the storage, last
+// dimension fastest.
 func each(spec tenon.Spec, size int, do func(at int)) {
 	var walk func(dimension int, at int64)
 	walk = func(dimension int, at int64) {
@@ -226,7 +227,10 @@ func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	case "read_only":
 		return tenon.NewStorageFrom(data, &tenon.StorageOptions{Mode: tenon.Frozen})
 	case "filename":
-		storage, err := tenon.NewStorageFilename(uint64(len(data)), &tenon.FilenameOptions{Prefix: os.Getenv("TENON_MATRIX_PREFIX")})
+		storage, err := tenon.NewStorageFilename(
+			uint64(len(data)),
+			&tenon.FilenameOptions{Prefix: os.Getenv("TENON_MATRIX_PREFIX")},
+		)
 		if err == nil {
 			_, err = storage.WriteAt(data, 0)
 		}
@@ -251,7 +255,11 @@ func inArena(data []byte) (*tenon.Storage, error) {
 }
 
 // handOver lends by a strategy, and gives the words of the handle.
-func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name string) (string, error) {
+func (p *peer) handOver(
+	held *kept,
+	storage *tenon.Storage,
+	key, strategy, name string,
+) (string, error) {
 	ctx, cancel := soon()
 	defer cancel()
 	var options tenon.FilenameOptions
@@ -271,7 +279,10 @@ func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name 
 		if strategy != "bytes" {
 			return "", p.sockets[name].tenon.Send(ctx, message)
 		}
-		held.descriptor, err = tenon.NewDescriptor(message, &tenon.DescriptorOptions{BytesOnly: true})
+		held.descriptor, err = tenon.NewDescriptor(
+			message,
+			&tenon.DescriptorOptions{BytesOnly: true},
+		)
 		if err != nil {
 			return "", err
 		}
@@ -338,8 +349,19 @@ func (p *peer) open(words []string) (string, error) {
 	elements, err := content(tensor)
 	readOnly := map[bool]int{false: 0, true: 1}[storage.IsReadOnly()]
 	device := storage.Device()
-	return fmt.Sprintf("%s %s %s %d %d %d:%d %s %s %s", dtypeWord(spec.DType), wordOf(spec.Sizes), wordOf(spec.Strides), spec.Offset,
-		readOnly, device.Type, device.ID, tensorName, user, elements), err
+	return fmt.Sprintf(
+		"%s %s %s %d %d %d:%d %s %s %s",
+		dtypeWord(spec.DType),
+		wordOf(spec.Sizes),
+		wordOf(spec.Strides),
+		spec.Offset,
+		readOnly,
+		device.Type,
+		device.ID,
+		tensorName,
+		user,
+		elements,
+	), err
 }
 
 func (p *peer) message(strategy, name string, handle []string) (*tenon.Message, error) {
@@ -374,12 +396,24 @@ func (p *peer) storage(strategy, name string, handle []string) (*tenon.Storage, 
 			return nil, err
 		}
 		defer file.Close()
-		return tenon.OpenFD(&tenon.FDHandle{File: file, Offset: offset, NBytes: nbytes}, &tenon.OpenOptions{AllowUnsealed: true})
+		return tenon.OpenFD(
+			&tenon.FDHandle{File: file, Offset: offset, NBytes: nbytes},
+			&tenon.OpenOptions{AllowUnsealed: true},
+		)
 	case "filename", "socket":
 		ctx, cancel := soon()
 		defer cancel()
-		named := tenon.FilenameHandle{Manager: strings.TrimPrefix(handle[0], "-"), Name: handle[1], Offset: offset, NBytes: nbytes}
-		return tenon.OpenFilename(ctx, named, &tenon.OpenOptions{AllowUnsealed: strategy == "filename"})
+		named := tenon.FilenameHandle{
+			Manager: strings.TrimPrefix(handle[0], "-"),
+			Name:    handle[1],
+			Offset:  offset,
+			NBytes:  nbytes,
+		}
+		return tenon.OpenFilename(
+			ctx,
+			named,
+			&tenon.OpenOptions{AllowUnsealed: strategy == "filename"},
+		)
 	}
 	return nil, fmt.Errorf("no strategy %s", strategy)
 }

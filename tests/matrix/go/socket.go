@@ -58,7 +58,11 @@ func (p *peer) connect(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = again(func() (int, error) { return 0, syscall.Connect(fd, &syscall.SockaddrUnix{Name: words[2]}) })
+	_, err = again(
+		func() (int, error) {
+			return 0, syscall.Connect(fd, &syscall.SockaddrUnix{Name: words[2]})
+		},
+	)
 	if err != nil {
 		syscall.Close(fd)
 		return "", err
@@ -162,7 +166,12 @@ func receiveFDs(raw int) ([]int, error) {
 	room := make([]byte, syscall.CmsgSpace(4*most))
 	var control int
 	n, err := again(func() (n int, err error) {
-		n, control, _, _, err = syscall.Recvmsg(raw, make([]byte, 1), room, syscall.MSG_CMSG_CLOEXEC)
+		n, control, _, _, err = syscall.Recvmsg(
+			raw,
+			make([]byte, 1),
+			room,
+			syscall.MSG_CMSG_CLOEXEC,
+		)
 		return n, err
 	})
 	if err := ended(n, err); err != nil {

@@ -39,22 +39,47 @@ def part_of(word: str) -> tenon.Tensor:
 
 def read(words: Sequence[str]) -> tenon.Composite:
     """Make the composite that the words of COMPOSITE describe."""
-    number, sizes_word, strides, offset, dtype, flags, scale, zero_point, axis, ragged_dim, quantizer, coalesced, *given = words
+    (
+        number,
+        sizes_word,
+        strides,
+        offset,
+        dtype,
+        flags,
+        scale,
+        zero_point,
+        axis,
+        ragged_dim,
+        quantizer,
+        coalesced,
+        *given,
+    ) = words
     layout, sizes = LAYOUTS[int(number)], server.numbers(sizes_word)
     parts = {name: part_of(rest) for name, _, rest in (word.partition("=") for word in given)}
-    marks: dict[str, Any] = {"requires_grad": bool(int(flags) & 1), "is_parameter": bool(int(flags) & 2)}
+    marks: dict[str, Any] = {
+        "requires_grad": bool(int(flags) & 1),
+        "is_parameter": bool(int(flags) & 2),
+    }
     if layout == "sparse_coo":
-        return tenon.SparseTensor.coo(**parts, shape=sizes, coalesced=COALESCED[int(coalesced)], **marks)
+        return tenon.SparseTensor.coo(
+            **parts, shape=sizes, coalesced=COALESCED[int(coalesced)], **marks
+        )
     if layout in COMPRESSED:
-        return COMPRESSED[layout](parts["indices"], parts["plain_indices"], parts["values"], sizes, **marks)
+        return COMPRESSED[layout](
+            parts["indices"], parts["plain_indices"], parts["values"], sizes, **marks
+        )
     if layout == "jagged":
         return tenon.JaggedTensor.of(**parts, ragged_dim=int(ragged_dim), **marks)
     if layout == "nested":
         return tenon.NestedTensor.of(**parts, **marks)
     if layout == "meta":
-        return tenon.MetaTensor.of(sizes, dtype_name(dtype), strides=server.numbers(strides), offset=int(offset), **marks)
+        return tenon.MetaTensor.of(
+            sizes, dtype_name(dtype), strides=server.numbers(strides), offset=int(offset), **marks
+        )
     if QUANTIZERS[int(quantizer)] == "per_tensor_affine":
-        return tenon.QuantizedTensor.per_tensor(parts["values"], float(scale), int(zero_point), **marks)
+        return tenon.QuantizedTensor.per_tensor(
+            parts["values"], float(scale), int(zero_point), **marks
+        )
     return tenon.QuantizedTensor.per_channel(**parts, axis=int(axis), **marks)
 
 

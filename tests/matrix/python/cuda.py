@@ -16,9 +16,13 @@ DEVICE = 1
 
 
 def driver_on(storage: tenon.Storage) -> ctypes.CDLL:
-    """The driver that Tenon found and started, with the primary context of the storage's device current."""
+    """The driver that Tenon found and started, with the primary context of the storage's device
+    current.
+    """
     driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-    if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number_of(storage)) or driver.cuCtxSetCurrent(context):
+    if driver.cuDevicePrimaryCtxRetain(
+        ctypes.byref(context), number_of(storage)
+    ) or driver.cuCtxSetCurrent(context):
         raise server.Refused("OTHER", "the driver has no context")
     return driver
 
@@ -37,13 +41,19 @@ def copy(host: ctypes.Array[ctypes.c_char], storage: tenon.Storage, *, to_device
     if len(host) == 0:
         return
     driver, device, nbytes = driver_on(storage), address_of(storage), ctypes.c_size_t(len(host))
-    done = driver.cuMemcpyHtoD_v2(device, host, nbytes) if to_device else driver.cuMemcpyDtoH_v2(host, device, nbytes)
+    done = (
+        driver.cuMemcpyHtoD_v2(device, host, nbytes)
+        if to_device
+        else driver.cuMemcpyDtoH_v2(host, device, nbytes)
+    )
     if done:
         raise server.Refused("OTHER", f"the driver does not copy: {done}")
 
 
 def make_storage(strategy: str, data: bytes) -> tenon.Storage:
-    """The bytes come from a neighbour in the default stream, so that whoever does not wait for that finds others."""
+    """The bytes come from a neighbour in the default stream, so that whoever does not wait for that
+    finds others.
+    """
     transport: Any = "fd" if strategy == "cuda_fd" else "auto"
     with (
         tenon.CudaArena(ARENA_NBYTES, device=DEVICE, transport=transport) as arena,
@@ -53,7 +63,9 @@ def make_storage(strategy: str, data: bytes) -> tenon.Storage:
         if data:
             copy(ctypes.create_string_buffer(data, len(data)), neighbour, to_device=True)
             nbytes = ctypes.c_size_t(len(data))
-            if driver_on(storage).cuMemcpyDtoDAsync_v2(address_of(storage), address_of(neighbour), nbytes, None):
+            if driver_on(storage).cuMemcpyDtoDAsync_v2(
+                address_of(storage), address_of(neighbour), nbytes, None
+            ):
                 raise server.Refused("OTHER", "the driver does not copy")
             neighbour.record_stream()
     return storage
@@ -63,7 +75,13 @@ def lend(storage: tenon.Storage, sock: socket.socket | None) -> str:
     handle = storage.share_cuda()
     if sock is not None:
         socket.send_fds(sock, [b"*"], handle.fds)
-    words = [handle.transport, handle.device, server.hexadecimal(handle.uuid or b""), handle.nbytes, handle.offset]
+    words = [
+        handle.transport,
+        handle.device,
+        server.hexadecimal(handle.uuid or b""),
+        handle.nbytes,
+        handle.offset,
+    ]
     words += [handle.counter or "-", handle.slot, int(handle.event_required)]
     words += [server.hexadecimal(handle.event), server.hexadecimal(handle.memory), len(handle.fds)]
     return " ".join(map(str, words))

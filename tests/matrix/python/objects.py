@@ -51,7 +51,9 @@ def read(nodes: Iterator[str], find: Callable[[str], Any]) -> Any:
     return {"N": None, "T": True, "F": False, "D": DATE}[letter]
 
 
-def nodes_of(value: Any, hold: Callable[[Any], str], content: Callable[[tenon.Tensor], bytes]) -> Iterator[str]:
+def nodes_of(
+    value: Any, hold: Callable[[Any], str], content: Callable[[tenon.Tensor], bytes]
+) -> Iterator[str]:
     """Say a value and everything inside it. hold(part) keeps a part and gives its key."""
     if value is None or isinstance(value, bool):
         yield {None: "N", True: "T", False: "F"}[value]
@@ -68,10 +70,15 @@ def nodes_of(value: Any, hold: Callable[[Any], str], content: Callable[[tenon.Te
     elif isinstance(value, tenon.Composite):
         yield f"k{hold(value)}"
     elif isinstance(value, tenon.Tensor):
-        layout = f"{dtype_word(value.dtype)}/{server.word_of(value.shape)}/{server.word_of(value.strides)}/{value.offset}"
+        shape, strides = server.word_of(value.shape), server.word_of(value.strides)
+        layout = f"{dtype_word(value.dtype)}/{shape}/{strides}/{value.offset}"
         yield f"x{hold(value)}/{value.storage.id}/{layout}/{server.hexadecimal(content(value))}"
     else:
         letter = {tuple: "t", list: "l", set: "S", dict: "d"}[type(value)]
         yield f"{letter}{len(value)}"
-        for part in (each for entry in value.items() for each in entry) if isinstance(value, dict) else value:
+        for part in (
+            (each for entry in value.items() for each in entry)
+            if isinstance(value, dict)
+            else value
+        ):
             yield from nodes_of(part, hold, content)

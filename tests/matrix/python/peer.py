@@ -76,11 +76,22 @@ def elements(tensor: tenon.Tensor) -> np.ndarray:  # type: ignore[type-arg]
         dtype = np.dtype(f"uint{8 * tensor.itemsize}")
         strides = [stride * tensor.itemsize for stride in tensor.strides]
         return np.ndarray(tensor.shape, dtype, copy, tensor.offset * tensor.itemsize, strides)
-    return tensor.view(dtype=f"uint{8 * tensor.itemsize}", strides=tensor.strides, shape=tensor.shape, offset=tensor.offset).numpy()
+    return tensor.view(
+        dtype=f"uint{8 * tensor.itemsize}",
+        strides=tensor.strides,
+        shape=tensor.shape,
+        offset=tensor.offset,
+    ).numpy()
 
 
 def over(storage: tenon.Storage, dtype: str, sizes: str, strides: str, offset: str) -> tenon.Tensor:
-    return tenon.Tensor.over(storage, server.numbers(sizes), dtype_name(dtype), strides=server.numbers(strides), offset=int(offset))
+    return tenon.Tensor.over(
+        storage,
+        server.numbers(sizes),
+        dtype_name(dtype),
+        strides=server.numbers(strides),
+        offset=int(offset),
+    )
 
 
 class Peer(server.Server):
@@ -120,7 +131,12 @@ class Peer(server.Server):
     def do_receive(self, number: str, *keys: str) -> str:
         with self.connections[number].recv(timeout=server.WAIT_SECONDS) as message:
             contents = message.contents()
-        self.kept.update({key: HeldComposite(composite) for key, (_, composite) in zip(keys, contents, strict=True)})
+        self.kept.update(
+            {
+                key: HeldComposite(composite)
+                for key, (_, composite) in zip(keys, contents, strict=True)
+            }
+        )
         return " ".join(name or "-" for name, _ in contents)
 
     def do_tensor(self, key: str, nbytes: str, seed: str, *layout: str) -> str:
@@ -152,7 +168,9 @@ class Peer(server.Server):
         return said
 
     def do_composite(self, key: str) -> str:
-        return composites.words_of(self.kept[key].composite, lambda tensor: elements(tensor).tobytes())
+        return composites.words_of(
+            self.kept[key].composite, lambda tensor: elements(tensor).tobytes()
+        )
 
     def do_check(self, key: str) -> str:
         checked = self.kept[key].composite.check()
@@ -176,11 +194,22 @@ class Peer(server.Server):
         return f"{stats.storages} {stats.segments} {stats.segment_fds} {waiting}"
 
     def do_lend(
-        self, key: str, strategy: str, number: str, nbytes: str, seed: str, dtype: str, sizes: str, strides: str, offset: str
+        self,
+        key: str,
+        strategy: str,
+        number: str,
+        nbytes: str,
+        seed: str,
+        dtype: str,
+        sizes: str,
+        strides: str,
+        offset: str,
     ) -> str:
         data = server.pattern(int(seed), int(nbytes))
         if strategy == "filename":
-            storage = tenon.Storage.new_filename(len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"]))
+            storage = tenon.Storage.new_filename(
+                len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"])
+            )
             storage.write(data)
         elif strategy.startswith("cuda"):
             storage = cuda.make_storage(strategy, data)
@@ -188,7 +217,9 @@ class Peer(server.Server):
             with tenon.Arena(ARENA_NBYTES) as arena, arena.storage(NEIGHBOUR_NBYTES):
                 storage = tenon.Storage.new_from(data, arena=arena)
         else:
-            storage = tenon.Storage.new_from(data, mode="frozen" if strategy == "read_only" else "shared")
+            storage = tenon.Storage.new_from(
+                data, mode="frozen" if strategy == "read_only" else "shared"
+            )
         with storage:
             held = Held(over(storage, dtype, sizes, strides, offset))
             handle = self.lend(held, key, strategy, number)
@@ -209,16 +240,31 @@ class Peer(server.Server):
         if strategy in ("raw_fd", "arena_fd"):
             with storage.share_fd() as lent:
                 server.send_fd(self.connections[number], lent.fd)
-                return f"{lent.offset} {lent.nbytes}{f' {lent.segment_nbytes}' if strategy == 'arena_fd' else ''}"
+                return (
+                    f"{lent.offset}"
+                    f" {lent.nbytes}{f' {lent.segment_nbytes}' if strategy == 'arena_fd' else ''}"
+                )
         if strategy == "filename":
             named = storage.share_filename(torch=True)
         elif strategy == "socket":
-            named = storage.share_filename(filename=tenon.Filename(directory=os.environ["TENON_MATRIX_DIRECTORY"]))
+            named = storage.share_filename(
+                filename=tenon.Filename(directory=os.environ["TENON_MATRIX_DIRECTORY"])
+            )
         else:
             raise server.Refused("OTHER", f"no strategy {strategy}")
         return f"{named.manager or '-'} {named.name} {named.offset} {named.nbytes}"
 
-    def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
+    def do_open(
+        self,
+        key: str,
+        strategy: str,
+        number: str,
+        dtype: str,
+        sizes: str,
+        strides: str,
+        offset: str,
+        *handle: str,
+    ) -> str:
         name, user = None, b""
         if strategy in IN_MESSAGE:
             if strategy == "bytes":
@@ -245,7 +291,12 @@ class Peer(server.Server):
             with storage:
                 tensor = over(storage, dtype, sizes, strides, offset)
         self.kept[key] = Held(tensor)
-        says = [dtype_word(tensor.dtype), server.word_of(tensor.shape), server.word_of(tensor.strides), tensor.offset]
+        says = [
+            dtype_word(tensor.dtype),
+            server.word_of(tensor.shape),
+            server.word_of(tensor.strides),
+            tensor.offset,
+        ]
         says += [
             int(tensor.read_only),
             device_word(tensor),

@@ -1,6 +1,9 @@
 //! Composites as the driver's words describe them (tests/matrix/README.md, "Composites").
 
-use tenon::{Composite, CompositeSpec, Flags, Quantizer, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec};
+use tenon::{
+    Composite, CompositeSpec, Flags, Quantizer, StorageOptions, Tensor, TensorLayout, TensorMut,
+    TensorSpec,
+};
 
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, other, word_of, Outcome};
 
@@ -16,8 +19,12 @@ const LAYOUTS: [(i32, TensorLayout); 9] = [
     (66, TensorLayout::Quantized),
 ];
 
-const QUANTIZERS: [(i32, Quantizer); 4] =
-    [(0, Quantizer::None), (1, Quantizer::PerTensorAffine), (2, Quantizer::PerChannelAffine), (3, Quantizer::PerChannelAffineFloatQparams)];
+const QUANTIZERS: [(i32, Quantizer); 4] = [
+    (0, Quantizer::None),
+    (1, Quantizer::PerTensorAffine),
+    (2, Quantizer::PerChannelAffine),
+    (3, Quantizer::PerChannelAffineFloatQparams),
+];
 
 const COALESCED: [(i32, Option<bool>); 3] = [(0, None), (1, Some(false)), (2, Some(true))];
 
@@ -49,7 +56,9 @@ fn parts(spec: &mut CompositeSpec) -> [(&'static str, &mut Option<Tensor>); 9] {
 
 /// DTYPE/SIZES/CONTENT
 fn part(word: &str) -> Outcome<Tensor> {
-    let [element, sizes, content] = *word.split('/').collect::<Vec<_>>() else { return other(format!("{word} is no part")) };
+    let [element, sizes, content] = *word.split('/').collect::<Vec<_>>() else {
+        return other(format!("{word} is no part"));
+    };
     let bytes = if content == "-" { Vec::new() } else { bytes_of(content)? };
     let storage = StorageOptions::new().copy_from(&bytes)?;
     Ok(TensorMut::new(&storage, &TensorSpec::new(dtype(element)?, &numbers(sizes)?))?.into())
@@ -57,10 +66,12 @@ fn part(word: &str) -> Outcome<Tensor> {
 
 /// Makes the composite that the words of COMPOSITE describe.
 pub fn read(words: &[&str]) -> Outcome<Composite> {
-    let [layout, sizes, strides, offset, element, flags, scale, zero_point, axis, ragged_dim, quantizer, coalesced, ref given @ ..] =
-        *words
-    else {
-        return other("too few words for a composite");
+    let too_few = || other("too few words for a composite");
+    let [layout, sizes, strides, offset, element, flags, ref more @ ..] = *words else {
+        return too_few();
+    };
+    let [scale, zero_point, axis, ragged_dim, quantizer, coalesced, ref given @ ..] = *more else {
+        return too_few();
     };
     let layout = variant(&LAYOUTS, layout)?;
     let mut spec = CompositeSpec {
@@ -79,7 +90,8 @@ pub fn read(words: &[&str]) -> Outcome<Composite> {
         ..CompositeSpec::default()
     };
     for word in given {
-        let (name, rest) = word.split_once('=').map_or_else(|| other(format!("{word} is no part")), Ok)?;
+        let (name, rest) =
+            word.split_once('=').map_or_else(|| other(format!("{word} is no part")), Ok)?;
         let made = part(rest)?;
         match parts(&mut spec).into_iter().find(|(known, _)| *known == name) {
             Some((_, field)) => *field = Some(made),
@@ -110,7 +122,11 @@ pub fn words(composite: &Composite, content: impl Fn(&Tensor) -> Outcome<Vec<u8>
     for (name, field) in parts(&mut spec) {
         if let Some(tensor) = field {
             let elements = hex_of(&content(tensor)?);
-            said += &format!(" {name}={}/{}/{elements}", dtype_word(tensor.dtype()), word_of(tensor.sizes()));
+            said += &format!(
+                " {name}={}/{}/{elements}",
+                dtype_word(tensor.dtype()),
+                word_of(tensor.sizes())
+            );
         }
     }
     Ok(said)

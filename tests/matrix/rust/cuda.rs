@@ -19,11 +19,12 @@ const TRANSPORTS: [(&str, CudaTransport); 5] = [
     ("pool", CudaTransport::Pool),
 ];
 
-/// As in an arena of the host what is lent does not begin where it does. The bytes come from a neighbour in the default stream, so that
-/// whoever does not wait for that finds others.
+/// As in an arena of the host what is lent does not begin where it does. The bytes come from a
+/// neighbour in the default stream, so that whoever does not wait for that finds others.
 pub fn make_storage(strategy: &str, data: &[u8]) -> Outcome<Storage> {
     let transport = if strategy == "cuda_fd" { CudaTransport::Fd } else { CudaTransport::NoMemory };
-    let arena = CudaArenaOptions::new().device(1).capacity(1 << 20).transport(transport).create()?;
+    let arena =
+        CudaArenaOptions::new().device(1).capacity(1 << 20).transport(transport).create()?;
     let neighbour = arena.allocate(data.len() as u64 + 100, Duration::ZERO)?;
     let storage = arena.allocate(data.len() as u64, Duration::ZERO)?;
     device::write(&neighbour, data)?;
@@ -39,10 +40,13 @@ pub fn lend(storage: &Storage, socket: Option<&UnixStream>) -> Outcome {
     let handle = unsafe { storage.share_cuda(null_mut(), CudaOptions::new())? };
     if let Some(socket) = socket {
         // SAFETY: the library's, open as long as the storage lives.
-        let fds: Vec<_> = handle.fds.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) }).collect();
+        let fds: Vec<_> =
+            handle.fds.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) }).collect();
         raw::send_fds(socket, &fds)?;
     }
-    let Some((transport, _)) = TRANSPORTS.iter().find(|(_, transport)| *transport == handle.transport) else {
+    let Some((transport, _)) =
+        TRANSPORTS.iter().find(|(_, transport)| *transport == handle.transport)
+    else {
         return other(format!("the handle is by {:?}", handle.transport));
     };
     let event: &[u8] = if handle.memory.is_empty() { &[] } else { &handle.event };
@@ -69,7 +73,9 @@ fn bytes(word: &str) -> Outcome<Vec<u8>> {
 }
 
 pub fn open(words: &[&str], socket: Option<&UnixStream>) -> Outcome<Storage> {
-    let [transport, device, uuid, nbytes, offset, counter, slot, event_required, event, memory, _] = *words else {
+    let [transport, device, uuid, nbytes, offset, counter, slot, event_required, event, memory, _] =
+        *words
+    else {
         return other(format!("a handle has not {} words", words.len()));
     };
     let Some((_, transport)) = TRANSPORTS.iter().find(|(name, _)| *name == transport) else {

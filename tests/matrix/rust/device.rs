@@ -1,4 +1,5 @@
-//! Copies between the host and the memory of a CUDA device, by the driver that Tenon found and started.
+//! Copies between the host and the memory of a CUDA device, by the driver that Tenon found and
+//! started.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::mem::transmute;
@@ -27,8 +28,12 @@ fn make_current(storage: &Storage) -> Outcome<()> {
     let mut context = null_mut();
     // SAFETY: so cuda.h declares them.
     let done = unsafe {
-        transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(retain)(&mut context, storage.device().1) == 0
-            && transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> c_int>(set)(context) == 0
+        transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(retain)(
+            &mut context,
+            storage.device().1,
+        ) == 0
+            && transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> c_int>(set)(context)
+                == 0
     };
     if done {
         Ok(())
@@ -86,7 +91,8 @@ pub fn write(storage: &Storage, bytes: &[u8]) -> Outcome<()> {
     }
 }
 
-/// So many bytes from one storage to another of its device, when the default stream has come so far: nobody waits for it.
+/// So many bytes from one storage to another of its device, when the default stream has come so
+/// far: nobody waits for it.
 pub fn copy(to: &Storage, from: &Storage, nbytes: usize) -> Outcome<()> {
     if nbytes == 0 {
         return Ok(());
@@ -94,14 +100,12 @@ pub fn copy(to: &Storage, from: &Storage, nbytes: usize) -> Outcome<()> {
     make_current(to)?;
     let copy = found(c"cuMemcpyDtoDAsync_v2")?;
     // SAFETY: so cuda.h declares it, and both sides have as many bytes.
-    let done = unsafe {
-        transmute::<*mut c_void, unsafe extern "C" fn(u64, u64, usize, *mut c_void) -> c_int>(copy)(
-            to.as_ptr() as u64,
-            from.as_ptr() as u64,
-            nbytes,
-            null_mut(),
-        )
-    };
+    let done =
+        unsafe {
+            transmute::<*mut c_void, unsafe extern "C" fn(u64, u64, usize, *mut c_void) -> c_int>(
+                copy,
+            )(to.as_ptr() as u64, from.as_ptr() as u64, nbytes, null_mut())
+        };
     if done == 0 {
         Ok(())
     } else {

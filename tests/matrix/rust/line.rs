@@ -31,7 +31,9 @@ impl From<std::io::Error> for Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Error { status, text } => write!(f, "error {status} {}", text.replace('\n', " ")),
+            Refused::Error { status, text } => {
+                write!(f, "error {status} {}", text.replace('\n', " "))
+            }
             Refused::Skip(reason) => write!(f, "skip {reason}"),
         }
     }
@@ -62,7 +64,9 @@ pub fn or_dash(text: String) -> String {
 
 pub fn dtype(word: &str) -> Outcome<DType> {
     match word.split(':').collect::<Vec<_>>().as_slice() {
-        [code, bits, lanes] => Ok(DType { code: number(code)?, bits: number(bits)?, lanes: number(lanes)? }),
+        [code, bits, lanes] => {
+            Ok(DType { code: number(code)?, bits: number(bits)?, lanes: number(lanes)? })
+        }
         _ => other(format!("{word} is no dtype")),
     }
 }
@@ -79,7 +83,12 @@ pub fn bytes_of(hex: &str) -> Outcome<Vec<u8>> {
     if hex.len() % 2 != 0 || !hex.is_ascii() {
         return other("no hexadecimal bytes");
     }
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).or_else(|_| other("no hexadecimal bytes"))).collect()
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| {
+            u8::from_str_radix(&hex[at..at + 2], 16).or_else(|_| other("no hexadecimal bytes"))
+        })
+        .collect()
 }
 
 pub fn pattern(seed: usize, nbytes: usize) -> Vec<u8> {

@@ -11,7 +11,8 @@ pub enum Part<'a> {
 }
 
 fn real(digits: &str) -> Outcome<f64> {
-    u64::from_str_radix(digits, 16).map_or_else(|_| other(format!("{digits} is no float")), |bits| Ok(f64::from_bits(bits)))
+    u64::from_str_radix(digits, 16)
+        .map_or_else(|_| other(format!("{digits} is no float")), |bits| Ok(f64::from_bits(bits)))
 }
 
 fn real_word(number: f64) -> String {
@@ -24,20 +25,30 @@ fn bytes(hex: &str) -> Outcome<Vec<u8>> {
 
 /// Reads the next node with everything inside it. `find` gives the tensor (true) or the composite
 /// (false) of a key.
-pub fn read<'w>(nodes: &mut impl Iterator<Item = &'w str>, find: &impl Fn(&str, bool) -> Outcome<Object>) -> Outcome<Object> {
+pub fn read<'w>(
+    nodes: &mut impl Iterator<Item = &'w str>,
+    find: &impl Fn(&str, bool) -> Outcome<Object>,
+) -> Outcome<Object> {
     let node = nodes.next().unwrap_or_default();
-    let (Some(letter), Some(word)) = (node.get(..1), node.get(1..)) else { return other("the object lacks a node") };
-    let mut items = |count: usize| (0..count).map(|_| read(nodes, find)).collect::<Outcome<Vec<Object>>>();
+    let (Some(letter), Some(word)) = (node.get(..1), node.get(1..)) else {
+        return other("the object lacks a node");
+    };
+    let mut items =
+        |count: usize| (0..count).map(|_| read(nodes, find)).collect::<Outcome<Vec<Object>>>();
     Ok(match letter {
         "N" => Object::None,
         "T" | "F" => Object::Bool(letter == "T"),
         "i" => Object::Int(number(word)?),
         "f" => Object::Float(real(word)?),
         "c" => {
-            let Some((re, im)) = word.split_once(',') else { return other(format!("{word} is no complex number")) };
+            let Some((re, im)) = word.split_once(',') else {
+                return other(format!("{word} is no complex number"));
+            };
             Object::Complex(real(re)?, real(im)?)
         }
-        "s" => Object::Str(String::from_utf8(bytes(word)?).or_else(|_| other("a text is not UTF-8"))?),
+        "s" => {
+            Object::Str(String::from_utf8(bytes(word)?).or_else(|_| other("a text is not UTF-8"))?)
+        }
         "b" => Object::Bytes(bytes(word)?),
         "x" | "k" => find(word, letter == "x")?,
         "t" => Object::Tuple(items(number(word)?)?),
@@ -67,14 +78,15 @@ pub fn tensor_word(tensor: &Tensor, content: impl Fn(&Tensor) -> Outcome<Vec<u8>
 
 /// Says an object. `part` holds a part, and gives what its node says behind the letter.
 pub fn word(object: &Object, part: &mut impl FnMut(Part) -> Outcome) -> Outcome {
-    let mut container = |letter: &str, count: usize, inside: &mut dyn Iterator<Item = &Object>| -> Outcome {
-        let mut said = format!("{letter}{count}");
-        for each in inside {
-            said += ";";
-            said += &word(each, part)?;
-        }
-        Ok(said)
-    };
+    let mut container =
+        |letter: &str, count: usize, inside: &mut dyn Iterator<Item = &Object>| -> Outcome {
+            let mut said = format!("{letter}{count}");
+            for each in inside {
+                said += ";";
+                said += &word(each, part)?;
+            }
+            Ok(said)
+        };
     Ok(match object {
         Object::None => "N".into(),
         Object::Bool(value) => if *value { "T" } else { "F" }.into(),
@@ -88,7 +100,11 @@ pub fn word(object: &Object, part: &mut impl FnMut(Part) -> Outcome) -> Outcome 
         Object::Tuple(items) => container("t", items.len(), &mut items.iter())?,
         Object::List(items) => container("l", items.len(), &mut items.iter())?,
         Object::Set(items) => container("S", items.len(), &mut items.iter())?,
-        Object::Dict(entries) => container("d", entries.len(), &mut entries.iter().flat_map(|(key, value)| [key, value]))?,
+        Object::Dict(entries) => container(
+            "d",
+            entries.len(),
+            &mut entries.iter().flat_map(|(key, value)| [key, value]),
+        )?,
         unknown => return other(format!("{unknown:?} is in the object")),
     })
 }

@@ -5,14 +5,18 @@ use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tenon::{
-    Access, ArenaOptions, Composite, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, Object, OpenOptions,
-    Storage, StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Composite, Connection, Descriptor, FdHandle, FilenameHandle,
+    FilenameOptions, Message, Object, OpenOptions, Storage, StorageMut, StorageOptions, Tensor,
+    TensorSpec, Wait,
 };
 
 use crate::composite;
 use crate::cuda;
 use crate::device;
-use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
+use crate::line::{
+    bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of,
+    Outcome, Refused,
+};
 use crate::object::{self, Part};
 use crate::raw;
 
@@ -84,7 +88,9 @@ impl Peer {
             ["send", end, ref keys @ ..] => self.send(end, keys),
             ["receive", end, ref keys @ ..] => self.receive(end, keys),
             ["tensor", key, nbytes, seed, ref shape @ ..] => {
-                let storage = StorageOptions::new().copy_from(&pattern(number(seed)?, number(nbytes)?))?.into();
+                let storage = StorageOptions::new()
+                    .copy_from(&pattern(number(seed)?, number(nbytes)?))?
+                    .into();
                 self.keep_tensor_over(key, &storage, shape)
             }
             ["view", key, from, ref shape @ ..] => {
@@ -93,9 +99,14 @@ impl Peer {
             }
             ["send_object", end, word] => {
                 let find = |key: &str, is_tensor: bool| -> Outcome<Object> {
-                    Ok(if is_tensor { self.tensor(key)?.into() } else { self.composite(key)?.into() })
+                    Ok(if is_tensor {
+                        self.tensor(key)?.into()
+                    } else {
+                        self.composite(key)?.into()
+                    })
                 };
-                self.connection(end)?.send_object(&object::read(&mut word.split(';'), &find)?, raw::WAIT)?;
+                self.connection(end)?
+                    .send_object(&object::read(&mut word.split(';'), &find)?, raw::WAIT)?;
                 Ok(String::new())
             }
             ["recv_object", end, ref keys @ ..] => self.recv_object(end, keys),
@@ -105,7 +116,9 @@ impl Peer {
                 self.kept.insert(key.into(), Held::of(checked)?);
                 Ok(String::new())
             }
-            ["fork", _] => Err(Refused::Skip("Rust has no fork of its own: a std program starts others by exec")),
+            ["fork", _] => Err(Refused::Skip(
+                "Rust has no fork of its own: a std program starts others by exec",
+            )),
             _ => other(format!("unknown command {}", words.join(" "))),
         }
     }
@@ -119,7 +132,10 @@ impl Peer {
     }
 
     fn composite(&self, key: &str) -> Outcome<&Composite> {
-        self.held(key)?.composite.as_ref().map_or_else(|| other(format!("{key} is no composite")), Ok)
+        self.held(key)?
+            .composite
+            .as_ref()
+            .map_or_else(|| other(format!("{key} is no composite")), Ok)
     }
 
     /// A message of composites, each with its key in its name.
@@ -139,7 +155,9 @@ impl Peer {
         }
         let mut names = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            let Some(composite) = message.composite(index) else { return other(format!("composite {index} is missing")) };
+            let Some(composite) = message.composite(index) else {
+                return other(format!("composite {index} is missing"));
+            };
             self.kept.insert((*key).into(), Held::of(composite)?);
             names.push(message.composite_name(index).unwrap_or("-"));
         }
@@ -147,7 +165,9 @@ impl Peer {
     }
 
     fn keep_tensor_over(&mut self, key: &str, storage: &Storage, shape: &[&str]) -> Outcome {
-        let [dtype, sizes, strides, offset] = *shape else { return other("not four words of a tensor") };
+        let [dtype, sizes, strides, offset] = *shape else {
+            return other("not four words of a tensor");
+        };
         let tensor = tensor_over(storage, [dtype, sizes, strides, offset])?;
         self.kept.insert(key.into(), Held { tensor: Some(tensor), ..Held::default() });
         Ok(String::new())
@@ -222,12 +242,22 @@ impl Peer {
         Ok(String::new())
     }
 
-    fn lend(&mut self, key: &str, strategy: &str, end: &str, data: &[u8], shape: [&str; 4]) -> Outcome {
+    fn lend(
+        &mut self,
+        key: &str,
+        strategy: &str,
+        end: &str,
+        data: &[u8],
+        shape: [&str; 4],
+    ) -> Outcome {
         let storage: Storage = match strategy {
             "read_only" => StorageOptions::new().copy_frozen(data)?,
             "filename" => {
                 let prefix = env::var("TENON_MATRIX_PREFIX").unwrap_or_else(|_| "tenon-".into());
-                let storage = StorageMut::new_filename(&FilenameOptions::new().prefix(prefix), data.len() as u64)?;
+                let storage = StorageMut::new_filename(
+                    &FilenameOptions::new().prefix(prefix),
+                    data.len() as u64,
+                )?;
                 storage.write(0, data)?;
                 storage.into()
             }
@@ -266,13 +296,22 @@ impl Peer {
                 let handle = storage.share_fd()?;
                 let Some(fd) = handle.as_fd() else { return other("the storage has no fd") };
                 raw::send_fd(self.socket(end)?, fd)?;
-                let segment = if strategy == "arena_fd" { format!(" {}", handle.segment_nbytes) } else { String::new() };
+                let segment = if strategy == "arena_fd" {
+                    format!(" {}", handle.segment_nbytes)
+                } else {
+                    String::new()
+                };
                 format!("{} {}{segment}", handle.offset, handle.nbytes)
             }
-            "filename" => handle_words(storage.share_filename(&FilenameOptions::new().for_torch(None), None)?),
+            "filename" => {
+                handle_words(storage.share_filename(&FilenameOptions::new().for_torch(None), None)?)
+            }
             "socket" => {
-                let directory = env::var("TENON_MATRIX_DIRECTORY").unwrap_or_else(|_| "/dev/shm".into());
-                handle_words(storage.share_filename(&FilenameOptions::new().directory(directory), None)?)
+                let directory =
+                    env::var("TENON_MATRIX_DIRECTORY").unwrap_or_else(|_| "/dev/shm".into());
+                handle_words(
+                    storage.share_filename(&FilenameOptions::new().directory(directory), None)?,
+                )
             }
             _ => return other(format!("no strategy {strategy}")),
         };
@@ -280,10 +319,21 @@ impl Peer {
         Ok(handle)
     }
 
-    fn open(&mut self, key: &str, strategy: &str, end: &str, shape: [&str; 4], handle: &[&str]) -> Outcome {
+    fn open(
+        &mut self,
+        key: &str,
+        strategy: &str,
+        end: &str,
+        shape: [&str; 4],
+        handle: &[&str],
+    ) -> Outcome {
         let message = match (strategy, handle) {
-            ("fd" | "read_only" | "arena" | "cuda", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
-            ("bytes", [bytes]) => Some(Descriptor::open(&bytes_of(bytes)?, &[], Access::Auto, OpenOptions::new())?),
+            ("fd" | "read_only" | "arena" | "cuda", []) => {
+                Some(self.connection(end)?.recv(raw::WAIT)?)
+            }
+            ("bytes", [bytes]) => {
+                Some(Descriptor::open(&bytes_of(bytes)?, &[], Access::Auto, OpenOptions::new())?)
+            }
             _ => None,
         };
         let storage = match (strategy, handle) {
@@ -291,24 +341,45 @@ impl Peer {
             ("cuda_handle", words) => Some(cuda::open(words, None)?),
             ("cuda_fd", words) => Some(cuda::open(words, Some(self.socket(end)?))?),
             ("raw_fd", [offset, nbytes]) | ("arena_fd", [offset, nbytes, _]) => {
-                let handle = FdHandle::new(raw::receive_fd(self.socket(end)?)?, number(offset)?, number(nbytes)?);
+                let handle = FdHandle::new(
+                    raw::receive_fd(self.socket(end)?)?,
+                    number(offset)?,
+                    number(nbytes)?,
+                );
                 Some(handle.open(OpenOptions::new().allow_unsealed())?)
             }
             ("filename" | "socket", [manager, name, offset, nbytes]) => {
                 let manager = (*manager != "-").then(|| (*manager).to_owned());
-                let handle = FilenameHandle { manager, offset: number(offset)?, ..FilenameHandle::new(*name, number(nbytes)?) };
-                let options = if strategy == "filename" { OpenOptions::new().allow_unsealed() } else { OpenOptions::new() };
+                let handle = FilenameHandle {
+                    manager,
+                    offset: number(offset)?,
+                    ..FilenameHandle::new(*name, number(nbytes)?)
+                };
+                let options = if strategy == "filename" {
+                    OpenOptions::new().allow_unsealed()
+                } else {
+                    OpenOptions::new()
+                };
                 Some(handle.open(options, Wait::at_most(raw::WAIT))?)
             }
-            _ => return other(format!("no strategy {strategy} with {} words of a handle", handle.len())),
+            _ => {
+                return other(format!(
+                    "no strategy {strategy} with {} words of a handle",
+                    handle.len()
+                ))
+            }
         };
         let tensor = match (&message, &storage) {
             (_, Some(storage)) => tensor_over(storage, shape)?,
-            (Some(message), None) => message.tensor(0).map_or_else(|| other("the message has no tensor"), Ok)?,
+            (Some(message), None) => {
+                message.tensor(0).map_or_else(|| other("the message has no tensor"), Ok)?
+            }
             (None, None) => return other("nothing was opened"),
         };
         let name = message.as_ref().and_then(|message| message.name(0)).unwrap_or("-").to_owned();
-        let user = or_dash(message.as_ref().map_or_else(String::new, |message| String::from_utf8_lossy(message.user_bytes()).into_owned()));
+        let user = or_dash(message.as_ref().map_or_else(String::new, |message| {
+            String::from_utf8_lossy(message.user_bytes()).into_owned()
+        }));
         let (device, id) = tensor.storage().device();
         let says = format!(
             "{} {} {} {} {} {device}:{id} {name} {user} {}",
@@ -329,12 +400,21 @@ fn done<T>(removed: Option<T>) -> Outcome {
 }
 
 fn handle_words(handle: FilenameHandle) -> String {
-    format!("{} {} {} {}", handle.manager.as_deref().unwrap_or("-"), handle.name, handle.offset, handle.nbytes)
+    format!(
+        "{} {} {} {}",
+        handle.manager.as_deref().unwrap_or("-"),
+        handle.name,
+        handle.offset,
+        handle.nbytes
+    )
 }
 
 fn tensor_over(storage: &Storage, [element, sizes, strides, offset]: [&str; 4]) -> Outcome<Tensor> {
     let (sizes, strides) = (numbers(sizes)?, numbers(strides)?);
-    Ok(Tensor::new(storage, &TensorSpec::new(dtype(element)?, &sizes).strides(&strides).offset(number(offset)?))?)
+    Ok(Tensor::new(
+        storage,
+        &TensorSpec::new(dtype(element)?, &sizes).strides(&strides).offset(number(offset)?),
+    )?)
 }
 
 /// Where each byte of CONTENT is in the storage.
@@ -343,9 +423,15 @@ fn places(tensor: &Tensor) -> Vec<usize> {
     let nbytes = i64::from(view.dtype().bits_of_element()) / 8;
     let mut starts = vec![view.offset() as i64];
     for (size, stride) in view.sizes().iter().zip(view.strides()) {
-        starts = starts.iter().flat_map(|start| (0..*size).map(move |index| start + index * stride)).collect();
+        starts = starts
+            .iter()
+            .flat_map(|start| (0..*size).map(move |index| start + index * stride))
+            .collect();
     }
-    starts.iter().flat_map(|start| (0..nbytes).map(move |byte| (start * nbytes + byte) as usize)).collect()
+    starts
+        .iter()
+        .flat_map(|start| (0..nbytes).map(move |byte| (start * nbytes + byte) as usize))
+        .collect()
 }
 
 fn content(tensor: &Tensor) -> Outcome<Vec<u8>> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{
-    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 
 use crate::line::{other, Outcome, Refused};
@@ -39,7 +40,9 @@ pub fn wait_for_a_byte(mut socket: &UnixStream) -> Outcome<()> {
     match socket.read(&mut [0]) {
         Ok(0) => status("PEER_GONE", "the other end is closed"),
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => status("PEER_GONE", "the other end is closed"),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+            status("PEER_GONE", "the other end is closed")
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -70,9 +73,12 @@ pub fn receive_fds(socket: &UnixStream) -> Outcome<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+    match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    {
         Err(errno) => return other(errno.to_string()),
-        Ok(received) if received.bytes == 0 => return status("PEER_GONE", "the other end is closed"),
+        Ok(received) if received.bytes == 0 => {
+            return status("PEER_GONE", "the other end is closed")
+        }
         Ok(_) => {}
     }
     let mut all = Vec::new();

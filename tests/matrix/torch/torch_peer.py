@@ -1,4 +1,6 @@
-"""usage: torch_peer.py produce|consume: PyTorch in the matrix (tests/matrix/README.md), with its own calls and nothing of Tenon's."""
+"""usage: torch_peer.py produce|consume: PyTorch in the matrix (tests/matrix/README.md), with its
+own calls and nothing of Tenon's.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,17 @@ WORDS = {dtype: word for word, dtype in DTYPES.items()}
 
 def untyped(tensor: torch.Tensor) -> Any:
     """The storage; 1.13 calls it otherwise."""
-    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage().untyped()
+    return (
+        tensor.untyped_storage()
+        if hasattr(tensor, "untyped_storage")
+        else tensor.storage().untyped()
+    )
 
 
 def over(storage: Any, dtype: str, sizes: str, strides: str, offset: int) -> torch.Tensor:
-    return torch.empty(0, dtype=DTYPES[dtype]).set_(storage, offset, server.numbers(sizes), server.numbers(strides))
+    return torch.empty(0, dtype=DTYPES[dtype]).set_(
+        storage, offset, server.numbers(sizes), server.numbers(strides)
+    )
 
 
 class Peer(server.Server):
@@ -50,7 +58,9 @@ class Peer(server.Server):
         tensor = self.kept[key]
         data = bytearray(server.pattern(int(seed), tensor.numel() * tensor.element_size()))
         if data:
-            tensor.copy_(torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).reshape(tensor.shape))
+            tensor.copy_(
+                torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).reshape(tensor.shape)
+            )
         return ""
 
     def do_wait(self, number: str) -> str:
@@ -58,7 +68,16 @@ class Peer(server.Server):
         return ""
 
     def do_lend(
-        self, key: str, strategy: str, number: str, nbytes: str, seed: str, dtype: str, sizes: str, strides: str, offset: str
+        self,
+        key: str,
+        strategy: str,
+        number: str,
+        nbytes: str,
+        seed: str,
+        dtype: str,
+        sizes: str,
+        strides: str,
+        offset: str,
     ) -> str:
         data = server.pattern(int(seed), int(nbytes))
         whole = torch.tensor(list(data), dtype=torch.uint8)
@@ -76,10 +95,21 @@ class Peer(server.Server):
         self.kept[key] = over(storage, dtype, sizes, strides, int(offset))
         return handle
 
-    def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
+    def do_open(
+        self,
+        key: str,
+        strategy: str,
+        number: str,
+        dtype: str,
+        sizes: str,
+        strides: str,
+        offset: str,
+        *handle: str,
+    ) -> str:
         start = int(offset)
         if strategy in ("raw_fd", "arena_fd"):
-            # PyTorch maps from the start of the segment: the lender's offset becomes one of elements. Of an arena it takes all.
+            # PyTorch maps from the start of the segment: the lender's offset becomes one of
+            # elements. Of an arena it takes all.
             begin, nbytes = map(int, handle[:2])
             whole = int(handle[2]) if strategy == "arena_fd" else begin + nbytes
             start += begin // torch.empty(0, dtype=DTYPES[dtype]).element_size()
@@ -90,7 +120,9 @@ class Peer(server.Server):
                 os.close(fd)
         elif strategy == "filename":
             manager = "" if handle[0] == "-" else handle[0]
-            storage = torch.UntypedStorage._new_shared_filename_cpu(os.fsencode(manager), os.fsencode(handle[1]), int(handle[3]))
+            storage = torch.UntypedStorage._new_shared_filename_cpu(
+                os.fsencode(manager), os.fsencode(handle[1]), int(handle[3])
+            )
         else:
             raise server.Skip(f"PyTorch has no {strategy}")
         tensor = over(storage, dtype, sizes, strides, start)
@@ -101,7 +133,9 @@ class Peer(server.Server):
             server.word_of(tensor.stride()),
             tensor.storage_offset() - start + int(offset),
         ]
-        return " ".join(map(str, [*says, 0, "1:0", "-", "-", server.hexadecimal(self.content(tensor))]))
+        return " ".join(
+            map(str, [*says, 0, "1:0", "-", "-", server.hexadecimal(self.content(tensor))])
+        )
 
 
 if __name__ == "__main__":

@@ -21,13 +21,15 @@ uint32_t by_table(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
     std::array<uint32_t, 256> made{};
     for (uint32_t byte = 0; byte < 256; ++byte) {
       uint32_t value = byte;
-      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0xEDB88320U : 0U);
+      for (int bit = 0; bit < 8; ++bit)
+        value = (value >> 1) ^ ((value & 1) != 0 ? 0xEDB88320U : 0U);
       made[byte] = value;
     }
     return made;
   }();
   crc = ~crc;
-  for (uint64_t i = 0; i < nbytes; ++i) crc = table[(crc ^ static_cast<const unsigned char*>(data)[i]) & 255] ^ (crc >> 8);
+  for (uint64_t i = 0; i < nbytes; ++i)
+    crc = table[(crc ^ static_cast<const unsigned char*>(data)[i]) & 255] ^ (crc >> 8);
   return ~crc;
 }
 
@@ -70,7 +72,8 @@ TEST(Crc32, EveryLengthAtEveryAlignment) {
       if (nbytes > 0) expected = by_table(expected, &bytes[offset + nbytes - 1], 1);
       if (nbytes > 0 && offset % 16 > 1 && nbytes % 7 != 0) continue;
       for (const Way& way : ways()) {
-        ASSERT_EQ(way.function(0x12345678, &bytes[offset], nbytes), expected) << way.name << ", " << nbytes << " bytes at " << offset;
+        ASSERT_EQ(way.function(0x12345678, &bytes[offset], nbytes), expected)
+            << way.name << ", " << nbytes << " bytes at " << offset;
       }
     }
   }
@@ -78,19 +81,24 @@ TEST(Crc32, EveryLengthAtEveryAlignment) {
 
 // Bytes next to the range are not read: under a sanitizer this fails if they are.
 TEST(Crc32, NothingBesideIsRead) {
-  for (const size_t nbytes : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{511}, size_t{1024}, size_t{4096}}) {
+  for (const size_t nbytes : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{511},
+                              size_t{1024}, size_t{4096}}) {
     const Octets exact = octet_noise(nbytes, 3);
-    for (const Way& way : ways()) EXPECT_EQ(way.function(0, exact.data(), nbytes), by_table(0, exact.data(), nbytes)) << way.name;
+    for (const Way& way : ways())
+      EXPECT_EQ(way.function(0, exact.data(), nbytes), by_table(0, exact.data(), nbytes))
+          << way.name;
   }
 }
 
 TEST(Crc32, LongAndSpecialBytes) {
-  std::vector<Octets> inputs{octet_noise(3'000'001, 5), Octets(1'000'000, 0), Octets(1'000'000, 255), Octets(4096, 0)};
+  std::vector<Octets> inputs{octet_noise(3'000'001, 5), Octets(1'000'000, 0),
+                             Octets(1'000'000, 255), Octets(4096, 0)};
   inputs.back()[4095] = 1;
   for (const Octets& bytes : inputs) {
     for (const uint32_t begin : {0U, 1U, 0xFFFFFFFFU}) {
       const uint32_t expected = by_table(begin, bytes.data(), bytes.size());
-      for (const Way& way : ways()) EXPECT_EQ(way.function(begin, bytes.data(), bytes.size()), expected) << way.name;
+      for (const Way& way : ways())
+        EXPECT_EQ(way.function(begin, bytes.data(), bytes.size()), expected) << way.name;
     }
   }
 }
@@ -108,10 +116,13 @@ TEST(Crc32, EveryBitCounts) {
 TEST(Crc32, PartsTogether) {
   const Octets bytes = octet_noise(10'000, 11);
   const uint32_t whole = crc32(0, bytes.data(), bytes.size());
-  for (const size_t cut : {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, size_t{9'999}, size_t{10'000}}) {
+  for (const size_t cut :
+       {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, size_t{9'999}, size_t{10'000}}) {
     const uint32_t first = crc32(0, bytes.data(), cut);
     EXPECT_EQ(crc32(first, bytes.data() + cut, bytes.size() - cut), whole);
-    EXPECT_EQ(crc32_combine(first, crc32(0, bytes.data() + cut, bytes.size() - cut), bytes.size() - cut), whole);
+    EXPECT_EQ(
+        crc32_combine(first, crc32(0, bytes.data() + cut, bytes.size() - cut), bytes.size() - cut),
+        whole);
   }
 }
 

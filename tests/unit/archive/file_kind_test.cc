@@ -25,7 +25,8 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
       {"\x14\x01\x02\x03"
        "FT01",
        {"ExecuTorch", "tenon_open_weights"}},
-      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", {"Git LFS pointer", "git lfs pull"}},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+       {"Git LFS pointer", "git lfs pull"}},
       {"<!DOCTYPE html><html></html>", {"web page", "download"}},
       {"\xef\xbb\xbf \n<HTML lang=en>", {"web page"}},
       {"\x1f\x8b\x08", {"gzip", "gunzip"}},
@@ -41,10 +42,12 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
   };
   for (const Row& row : rows) {
     const std::string kind = kind_of(row.start);
-    for (const char* word : row.words) EXPECT_NE(kind.find(word), std::string::npos) << word << " in: " << kind;
+    for (const char* word : row.words)
+      EXPECT_NE(kind.find(word), std::string::npos) << word << " in: " << kind;
   }
   EXPECT_EQ(file_kind({}, 0), "empty: the file has no bytes. Copy or download it again");
-  for (const char* text : {"hello", "<", "{}", "version 3", "\x80", "\x80\x09"}) EXPECT_EQ(kind_of(text), "") << text;
+  for (const char* text : {"hello", "<", "{}", "version 3", "\x80", "\x80\x09"})
+    EXPECT_EQ(kind_of(text), "") << text;
   // A length that the file does not have is no safetensors' length.
   EXPECT_EQ(kind_of(safetensors, 60), "");
 }

@@ -1,4 +1,5 @@
-// A file that appears whole or not at all: what is there before, between and after, whatever goes wrong.
+// A file that appears whole or not at all: what is there before, between and after, whatever goes
+// wrong.
 #include "os/output_file.h"
 
 #include <fcntl.h>
@@ -37,7 +38,9 @@ mode_t mode_of(const std::string& path) {
 // Both ways to make one: without a name, and, as where the file system cannot, with one.
 class Output : public ::testing::TestWithParam<bool> {
  protected:
-  Result<OutputFile> create(const std::string& path) const { return GetParam() ? OutputFile::create_named(path) : kPlain(path); }
+  Result<OutputFile> create(const std::string& path) const {
+    return GetParam() ? OutputFile::create_named(path) : kPlain(path);
+  }
   std::vector<std::string> names_while_written() const {
     return GetParam() ? std::vector<std::string>{"temporary"} : std::vector<std::string>{};
   }
@@ -52,11 +55,13 @@ class Output : public ::testing::TestWithParam<bool> {
   Folder folder_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, Output, ::testing::Values(false, true), [](const auto& each) { return each.param ? "Named" : "Nameless"; });
+INSTANTIATE_TEST_SUITE_P(Ways, Output, ::testing::Values(false, true),
+                         [](const auto& each) { return each.param ? "Named" : "Nameless"; });
 
 TEST_P(Output, AppearsWithCommit) {
   const std::string path = folder_ / "a.pt";
-  for (const os::Durability durability : {os::Durability::kNone, os::Durability::kFile, os::Durability::kFileAndDirectory}) {
+  for (const os::Durability durability :
+       {os::Durability::kNone, os::Durability::kFile, os::Durability::kFileAndDirectory}) {
     std::filesystem::remove(path);
     Result<OutputFile> output = create(path);
     ASSERT_OK(output.status());
@@ -99,7 +104,8 @@ TEST_P(Output, PermissionBits) {
     Result<OutputFile> replaced = create(path);
     if (GetParam()) {
       for (const std::string& name : folder_.names()) {
-        if (name.starts_with(".tenon")) EXPECT_EQ(mode_of(folder_ / name), 0600U);  // nobody else's before it is whole
+        // Nobody else's before it is whole.
+        if (name.starts_with(".tenon")) EXPECT_EQ(mode_of(folder_ / name), 0600U);
       }
     }
     ASSERT_OK(replaced.value().commit(os::Durability::kNone));
@@ -128,7 +134,8 @@ TEST_P(Output, ALinkStaysALink) {
   ASSERT_EQ(symlink("real/a.pt", (folder_ / "first").c_str()), 0);
   ASSERT_EQ(symlink((folder_ / "first").c_str(), (folder_ / "second").c_str()), 0);
   ASSERT_EQ(symlink("real/new.pt", (folder_ / "dangling").c_str()), 0);
-  for (const auto& [link, target] : {std::pair{"second", "real/a.pt"}, {"dangling", "real/new.pt"}}) {
+  for (const auto& [link, target] :
+       {std::pair{"second", "real/a.pt"}, {"dangling", "real/new.pt"}}) {
     Result<OutputFile> output = create(folder_ / link);
     ASSERT_OK(output.status());
     ASSERT_OK(output.value().write(view_of("new")));
@@ -147,10 +154,14 @@ TEST_P(Output, PlacesThatAreNone) {
   const struct {
     std::string path;
     Code code;
-  } all[] = {{folder_ / "none/a.pt", Code::kNotFound},        {folder_ / "fifo/a.pt", Code::kIo},
-             {folder_ / "folder", Code::kInvalidArgument},    {folder_ / "folder/", Code::kInvalidArgument},
-             {folder_ / "folder/..", Code::kInvalidArgument}, {folder_ / "fifo", Code::kInvalidArgument},
-             {"/dev/null", Code::kInvalidArgument},           {"", Code::kInvalidArgument},
+  } all[] = {{folder_ / "none/a.pt", Code::kNotFound},
+             {folder_ / "fifo/a.pt", Code::kIo},
+             {folder_ / "folder", Code::kInvalidArgument},
+             {folder_ / "folder/", Code::kInvalidArgument},
+             {folder_ / "folder/..", Code::kInvalidArgument},
+             {folder_ / "fifo", Code::kInvalidArgument},
+             {"/dev/null", Code::kInvalidArgument},
+             {"", Code::kInvalidArgument},
              {folder_ / std::string(300, 'x'), Code::kIo}};
   for (const auto& each : all) {
     const Status status = create(each.path).status();
@@ -201,12 +212,14 @@ TEST_P(Output, FileSizeLimit) {
 TEST_P(Output, TheDeadAreSwept) {
   const std::string dead = ".tenon-export-0123456789abcdef0123456789abcdef";
   const std::string alive = ".tenon-export-00000000000000000000000000000000";
-  const std::vector<std::string> others = {".tenon-export-", ".tenon-export-0123456789ABCDEF0123456789ABCDEF",
-                                           ".tenon-export-0123456789abcdef0123456789abcdef0", "tenon-export-x"};
+  const std::vector<std::string> others = {
+      ".tenon-export-", ".tenon-export-0123456789ABCDEF0123456789ABCDEF",
+      ".tenon-export-0123456789abcdef0123456789abcdef0", "tenon-export-x"};
   put_file(folder_ / dead, "dead");
   put_file(folder_ / alive, "alive");
   for (const std::string& other : others) put_file(folder_ / other, "other");
-  ASSERT_TRUE(std::filesystem::create_directory(folder_ / ".tenon-export-11111111111111111111111111111111"));
+  ASSERT_TRUE(std::filesystem::create_directory(folder_ /
+                                                ".tenon-export-11111111111111111111111111111111"));
   const int fd = open((folder_ / alive).c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   ASSERT_OK(create(folder_ / "a.pt").status());
@@ -231,7 +244,8 @@ TEST_P(Output, AnotherExportIsNotSwept) {
   EXPECT_EQ(names(), (std::vector<std::string>{"a.pt", "b.pt"}));
 }
 
-// Many processes write one name at the same time, each sweeping: none loses its file, and the winner's is whole.
+// Many processes write one name at the same time, each sweeping: none loses its file, and the
+// winner's is whole.
 TEST_P(Output, ManyWritersOfOneName) {
   constexpr int kWriters = 8;
   std::vector<pid_t> children;
@@ -243,7 +257,8 @@ TEST_P(Output, ManyWritersOfOneName) {
       bool good = true;
       for (int round = 0; round < 20 && good; ++round) {
         Result<OutputFile> output = create(folder_ / "a.pt");
-        good = output.is_ok() && output.value().write(view_of(text)).is_ok() && output.value().commit(os::Durability::kNone).is_ok();
+        good = output.is_ok() && output.value().write(view_of(text)).is_ok() &&
+               output.value().commit(os::Durability::kNone).is_ok();
       }
       _exit(good ? 0 : 1);
     }
@@ -262,7 +277,8 @@ TEST_P(Output, ManyWritersOfOneName) {
 
 TEST_P(Output, NoFdIsLeft) {
   const auto count = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
   };
   const auto before = count();
   for (int i = 0; i < 3; ++i) {
@@ -279,7 +295,8 @@ TEST(FileOutputTest, AnArchiveAtAPath) {
   Result<FileOutput> output = FileOutput::create(path);
   ASSERT_OK(output.status());
   FileOutput sink = std::move(output.value());
-  Result<ZipWriter> writer = ZipWriter::create(&sink, {.prefix = archive_name_of(path), .alignment = 64});
+  Result<ZipWriter> writer =
+      ZipWriter::create(&sink, {.prefix = archive_name_of(path), .alignment = 64});
   ASSERT_OK(writer.value().add("data/0", noise(1'000'000)));
   ASSERT_OK(writer.value().finish());
   ASSERT_OK(sink.commit(Durability::kFileAndDirectory));

@@ -21,7 +21,8 @@ constexpr int kSkip = 77;
 
 bool put_setting(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  const bool good = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool good =
+      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) close(fd);
   return good;
 }
@@ -31,11 +32,13 @@ bool mount_small_tmpfs(const std::string& where) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) return false;
-  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") && put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
+  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") &&
+                    put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
                     put_setting("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
     return false;
   }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("tmpfs", where.c_str(), "tmpfs", 0, "size=1m") == 0;
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", where.c_str(), "tmpfs", 0, "size=1m") == 0;
 }
 
 Status write_noise_archive(Sink* sink, uint64_t nbytes) {
@@ -58,15 +61,18 @@ int run(const Folder& folder) {
     if (!output.is_ok()) return fail("create:", output.status());
     const Status written = write_noise_archive(&output.value(), nbytes);
     if (fits != written.is_ok()) return fail("write:", written);
-    if (!fits && (written.code() != Code::kResourceExhausted || written.detail("limit") != "file system space" ||
-                  written.detail("errno") != std::to_string(ENOSPC) || written.detail("path") != path)) {
+    if (!fits &&
+        (written.code() != Code::kResourceExhausted ||
+         written.detail("limit") != "file system space" ||
+         written.detail("errno") != std::to_string(ENOSPC) || written.detail("path") != path)) {
       return fail("the wrong error:", written);
     }
     if (fits && !output.value().commit(Durability::kFile).is_ok()) return fail("commit");
     if (folder.names() != std::vector<std::string>{"a.pt"}) return fail("something is left behind");
     Result<Ref<ZipReader>> opened = open_bytes(read_file(path), Check::kAll);
     if (!opened.is_ok()) return fail("the file is broken:", opened.status());
-    if (opened.value()->records()[0].nbytes != (fits ? nbytes : 100'000)) return fail("another file is there");
+    if (opened.value()->records()[0].nbytes != (fits ? nbytes : 100'000))
+      return fail("another file is there");
   }
   return 0;
 }
@@ -78,7 +84,8 @@ TEST(OutputFull, ASmallTmpfs) {
   if (child == 0) _exit(run(folder));
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkip) GTEST_SKIP() << "no tmpfs can be mounted here";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkip)
+    GTEST_SKIP() << "no tmpfs can be mounted here";
   EXPECT_EQ(status, 0);
 }
 

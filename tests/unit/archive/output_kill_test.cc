@@ -1,5 +1,5 @@
-// kill -9 before and after every system call of an export: the name leads to the old file or to the whole new one, and what is left beside
-// it goes with the next export.
+// kill -9 before and after every system call of an export: the name leads to the old file or to the
+// whole new one, and what is left beside it goes with the next export.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -16,7 +16,9 @@ namespace {
 using namespace test;
 using os::OutputFile;
 
-Result<OutputFile> create(const std::string& path, bool named) { return named ? OutputFile::create_named(path) : OutputFile::create(path); }
+Result<OutputFile> create(const std::string& path, bool named) {
+  return named ? OutputFile::create_named(path) : OutputFile::create(path);
+}
 
 std::string new_text() { return std::string(100'000, 'n'); }
 
@@ -29,8 +31,8 @@ bool write_new(const std::string& path, bool named) {
          output.value().commit(os::Durability::kFileAndDirectory).is_ok();
 }
 
-// A traced child that writes the file; killed at its stop number `last`, of which each system call has one before and one after. False: it
-// came to its end before that.
+// A traced child that writes the file; killed at its stop number `last`, of which each system call
+// has one before and one after. False: it came to its end before that.
 bool write_and_kill(const std::string& path, bool named, int last) {
   const pid_t child = fork();
   EXPECT_GE(child, 0);
@@ -82,7 +84,8 @@ TEST_P(OutputKill, AtEverySystemCall) {
     ASSERT_EQ(folder.names(), std::vector<std::string>{"a.pt"});
     ASSERT_EQ(content_of(path), text);
   }
-  // Before its first call and after its last there is something to see too, or this test looked at nothing.
+  // Before its first call and after its last there is something to see too, or this test looked at
+  // nothing.
   EXPECT_GT(last, 40);
   EXPECT_GT(old_files, 20);
   EXPECT_LT(old_files, last);

@@ -25,7 +25,8 @@ value::StorageValueRef floats(uint64_t numel) {
   options.zeroed = true;
   Result<Ref<storage::Storage>> made = storage::Storage::create(options, numel * 4);
   EXPECT_TRUE(made.is_ok());
-  Result<value::StorageValueRef> out = value::StorageValue::create(ScalarType::kFloat, numel, std::move(made).value());
+  Result<value::StorageValueRef> out =
+      value::StorageValue::create(ScalarType::kFloat, numel, std::move(made).value());
   EXPECT_TRUE(out.is_ok());
   return std::move(out).value();
 }
@@ -64,25 +65,30 @@ TEST(PickleFromValues, Numbers) {
   EXPECT_EQ(written(Value::of_int(65536)), proto2("J" + u32(65536)));
   EXPECT_EQ(written(Value::of_int(-1)), proto2("J\xff\xff\xff\xff"));
   EXPECT_EQ(written(Value::of_int(int64_t{1} << 31)), proto2("\x8a\x08" + u64(uint64_t{1} << 31)));
-  EXPECT_EQ(written(Value::of_int(std::numeric_limits<int64_t>::min())), proto2("\x8a\x08" + u64(uint64_t{1} << 63)));
+  EXPECT_EQ(written(Value::of_int(std::numeric_limits<int64_t>::min())),
+            proto2("\x8a\x08" + u64(uint64_t{1} << 63)));
   EXPECT_EQ(written(Value::of_float(1.5)), proto2("G\x3f\xf8" + std::string(6, '\0')));
 }
 
 TEST(PickleFromValues, TextsAndDevicesByTheirText) {
-  const ValueRef root = Value::tuple({Value::of_str("a"), Value::of_device("a"), Value::of_str("a"), Value::of_device("a")});
-  EXPECT_EQ(written(root), proto2("(" + str("a") + memo_put(0) + "ctorch\ndevice\n" + memo_put(1) + memo_get(0) + "\x85R" + memo_put(2) +
-                                  memo_get(0) + memo_get(2) + "t"));
+  const ValueRef root = Value::tuple(
+      {Value::of_str("a"), Value::of_device("a"), Value::of_str("a"), Value::of_device("a")});
+  EXPECT_EQ(written(root),
+            proto2("(" + str("a") + memo_put(0) + "ctorch\ndevice\n" + memo_put(1) + memo_get(0) +
+                   "\x85R" + memo_put(2) + memo_get(0) + memo_get(2) + "t"));
 }
 
 TEST(PickleFromValues, OthersByIdentity) {
   const ValueRef inner = Value::tuple({});
   EXPECT_EQ(written(Value::tuple({inner, Value::tuple({})})), proto2("))\x86"));
-  EXPECT_EQ(written(Value::tuple({inner, inner})), proto2(")" + memo_put(0) + memo_get(0) + "\x86"));
+  EXPECT_EQ(written(Value::tuple({inner, inner})),
+            proto2(")" + memo_put(0) + memo_get(0) + "\x86"));
   const ValueRef complex = Value::of_complex({1, 2});
   const ValueRef twice = Value::tuple({complex, complex, Value::of_complex({1, 2})});
-  const std::string numbers = "G\x3f\xf0" + std::string(6, '\0') + "G\x40" + std::string(7, '\0') + "\x86R";
-  EXPECT_EQ(written(twice),
-            proto2("cbuiltins\ncomplex\n" + memo_put(0) + numbers + memo_put(1) + memo_get(1) + memo_get(0) + numbers + "\x87"));
+  const std::string numbers =
+      "G\x3f\xf0" + std::string(6, '\0') + "G\x40" + std::string(7, '\0') + "\x86R";
+  EXPECT_EQ(written(twice), proto2("cbuiltins\ncomplex\n" + memo_put(0) + numbers + memo_put(1) +
+                                   memo_get(1) + memo_get(0) + numbers + "\x87"));
 }
 
 TEST(PickleFromValues, WhatTheSourceHadInItsMemo) {
@@ -99,35 +105,46 @@ TEST(PickleFromValues, WhatTheSourceHadInItsMemo) {
 TEST(PickleFromValues, ListsAndDicts) {
   const std::string module = "ctorch.jit._pickle\n";
   const ValueRef one = Value::of_int(1);
-  EXPECT_EQ(written(Value::list(type("List[int]"), {one})), proto2(module + "build_intlist\n" + memo_put(0) + "(](K\x01" + "etR"));
-  EXPECT_EQ(written(Value::list(type("List[float]"), {})), proto2(module + "build_doublelist\n" + memo_put(0) + "(](etR"));
+  EXPECT_EQ(written(Value::list(type("List[int]"), {one})),
+            proto2(module + "build_intlist\n" + memo_put(0) + "(](K\x01" + "etR"));
+  EXPECT_EQ(written(Value::list(type("List[float]"), {})),
+            proto2(module + "build_doublelist\n" + memo_put(0) + "(](etR"));
   EXPECT_EQ(written(Value::list(type("List[Optional[int]]"), {one})),
-            proto2(module + "restore_type_tag\n" + memo_put(0) + "](K\x01" + "e" + str("List[Optional[int]]") + memo_put(1) + "\x86R"));
+            proto2(module + "restore_type_tag\n" + memo_put(0) + "](K\x01" + "e" +
+                   str("List[Optional[int]]") + memo_put(1) + "\x86R"));
   EXPECT_EQ(written(Value::list(nullptr, {one})), proto2("](K\x01"
                                                          "e"));
   Result<ValueRef> dict = Value::dict(type("Dict[str, int]"), {{Value::of_str("a"), one}});
   ASSERT_TRUE(dict.is_ok());
-  EXPECT_EQ(written(dict.value()), proto2(module + "restore_type_tag\n" + memo_put(0) + "}(" + str("a") + memo_put(1) + "K\x01u" +
-                                          str("Dict[str, int]") + memo_put(2) + "\x86R"));
+  EXPECT_EQ(written(dict.value()),
+            proto2(module + "restore_type_tag\n" + memo_put(0) + "}(" + str("a") + memo_put(1) +
+                   "K\x01u" + str("Dict[str, int]") + memo_put(2) + "\x86R"));
   FromValuesOptions options;
-  const Status wrong = values_to_pickle(Value::list(type("List[int]"), {Value::of_float(1)}), options).status();
+  const Status wrong =
+      values_to_pickle(Value::list(type("List[int]"), {Value::of_float(1)}), options).status();
   EXPECT_EQ(wrong.code(), Code::kInvalidArgument);
-  EXPECT_NE(wrong.message().find("a List[int] holds a float"), std::string::npos) << wrong.message();
+  EXPECT_NE(wrong.message().find("a List[int] holds a float"), std::string::npos)
+      << wrong.message();
 }
 
 // The 22 bytes that a module needs at least.
 TEST(PickleFromValues, TheSmallestModule) {
-  EXPECT_EQ(written(Value::object("__torch__.M")), proto2("c__torch__\nM\n" + memo_put(0) + ")\x81}(ub"));
-  const ValueRef packed = Value::object_with_state("__torch__.torch.classes.quantized.P", Value::none());
-  EXPECT_EQ(written(packed), proto2("c__torch__.torch.classes.quantized\nP\n" + memo_put(0) + ")\x81Nb"));
-  EXPECT_EQ(written(Value::enumeration("__torch__.E", Value::of_int(2))), proto2("c__torch__\nE\n" + memo_put(0) + "K\x02R"));
+  EXPECT_EQ(written(Value::object("__torch__.M")),
+            proto2("c__torch__\nM\n" + memo_put(0) + ")\x81}(ub"));
+  const ValueRef packed =
+      Value::object_with_state("__torch__.torch.classes.quantized.P", Value::none());
+  EXPECT_EQ(written(packed),
+            proto2("c__torch__.torch.classes.quantized\nP\n" + memo_put(0) + ")\x81Nb"));
+  EXPECT_EQ(written(Value::enumeration("__torch__.E", Value::of_int(2))),
+            proto2("c__torch__\nE\n" + memo_put(0) + "K\x02R"));
 }
 
 TEST(PickleFromValues, StoragesOnceAndInOrder) {
   const value::StorageValueRef first = floats(6);
   const value::StorageValueRef second = floats(2);
-  const ValueRef root = Value::tuple(
-      {Value::of_tensor(vector_over(second, 2)), Value::of_tensor(vector_over(first, 6)), Value::of_tensor(vector_over(second, 1))});
+  const ValueRef root = Value::tuple({Value::of_tensor(vector_over(second, 2)),
+                                      Value::of_tensor(vector_over(first, 6)),
+                                      Value::of_tensor(vector_over(second, 1))});
   SequentialKeys keys;
   const std::string pickle = written(root, &keys);
   ASSERT_EQ(keys.storages().size(), 2U);
@@ -145,7 +162,8 @@ TEST(PickleFromValues, StoragesOnceAndInOrder) {
 // Past number 255 the memo's opcodes are the long ones.
 TEST(PickleFromValues, LongMemo) {
   std::vector<ValueRef> items(600);
-  for (size_t i = 0; i < items.size(); ++i) items[i] = Value::of_str("text " + std::to_string(i % 300));
+  for (size_t i = 0; i < items.size(); ++i)
+    items[i] = Value::of_str("text " + std::to_string(i % 300));
   const ValueRef root = Value::tuple(items);
   const std::string pickle = written(root);
   EXPECT_NE(pickle.find("text 256r" + u32(256)), std::string::npos);
@@ -164,7 +182,8 @@ TEST(PickleFromValues, WhatCannotBeWritten) {
   };
   refused(Value::object("M"), Code::kInvalidArgument, "no qualified name");
   refused(Value::object("a.b\nc"), Code::kInvalidArgument, "no qualified name");
-  refused(Value::of_tensor(vector_over(floats(1), 1)), Code::kUnsupported, "a tensor where none can be");
+  refused(Value::of_tensor(vector_over(floats(1), 1)), Code::kUnsupported,
+          "a tensor where none can be");
 
   ValueRef deep = Value::none();
   for (size_t i = 0; i < 2 * value::kMaxWalkDepth; ++i) deep = Value::tuple({deep});
@@ -184,7 +203,8 @@ TEST(PickleFromValues, WhatCannotBeWritten) {
     value::StridedSpec strided;
     strided.sizes = {numel};
     strided.strides = {1};
-    Result<value::StorageValueRef> meta = value::StorageValue::create(ScalarType::kLong, static_cast<uint64_t>(numel), nullptr, 0, "meta");
+    Result<value::StorageValueRef> meta = value::StorageValue::create(
+        ScalarType::kLong, static_cast<uint64_t>(numel), nullptr, 0, "meta");
     EXPECT_TRUE(meta.is_ok());
     strided.storage = std::move(meta).value();
     Result<value::TensorValueRef> made = value::TensorValue::create(strided);

@@ -14,12 +14,15 @@ namespace {
 
 using namespace test;
 
-Result<PickleTree> read_tree(const Bytes& content, const PickleReadOptions& options = {}) { return read_pickle(content, options); }
+Result<PickleTree> read_tree(const Bytes& content, const PickleReadOptions& options = {}) {
+  return read_pickle(content, options);
+}
 
 // Every scalar opcode of the module dialect in one tuple.
 TEST(PickleReader, Scalars) {
-  const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" + std::string("\0\0\0\0\0\1\0\0", 8) +
-                                        "G\x3f\xf8" + std::string(6, '\0') + str("hé") + "t"));
+  const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" +
+                                        std::string("\0\0\0\0\0\1\0\0", 8) + "G\x3f\xf8" +
+                                        std::string(6, '\0') + str("hé") + "t"));
   Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
@@ -65,7 +68,8 @@ TEST(PickleReader, BothFamiliesOfItems) {
 }
 
 TEST(PickleReader, TheMemoKeepsIdentity) {
-  const Bytes content = bytes_of(proto2("]q" + kNul + "h" + kNul + "r\x01\x02\x03\x04j\x01\x02\x03\x04\x87"));
+  const Bytes content =
+      bytes_of(proto2("]q" + kNul + "h" + kNul + "r\x01\x02\x03\x04j\x01\x02\x03\x04\x87"));
   Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
@@ -99,7 +103,8 @@ TEST(PickleReader, WhatFollowsStopIsNotRead) {
 }
 
 TEST(PickleReader, GeneralDialect) {
-  // Frame, short texts, memoize, stack global, bytes of each width, a set, a frozen set, keyword arguments, integers of other widths.
+  // Frame, short texts, memoize, stack global, bytes of each width, a set, a frozen set, keyword
+  // arguments, integers of other widths.
   const std::string body =
       "\x8c\x03"
       "abc\x94\x8c\x01x\x93"
@@ -134,7 +139,8 @@ TEST(PickleReader, GeneralDialect) {
 }
 
 TEST(PickleReader, OnlyWhatPyTorchReadsIsInAModuleArchive) {
-  for (const char* body : {"\x8c\x01x", "]\x94", "\x8f", "C\x01x", "I1\n", "N0N", "\x8b\x01\0\0\0\x01"}) {
+  for (const char* body :
+       {"\x8c\x01x", "]\x94", "\x8f", "C\x01x", "I1\n", "N0N", "\x8b\x01\0\0\0\x01"}) {
     const Bytes content = bytes_of(proto2(body));
     const Status status = read_tree(content).status();
     expect_error(status, Code::kUnsupported, "PyTorch reads no such opcode");
@@ -144,7 +150,8 @@ TEST(PickleReader, OnlyWhatPyTorchReadsIsInAModuleArchive) {
   expect_error(read_tree(short_long).status(), Code::kUnsupported, "PyTorch reads 8");
 }
 
-// A name and bytes of what no pickler writes. Nothing may be read past the end, which the copies on the heap let a sanitizer see.
+// A name and bytes of what no pickler writes. Nothing may be read past the end, which the copies on
+// the heap let a sanitizer see.
 TEST(PickleReader, Hostile) {
   struct Case {
     const char* what;
@@ -168,7 +175,8 @@ TEST(PickleReader, Hostile) {
        "abc",
        "4294967295 bytes are named, 3 are left"},
       {"text of 2^63 bytes", "\x80\x02\x8d" + u64(uint64_t{1} << 63) + "abc", "are left"},
-      {"text of 2^64 - 1 bytes", "\x80\x02\x8d" + u64(std::numeric_limits<uint64_t>::max()) + "abc", "are left"},
+      {"text of 2^64 - 1 bytes", "\x80\x02\x8d" + u64(std::numeric_limits<uint64_t>::max()) + "abc",
+       "are left"},
       {"global without an end",
        "\x80\x02"
        "cos",
@@ -209,7 +217,8 @@ TEST(PickleReader, Hostile) {
   }
   const Case of_general[] = {
       {"frame over the end", "\x80\x04\x95" + u64(100) + "N.", "a frame of 100 bytes, 2 are left"},
-      {"frame of 2^64 - 1", "\x80\x04\x95" + u64(std::numeric_limits<uint64_t>::max()) + "N.", "are left"},
+      {"frame of 2^64 - 1", "\x80\x04\x95" + u64(std::numeric_limits<uint64_t>::max()) + "N.",
+       "are left"},
       {"global of numbers", "\x80\x04K\x01K\x02\x93.", "no str"},
       {"memoize of nothing", "\x80\x04\x94.", "too few values"},
       {"additems to a list", "\x80\x04](N\x90.", "cannot take this"},
@@ -243,7 +252,8 @@ TEST(PickleReader, Hostile) {
 }
 
 TEST(PickleReader, Limits) {
-  const auto expect_limit = [](const Bytes& content, const PickleReadOptions& options, const char* limit) {
+  const auto expect_limit = [](const Bytes& content, const PickleReadOptions& options,
+                               const char* limit) {
     const Status status = read_tree(content, options).status();
     expect_error(status, Code::kResourceExhausted, limit);
     EXPECT_EQ(status.detail("limit"), limit);
@@ -271,12 +281,14 @@ TEST(PickleReader, Limits) {
 
 // A number that a file chooses costs no memory and no time by being large.
 TEST(PickleReader, SparseMemo) {
-  const Bytes content = bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
+  const Bytes content =
+      bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
   Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
 }
 
-// Their children are in one array: a list that grows must move where another has grown behind it, and take everything along.
+// Their children are in one array: a list that grows must move where another has grown behind it,
+// and take everything along.
 TEST(PickleReader, ListsGrowInTurns) {
   constexpr int kLists = 3;
   std::string body = "(";
@@ -297,7 +309,8 @@ TEST(PickleReader, ListsGrowInTurns) {
   const PickleTree& tree = result.value();
   for (size_t list = 0; list < kLists; ++list) {
     std::vector<int64_t> found;
-    for (const NodeId child : tree.children(tree.children(tree.root())[list])) found.push_back(tree.integer(child));
+    for (const NodeId child : tree.children(tree.children(tree.root())[list]))
+      found.push_back(tree.integer(child));
     EXPECT_GT(found.size(), 30U);
     EXPECT_EQ(found, expected[list]);
   }
@@ -306,7 +319,9 @@ TEST(PickleReader, ListsGrowInTurns) {
 // 60 lists of the list before, twice: 2^60 lists if each were copied.
 TEST(PickleReader, AMemoBombStaysSmall) {
   std::string body = "]q" + kNul;
-  for (int i = 0; i < 60; ++i) body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" + std::string(1, static_cast<char>(i + 1));
+  for (int i = 0; i < 60; ++i)
+    body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" +
+            std::string(1, static_cast<char>(i + 1));
   const Bytes content = bytes_of(proto2(body));
   Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
@@ -317,14 +332,16 @@ TEST(PickleReader, EveryOpcodeHasAName) {
   int named = 0;
   for (int byte = 0; byte < 256; ++byte) {
     if (opcode_name(static_cast<uint8_t>(byte)) != nullptr) ++named;
-    if (opcode_in_module_dialect(static_cast<uint8_t>(byte))) EXPECT_NE(opcode_name(static_cast<uint8_t>(byte)), nullptr);
+    if (opcode_in_module_dialect(static_cast<uint8_t>(byte)))
+      EXPECT_NE(opcode_name(static_cast<uint8_t>(byte)), nullptr);
   }
   EXPECT_EQ(named, 68);
 }
 
 // Whatever is cut off the end of a good pickle, or changed in it, an answer comes.
 TEST(PickleReader, CutAndFlipped) {
-  const std::string good = proto2("c__torch__\nM\n)\x81}(" + str("w") + tensor(storage("0", 6), 6) + str("l") + "](K\x01K\x02" + "eub");
+  const std::string good = proto2("c__torch__\nM\n)\x81}(" + str("w") + tensor(storage("0", 6), 6) +
+                                  str("l") + "](K\x01K\x02" + "eub");
   for (size_t n = 0; n < good.size(); ++n) {
     const Bytes content = bytes_of(good.substr(0, n));
     expect_error(read_tree(content).status(), Code::kCorrupt, "");

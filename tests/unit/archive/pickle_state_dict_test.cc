@@ -11,7 +11,8 @@ namespace {
 
 using namespace test;
 
-Result<StateDict> state_dict(const std::string& body, StateDictOptions options = {}, Storages* storages = nullptr) {
+Result<StateDict> state_dict(const std::string& body, StateDictOptions options = {},
+                             Storages* storages = nullptr) {
   const Bytes content = bytes_of(proto2(body));
   TENON_ASSIGN(const PickleTree tree, read_pickle(content, general()));
   Storages own;
@@ -30,18 +31,23 @@ const std::string kOne = tensor(storage("0", 1), 1);
 const std::string kOrdered = "ccollections\nOrderedDict\n)R";
 
 TEST(PickleStateDict, NamesOfWhatIsNested) {
-  Result<StateDict> result = state_dict("}(" + str("a") + kOrdered + str("b") + kOne + "s" + str("epoch") + "K\x03" + str("list") + "](" +
-                                        kOne + "(K\x01" + kOne + "te" + "K\x05}K\x06" + kOne + "s" + str("odd") + "cnumpy\nscalar\n)Ru");
+  Result<StateDict> result =
+      state_dict("}(" + str("a") + kOrdered + str("b") + kOne + "s" + str("epoch") + "K\x03" +
+                 str("list") + "](" + kOne + "(K\x01" + kOne + "te" + "K\x05}K\x06" + kOne + "s" +
+                 str("odd") + "cnumpy\nscalar\n)Ru");
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(names(result.value()), std::vector<std::string>({"a.b", "list.0", "list.1.1", "5.6"}));
-  EXPECT_EQ(result.value().others, std::vector<std::string>({"epoch", "list.1.0", "odd: a call of 'numpy.scalar'"}));
+  EXPECT_EQ(result.value().others,
+            std::vector<std::string>({"epoch", "list.1.0", "odd: a call of 'numpy.scalar'"}));
   EXPECT_EQ(result.value().n_others, 3U);
 }
 
 // torch.load takes equal keys for one storage, however often they are spelled out.
 TEST(PickleStateDict, StoragesByKey) {
   Storages storages;
-  Result<StateDict> result = state_dict("}(" + str("a") + kOne + "q" + kNul + str("b") + "h" + kNul + str("c") + kOne + "u", {}, &storages);
+  Result<StateDict> result = state_dict(
+      "}(" + str("a") + kOne + "q" + kNul + str("b") + "h" + kNul + str("c") + kOne + "u", {},
+      &storages);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const std::vector<NamedTensor>& tensors = result.value().tensors;
   ASSERT_EQ(tensors.size(), 3U);
@@ -54,11 +60,15 @@ TEST(PickleStateDict, StoragesByKey) {
 }
 
 TEST(PickleStateDict, ParametersAndSubclasses) {
-  const std::string parameter = "ctorch._utils\n_rebuild_parameter\n(" + kOne + "\x88" + kOrdered + "tR";
-  const std::string arguments = "(" + storage("0", 1) + "K" + kNul + "(K\x01t(K\x01t\x89" + kOrdered + "t";
+  const std::string parameter =
+      "ctorch._utils\n_rebuild_parameter\n(" + kOne + "\x88" + kOrdered + "tR";
+  const std::string arguments =
+      "(" + storage("0", 1) + "K" + kNul + "(K\x01t(K\x01t\x89" + kOrdered + "t";
   const std::string subclass =
-      "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\ncmine\nTensor\n" + arguments + "}tR";
-  const std::string of_v3 = "ctorch._utils\n_rebuild_tensor_v3\n(" + storage("1", 8, "UntypedStorage") + "K" + kNul + "(K\x04t(K\x01t\x89" +
+      "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\ncmine\nTensor\n" +
+      arguments + "}tR";
+  const std::string of_v3 = "ctorch._utils\n_rebuild_tensor_v3\n(" +
+                            storage("1", 8, "UntypedStorage") + "K" + kNul + "(K\x04t(K\x01t\x89" +
                             kOrdered + "ctorch\nuint16\ntR";
   Result<StateDict> result = state_dict("(" + parameter + subclass + of_v3 + "t");
   ASSERT_TRUE(result.is_ok()) << result.status().message();
@@ -83,29 +93,37 @@ TEST(PickleStateDict, Devices) {
 
 TEST(PickleStateDict, Refused) {
   expect_error(state_dict("K\x01").status(), Code::kUnsupported, "1 is no state dict");
-  expect_error(state_dict("cos\nsystem\n)R").status(), Code::kUnsupported, "'os.system' is no state dict");
-  expect_error(state_dict("}(" + str("a.b") + kOne + str("a") + "}" + str("b") + kOne + "su").status(), Code::kUnsupported,
-               "two tensors have the name a.b");
-  expect_error(state_dict("]q" + kNul + "h" + kNul + "a").status(), Code::kUnsupported, "contains itself");
-  expect_error(state_dict("ccollections\nOrderedDict\n](" + kOne + "e\x85R").status(), Code::kUnsupported, "made of arguments");
-  expect_error(state_dict("(ctorch._utils\n_rebuild_tensor_v2\n)Rt").status(), Code::kCorrupt, "0 arguments");
-  expect_error(state_dict("(ctorch._utils\n_rebuild_nested_tensor\n)Rt").status(), Code::kUnsupported,
-               "_rebuild_nested_tensor' makes no tensor");
-  expect_error(state_dict("N" + std::string(600, '\x85')).status(), Code::kResourceExhausted, "max_depth");
+  expect_error(state_dict("cos\nsystem\n)R").status(), Code::kUnsupported,
+               "'os.system' is no state dict");
+  expect_error(
+      state_dict("}(" + str("a.b") + kOne + str("a") + "}" + str("b") + kOne + "su").status(),
+      Code::kUnsupported, "two tensors have the name a.b");
+  expect_error(state_dict("]q" + kNul + "h" + kNul + "a").status(), Code::kUnsupported,
+               "contains itself");
+  expect_error(state_dict("ccollections\nOrderedDict\n](" + kOne + "e\x85R").status(),
+               Code::kUnsupported, "made of arguments");
+  expect_error(state_dict("(ctorch._utils\n_rebuild_tensor_v2\n)Rt").status(), Code::kCorrupt,
+               "0 arguments");
+  expect_error(state_dict("(ctorch._utils\n_rebuild_nested_tensor\n)Rt").status(),
+               Code::kUnsupported, "_rebuild_nested_tensor' makes no tensor");
+  expect_error(state_dict("N" + std::string(600, '\x85')).status(), Code::kResourceExhausted,
+               "max_depth");
 }
 
 // One tensor with 2^40 names.
 TEST(PickleStateDict, AMemoBombHasALimit) {
   std::string body = "(" + kOne + "tq" + kNul;
   for (int i = 0; i < 40; ++i) {
-    body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" + std::string(1, static_cast<char>(i + 1));
+    body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" +
+            std::string(1, static_cast<char>(i + 1));
   }
   StateDictOptions options;
   options.limits.max_nodes = 100'000;
   expect_error(state_dict(body, options).status(), Code::kResourceExhausted, "the limit max_nodes");
   options = {};
   options.limits.max_names_nbytes = 100'000;
-  expect_error(state_dict(body, options).status(), Code::kResourceExhausted, "the limit max_names_nbytes");
+  expect_error(state_dict(body, options).status(), Code::kResourceExhausted,
+               "the limit max_names_nbytes");
 }
 
 }  // namespace

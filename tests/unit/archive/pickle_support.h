@@ -35,7 +35,9 @@ inline Bytes bytes_of(std::string_view text) {
   return out;
 }
 
-inline std::string text_of(const Bytes& of) { return {reinterpret_cast<const char*>(of.data()), of.size()}; }
+inline std::string text_of(const Bytes& of) {
+  return {reinterpret_cast<const char*>(of.data()), of.size()};
+}
 
 inline std::string u32(uint32_t value) {
   std::string out(4, '\0');
@@ -43,30 +45,41 @@ inline std::string u32(uint32_t value) {
   return out;
 }
 
-inline std::string u64(uint64_t value) { return u32(static_cast<uint32_t>(value)) + u32(static_cast<uint32_t>(value >> 32)); }
+inline std::string u64(uint64_t value) {
+  return u32(static_cast<uint32_t>(value)) + u32(static_cast<uint32_t>(value >> 32));
+}
 
 // BINUNICODE without a memo.
-inline std::string str(std::string_view text) { return "X" + u32(static_cast<uint32_t>(text.size())) + std::string(text); }
+inline std::string str(std::string_view text) {
+  return "X" + u32(static_cast<uint32_t>(text.size())) + std::string(text);
+}
 
 inline const std::string kNul(1, '\0');
 
 // memo_put writes the opcode BINPUT, memo_get writes BINGET.
-inline std::string memo_put(uint8_t number) { return "q" + std::string(1, static_cast<char>(number)); }
-inline std::string memo_get(uint8_t number) { return "h" + std::string(1, static_cast<char>(number)); }
+inline std::string memo_put(uint8_t number) {
+  return "q" + std::string(1, static_cast<char>(number));
+}
+inline std::string memo_get(uint8_t number) {
+  return "h" + std::string(1, static_cast<char>(number));
+}
 
 inline std::string proto2(const std::string& body) { return "\x80\x02" + body + "."; }
 
 // A storage as PyTorch spells it out, without its memo.
-inline std::string storage(std::string_view key, uint8_t numel, std::string_view type = "FloatStorage", std::string_view device = "cpu") {
-  return "(" + str("storage") + "ctorch\n" + std::string(type) + "\n" + str(key) + str(device) + "K" + static_cast<char>(numel) + "tQ";
+inline std::string storage(std::string_view key, uint8_t numel,
+                           std::string_view type = "FloatStorage",
+                           std::string_view device = "cpu") {
+  return "(" + str("storage") + "ctorch\n" + std::string(type) + "\n" + str(key) + str(device) +
+         "K" + static_cast<char>(numel) + "tQ";
 }
 
 inline const std::string kHooks = "ccollections\nOrderedDict\n)R";
 
 // A contiguous tensor of one dimension over `storage`.
 inline std::string tensor(const std::string& storage, uint8_t numel) {
-  return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + std::string(1, '\0') + "(K" + static_cast<char>(numel) + "t(K\x01t\x89" +
-         kHooks + "tR";
+  return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + std::string(1, '\0') + "(K" +
+         static_cast<char>(numel) + "t(K\x01t\x89" + kHooks + "tR";
 }
 
 inline PickleReadOptions general() {
@@ -89,11 +102,15 @@ class Storages {
     return [this](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
       calls.emplace_back(wanted.key);
       const bool is_meta = wanted.device == "meta";
-      if (is_meta) return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
-      const std::vector<char> content(static_cast<size_t>(wanted.numel) * value::scalar_type_info(wanted.type).nbytes, wanted.key.front());
+      if (is_meta)
+        return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+      const std::vector<char> content(
+          static_cast<size_t>(wanted.numel) * value::scalar_type_info(wanted.type).nbytes,
+          wanted.key.front());
       storage::StorageOptions options;
       options.is_private = true;
-      TENON_ASSIGN(Ref<storage::Storage> made, storage::Storage::create_from(options, content.data(), content.size()));
+      TENON_ASSIGN(Ref<storage::Storage> made,
+                   storage::Storage::create_from(options, content.data(), content.size()));
       return value::StorageValue::create(wanted.type, wanted.numel, std::move(made));
     };
   }
@@ -101,11 +118,13 @@ class Storages {
 };
 
 // Bytes to values, whatever fails.
-inline Result<UnpickledValue> unpickle(const std::string& pickle, Storages* storages = nullptr, ToValuesOptions options = {}) {
+inline Result<UnpickledValue> unpickle(const std::string& pickle, Storages* storages = nullptr,
+                                       ToValuesOptions options = {}) {
   const Bytes content = bytes_of(pickle);
   TENON_ASSIGN(const PickleTree tree, read_pickle(content, {}));
   Storages own;
-  if (!options.find_storage) options.find_storage = (storages != nullptr ? storages : &own)->finder();
+  if (!options.find_storage)
+    options.find_storage = (storages != nullptr ? storages : &own)->finder();
   return pickle_to_values(tree, options);
 }
 

@@ -27,14 +27,18 @@ void expect_bad(const std::string& body, Code code, std::string_view part) {
   expect_error(unpickle(proto2(body)).status(), code, part);
 }
 
-std::string build(const std::string& name, const std::string& list) { return "ctorch.jit._pickle\n" + name + "\n(" + list + "tR"; }
+std::string build(const std::string& name, const std::string& list) {
+  return "ctorch.jit._pickle\n" + name + "\n(" + list + "tR";
+}
 std::string tagged(const std::string& inner, const std::string& type) {
   return "ctorch.jit._pickle\nrestore_type_tag\n" + inner + str(type) + "\x86R";
 }
 
 TEST(PickleToValues, PlainValues) {
-  const ValueRef root = good("(N\x88K\x05G\x3f\xf8" + std::string(6, '\0') + str("text") + "ctorch\ndevice\n" + str("cuda:1") +
-                             "\x85Rcbuiltins\ncomplex\nG\x3f\xf8" + std::string(6, '\0') + "G\xbf\xf8" + std::string(6, '\0') + "\x86Rt");
+  const ValueRef root =
+      good("(N\x88K\x05G\x3f\xf8" + std::string(6, '\0') + str("text") + "ctorch\ndevice\n" +
+           str("cuda:1") + "\x85Rcbuiltins\ncomplex\nG\x3f\xf8" + std::string(6, '\0') +
+           "G\xbf\xf8" + std::string(6, '\0') + "\x86Rt");
   ASSERT_TRUE(root->is(ValueKind::kTuple));
   ASSERT_EQ(root->items().size(), 7U);
   EXPECT_TRUE(root->items()[0]->is(ValueKind::kNone));
@@ -59,8 +63,12 @@ TEST(PickleToValues, TypedLists) {
                 ->declared_type()
                 ->print(),
             "List[bool]");
-  EXPECT_EQ(good(build("build_tensorlist", "](" + tensor(storage("0", 1), 1) + "e"))->declared_type()->print(), "List[Tensor]");
-  EXPECT_EQ(good(tagged("](" + str("a") + "e", "List[str]"))->declared_type()->print(), "List[str]");
+  EXPECT_EQ(good(build("build_tensorlist", "](" + tensor(storage("0", 1), 1) + "e"))
+                ->declared_type()
+                ->print(),
+            "List[Tensor]");
+  EXPECT_EQ(good(tagged("](" + str("a") + "e", "List[str]"))->declared_type()->print(),
+            "List[str]");
   const ValueRef dict = good(tagged("}(" + str("a") + "K\x01u", "Dict[str, int]"));
   EXPECT_EQ(dict->declared_type()->print(), "Dict[str, int]");
   ASSERT_NE(dict->find("a"), nullptr);
@@ -77,7 +85,8 @@ TEST(PickleToValues, BareContainersHaveNoType) {
 TEST(PickleToValues, SharedNodesAreOneValue) {
   Storages storages;
   const std::string shared = storage("0", 6) + memo_put(0);
-  const ValueRef root = good("(" + tensor(shared, 6) + memo_put(1) + memo_get(1) + tensor(memo_get(0), 3) + tensor(storage("0", 6), 6) +
+  const ValueRef root = good("(" + tensor(shared, 6) + memo_put(1) + memo_get(1) +
+                                 tensor(memo_get(0), 3) + tensor(storage("0", 6), 6) +
                                  build("build_intlist", "]") + memo_put(2) + memo_get(2) + "t",
                              &storages);
   const auto items = root->items();
@@ -92,7 +101,8 @@ TEST(PickleToValues, SharedNodesAreOneValue) {
 
 TEST(PickleToValues, WhatIsInTheMemoIsTold) {
   Result<UnpickledValue> result =
-      unpickle(proto2("(" + build("build_intlist", "]") + memo_put(0) + build("build_intlist", "]") + str("a") + memo_put(1) + "t"));
+      unpickle(proto2("(" + build("build_intlist", "]") + memo_put(0) +
+                      build("build_intlist", "]") + str("a") + memo_put(1) + "t"));
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   ASSERT_EQ(result.value().memoised.size(), 1U);
   EXPECT_EQ(result.value().memoised[0].get(), result.value().root->items()[0].get());
@@ -100,8 +110,9 @@ TEST(PickleToValues, WhatIsInTheMemoIsTold) {
 
 TEST(PickleToValues, ObjectsAndEnums) {
   const ValueRef module =
-      good("c__torch__.a\nM\n)\x81}(" + str("x") + "K\x01" + str("e") + "c__torch__\nColor\nK\x02R" + str("s") +
-           "c__torch__\nS\n)\x81K\x01N\x86" + "b" + str("q") + "c__torch__.torch.classes.quantized\nPacked\n)\x81}b" + "ub");
+      good("c__torch__.a\nM\n)\x81}(" + str("x") + "K\x01" + str("e") +
+           "c__torch__\nColor\nK\x02R" + str("s") + "c__torch__\nS\n)\x81K\x01N\x86" + "b" +
+           str("q") + "c__torch__.torch.classes.quantized\nPacked\n)\x81}b" + "ub");
   EXPECT_EQ(module->class_name(), "__torch__.a.M");
   ASSERT_FALSE(module->is_opaque());
   ASSERT_EQ(module->attributes().size(), 4U);
@@ -128,55 +139,83 @@ TEST(PickleToValues, ClassesAreAskedFor) {
     asked.emplace_back(name);
     return name == "__torch__.M" ? Status::ok() : Status(Code::kNotFound, "no such class");
   };
-  EXPECT_TRUE(unpickle(proto2("(c__torch__\nM\n" + memo_put(0) + ")\x81}b" + memo_get(0) + ")\x81}bt"), nullptr, options).is_ok());
+  EXPECT_TRUE(
+      unpickle(proto2("(c__torch__\nM\n" + memo_put(0) + ")\x81}b" + memo_get(0) + ")\x81}bt"),
+               nullptr, options)
+          .is_ok());
   EXPECT_EQ(asked, std::vector<std::string>({"__torch__.M"}));
-  expect_error(unpickle(proto2("cos\nsystem\nK\x01R"), nullptr, options).status(), Code::kNotFound, "no such class");
+  expect_error(unpickle(proto2("cos\nsystem\nK\x01R"), nullptr, options).status(), Code::kNotFound,
+               "no such class");
 }
 
 TEST(PickleToValues, Tensors) {
   const std::string bits = "}(" + str("conj") + "\x88" + str("neg") + "\x88u";
-  const std::string of_complex =
-      "ctorch._utils\n_rebuild_tensor_v2\n(" + storage("0", 6, "ComplexFloatStorage") + "K\x01(K\x02K\x02t(K\x02K\x01t\x88" + kHooks;
+  const std::string of_complex = "ctorch._utils\n_rebuild_tensor_v2\n(" +
+                                 storage("0", 6, "ComplexFloatStorage") +
+                                 "K\x01(K\x02K\x02t(K\x02K\x01t\x88" + kHooks;
   const auto first = good(of_complex + bits + "tR")->as_tensor();
   EXPECT_EQ(first->type(), ScalarType::kComplexFloat);
   EXPECT_EQ(first->offset(), 1);
-  EXPECT_EQ(std::vector<int64_t>(first->strides().begin(), first->strides().end()), std::vector<int64_t>({2, 1}));
+  EXPECT_EQ(std::vector<int64_t>(first->strides().begin(), first->strides().end()),
+            std::vector<int64_t>({2, 1}));
   EXPECT_TRUE(first->requires_grad());
   EXPECT_TRUE(first->is_conj());
   EXPECT_TRUE(first->is_neg());
   EXPECT_FALSE(good(of_complex + "tR")->as_tensor()->is_conj());
   EXPECT_TRUE(good(of_complex + tagged(bits, "Dict[str, bool]") + "tR")->as_tensor()->is_conj());
 
-  const std::string of_1_4 = "(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04NtQ";
+  const std::string of_1_4 =
+      "(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04NtQ";
   EXPECT_EQ(good(tensor(of_1_4, 4))->as_tensor()->numel(), 4U);
-  EXPECT_EQ(good("ctorch._utils\n_rebuild_tensor\n(" + storage("0", 4) + "K" + kNul + "(K\x04t(K\x01ttR")->as_tensor()->numel(), 4U);
-  EXPECT_EQ(good(tensor(storage("0", 4, "FloatStorage", "meta"), 4))->as_tensor()->device(), "meta");
-  EXPECT_EQ(good("ctorch._utils\n_rebuild_meta_tensor_no_storage\n(K\x06(K\x02K\x03t(K\x03K\x01t\x89tR")->as_tensor()->storage()->numel(),
-            6U);
-  EXPECT_TRUE(
-      good("ctorch._utils\n_rebuild_parameter\n(" + tensor(storage("0", 4), 4) + "\x88" + kHooks + "tR")->as_tensor()->requires_grad());
+  EXPECT_EQ(
+      good("ctorch._utils\n_rebuild_tensor\n(" + storage("0", 4) + "K" + kNul + "(K\x04t(K\x01ttR")
+          ->as_tensor()
+          ->numel(),
+      4U);
+  EXPECT_EQ(good(tensor(storage("0", 4, "FloatStorage", "meta"), 4))->as_tensor()->device(),
+            "meta");
+  EXPECT_EQ(
+      good("ctorch._utils\n_rebuild_meta_tensor_no_storage\n(K\x06(K\x02K\x03t(K\x03K\x01t\x89tR")
+          ->as_tensor()
+          ->storage()
+          ->numel(),
+      6U);
+  EXPECT_TRUE(good("ctorch._utils\n_rebuild_parameter\n(" + tensor(storage("0", 4), 4) + "\x88" +
+                   kHooks + "tR")
+                  ->as_tensor()
+                  ->requires_grad());
 
-  const std::string quantised = "ctorch._utils\n_rebuild_qtensor\n(" + storage("0", 2, "QInt8Storage") + "K" + kNul + "(K\x02t(K\x01t";
-  const auto per_tensor =
-      good(quantised + "(ctorch\nper_tensor_affine\nG\x3f\xf8" + std::string(6, '\0') + "K\x03t\x89" + kHooks + "tR")->as_tensor();
+  const std::string quantised = "ctorch._utils\n_rebuild_qtensor\n(" +
+                                storage("0", 2, "QInt8Storage") + "K" + kNul + "(K\x02t(K\x01t";
+  const auto per_tensor = good(quantised + "(ctorch\nper_tensor_affine\nG\x3f\xf8" +
+                               std::string(6, '\0') + "K\x03t\x89" + kHooks + "tR")
+                              ->as_tensor();
   ASSERT_TRUE(per_tensor->quantizer());
   EXPECT_EQ(per_tensor->quantizer()->scale, 1.5);
   EXPECT_EQ(per_tensor->quantizer()->zero_point, 3);
-  const auto per_channel = good(quantised + "(ctorch\nper_channel_affine\n" + tensor(storage("1", 2, "DoubleStorage"), 2) +
-                                tensor(storage("2", 2, "LongStorage"), 2) + "K" + kNul + "t\x89" + kHooks + "tR")
-                               ->as_tensor();
+  const auto per_channel =
+      good(quantised + "(ctorch\nper_channel_affine\n" +
+           tensor(storage("1", 2, "DoubleStorage"), 2) + tensor(storage("2", 2, "LongStorage"), 2) +
+           "K" + kNul + "t\x89" + kHooks + "tR")
+          ->as_tensor();
   ASSERT_TRUE(per_channel->quantizer());
   EXPECT_EQ(per_channel->quantizer()->scales->type(), ScalarType::kDouble);
 
-  const std::string indices =
-      "ctorch._utils\n_rebuild_tensor_v2\n(" + storage("0", 2, "LongStorage") + "K" + kNul + "(K\x01K\x02t(K\x02K\x01t\x89" + kHooks + "tR";
-  const auto coo =
-      good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x01(K\x04t\x88" + indices + tensor(storage("1", 2), 2) + kHooks + "tR")->as_tensor();
+  const std::string indices = "ctorch._utils\n_rebuild_tensor_v2\n(" +
+                              storage("0", 2, "LongStorage") + "K" + kNul +
+                              "(K\x01K\x02t(K\x02K\x01t\x89" + kHooks + "tR";
+  const auto coo = good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x01(K\x04t\x88" + indices +
+                        tensor(storage("1", 2), 2) + kHooks + "tR")
+                       ->as_tensor();
   EXPECT_EQ(coo->layout(), TensorLayout::kSparseCoo);
   EXPECT_TRUE(coo->requires_grad());
-  const std::string csr_parts =
-      tensor(storage("0", 3, "LongStorage"), 3) + tensor(storage("1", 2, "LongStorage"), 2) + tensor(storage("2", 2), 2);
-  EXPECT_EQ(good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x02(K\x02K\x02t\x89" + csr_parts + kHooks + "tR")->as_tensor()->layout(),
+  const std::string csr_parts = tensor(storage("0", 3, "LongStorage"), 3) +
+                                tensor(storage("1", 2, "LongStorage"), 2) +
+                                tensor(storage("2", 2), 2);
+  EXPECT_EQ(good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x02(K\x02K\x02t\x89" + csr_parts +
+                 kHooks + "tR")
+                ->as_tensor()
+                ->layout(),
             TensorLayout::kSparseCsr);
 }
 
@@ -189,7 +228,8 @@ TEST(PickleToValues, BadTensors) {
   expect_bad(v2(storage("0", 3), rest), Code::kCorrupt, "");  // more elements than the storage has
   // Where those of other devices come to be the finder says.
   for (const char* device : {"cuda:0", "cuda", "mps", "xpu:1", "hpu:0", "privateuseone:12"}) {
-    EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4, "FloatStorage", device), rest))).is_ok()) << device;
+    EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4, "FloatStorage", device), rest))).is_ok())
+        << device;
   }
   for (const char* device : {"cuda:", "cuda:x", "cuda0", "no device", "cpu:0"}) {
     expect_bad(v2(storage("0", 4, "FloatStorage", device), rest), Code::kUnsupported, device);
@@ -197,20 +237,34 @@ TEST(PickleToValues, BadTensors) {
   expect_bad(v2(storage("0", 4, "NoStorage"), rest), Code::kUnsupported, "torch.NoStorage");
   expect_bad(v2("N", rest), Code::kCorrupt, "a persistent id");
   expect_bad(v2("(" + str("storage") + "tQ", rest), Code::kCorrupt, "a tuple of 5");
-  expect_bad(v2("(" + str("module") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04tQ", rest), Code::kCorrupt, "'storage'");
-  expect_bad(v2("(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "J\xff\xff\xff\xfftQ", rest), Code::kCorrupt,
-             "none below 0");
+  expect_bad(
+      v2("(" + str("module") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04tQ", rest),
+      Code::kCorrupt, "'storage'");
+  expect_bad(v2("(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") +
+                    "J\xff\xff\xff\xfftQ",
+                rest),
+             Code::kCorrupt, "none below 0");
   expect_bad(v2(storage("0", 4), "K" + kNul + "(K\x04t(K\x01t\x89"), Code::kCorrupt, "5 arguments");
-  expect_bad(v2(storage("0", 4), "K" + kNul + "K\x04(K\x01t\x89" + kHooks), Code::kCorrupt, "a tuple of ints");
-  expect_bad(v2(storage("0", 4), "N(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt, "the offset of a tensor is None");
-  expect_bad(v2(storage("0", 4), "J\xff\xff\xff\xff(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt, "");
-  expect_bad(v2(storage("0", 4), "K" + kNul + "(\x8a\x08" + u64(uint64_t{1} << 62) + "t(K\x04t\x89" + kHooks), Code::kCorrupt, "");
-  expect_bad(v2(storage("0", 4), "K" + kNul + "(" + std::string(65 * 2, 'K') + "t(t\x89" + kHooks), Code::kCorrupt, "64 dimensions");
-  expect_bad(v2(storage("0", 4), "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks + "(NNu"), Code::kUnsupported, "hooks");
-  expect_bad(v2(storage("0", 4), rest + "}(" + str("zero") + "\x88u"), Code::kUnsupported, "'zero'");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "K\x04(K\x01t\x89" + kHooks), Code::kCorrupt,
+             "a tuple of ints");
+  expect_bad(v2(storage("0", 4), "N(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt,
+             "the offset of a tensor is None");
+  expect_bad(v2(storage("0", 4), "J\xff\xff\xff\xff(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt,
+             "");
+  expect_bad(v2(storage("0", 4),
+                "K" + kNul + "(\x8a\x08" + u64(uint64_t{1} << 62) + "t(K\x04t\x89" + kHooks),
+             Code::kCorrupt, "");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(" + std::string(65 * 2, 'K') + "t(t\x89" + kHooks),
+             Code::kCorrupt, "64 dimensions");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks + "(NNu"),
+             Code::kUnsupported, "hooks");
+  expect_bad(v2(storage("0", 4), rest + "}(" + str("zero") + "\x88u"), Code::kUnsupported,
+             "'zero'");
   expect_bad("ctorch._utils\n_rebuild_tensor_v2\nNR", Code::kCorrupt, "a tuple");
-  expect_bad("ctorch._utils\n_rebuild_device_tensor\n)R", Code::kUnsupported, "_rebuild_device_tensor");
-  expect_bad("ctorch._utils\n_rebuild_sparse_tensor\n(K\x03)\x89NNNtR", Code::kUnsupported, "layout");
+  expect_bad("ctorch._utils\n_rebuild_device_tensor\n)R", Code::kUnsupported,
+             "_rebuild_device_tensor");
+  expect_bad("ctorch._utils\n_rebuild_sparse_tensor\n(K\x03)\x89NNNtR", Code::kUnsupported,
+             "layout");
   // Parts within parts within parts end somewhere.
   std::string wrapped;
   std::string ends;
@@ -249,19 +303,26 @@ TEST(PickleToValues, Hostile) {
   expect_bad("}(" + str("a") + "N" + str("a") + "Nu", Code::kCorrupt, "");
   expect_bad("}(]Nu", Code::kCorrupt, "");
   // What is one thing is not two.
-  expect_bad("(]" + memo_put(0) + build("build_intlist", memo_get(0)) + "t", Code::kCorrupt, "taken for two things");
-  expect_bad("(" + build("build_intlist", "]" + memo_put(0)) + tagged(memo_get(0), "List[str]") + "t", Code::kCorrupt,
+  expect_bad("(]" + memo_put(0) + build("build_intlist", memo_get(0)) + "t", Code::kCorrupt,
              "taken for two things");
-  expect_bad("(c__torch__\nM\n)\x81}" + memo_put(0) + "bc__torch__\nM\n)\x81" + memo_get(0) + "bt", Code::kCorrupt, "taken for two things");
+  expect_bad(
+      "(" + build("build_intlist", "]" + memo_put(0)) + tagged(memo_get(0), "List[str]") + "t",
+      Code::kCorrupt, "taken for two things");
+  expect_bad("(c__torch__\nM\n)\x81}" + memo_put(0) + "bc__torch__\nM\n)\x81" + memo_get(0) + "bt",
+             Code::kCorrupt, "taken for two things");
 }
 
 TEST(PickleToValues, WhatContainsItselfIsRefused) {
   expect_bad("]" + memo_put(0) + memo_get(0) + "a", Code::kCorrupt, "contains itself");
-  expect_bad("]" + memo_put(0) + "(" + memo_get(0) + "\x85\x85" + "e", Code::kCorrupt, "contains itself");
+  expect_bad("]" + memo_put(0) + "(" + memo_get(0) + "\x85\x85" + "e", Code::kCorrupt,
+             "contains itself");
   expect_bad("}" + memo_put(0) + str("a") + memo_get(0) + "s", Code::kCorrupt, "contains itself");
-  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + "}(" + str("me") + memo_get(0) + "ub", Code::kCorrupt, "contains itself");
-  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + memo_get(0) + "\x85" + "b", Code::kCorrupt, "contains itself");
-  expect_bad(tagged("]" + memo_put(0) + "(" + memo_get(0) + "e", "List[Any]"), Code::kCorrupt, "taken for two things");
+  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + "}(" + str("me") + memo_get(0) + "ub",
+             Code::kCorrupt, "contains itself");
+  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + memo_get(0) + "\x85" + "b", Code::kCorrupt,
+             "contains itself");
+  expect_bad(tagged("]" + memo_put(0) + "(" + memo_get(0) + "e", "List[Any]"), Code::kCorrupt,
+             "taken for two things");
 }
 
 TEST(PickleToValues, Depth) {
@@ -274,7 +335,8 @@ TEST(PickleToValues, Depth) {
   EXPECT_EQ(deep.detail("limit_value"), "10");
   // Through a value that was read before at less depth.
   std::string shared = "(" + nested(6) + memo_put(0) + memo_get(0) + std::string(6, '\x85') + "t";
-  expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted, "max_depth");
+  expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted,
+               "max_depth");
   // So many of them: no stack is used up, and what was made is freed.
   expect_error(unpickle(proto2(nested(200'000))).status(), Code::kResourceExhausted, "max_depth");
   ToValuesOptions deeper;
@@ -288,7 +350,8 @@ TEST(PickleToValues, ManyNamesOfOne) {
   for (int i = 0; i < 200; ++i) body += memo_get(0) + "K\x01R";
   ToValuesOptions options;
   options.limits.max_names_nbytes = 100'000;
-  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted, "max_names_nbytes");
+  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted,
+               "max_names_nbytes");
   EXPECT_TRUE(unpickle(proto2(body + "t")).is_ok());
 }
 
@@ -299,13 +362,15 @@ TEST(PickleToValues, LongKeysOfManyDicts) {
   for (int i = 0; i < 200; ++i) body += "}" + memo_get(0) + "K\x01s";
   ToValuesOptions options;
   options.limits.max_names_nbytes = 100'000;
-  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted, "max_names_nbytes");
+  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted,
+               "max_names_nbytes");
   EXPECT_TRUE(unpickle(proto2(body + "t")).is_ok());
 }
 
 TEST(PickleToValues, AMemoBombIsOneValueEach) {
   std::string body = ")" + memo_put(0);
-  for (uint8_t i = 0; i < 60; ++i) body += memo_get(i) + "\x86" + memo_put(static_cast<uint8_t>(i + 1));
+  for (uint8_t i = 0; i < 60; ++i)
+    body += memo_get(i) + "\x86" + memo_put(static_cast<uint8_t>(i + 1));
   Result<UnpickledValue> result = unpickle(proto2(body));
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().memoised.size(), 61U);
@@ -315,7 +380,8 @@ TEST(PickleToValues, NoStorageNoTensor) {
   const Bytes content = bytes_of(proto2(tensor(storage("0", 1), 1)));
   Result<PickleTree> tree = read_pickle(content, {});
   ASSERT_TRUE(tree.is_ok());
-  expect_error(pickle_to_values(tree.value(), {}).status(), Code::kUnsupported, "a tensor where none can be");
+  expect_error(pickle_to_values(tree.value(), {}).status(), Code::kUnsupported,
+               "a tensor where none can be");
   ToValuesOptions failing;
   failing.find_storage = [](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
     return Status(Code::kNotFound, "no record data/" + std::string(wanted.key));

@@ -1,4 +1,5 @@
-// A zip file put together by hand, every field of which a test can set to what no writer would write.
+// A zip file put together by hand, every field of which a test can set to what no writer would
+// write.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +74,8 @@ struct RawZip {
       add(&file, entry.local_stored.value_or(entry.stored.value_or(length)));
       add(&file, entry.local_nbytes.value_or(entry.nbytes.value_or(length)));
       add(&file, static_cast<uint16_t>(local_name.size()));
-      add(&file, entry.local_extra_nbytes.value_or(static_cast<uint16_t>(entry.local_extra.size())));
+      add(&file,
+          entry.local_extra_nbytes.value_or(static_cast<uint16_t>(entry.local_extra.size())));
       file += local_name + entry.local_extra + entry.data + entry.after;
       add(&directory, entry.central_signature.value_or(zip::kCentralSignature));
       add(&directory, uint16_t{20});
@@ -115,7 +117,8 @@ struct RawZip {
 };
 
 // A data descriptor.
-inline std::string descriptor(uint32_t crc, uint64_t stored, uint64_t nbytes, bool signature = true, bool wide = false) {
+inline std::string descriptor(uint32_t crc, uint64_t stored, uint64_t nbytes, bool signature = true,
+                              bool wide = false) {
   std::string text = {};
   if (signature) RawZip::add(&text, zip::kDescriptorSignature);
   RawZip::add(&text, crc);
@@ -130,7 +133,8 @@ inline std::string descriptor(uint32_t crc, uint64_t stored, uint64_t nbytes, bo
 }
 
 // A zip64 extra field.
-inline std::string wide_field(const std::vector<uint64_t>& numbers, std::optional<uint16_t> length = {}) {
+inline std::string wide_field(const std::vector<uint64_t>& numbers,
+                              std::optional<uint16_t> length = {}) {
   std::string text = {};
   RawZip::add(&text, zip::kZip64Extra);
   RawZip::add(&text, length.value_or(static_cast<uint16_t>(numbers.size() * 8)));

@@ -46,7 +46,8 @@ TEST(FdSink, PipesAndSocketsWithSlowReaders) {
       FdSink sink(ends[1]);
       EXPECT_OK(sink.write(std::span(bytes).first(1'000'000)));
       EXPECT_OK(sink.write({}));
-      EXPECT_OK(sink.write_both(std::span(bytes).subspan(1'000'000, 500'000), std::span(bytes).subspan(1'500'000, 499'999)));
+      EXPECT_OK(sink.write_both(std::span(bytes).subspan(1'000'000, 500'000),
+                                std::span(bytes).subspan(1'500'000, 499'999)));
       EXPECT_OK(sink.write_both({}, {}));
       EXPECT_OK(sink.write_both(std::span(bytes).last(1'000'001).first(1), {}));
       EXPECT_OK(sink.write_both({}, std::span(bytes).last(1'000'000)));
@@ -143,9 +144,10 @@ struct Answer {
 };
 
 TEST(CallbackSink, Answers) {
-  for (const Answer& answer :
-       {Answer{4, Code::kOk}, Answer{3, Code::kIo}, Answer{5, Code::kIo}, Answer{0, Code::kIo}, Answer{-ENOSPC, Code::kResourceExhausted},
-        Answer{-EPIPE, Code::kPeerGone}, Answer{-1'000'000, Code::kIo}, Answer{INT64_MIN, Code::kIo}, Answer{INT64_MAX, Code::kIo}}) {
+  for (const Answer& answer : {Answer{4, Code::kOk}, Answer{3, Code::kIo}, Answer{5, Code::kIo},
+                               Answer{0, Code::kIo}, Answer{-ENOSPC, Code::kResourceExhausted},
+                               Answer{-EPIPE, Code::kPeerGone}, Answer{-1'000'000, Code::kIo},
+                               Answer{INT64_MIN, Code::kIo}, Answer{INT64_MAX, Code::kIo}}) {
     int64_t value = answer.value;
     CallbackSink sink(
         [](void* context, const void* data, size_t nbytes) {
@@ -158,7 +160,8 @@ TEST(CallbackSink, Answers) {
   }
 }
 
-// A user's function may throw: what was written is the sink's affair, and nothing here is left behind.
+// A user's function may throw: what was written is the sink's affair, and nothing here is left
+// behind.
 TEST(CallbackSink, AFunctionThatThrows) {
   CallbackSink sink([](void*, const void*, size_t) -> int64_t { throw 7; }, nullptr);
   Result<ZipWriter> writer = ZipWriter::create(&sink);

@@ -55,7 +55,8 @@ TEST(ZipCrc, ReadsAnArchiveWithoutAFolder) {
     if (std::memcmp(bytes.data() + i, "archive/", 8) == 0) bytes[i + 7] = std::byte{'_'};
   }
   EXPECT_EQ(open_bytes(bytes).status().code(), Code::kCorrupt);
-  Result<Ref<ZipReader>> opened = ZipReader::open(Ref<ZipSource>::adopt(new OwnedBytes(bytes)), Check::kAll, {}, Prefix::kOptional);
+  Result<Ref<ZipReader>> opened = ZipReader::open(Ref<ZipSource>::adopt(new OwnedBytes(bytes)),
+                                                  Check::kAll, {}, Prefix::kOptional);
   ASSERT_OK(opened.status());
   EXPECT_EQ(opened.value()->prefix(), "");
   EXPECT_TRUE(opened.value()->has("archive_first"));

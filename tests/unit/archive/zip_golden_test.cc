@@ -63,7 +63,12 @@ TEST(ZipGolden, PyTorchs) {
   };
   const Case cases[] = {
       {"torch_1.13_jit",
-       {{"data/0", 12}, {"data/1", 0}, {"data.pkl", 287}, {"code/__torch__.py", 370}, {"constants.pkl", 4}, {"version", 2}}},
+       {{"data/0", 12},
+        {"data/1", 0},
+        {"data.pkl", 287},
+        {"code/__torch__.py", 370},
+        {"constants.pkl", 4},
+        {"version", 2}}},
       {"torch_2.15_jit",
        {{"data/0", 12},
         {"data/1", 0},
@@ -74,7 +79,9 @@ TEST(ZipGolden, PyTorchs) {
         {"byteorder", 6}}},
       {"torch_1.13_save", {{"data.pkl", 161}, {"data/0", 32}, {"version", 2}}},
       {"torch_2.15_save", {{"data.pkl", 161}, {"data/0", 32}, {"version", 2}, {"byteorder", 6}}},
-      {"torch_2.15_no_crc", {{"data.pkl", 161}, {"data/0", 32}, {"version", 2}, {"byteorder", 6}}, false},
+      {"torch_2.15_no_crc",
+       {{"data.pkl", 161}, {"data/0", 32}, {"version", 2}, {"byteorder", 6}},
+       false},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);

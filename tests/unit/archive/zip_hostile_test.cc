@@ -1,4 +1,5 @@
-// Archives that no honest writer writes: each is refused for what is wrong with it, by name and place.
+// Archives that no honest writer writes: each is refused for what is wrong with it, by name and
+// place.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -15,7 +16,9 @@ constexpr uint32_t kWide = 0xFFFFFFFF;
 // Three records, as good as any: stored, stored with a descriptor, stored.
 RawZip good_zip() {
   RawZip zip;
-  zip.entries = {{.name = "m/data.pkl", .data = "abc"}, {.name = "m/data/0", .data = "01234567"}, {.name = "m/version", .data = "3\n"}};
+  zip.entries = {{.name = "m/data.pkl", .data = "abc"},
+                 {.name = "m/data/0", .data = "01234567"},
+                 {.name = "m/version", .data = "3\n"}};
   RawEntry& second = zip.entries[1];
   second.flags = 0x808;
   second.local_crc = second.local_nbytes = second.local_stored = 0;
@@ -55,7 +58,8 @@ std::vector<HostileCase> hostile_cases() {
          zip->comment_nbytes = 2;
        },
        corrupt, "does not end"},
-      {"an end record in the comment", [](RawZip* zip) { zip->behind = std::string("PK\5\6", 4) + std::string(30, 'x'); }, corrupt,
+      {"an end record in the comment",
+       [](RawZip* zip) { zip->behind = std::string("PK\5\6", 4) + std::string(30, 'x'); }, corrupt,
        "does not end"},
       {"another disk", [](RawZip* zip) { zip->disk = 1; }, corrupt, "disks"},
       {"two counts", [](RawZip* zip) { zip->count_here = 2; }, corrupt, "disks"},
@@ -63,25 +67,47 @@ std::vector<HostileCase> hostile_cases() {
       {"too many entries", [](RawZip* zip) { zip->count = 4; }, corrupt, "too short"},
       {"far too many entries", [](RawZip* zip) { zip->count = 60000; }, corrupt, "too short"},
       {"no entries", [](RawZip* zip) { zip->entries.clear(); }, corrupt, "no records"},
-      {"a directory behind the end", [](RawZip* zip) { zip->directory_offset = 1 << 20; }, corrupt, "does not lie before"},
-      {"a directory over the end", [](RawZip* zip) { zip->directory_nbytes = 1 << 20; }, corrupt, "does not lie before"},
-      {"a directory of 4 GiB less one", [](RawZip* zip) { zip->directory_nbytes = kWide; }, corrupt, "lacks its zip64"},
-      {"a directory that is too short", [](RawZip* zip) { zip->directory_nbytes = 160; }, corrupt, "longer than the directory"},
-      {"a directory in the records", [](RawZip* zip) { zip->directory_offset = 0; }, corrupt, "no directory entry"},
-      {"a bad entry signature", [](RawZip* zip) { zip->entries[1].central_signature = 1; }, corrupt, "no directory entry"},
+      {"a directory behind the end", [](RawZip* zip) { zip->directory_offset = 1 << 20; }, corrupt,
+       "does not lie before"},
+      {"a directory over the end", [](RawZip* zip) { zip->directory_nbytes = 1 << 20; }, corrupt,
+       "does not lie before"},
+      {"a directory of 4 GiB less one", [](RawZip* zip) { zip->directory_nbytes = kWide; }, corrupt,
+       "lacks its zip64"},
+      {"a directory that is too short", [](RawZip* zip) { zip->directory_nbytes = 160; }, corrupt,
+       "longer than the directory"},
+      {"a directory in the records", [](RawZip* zip) { zip->directory_offset = 0; }, corrupt,
+       "no directory entry"},
+      {"a bad entry signature", [](RawZip* zip) { zip->entries[1].central_signature = 1; }, corrupt,
+       "no directory entry"},
       // The long end.
-      {"a locator that leads nowhere", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = UINT64_MAX}.text(); }, corrupt, "leads nowhere"},
-      {"a locator that leads to itself", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22 + 56}.text(); }, corrupt,
+      {"a locator that leads nowhere",
+       [](RawZip* zip) { zip->end64 = RawEnd64{.offset = UINT64_MAX}.text(); }, corrupt,
        "leads nowhere"},
-      {"no long end where it should be", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = 0}.text(); }, corrupt,
+      {"a locator that leads to itself",
+       [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22 + 56}.text(); },
+       corrupt, "leads nowhere"},
+      {"no long end where it should be",
+       [](RawZip* zip) { zip->end64 = RawEnd64{.offset = 0}.text(); }, corrupt,
        "Copy or download it again"},
-      {"a long end of another size", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .size = 45}.text(); },
+      {"a long end of another size",
+       [](RawZip* zip) {
+         zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .size = 45}.text();
+       },
        corrupt, "no zip64 end record"},
-      {"ends that disagree", [](RawZip* zip) { zip->end64 = RawEnd64{.entries = 2, .offset = zip->text().size() - 22}.text(); }, corrupt,
-       "disagree"},
-      {"a long end of many disks", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .disks = 2}.text(); },
+      {"ends that disagree",
+       [](RawZip* zip) {
+         zip->end64 = RawEnd64{.entries = 2, .offset = zip->text().size() - 22}.text();
+       },
+       corrupt, "disagree"},
+      {"a long end of many disks",
+       [](RawZip* zip) {
+         zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .disks = 2}.text();
+       },
        corrupt, "disks"},
-      {"a long end on another disk", [](RawZip* zip) { zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .disk = 7}.text(); },
+      {"a long end on another disk",
+       [](RawZip* zip) {
+         zip->end64 = RawEnd64{.offset = zip->text().size() - 22, .disk = 7}.text();
+       },
        corrupt, "disks"},
       {"2^64 entries",
        [](RawZip* zip) {
@@ -94,49 +120,81 @@ std::vector<HostileCase> hostile_cases() {
        [](RawZip* zip) {
          zip->count = 0xFFFF;
          zip->directory_offset = zip->directory_nbytes = kWide;
-         zip->end64 =
-             RawEnd64{.entries = 3, .directory_nbytes = UINT64_MAX, .directory_offset = 2, .offset = zip->text().size() - 22}.text();
+         zip->end64 = RawEnd64{.entries = 3,
+                               .directory_nbytes = UINT64_MAX,
+                               .directory_offset = 2,
+                               .offset = zip->text().size() - 22}
+                          .text();
        },
        corrupt, "does not lie before"},
       // Names.
-      {"a name twice", [](RawZip* zip) { zip->entries[2].name = "m/data.pkl"; }, corrupt, "twice", "m/data.pkl"},
+      {"a name twice", [](RawZip* zip) { zip->entries[2].name = "m/data.pkl"; }, corrupt, "twice",
+       "m/data.pkl"},
       {"an empty name", [](RawZip* zip) { zip->entries[1].name = ""; }, corrupt, "empty", ""},
-      {"..", [](RawZip* zip) { zip->entries[1].name = "m/../../etc/passwd"; }, corrupt, "\"..\"", "m/../../etc/passwd"},
-      {".. at the end", [](RawZip* zip) { zip->entries[1].name = "m/.."; }, corrupt, "\"..\"", "m/.."},
-      {".. as a directory", [](RawZip* zip) { zip->entries[1].name = "../"; }, corrupt, "\"..\"", "../"},
-      {"an absolute name", [](RawZip* zip) { zip->entries[1].name = "/m/data/0"; }, corrupt, "absolute", "/m/data/0"},
-      {"two slashes", [](RawZip* zip) { zip->entries[1].name = "m//0"; }, corrupt, "empty component", "m//0"},
-      {"a backslash", [](RawZip* zip) { zip->entries[1].name = "m\\0"; }, corrupt, "backslash", "m\\0"},
-      {"a NUL", [](RawZip* zip) { zip->entries[1].name = std::string("m/0\0x", 5); }, corrupt, "control", nullptr},
-      {"a line break", [](RawZip* zip) { zip->entries[1].name = "m/0\n"; }, corrupt, "control", "m/0\n"},
-      {"an extra file of another archive", [](RawZip* zip) { zip->entries[1].name = "../extra/x"; }, corrupt, "\"..\"", "../extra/x"},
-      {"no UTF-8", [](RawZip* zip) { zip->entries[1].name = "m/\xfe"; }, corrupt, "UTF-8", "m/\xfe"},
-      {"a long name", [](RawZip* zip) { zip->entries[1].name = "m/" + std::string(5000, 'x'); }, Code::kResourceExhausted,
-       "max_name_nbytes"},
-      {"no directory", [](RawZip* zip) { zip->entries[0].name = "data.pkl"; }, corrupt, "not in a directory", "data.pkl"},
+      {"..", [](RawZip* zip) { zip->entries[1].name = "m/../../etc/passwd"; }, corrupt, "\"..\"",
+       "m/../../etc/passwd"},
+      {".. at the end", [](RawZip* zip) { zip->entries[1].name = "m/.."; }, corrupt, "\"..\"",
+       "m/.."},
+      {".. as a directory", [](RawZip* zip) { zip->entries[1].name = "../"; }, corrupt, "\"..\"",
+       "../"},
+      {"an absolute name", [](RawZip* zip) { zip->entries[1].name = "/m/data/0"; }, corrupt,
+       "absolute", "/m/data/0"},
+      {"two slashes", [](RawZip* zip) { zip->entries[1].name = "m//0"; }, corrupt,
+       "empty component", "m//0"},
+      {"a backslash", [](RawZip* zip) { zip->entries[1].name = "m\\0"; }, corrupt, "backslash",
+       "m\\0"},
+      {"a NUL", [](RawZip* zip) { zip->entries[1].name = std::string("m/0\0x", 5); }, corrupt,
+       "control", nullptr},
+      {"a line break", [](RawZip* zip) { zip->entries[1].name = "m/0\n"; }, corrupt, "control",
+       "m/0\n"},
+      {"an extra file of another archive", [](RawZip* zip) { zip->entries[1].name = "../extra/x"; },
+       corrupt, "\"..\"", "../extra/x"},
+      {"no UTF-8", [](RawZip* zip) { zip->entries[1].name = "m/\xfe"; }, corrupt, "UTF-8",
+       "m/\xfe"},
+      {"a long name", [](RawZip* zip) { zip->entries[1].name = "m/" + std::string(5000, 'x'); },
+       Code::kResourceExhausted, "max_name_nbytes"},
+      {"no directory", [](RawZip* zip) { zip->entries[0].name = "data.pkl"; }, corrupt,
+       "not in a directory", "data.pkl"},
       // Entries.
-      {"encrypted", [](RawZip* zip) { zip->entries[1].flags |= 1; }, unsupported, "encrypted", "m/data/0"},
-      {"strongly encrypted", [](RawZip* zip) { zip->entries[1].flags |= 64; }, unsupported, "encrypted", "m/data/0"},
-      {"masked", [](RawZip* zip) { zip->entries[1].flags |= 8192; }, unsupported, "encrypted", "m/data/0"},
-      {"bzip2", [](RawZip* zip) { zip->entries[1].method = 12; }, unsupported, "method 12", "m/data/0"},
-      {"a patch", [](RawZip* zip) { zip->entries[1].flags |= 32; }, unsupported, "deflate", "m/data/0"},
-      {"an entry on another disk", [](RawZip* zip) { zip->entries[1].disk = 1; }, corrupt, "disk", "m/data/0"},
-      {"stored, of two sizes", [](RawZip* zip) { zip->entries[1].nbytes = 9; }, corrupt, "two sizes", "m/data/0"},
-      {"a directory with bytes", [](RawZip* zip) { zip->entries[1].name = "m/data/"; }, corrupt, "bytes of its own", "m/data/"},
-      {"zip64 without its field", [](RawZip* zip) { zip->entries[1].stored = zip->entries[1].nbytes = kWide; }, corrupt, "zip64 sizes",
+      {"encrypted", [](RawZip* zip) { zip->entries[1].flags |= 1; }, unsupported, "encrypted",
        "m/data/0"},
-      {"zip64 with half a field", [](RawZip* zip) { add_wide_second(zip, {8}); }, corrupt, "zip64 sizes", "m/data/0"},
+      {"strongly encrypted", [](RawZip* zip) { zip->entries[1].flags |= 64; }, unsupported,
+       "encrypted", "m/data/0"},
+      {"masked", [](RawZip* zip) { zip->entries[1].flags |= 8192; }, unsupported, "encrypted",
+       "m/data/0"},
+      {"bzip2", [](RawZip* zip) { zip->entries[1].method = 12; }, unsupported, "method 12",
+       "m/data/0"},
+      {"a patch", [](RawZip* zip) { zip->entries[1].flags |= 32; }, unsupported, "deflate",
+       "m/data/0"},
+      {"an entry on another disk", [](RawZip* zip) { zip->entries[1].disk = 1; }, corrupt, "disk",
+       "m/data/0"},
+      {"stored, of two sizes", [](RawZip* zip) { zip->entries[1].nbytes = 9; }, corrupt,
+       "two sizes", "m/data/0"},
+      {"a directory with bytes", [](RawZip* zip) { zip->entries[1].name = "m/data/"; }, corrupt,
+       "bytes of its own", "m/data/"},
+      {"zip64 without its field",
+       [](RawZip* zip) { zip->entries[1].stored = zip->entries[1].nbytes = kWide; }, corrupt,
+       "zip64 sizes", "m/data/0"},
+      {"zip64 with half a field", [](RawZip* zip) { add_wide_second(zip, {8}); }, corrupt,
+       "zip64 sizes", "m/data/0"},
       {"zip64 with a field that is cut",
        [](RawZip* zip) {
          add_wide_second(zip, {8, 8});
          zip->entries[1].central_extra[2] = 100;
        },
        corrupt, "zip64 sizes", "m/data/0"},
-      {"2^64 bytes", [](RawZip* zip) { add_wide_second(zip, {UINT64_MAX, UINT64_MAX}); }, corrupt, "overlaps", "m/data/0"},
-      {"2^63 bytes", [](RawZip* zip) { add_wide_second(zip, {uint64_t{1} << 63, uint64_t{1} << 63}); }, corrupt, "overlaps", "m/data/0"},
+      {"2^64 bytes", [](RawZip* zip) { add_wide_second(zip, {UINT64_MAX, UINT64_MAX}); }, corrupt,
+       "overlaps", "m/data/0"},
+      {"2^63 bytes",
+       [](RawZip* zip) { add_wide_second(zip, {uint64_t{1} << 63, uint64_t{1} << 63}); }, corrupt,
+       "overlaps", "m/data/0"},
       // Places.
-      {"a header behind the directory", [](RawZip* zip) { zip->entries[1].offset = 1 << 20; }, corrupt, "overlaps", "m/data/0"},
-      {"a header in the directory", [](RawZip* zip) { zip->entries[2].offset = static_cast<uint32_t>(zip->text().size() - 22 - 60); },
+      {"a header behind the directory", [](RawZip* zip) { zip->entries[1].offset = 1 << 20; },
+       corrupt, "overlaps", "m/data/0"},
+      {"a header in the directory",
+       [](RawZip* zip) {
+         zip->entries[2].offset = static_cast<uint32_t>(zip->text().size() - 22 - 60);
+       },
        corrupt, "overlaps", "m/version"},
       {"a header at 2^64",
        [](RawZip* zip) {
@@ -144,37 +202,59 @@ std::vector<HostileCase> hostile_cases() {
          zip->entries[1].central_extra = wide_field({UINT64_MAX});
        },
        corrupt, "overlaps", "m/data/0"},
-      {"two records in one place", [](RawZip* zip) { zip->entries[2].offset = 0; }, corrupt, "overlaps", nullptr},
-      {"a header one byte on", [](RawZip* zip) { zip->entries[0].offset = 1; }, corrupt, "no local header", "m/data.pkl"},
-      {"a record over the next", [](RawZip* zip) { zip->entries[0].stored = zip->entries[0].nbytes = 4; }, corrupt, "overlaps",
+      {"two records in one place", [](RawZip* zip) { zip->entries[2].offset = 0; }, corrupt,
+       "overlaps", nullptr},
+      {"a header one byte on", [](RawZip* zip) { zip->entries[0].offset = 1; }, corrupt,
+       "no local header", "m/data.pkl"},
+      {"a record over the next",
+       [](RawZip* zip) { zip->entries[0].stored = zip->entries[0].nbytes = 4; }, corrupt,
+       "overlaps", "m/data.pkl"},
+      {"the last record over the directory",
+       [](RawZip* zip) { zip->entries[2].stored = zip->entries[2].nbytes = 3; }, corrupt,
+       "overlaps", "m/version"},
+      {"an extra field over the next",
+       [](RawZip* zip) { zip->entries[0].local_extra_nbytes = 65535; }, corrupt, "overlaps",
        "m/data.pkl"},
-      {"the last record over the directory", [](RawZip* zip) { zip->entries[2].stored = zip->entries[2].nbytes = 3; }, corrupt, "overlaps",
-       "m/version"},
-      {"an extra field over the next", [](RawZip* zip) { zip->entries[0].local_extra_nbytes = 65535; }, corrupt, "overlaps", "m/data.pkl"},
       // Local headers.
-      {"no local header", [](RawZip* zip) { zip->entries[1].local_signature = 0; }, corrupt, "no local header", "m/data/0"},
-      {"another name", [](RawZip* zip) { zip->entries[1].local_name = "m/data/1"; }, corrupt, "another name", "m/data/0"},
-      {"a shorter name", [](RawZip* zip) { zip->entries[1].local_name = "m/data/"; }, corrupt, "another name", "m/data/0"},
-      {"other flags", [](RawZip* zip) { zip->entries[0].local_flags = 8; }, corrupt, "disagrees", "m/data.pkl"},
-      {"another method", [](RawZip* zip) { zip->entries[0].local_method = 8; }, corrupt, "disagrees", "m/data.pkl"},
-      {"another checksum", [](RawZip* zip) { zip->entries[0].local_crc = 1; }, corrupt, "disagrees", "m/data.pkl"},
-      {"no checksum", [](RawZip* zip) { zip->entries[0].local_crc = 0; }, corrupt, "disagrees", "m/data.pkl"},
-      {"another size", [](RawZip* zip) { zip->entries[0].local_nbytes = 4; }, corrupt, "disagrees", "m/data.pkl"},
-      {"another stored size", [](RawZip* zip) { zip->entries[0].local_stored = 0; }, corrupt, "disagrees", "m/data.pkl"},
-      {"bit 3 and another checksum", [](RawZip* zip) { zip->entries[1].local_crc = 1; }, corrupt, "disagrees", "m/data/0"},
-      {"bit 3 and another size", [](RawZip* zip) { zip->entries[1].local_nbytes = 1; }, corrupt, "disagrees", "m/data/0"},
+      {"no local header", [](RawZip* zip) { zip->entries[1].local_signature = 0; }, corrupt,
+       "no local header", "m/data/0"},
+      {"another name", [](RawZip* zip) { zip->entries[1].local_name = "m/data/1"; }, corrupt,
+       "another name", "m/data/0"},
+      {"a shorter name", [](RawZip* zip) { zip->entries[1].local_name = "m/data/"; }, corrupt,
+       "another name", "m/data/0"},
+      {"other flags", [](RawZip* zip) { zip->entries[0].local_flags = 8; }, corrupt, "disagrees",
+       "m/data.pkl"},
+      {"another method", [](RawZip* zip) { zip->entries[0].local_method = 8; }, corrupt,
+       "disagrees", "m/data.pkl"},
+      {"another checksum", [](RawZip* zip) { zip->entries[0].local_crc = 1; }, corrupt, "disagrees",
+       "m/data.pkl"},
+      {"no checksum", [](RawZip* zip) { zip->entries[0].local_crc = 0; }, corrupt, "disagrees",
+       "m/data.pkl"},
+      {"another size", [](RawZip* zip) { zip->entries[0].local_nbytes = 4; }, corrupt, "disagrees",
+       "m/data.pkl"},
+      {"another stored size", [](RawZip* zip) { zip->entries[0].local_stored = 0; }, corrupt,
+       "disagrees", "m/data.pkl"},
+      {"bit 3 and another checksum", [](RawZip* zip) { zip->entries[1].local_crc = 1; }, corrupt,
+       "disagrees", "m/data/0"},
+      {"bit 3 and another size", [](RawZip* zip) { zip->entries[1].local_nbytes = 1; }, corrupt,
+       "disagrees", "m/data/0"},
       {"wide local sizes that disagree",
        [](RawZip* zip) {
          zip->entries[0].local_nbytes = zip->entries[0].local_stored = kWide;
          zip->entries[0].local_extra = wide_field({3, 4});
        },
        corrupt, "disagrees", "m/data.pkl"},
-      {"wide local sizes that lack", [](RawZip* zip) { zip->entries[0].local_nbytes = kWide; }, corrupt, "disagrees", "m/data.pkl"},
+      {"wide local sizes that lack", [](RawZip* zip) { zip->entries[0].local_nbytes = kWide; },
+       corrupt, "disagrees", "m/data.pkl"},
       // Descriptors.
-      {"no descriptor", [](RawZip* zip) { zip->entries[1].after.clear(); }, corrupt, "descriptor", "m/data/0"},
-      {"a descriptor with another checksum", [](RawZip* zip) { zip->entries[1].after[4] ^= 1; }, corrupt, "descriptor", "m/data/0"},
-      {"a descriptor with another size", [](RawZip* zip) { zip->entries[1].after[8] ^= 1; }, corrupt, "descriptor", "m/data/0"},
-      {"a descriptor that overlaps", [](RawZip* zip) { zip->entries[1].after.resize(11); }, corrupt, "descriptor", "m/data/0"},
+      {"no descriptor", [](RawZip* zip) { zip->entries[1].after.clear(); }, corrupt, "descriptor",
+       "m/data/0"},
+      {"a descriptor with another checksum", [](RawZip* zip) { zip->entries[1].after[4] ^= 1; },
+       corrupt, "descriptor", "m/data/0"},
+      {"a descriptor with another size", [](RawZip* zip) { zip->entries[1].after[8] ^= 1; },
+       corrupt, "descriptor", "m/data/0"},
+      {"a descriptor that overlaps", [](RawZip* zip) { zip->entries[1].after.resize(11); }, corrupt,
+       "descriptor", "m/data/0"},
       {"a descriptor over the directory",
        [](RawZip* zip) {
          std::swap(zip->entries[1], zip->entries[2]);
@@ -214,7 +294,8 @@ TEST(ZipHostile, EachIsRefused) {
     EXPECT_NE(status.message().find(each.message), std::string::npos) << text_of(status);
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
     if (each.record != nullptr) EXPECT_EQ(status.detail("record"), each.record) << text_of(status);
-    if (status.code() != Code::kResourceExhausted) EXPECT_FALSE(status.detail("offset").empty()) << text_of(status);
+    if (status.code() != Code::kResourceExhausted)
+      EXPECT_FALSE(status.detail("offset").empty()) << text_of(status);
   }
 }
 
@@ -222,7 +303,8 @@ TEST(ZipHostile, EachIsRefused) {
 TEST(ZipHostile, EachOfTheseIsTaken) {
   const std::vector<HostileCase> taken = {
       {"room between records", [](RawZip* zip) { zip->entries[0].after = "anything"; }},
-      {"room before the directory", [](RawZip* zip) { zip->before_directory = std::string(1000, 'x'); }},
+      {"room before the directory",
+       [](RawZip* zip) { zip->before_directory = std::string(1000, 'x'); }},
       {"room before the end", [](RawZip* zip) { zip->before_end = std::string(100, 'x'); }},
       {"a comment", [](RawZip* zip) { zip->behind = std::string(65535, 'x'); }},
       {"bytes behind the end",
@@ -235,13 +317,21 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
          zip->behind = std::string(65535, 'x');
          zip->comment_nbytes = 7;
        }},
-      {"an extra file with an absolute name", [](RawZip* zip) { zip->entries[0].name = "m/extra//etc/model/conf.json"; }},
-      {"an extra file of Windows", [](RawZip* zip) { zip->entries[0].name = "m/extra/meta\\conf.json"; }},
-      {"an extra file that leads up", [](RawZip* zip) { zip->entries[0].name = "m/extra/../../x\n"; }},
+      {"an extra file with an absolute name",
+       [](RawZip* zip) { zip->entries[0].name = "m/extra//etc/model/conf.json"; }},
+      {"an extra file of Windows",
+       [](RawZip* zip) { zip->entries[0].name = "m/extra/meta\\conf.json"; }},
+      {"an extra file that leads up",
+       [](RawZip* zip) { zip->entries[0].name = "m/extra/../../x\n"; }},
       {"a descriptor without signature", [](RawZip* zip) { zip->entries[1].after.erase(0, 4); }},
-      {"a wide descriptor", [](RawZip* zip) { zip->entries[1].after = descriptor(crc32(0, "01234567", 8), 8, 8, true, true); }},
+      {"a wide descriptor",
+       [](RawZip* zip) {
+         zip->entries[1].after = descriptor(crc32(0, "01234567", 8), 8, 8, true, true);
+       }},
       {"a wide descriptor without signature",
-       [](RawZip* zip) { zip->entries[1].after = descriptor(crc32(0, "01234567", 8), 8, 8, false, true); }},
+       [](RawZip* zip) {
+         zip->entries[1].after = descriptor(crc32(0, "01234567", 8), 8, 8, false, true);
+       }},
       {"bit 3, and the numbers are there all the same",
        [](RawZip* zip) {
          zip->entries[1].local_crc.reset();
@@ -258,7 +348,11 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
        [](RawZip* zip) {
          const uint64_t end = zip->text().size() - 22;
          const uint64_t directory = 3 * 46 + 10 + 8 + 9;
-         zip->end64 = RawEnd64{.entries = 3, .directory_nbytes = directory, .directory_offset = end - directory, .offset = end}.text();
+         zip->end64 = RawEnd64{.entries = 3,
+                               .directory_nbytes = directory,
+                               .directory_offset = end - directory,
+                               .offset = end}
+                          .text();
        }},
   };
   for (const HostileCase& each : taken) {
@@ -308,7 +402,8 @@ TEST(ZipHostile, EveryBit) {
     for (const ZipRecord& record : opened.value()->records()) {
       Result<std::string> text = opened.value()->read_text(record);
       ASSERT_OK(text.status());
-      EXPECT_TRUE(text.value() == "abc" || text.value() == "01234567" || text.value() == "3\n") << bit;
+      EXPECT_TRUE(text.value() == "abc" || text.value() == "01234567" || text.value() == "3\n")
+          << bit;
     }
   }
   // Versions, times, attributes: 8 bytes of each local header and 18 of each entry, and a few more.

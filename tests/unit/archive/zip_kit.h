@@ -26,7 +26,9 @@ namespace tenon::archive::test {
 
 using Bytes = std::vector<std::byte>;
 
-inline std::span<const std::byte> view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::span<const std::byte> view_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 inline Bytes noise(size_t nbytes, uint32_t seed = 1) {
   Bytes bytes(nbytes);
@@ -40,7 +42,8 @@ inline Bytes noise(size_t nbytes, uint32_t seed = 1) {
 inline std::string text_of(const Status& status) {
   std::string text = std::string(code_name(status.code())) + ": " + status.message();
   if (status.info() == nullptr) return text;
-  for (const Detail& each : status.info()->details) text += " [" + each.key + "=" + each.value + "]";
+  for (const Detail& each : status.info()->details)
+    text += " [" + each.key + "=" + each.value + "]";
   return text;
 }
 
@@ -58,7 +61,8 @@ inline std::string text_of(const Status& status) {
 // Has a copy of its own, so that a test may open what it just made.
 class OwnedBytes : public ZipSource {
  public:
-  explicit OwnedBytes(Bytes bytes) : ZipSource("the archive", bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
+  explicit OwnedBytes(Bytes bytes)
+      : ZipSource("the archive", bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
   Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
     if (nbytes > 0) std::memcpy(to, bytes_.data() + offset, nbytes);
     return Status::ok();
@@ -68,7 +72,8 @@ class OwnedBytes : public ZipSource {
   Bytes bytes_;
 };
 
-inline Result<Ref<ZipReader>> open_bytes(Bytes bytes, Check check = Check::kStructure, const ZipLimits& limits = {}) {
+inline Result<Ref<ZipReader>> open_bytes(Bytes bytes, Check check = Check::kStructure,
+                                         const ZipLimits& limits = {}) {
   return ZipReader::open(Ref<ZipSource>::adopt(new OwnedBytes(std::move(bytes))), check, limits);
 }
 
@@ -82,7 +87,8 @@ inline std::string read_or_error(const ZipReader& reader, std::string_view name)
 inline Bytes read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   EXPECT_TRUE(stream) << path;
-  const std::vector<char> text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::vector<char> text{std::istreambuf_iterator<char>(stream),
+                               std::istreambuf_iterator<char>()};
   Bytes bytes(text.size());
   if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
   return bytes;
@@ -111,7 +117,8 @@ class Folder {
   std::string operator/(const std::string& leaf) const { return path_ + "/" + leaf; }
   std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) all.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      all.push_back(entry.path().filename());
     std::ranges::sort(all);
     return all;
   }

@@ -19,7 +19,8 @@ TEST(SafeName, IsAlwaysOneThatAnArchiveMayHave) {
   EXPECT_EQ(safe_name("\xc3\xa9"), "\xc3\xa9");
   EXPECT_EQ(safe_name(""), "_");
   EXPECT_EQ(safe_name("/"), "_");
-  for (const std::string& name : {std::string(5000, 'x'), std::string("a\0b", 3), std::string("\\\\..\\")}) {
+  for (const std::string& name :
+       {std::string(5000, 'x'), std::string("a\0b", 3), std::string("\\\\..\\")}) {
     EXPECT_EQ(find_name_fault(safe_name(name)), nullptr) << safe_name(name);
   }
 }

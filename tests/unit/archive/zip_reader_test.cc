@@ -18,7 +18,8 @@ using namespace test;
 std::string deflate(const std::string& text) {
   libdeflate_compressor* compressor = libdeflate_alloc_compressor(6);
   std::string packed(libdeflate_deflate_compress_bound(compressor, text.size()), '\0');
-  packed.resize(libdeflate_deflate_compress(compressor, text.data(), text.size(), packed.data(), packed.size()));
+  packed.resize(libdeflate_deflate_compress(compressor, text.data(), text.size(), packed.data(),
+                                            packed.size()));
   libdeflate_free_compressor(compressor);
   return packed;
 }
@@ -39,8 +40,9 @@ void expect_corrupt(const RawZip& zip, const std::string& record, const char* me
   const ZipRecord* found = reader.find(record);
   ASSERT_NE(found, nullptr);
   Bytes into(found->nbytes);
-  for (const Status& status : {reader.read(*found).status(), reader.read_text(*found).status(), reader.read_into(*found, into.data()),
-                               reader.verify(*found), reader.verify_all(), open_bytes(bytes, Check::kAll).status()}) {
+  for (const Status& status : {reader.read(*found).status(), reader.read_text(*found).status(),
+                               reader.read_into(*found, into.data()), reader.verify(*found),
+                               reader.verify_all(), open_bytes(bytes, Check::kAll).status()}) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << text_of(status);
     EXPECT_NE(status.message().find(message), std::string::npos) << text_of(status);
     EXPECT_EQ(status.detail("record"), record);
@@ -81,13 +83,15 @@ TEST(ZipReader, CompressedBytesThatLie) {
   expect_corrupt(other, "text", "CRC-32");
 }
 
-// Nested bombs of ratios that deflate cannot reach are refused at the opening (zip_hostile_test.cc); what it can reach is bounded here.
+// Nested bombs of ratios that deflate cannot reach are refused at the opening
+// (zip_hostile_test.cc); what it can reach is bounded here.
 TEST(ZipReader, ABomb) {
   const std::string text(uint64_t{64} << 20, '\0');
   const Bytes bytes = RawZip{.entries = {deflated_entry(text)}}.bytes();
   EXPECT_LT(bytes.size(), 70'000U);
   EXPECT_OK(open_bytes(bytes).status());
-  const Status status = open_bytes(bytes, Check::kStructure, {.max_inflated_nbytes = uint64_t{32} << 20}).status();
+  const Status status =
+      open_bytes(bytes, Check::kStructure, {.max_inflated_nbytes = uint64_t{32} << 20}).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(status.detail("limit"), "max_inflated_nbytes");
   Result<Ref<ZipReader>> opened = open_bytes(bytes, Check::kStructure, {.max_read_nbytes = 1000});
@@ -98,7 +102,9 @@ TEST(ZipReader, ABomb) {
 }
 
 TEST(ZipReader, WithoutAChecksum) {
-  RawZip zip{.entries = {{.name = "m/a", .data = "abc"}, {.name = "m/b"}, deflated_entry("text text text text")}};
+  RawZip zip{.entries = {{.name = "m/a", .data = "abc"},
+                         {.name = "m/b"},
+                         deflated_entry("text text text text")}};
   zip.entries[0].crc = 0;
   zip.entries[2].crc = 0;
   const Bytes bytes = zip.bytes();
@@ -128,7 +134,8 @@ TEST(ZipReader, OnlyThePrefixHasRecords) {
   ASSERT_EQ(reader.records().size(), 2U);
   EXPECT_EQ(reader.records()[0].name, "z");
   EXPECT_TRUE(reader.has("a/b"));
-  for (const char* name : {"", "y", "m/z", "a", "a/", "a/b/", "b", "zz", "\xff"}) EXPECT_FALSE(reader.has(name)) << name;
+  for (const char* name : {"", "y", "m/z", "a", "a/", "a/b/", "b", "zz", "\xff"})
+    EXPECT_FALSE(reader.has(name)) << name;
   EXPECT_EQ(reader.oddities().outside_prefix, 3U);
   EXPECT_EQ(reader.oddities().first_outside_prefix, "mm/y");
   EXPECT_EQ(reader.oddities().folders, 2U);
@@ -144,7 +151,8 @@ class MappedFile : public ::testing::Test {
     EXPECT_OK(writer.value().finish());
     std::string path = folder_ / "a.pt";
     std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(sink.bytes().data()), static_cast<std::streamsize>(sink.bytes().size()));
+        .write(reinterpret_cast<const char*>(sink.bytes().data()),
+               static_cast<std::streamsize>(sink.bytes().size()));
     return path;
   }
   Folder folder_;
@@ -201,7 +209,8 @@ TEST_F(MappedFile, CutShortUnderTheReader) {
   Bytes into(record.nbytes);
   // No SIGBUS, and no half of the bytes for the whole.
   for (const Status& status :
-       {opened.value()->read(record).status(), opened.value()->read_into(record, into.data()), opened.value()->verify(record)}) {
+       {opened.value()->read(record).status(), opened.value()->read_into(record, into.data()),
+        opened.value()->verify(record)}) {
     EXPECT_EQ(status.code(), Code::kCorrupt);
     EXPECT_NE(status.message().find("cut short"), std::string::npos) << text_of(status);
   }

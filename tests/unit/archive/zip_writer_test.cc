@@ -27,7 +27,8 @@ Bytes write_archive(const std::vector<Record>& records, const ZipWriterOptions& 
   Result<ZipWriter> writer = ZipWriter::create(&sink, options);
   EXPECT_OK(writer.status());
   if (!writer.is_ok()) return {};
-  for (const Record& record : records) EXPECT_OK(writer.value().add(record.name, record.bytes, record.compression));
+  for (const Record& record : records)
+    EXPECT_OK(writer.value().add(record.name, record.bytes, record.compression));
   EXPECT_OK(writer.value().finish());
   EXPECT_EQ(writer.value().nbytes(), sink.bytes().size());
   return sink.take();
@@ -36,33 +37,40 @@ Bytes write_archive(const std::vector<Record>& records, const ZipWriterOptions& 
 std::vector<Record> many_records() {
   const std::string code(5000, 'a');
   const auto code_bytes = view_of(code);
-  return {{"data/0", noise(8)},
-          {"data/1", {}},
-          {"data/2", noise(1'000'000)},
-          {"data/3", noise(ZipWriter::kCrcAheadUpTo)},
-          {"data/4", noise(ZipWriter::kCrcAheadUpTo + 1)},
-          {"data/5", noise(63)},
-          {"code/__torch__.py", Bytes(code_bytes.begin(), code_bytes.end()), Compression::kDeflated},
-          {"code/short.py", noise(200), Compression::kDeflated},
-          {"code/noise.py", noise(1000), Compression::kDeflated},
-          {"code/long_noise.py", noise(400'000), Compression::kDeflated},
-          {"extra/ünïcode", noise(5)},
-          {".data/version", noise(3)}};
+  return {
+      {"data/0", noise(8)},
+      {"data/1", {}},
+      {"data/2", noise(1'000'000)},
+      {"data/3", noise(ZipWriter::kCrcAheadUpTo)},
+      {"data/4", noise(ZipWriter::kCrcAheadUpTo + 1)},
+      {"data/5", noise(63)},
+      {"code/__torch__.py", Bytes(code_bytes.begin(), code_bytes.end()), Compression::kDeflated},
+      {"code/short.py", noise(200), Compression::kDeflated},
+      {"code/noise.py", noise(1000), Compression::kDeflated},
+      {"code/long_noise.py", noise(400'000), Compression::kDeflated},
+      {"extra/ünïcode", noise(5)},
+      {".data/version", noise(3)}};
 }
 
 TEST(ZipWriter, EveryByteOfASmallArchive) {
   const std::string text = "hello";
-  const Bytes bytes = write_archive({{"v", Bytes(view_of(text).begin(), view_of(text).end())}}, {.prefix = "m", .alignment = 64});
-  std::string expected("PK\3\4\x14\0\0\x08\0\0\0\0\0\0\x86\xa6\x10\x36\5\0\0\0\5\0\0\0\3\0\x1f\0m/vFB\x1b\0", 37);
+  const Bytes bytes = write_archive({{"v", Bytes(view_of(text).begin(), view_of(text).end())}},
+                                    {.prefix = "m", .alignment = 64});
+  std::string expected(
+      "PK\3\4\x14\0\0\x08\0\0\0\0\0\0\x86\xa6\x10\x36\5\0\0\0\5\0\0\0\3\0\x1f\0m/vFB\x1b\0", 37);
   expected += std::string(27, 'Z') + "hello";
-  expected +=
-      std::string("PK\1\2\x14\0\x14\0\0\x08\0\0\0\0\0\0\x86\xa6\x10\x36\5\0\0\0\5\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0m/v", 49);
-  expected += std::string("PK\6\6\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 40);
+  expected += std::string(
+      "PK\1\2\x14\0\x14\0\0\x08\0\0\0\0\0\0\x86\xa6\x10\x36\5\0\0\0\5\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0m/v",
+      49);
+  expected += std::string(
+      "PK\6\6\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 40);
   expected += std::string("\x31\0\0\0\0\0\0\0\x45\0\0\0\0\0\0\0", 16);
   expected += std::string("PK\6\7\0\0\0\0\x76\0\0\0\0\0\0\0\1\0\0\0", 20);
   expected += std::string("PK\5\6\0\0\0\0\1\0\1\0\x31\0\0\0\x45\0\0\0\0\0", 22);
   ASSERT_EQ(bytes.size(), expected.size());
-  for (size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], static_cast<std::byte>(expected[i])) << "byte " << i;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    ASSERT_EQ(bytes[i], static_cast<std::byte>(expected[i])) << "byte " << i;
 }
 
 TEST(ZipWriter, TheReaderGivesBackWhatWasAdded) {
@@ -84,7 +92,8 @@ TEST(ZipWriter, TheReaderGivesBackWhatWasAdded) {
       EXPECT_EQ(read.value(), records[i].bytes) << record.name;
       // Only what got smaller is compressed.
       EXPECT_EQ(record.deflated, record.name == "code/__torch__.py");
-      if (!record.deflated) EXPECT_EQ(Bytes(reader.view(record).begin(), reader.view(record).end()), records[i].bytes);
+      if (!record.deflated)
+        EXPECT_EQ(Bytes(reader.view(record).begin(), reader.view(record).end()), records[i].bytes);
     }
   }
 }
@@ -103,7 +112,8 @@ TEST(ZipWriter, InPieces) {
     ASSERT_OK(writer.status());
     ASSERT_OK(writer.value().begin("data/0", bytes.size()));
     for (size_t at = 0; at < bytes.size(); at += piece)
-      ASSERT_OK(writer.value().append(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at))));
+      ASSERT_OK(
+          writer.value().append(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at))));
     ASSERT_OK(writer.value().end());
     ASSERT_OK(writer.value().begin("empty", 0));
     ASSERT_OK(writer.value().end());
@@ -143,9 +153,11 @@ TEST(ZipWriter, NamesThatAreRefused) {
   ASSERT_OK(writer.add_text("data.pkl", "1"));
   const std::string with_nul("a\0b", 3);
   for (const std::string& name :
-       {std::string(), std::string("/a"), std::string("a//b"), std::string("a/"), std::string("."), std::string(".."),
-        std::string("a/../b"), std::string("a/./b"), std::string("a\\b"), std::string("a\nb"), std::string("a\x7f"), with_nul,
-        std::string("a\xff"), std::string("\xc0\x80"), std::string(4097, 'a'), std::string(4090, 'a'), std::string("data.pkl")}) {
+       {std::string(), std::string("/a"), std::string("a//b"), std::string("a/"), std::string("."),
+        std::string(".."), std::string("a/../b"), std::string("a/./b"), std::string("a\\b"),
+        std::string("a\nb"), std::string("a\x7f"), with_nul, std::string("a\xff"),
+        std::string("\xc0\x80"), std::string(4097, 'a'), std::string(4090, 'a'),
+        std::string("data.pkl")}) {
     const Status status = writer.add_text(name, "2");
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
     EXPECT_EQ(status.detail("record"), name);
@@ -164,9 +176,13 @@ TEST(ZipWriter, NamesThatAreRefused) {
 TEST(ZipWriter, OptionsThatAreRefused) {
   MemorySink sink;
   for (const char* prefix : {"", "a/b", "..", ".", "a\\b", "a\tb", "\xff"})
-    EXPECT_EQ(ZipWriter::create(&sink, {.prefix = prefix, .alignment = 64}).status().code(), Code::kInvalidArgument) << prefix;
+    EXPECT_EQ(ZipWriter::create(&sink, {.prefix = prefix, .alignment = 64}).status().code(),
+              Code::kInvalidArgument)
+        << prefix;
   for (const uint64_t alignment : {uint64_t{0}, uint64_t{3}, uint64_t{65536}, UINT64_MAX})
-    EXPECT_EQ(ZipWriter::create(&sink, {.prefix = "a", .alignment = alignment}).status().code(), Code::kInvalidArgument) << alignment;
+    EXPECT_EQ(ZipWriter::create(&sink, {.prefix = "a", .alignment = alignment}).status().code(),
+              Code::kInvalidArgument)
+        << alignment;
 }
 
 TEST(ZipWriter, NameOfAnArchive) {
@@ -220,11 +236,13 @@ TEST(ZipWriter, ASinkThatFails) {
   }
 }
 
-// A sink's calls cost (a system call, a call into another language), so small things are put together.
+// A sink's calls cost (a system call, a call into another language), so small things are put
+// together.
 TEST(ZipWriter, FewCalls) {
   SmallSink sink(UINT64_MAX);
   Result<ZipWriter> writer = ZipWriter::create(&sink);
-  for (int i = 0; i < 1000; ++i) ASSERT_OK(writer.value().add("data/" + std::to_string(i), noise(64)));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_OK(writer.value().add("data/" + std::to_string(i), noise(64)));
   ASSERT_OK(writer.value().finish());
   EXPECT_LE(sink.calls_, writer.value().nbytes() / 60'000 + 1);
 }
@@ -250,7 +268,9 @@ TEST(ZipWriter, BytesOfAMappedFileThatWasCutShort) {
     for (const Compression compression : {Compression::kStored, Compression::kDeflated}) {
       MemorySink sink;
       Result<ZipWriter> writer = ZipWriter::create(&sink);
-      EXPECT_EQ(writer.value().add("cut", bytes.first(nbytes), compression, Reach::kMappedFile).code(), Code::kCorrupt);
+      EXPECT_EQ(
+          writer.value().add("cut", bytes.first(nbytes), compression, Reach::kMappedFile).code(),
+          Code::kCorrupt);
       EXPECT_EQ(writer.value().finish().code(), Code::kCorrupt);
     }
   }
@@ -293,7 +313,8 @@ TEST(ZipWriter, RecordsOfFourGiB) {
   constexpr uint64_t kHeader = 128;  // with its padding, and one more 64 for the zip64 field
   const uint64_t tail = sink.small_.size() - kHeader;
   ASSERT_EQ(pwrite(fd, sink.small_.data(), kHeader, 0), static_cast<ssize_t>(kHeader));
-  ASSERT_EQ(pwrite(fd, sink.small_.data() + kHeader, tail, static_cast<off_t>(sink.nbytes_ - tail)), static_cast<ssize_t>(tail));
+  ASSERT_EQ(pwrite(fd, sink.small_.data() + kHeader, tail, static_cast<off_t>(sink.nbytes_ - tail)),
+            static_cast<ssize_t>(tail));
   void* mapped = mmap(nullptr, sink.nbytes_, PROT_READ, MAP_SHARED, fd, 0);
   ASSERT_NE(mapped, MAP_FAILED);
   {

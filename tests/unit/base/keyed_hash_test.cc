@@ -50,7 +50,8 @@ TEST(KeyedHash, IsTheSameForAStringAndItsView) {
 
 // Were the key a constant of the program, whoever has the program could make keys that meet.
 TEST(KeyedHash, DependsOnTheProcess) {
-  const std::string command = "exec '" + std::string("/proc/") + std::to_string(::getpid()) + "/exe' --gtest_filter=KeyedHash.Prints";
+  const std::string command = "exec '" + std::string("/proc/") + std::to_string(::getpid()) +
+                              "/exe' --gtest_filter=KeyedHash.Prints";
   const auto answer = [&]() -> std::string {
     FILE* const pipe = ::popen(command.c_str(), "r");
     if (pipe == nullptr) return "";
@@ -67,7 +68,9 @@ TEST(KeyedHash, DependsOnTheProcess) {
   EXPECT_NE(one, answer());
 }
 
-TEST(KeyedHash, Prints) { std::printf("hash %llu\n", static_cast<unsigned long long>(keyed_hash({1}))); }
+TEST(KeyedHash, Prints) {
+  std::printf("hash %llu\n", static_cast<unsigned long long>(keyed_hash({1})));
+}
 
 }  // namespace
 }  // namespace tenon

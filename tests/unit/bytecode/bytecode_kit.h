@@ -31,14 +31,19 @@ inline void expect_error(const Status& status, Code code, std::string_view part)
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
 
-inline Argument argument(std::string name, std::string type) { return {std::move(name), std::move(type), {}}; }
+inline Argument argument(std::string name, std::string type) {
+  return {std::move(name), std::move(type), {}};
+}
 
 // def forward(self, x): return relu(x)
 inline Function relu() {
   Function function;
   function.name = "__torch__.M.forward";
-  function.instructions = {
-      {Opcode::kStoreN, 1, 2}, {Opcode::kDropR, 1, 0}, {Opcode::kMove, 2, 0}, {Opcode::kOp, 0, 0}, {Opcode::kRet, 0, 0}};
+  function.instructions = {{Opcode::kStoreN, 1, 2},
+                           {Opcode::kDropR, 1, 0},
+                           {Opcode::kMove, 2, 0},
+                           {Opcode::kOp, 0, 0},
+                           {Opcode::kRet, 0, 0}};
   function.operators = {{"aten::relu", "", 1}};
   function.register_count = 2;
   function.arguments = {argument("self", "__torch__.M"), argument("x", "Tensor")};
@@ -57,7 +62,8 @@ inline Function function_of(std::vector<Instruction> instructions) {
 }
 
 // Operators have one output, but for these.
-inline std::optional<OperatorArity> find_arity(const std::string& name, const std::string& overload) {
+inline std::optional<OperatorArity> find_arity(const std::string& name,
+                                               const std::string& overload) {
   static const std::map<std::string, std::optional<OperatorArity>> kOthers = {
       {"aten::max.dim", OperatorArity{3, 2}},
       {"aten::lstm.input", OperatorArity{9, 3}},
@@ -88,7 +94,9 @@ struct Record {
     archive::FromValuesOptions options;
     options.record = "bytecode.pkl";
     options.memoised = &pickled.memoised;
-    options.name_storage = [this](const value::StorageValueRef& storage) -> Result<std::string> { return keys.at(storage.get()); };
+    options.name_storage = [this](const value::StorageValueRef& storage) -> Result<std::string> {
+      return keys.at(storage.get());
+    };
     return options;
   }
 };
@@ -99,10 +107,13 @@ inline Result<Record> read_record(std::span<const std::byte> bytes) {
   read.record = "bytecode.pkl";
   TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(bytes, read));
   archive::ToValuesOptions options;
-  options.find_storage = [&](const archive::PickledStorage& wanted) -> Result<value::StorageValueRef> {
+  options.find_storage =
+      [&](const archive::PickledStorage& wanted) -> Result<value::StorageValueRef> {
     const std::vector<std::byte> zeros(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
-    TENON_ASSIGN(Ref<storage::Storage> made, storage::Storage::create_from({}, zeros.data(), zeros.size()));
-    TENON_ASSIGN(value::StorageValueRef storage, value::StorageValue::create(wanted.type, wanted.numel, std::move(made)));
+    TENON_ASSIGN(Ref<storage::Storage> made,
+                 storage::Storage::create_from({}, zeros.data(), zeros.size()));
+    TENON_ASSIGN(value::StorageValueRef storage,
+                 value::StorageValue::create(wanted.type, wanted.numel, std::move(made)));
     record.keys[storage.get()] = wanted.key;
     return storage;
   };

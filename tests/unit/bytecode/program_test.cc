@@ -30,14 +30,16 @@ ValueRef replaced(const ValueRef& value, std::span<const size_t> place, const Va
 
 ValueRef record() { return program_value(program_of(function_of({{Opcode::kRet, 0, 0}}))).value(); }
 
-void expect_refused(std::vector<size_t> place, const ValueRef& by, std::string_view part, Code code = Code::kCorrupt) {
+void expect_refused(std::vector<size_t> place, const ValueRef& by, std::string_view part,
+                    Code code = Code::kCorrupt) {
   expect_error(read_program(replaced(record(), place, by)).status(), code, part);
 }
 
 TEST(BytecodeProgram, comes_back_as_it_was) {
   Function function = relu();
-  function.operators = {
-      {"aten::add", "Tensor", OperatorUse::kAllArguments}, {"aten::format", "", OperatorUse::kVariadic}, {"aten::relu", "", 1}};
+  function.operators = {{"aten::add", "Tensor", OperatorUse::kAllArguments},
+                        {"aten::format", "", OperatorUse::kVariadic},
+                        {"aten::relu", "", 1}};
   function.constants = {Value::of_int(7), Value::none()};
   function.types = {"List[int]", "Dict[str,Tensor]"};
   function.arguments[1].default_value = Value::of_int(3);
@@ -74,11 +76,14 @@ TEST(BytecodeProgram, versions) {
   for (const int64_t version : {4, 5, 6, 7, 8, 9}) {
     const Result<ValueRef> value = program_value(program_of(relu(), version));
     ASSERT_TRUE(value.is_ok());
-    EXPECT_EQ(read_program(replaced(record(), std::vector<size_t>{0}, num(version))).value().version, version);
+    EXPECT_EQ(
+        read_program(replaced(record(), std::vector<size_t>{0}, num(version))).value().version,
+        version);
   }
   for (const int64_t version : {3, 10, -1}) {
     expect_refused({0}, num(version), "versions 4 to 9 are known", Code::kIncompatible);
-    expect_error(program_value(program_of(relu(), version)).status(), Code::kInvalidArgument, "no version");
+    expect_error(program_value(program_of(relu(), version)).status(), Code::kInvalidArgument,
+                 "no version");
   }
   expect_refused({0}, str("8"), "not with a version");
 }
@@ -88,7 +93,8 @@ TEST(BytecodeProgram, a_schema_is_missing_in_version_4_alone) {
   bare.has_schema = false;
   const ValueRef value = program_value(program_of(bare, 4)).value();
   EXPECT_FALSE(read_program(value).value().functions[0].has_schema);
-  expect_error(read_program(replaced(value, std::vector<size_t>{0}, num(5))).status(), Code::kCorrupt, "the schema is missing");
+  expect_error(read_program(replaced(value, std::vector<size_t>{0}, num(5))).status(),
+               Code::kCorrupt, "the schema is missing");
   expect_error(program_value(program_of(bare, 5)).status(), Code::kInvalidArgument, "no schema");
 }
 
@@ -102,7 +108,8 @@ TEST(BytecodeProgram, records_that_lie) {
   expect_refused({1, 0}, str(""), "the name is empty");
   expect_refused({1, 1}, tuple({}), "the code has 0 rows, and not 5");
   expect_refused({1, 1, 0}, num(1), "row 0 of the code is no pair");
-  expect_refused({1, 1, 0, 0}, str("operators"), "row 0 of the code is 'operators', and not 'instructions'");
+  expect_refused({1, 1, 0, 0}, str("operators"),
+                 "row 0 of the code is 'operators', and not 'instructions'");
   expect_refused({1, 1, 4, 1}, num(-1), "register_size is -1");
   expect_refused({1, 1, 4, 1}, str("9"), "register_size is '9'");
   expect_refused({1, 1, 3, 1}, tuple({num(1)}), "a type is 1");
@@ -120,9 +127,11 @@ TEST(BytecodeProgram, instructions_that_lie) {
   expect_refused(place, tuple({str("RET"), num(0)}), "instruction 0 is no tuple");
   expect_refused(place, tuple({num(12), num(0), num(0)}), "instruction 0 is no tuple");
   // PyTorch's own reader takes it for OP.
-  expect_refused(place, tuple({str("RETURN"), num(0), num(0)}), "'RETURN', and PyTorch has no such opcode");
+  expect_refused(place, tuple({str("RETURN"), num(0), num(0)}),
+                 "'RETURN', and PyTorch has no such opcode");
   expect_refused(place, tuple({str("RET"), num(int64_t{1} << 31), num(0)}), "32 bits");
-  expect_refused(place, tuple({str("RET"), num(std::numeric_limits<int64_t>::min()), num(0)}), "32 bits");
+  expect_refused(place, tuple({str("RET"), num(std::numeric_limits<int64_t>::min()), num(0)}),
+                 "32 bits");
   expect_refused(place, tuple({str("RET"), num(0), num(65'536)}), "not from 0 to 65535");
   expect_refused(place, tuple({str("RET"), num(0), num(-1)}), "not from 0 to 65535");
 }
@@ -132,18 +141,22 @@ TEST(BytecodeProgram, operators_that_lie) {
   expect_refused(place, tuple({str("aten::relu")}), "operator 0 is no tuple of 2 or 3");
   expect_refused(place, tuple({str(""), str("")}), "an empty name");
   expect_refused(place, tuple({str("aten::relu"), num(1)}), "overload is 1");
-  expect_refused(place, tuple({str("aten::relu"), str(""), num(-2)}), "-2 is no number of arguments");
-  expect_refused(place, tuple({str("aten::relu"), str(""), str("1")}), "'1' is no number of arguments");
+  expect_refused(place, tuple({str("aten::relu"), str(""), num(-2)}),
+                 "-2 is no number of arguments");
+  expect_refused(place, tuple({str("aten::relu"), str(""), str("1")}),
+                 "'1' is no number of arguments");
 }
 
 TEST(BytecodeProgram, a_shared_table_does_not_fill_the_memory) {
   // One list of instructions that a thousand functions have.
-  const ValueRef one = program_value(program_of(function_of(std::vector<Instruction>(10'000)))).value();
+  const ValueRef one =
+      program_value(program_of(function_of(std::vector<Instruction>(10'000)))).value();
   std::vector<ValueRef> items = {num(8)};
   for (int i = 0; i < 1000; ++i) items.push_back(one->items()[1]);
   ReadLimits limits;
   limits.max_nbytes = uint64_t{1} << 20;
-  expect_error(read_program(tuple(std::move(items)), limits).status(), Code::kResourceExhausted, "memory");
+  expect_error(read_program(tuple(std::move(items)), limits).status(), Code::kResourceExhausted,
+               "memory");
 }
 
 TEST(BytecodeProgram, what_has_no_record) {
@@ -153,7 +166,8 @@ TEST(BytecodeProgram, what_has_no_record) {
   expect_error(program_value(program_of(function)).status(), Code::kInvalidArgument, "no name");
   function = relu();
   function.constants = {nullptr};
-  expect_error(program_value(program_of(function)).status(), Code::kInvalidArgument, "constant without a value");
+  expect_error(program_value(program_of(function)).status(), Code::kInvalidArgument,
+               "constant without a value");
   function = relu();
   function.instructions[0].n = 65'536;
   expect_error(program_value(program_of(function)).status(), Code::kInvalidArgument, "0 to 65535");

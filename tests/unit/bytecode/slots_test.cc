@@ -25,14 +25,19 @@ ValueRef number() { return Value::of_int(1); }
 
 // M has a Small of 1 attribute in slot 0, a Large of 4 in slot 1, and a number in slot 2.
 ValueRef small_and_large() {
-  return object_of("M", {object_of("Small", {number()}), object_of("Large", {number(), number(), number(), number()}), number()});
+  return object_of("M", {object_of("Small", {number()}),
+                         object_of("Large", {number(), number(), number(), number()}), number()});
 }
 
 // What a class declares, for objects with a state.
 class DeclaredFields final : public value::ClassTable {
  public:
-  DeclaredFields(std::string name, size_t count) : name_(std::move(name)) { decl_.fields.resize(count); }
-  const ClassDecl* find(std::string_view class_name) const override { return class_name == name_ ? &decl_ : nullptr; }
+  DeclaredFields(std::string name, size_t count) : name_(std::move(name)) {
+    decl_.fields.resize(count);
+  }
+  const ClassDecl* find(std::string_view class_name) const override {
+    return class_name == name_ ? &decl_ : nullptr;
+  }
   bool implements(std::string_view, std::string_view) const override { return false; }
 
  private:
@@ -46,7 +51,8 @@ Function method(const std::string& name, std::vector<Instruction> instructions) 
   return function;
 }
 
-Status verified_in(const ValueRef& module, std::vector<Function> functions, const value::ClassTable* classes = nullptr) {
+Status verified_in(const ValueRef& module, std::vector<Function> functions,
+                   const value::ClassTable* classes = nullptr) {
   Program program;
   program.functions = std::move(functions);
   VerifyOptions options = with_arities();
@@ -68,7 +74,8 @@ void check_cases(std::span<const SlotCase> cases, const std::string& name = "M.f
     if (one.fault.empty()) {
       EXPECT_TRUE(status.is_ok()) << status.message();
     } else {
-      expect_error(status, Code::kCorrupt, "bytecode.pkl: function __torch__." + name + ", instruction " + one.fault);
+      expect_error(status, Code::kCorrupt,
+                   "bytecode.pkl: function __torch__." + name + ", instruction " + one.fault);
     }
   }
 }
@@ -79,19 +86,35 @@ TEST(BytecodeSlots, of_self_and_what_it_holds) {
       {"beyond self",
        {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 3}, {kRet}},
        "2 (GET_ATTR 3 0): there is no attribute 3, for an object of the class __torch__.M has 3"},
-      {"self that stays on the stack", {{kStore, 2}, {kGetAttr, 200}, {kRet}}, "1 (GET_ATTR 200 0): there is no attribute 200"},
+      {"self that stays on the stack",
+       {{kStore, 2}, {kGetAttr, 200}, {kRet}},
+       "1 (GET_ATTR 200 0): there is no attribute 200"},
       {"in Large", {{kStoreN, 1, 2}, {kMove, 1}, {kGetAttr, 1}, {kGetAttr, 3}, {kRet}}, ""},
       {"in Small",
        {{kStoreN, 1, 2}, {kMove, 1}, {kGetAttr, 0}, {kGetAttr, 1}, {kRet}},
-       "3 (GET_ATTR 1 0): there is no attribute 1, for an object of the class __torch__.Small has 1"},
+       "3 (GET_ATTR 1 0): there is no attribute 1, for an object of the class __torch__.Small has "
+       "1"},
       {"Small in a register",
        {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kStore, 3}, {kLoad, 3}, {kGetAttr, 2}, {kRet}},
-       "5 (GET_ATTR 2 0): there is no attribute 2, for an object of the class __torch__.Small has 1"},
+       "5 (GET_ATTR 2 0): there is no attribute 2, for an object of the class __torch__.Small has "
+       "1"},
       {"behind an operator",
-       {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kLoad, 2}, {kOp, 0}, {kDrop}, {kGetAttr, 1}, {kRet}},
-       "6 (GET_ATTR 1 0): there is no attribute 1, for an object of the class __torch__.Small has 1"},
-      {"Small is set", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kLoad, 2}, {kSetAttr, 1}, {kLoad, 2}, {kRet}}, "4 (SET_ATTR 1 0)"},
-      {"self is set", {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kSetAttr, 2}, {kLoad, 2}, {kRet}}, ""},
+       {{kStoreN, 1, 2},
+        {kLoad, 1},
+        {kGetAttr, 0},
+        {kLoad, 2},
+        {kOp, 0},
+        {kDrop},
+        {kGetAttr, 1},
+        {kRet}},
+       "6 (GET_ATTR 1 0): there is no attribute 1, for an object of the class __torch__.Small has "
+       "1"},
+      {"Small is set",
+       {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kLoad, 2}, {kSetAttr, 1}, {kLoad, 2}, {kRet}},
+       "4 (SET_ATTR 1 0)"},
+      {"self is set",
+       {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kSetAttr, 2}, {kLoad, 2}, {kRet}},
+       ""},
       {"self in a loop",
        {{kStoreN, 1, 2},
         {kLoadC, 0},
@@ -109,9 +132,12 @@ TEST(BytecodeSlots, of_self_and_what_it_holds) {
   };
   check_cases(cases);
   // The lite interpreter finds a method of the root by its last name.
-  const SlotCase other[] = {{"another class", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 3}, {kRet}}, "2 (GET_ATTR 3 0)"}};
+  const SlotCase other[] = {
+      {"another class", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 3}, {kRet}}, "2 (GET_ATTR 3 0)"}};
   check_cases(other, "Nowhere.forward");
-  const SlotCase small[] = {{"a method of Small", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 1}, {kRet}}, "2 (GET_ATTR 1 0)"}};
+  const SlotCase small[] = {{"a method of Small",
+                             {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 1}, {kRet}},
+                             "2 (GET_ATTR 1 0)"}};
   check_cases(small, "Small.run");
 }
 
@@ -121,33 +147,69 @@ TEST(BytecodeSlots, of_unknown_objects_are_below_the_most_that_any_has) {
       {"an argument beyond all",
        {{kStoreN, 1, 2}, {kLoad, 2}, {kGetAttr, 4}, {kRet}},
        "2 (GET_ATTR 4 0): there is no attribute 4, for no object of the module has more than 4"},
-      {"an argument that is set", {{kStoreN, 1, 2}, {kLoad, 2}, {kLoad, 1}, {kSetAttr, 4}, {kLoad, 2}, {kRet}}, "3 (SET_ATTR 4 0)"},
+      {"an argument that is set",
+       {{kStoreN, 1, 2}, {kLoad, 2}, {kLoad, 1}, {kSetAttr, 4}, {kLoad, 2}, {kRet}},
+       "3 (SET_ATTR 4 0)"},
       {"a register with two values",
-       {{kStoreN, 1, 2}, {kLoad, 2}, {kStore, 3}, {kLoad, 1}, {kGetAttr, 0}, {kStore, 3}, {kLoad, 3}, {kGetAttr, 3}, {kRet}},
+       {{kStoreN, 1, 2},
+        {kLoad, 2},
+        {kStore, 3},
+        {kLoad, 1},
+        {kGetAttr, 0},
+        {kStore, 3},
+        {kLoad, 3},
+        {kGetAttr, 3},
+        {kRet}},
        ""},
       {"where two paths meet",
-       {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kJf, 3}, {kGetAttr, 0}, {kJmp, 2}, {kGetAttr, 1}, {kGetAttr, 3}, {kRet}},
+       {{kStoreN, 1, 2},
+        {kLoad, 1},
+        {kLoad, 2},
+        {kJf, 3},
+        {kGetAttr, 0},
+        {kJmp, 2},
+        {kGetAttr, 1},
+        {kGetAttr, 3},
+        {kRet}},
        ""},
       {"an attribute that is set",
-       {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kSetAttr, 0}, {kLoad, 1}, {kGetAttr, 0}, {kGetAttr, 3}, {kRet}},
+       {{kStoreN, 1, 2},
+        {kLoad, 1},
+        {kLoad, 2},
+        {kSetAttr, 0},
+        {kLoad, 1},
+        {kGetAttr, 0},
+        {kGetAttr, 3},
+        {kRet}},
        ""},
       {"behind many results",
-       {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kListUnpack, 100}, {kTupleConstruct, 100}, {kDrop}, {kGetAttr, 3}, {kRet}},
+       {{kStoreN, 1, 2},
+        {kLoad, 1},
+        {kLoad, 2},
+        {kListUnpack, 100},
+        {kTupleConstruct, 100},
+        {kDrop},
+        {kGetAttr, 3},
+        {kRet}},
        ""},
   };
   check_cases(cases);
 }
 
 TEST(BytecodeSlots, without_a_module_none_is_checked) {
-  EXPECT_TRUE(verified_in({}, {method("M.forward", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 200}, {kRet}})}).is_ok());
+  EXPECT_TRUE(
+      verified_in({}, {method("M.forward", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 200}, {kRet}})})
+          .is_ok());
 }
 
 TEST(BytecodeSlots, objects_of_one_class_that_hold_others) {
   const std::vector<Function> functions = {
-      method("M.forward", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kGetAttr, 0}, {kGetAttr, 1}, {kRet}})};
+      method("M.forward",
+             {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kGetAttr, 0}, {kGetAttr, 1}, {kRet}})};
   const ValueRef same = object_of("Box", {object_of("Small", {number()})});
   const ValueRef other = object_of("Box", {object_of("Large", {number(), number()})});
-  expect_error(verified_in(object_of("M", {same, same}), functions), Code::kCorrupt, "4 (GET_ATTR 1 0)");
+  expect_error(verified_in(object_of("M", {same, same}), functions), Code::kCorrupt,
+               "4 (GET_ATTR 1 0)");
   EXPECT_TRUE(verified_in(object_of("M", {same, other}), functions).is_ok());
 }
 
@@ -155,13 +217,17 @@ TEST(BytecodeSlots, of_an_object_with_a_state_are_what_its_class_declares) {
   const ValueRef module = object_of("M", {Value::object_with_state("__torch__.Kept", number())});
   const DeclaredFields classes("__torch__.Kept", 4);
   const auto set_slot = [](int32_t slot) {
-    return method("Kept.__setstate__", {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kSetAttr, slot}, {kLoadC, 0}, {kRet}});
+    return method("Kept.__setstate__",
+                  {{kStoreN, 1, 2}, {kLoad, 1}, {kLoad, 2}, {kSetAttr, slot}, {kLoadC, 0}, {kRet}});
   };
   EXPECT_TRUE(verified_in(module, {set_slot(3)}, &classes).is_ok());
-  expect_error(verified_in(module, {set_slot(4)}, &classes), Code::kCorrupt, "3 (SET_ATTR 4 0): there is no attribute 4");
-  const Function get = method("M.forward", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kGetAttr, 3}, {kRet}});
+  expect_error(verified_in(module, {set_slot(4)}, &classes), Code::kCorrupt,
+               "3 (SET_ATTR 4 0): there is no attribute 4");
+  const Function get =
+      method("M.forward", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 0}, {kGetAttr, 3}, {kRet}});
   EXPECT_TRUE(verified_in(module, {get}, &classes).is_ok());
-  expect_error(verified_in(module, {get}), Code::kCorrupt, "no object of the module has more than 1");
+  expect_error(verified_in(module, {get}), Code::kCorrupt,
+               "no object of the module has more than 1");
 }
 
 TEST(BytecodeSlots, an_argument_of_a_class_may_have_what_the_class_declares) {

@@ -21,7 +21,8 @@ struct BadText {
   Code code = Code::kCorrupt;
 };
 
-constexpr const char* kPoint = "__torch__.a.Point[NamedTuple, [[x, Tensor],[n, int],[label, Optional[str]]]]";
+constexpr const char* kPoint =
+    "__torch__.a.Point[NamedTuple, [[x, Tensor],[n, int],[label, Optional[str]]]]";
 
 std::string nested_list(size_t depth) {
   std::string text;
@@ -43,7 +44,8 @@ TEST(BytecodeTypeText, what_exporters_write_is_read) {
       {"Tuple[int, Tensor]", TypeForm::kTuple, 2},
       {"Tuple[]", TypeForm::kTuple, 0},
       {point, TypeForm::kNamedTuple, 3},
-      {"__torch__.a.Pair[NamedTuple, [[left, " + point + "],[right, Tensor]]]", TypeForm::kNamedTuple, 2},
+      {"__torch__.a.Pair[NamedTuple, [[left, " + point + "],[right, Tensor]]]",
+       TypeForm::kNamedTuple, 2},
       {"__torch__.a.Nothing[NamedTuple, []]", TypeForm::kNamedTuple, 0},
       {"__torch__.___torch_mangle_0.Point", TypeForm::kName},
       {"__torch__.torch.nn.Point", TypeForm::kName},
@@ -58,8 +60,9 @@ TEST(BytecodeTypeText, what_exporters_write_is_read) {
     EXPECT_EQ(shape.value().form, good.form);
     EXPECT_EQ(shape.value().parts, good.parts);
   }
-  for (const char* const simple : {"Tensor", "int", "float", "bool", "complex", "str", "Device", "Generator", "Stream", "number", "None",
-                                   "NoneType", "Any", "Capsule", "list", "tuple"}) {
+  for (const char* const simple :
+       {"Tensor", "int", "float", "bool", "complex", "str", "Device", "Generator", "Stream",
+        "number", "None", "NoneType", "Any", "Capsule", "list", "tuple"}) {
     EXPECT_TRUE(parse_type_text(simple).is_ok()) << simple;
   }
 }
@@ -127,20 +130,24 @@ TEST(BytecodeTypeText, a_type_fits_the_instruction_that_names_it) {
   const std::string point = kPoint;
   const Making makings[] = {
       {Opcode::kListConstruct, 1, "List[Tensor]", ""},
-      {Opcode::kListConstruct, 1, "int", "instruction 2 (LIST_CONSTRUCT 0 1): type 0 is 'int', and not a List"},
+      {Opcode::kListConstruct, 1, "int",
+       "instruction 2 (LIST_CONSTRUCT 0 1): type 0 is 'int', and not a List"},
       {Opcode::kListConstruct, 1, "list", "type 0 is 'list', and not a List"},
       {Opcode::kListConstruct, 1, "Optional[List[int]]", "and not a List"},
       {Opcode::kListConstruct, 1, "Dict[str,int]", "and not a List"},
       {Opcode::kDictConstruct, 2, "Dict[str,int]", ""},
-      {Opcode::kDictConstruct, 2, "List[int]", "instruction 3 (DICT_CONSTRUCT 0 2): type 0 is 'List[int]', and not a Dict"},
+      {Opcode::kDictConstruct, 2, "List[int]",
+       "instruction 3 (DICT_CONSTRUCT 0 2): type 0 is 'List[int]', and not a Dict"},
       {Opcode::kNamedTupleConstruct, 3, point, ""},
       {Opcode::kNamedTupleConstruct, 3, "__torch__.a.Point", ""},
       {Opcode::kNamedTupleConstruct, 2, "Tuple[int, Tensor]", ""},
-      {Opcode::kNamedTupleConstruct, 2, point, "it makes a NamedTuple of 2 values, and type 0 has 3"},
+      {Opcode::kNamedTupleConstruct, 2, point,
+       "it makes a NamedTuple of 2 values, and type 0 has 3"},
       {Opcode::kNamedTupleConstruct, 1, "tuple", "type 0 is 'tuple', and not a NamedTuple"},
       {Opcode::kNamedTupleConstruct, 1, "__torch__.torch.classes.a.B", "and not a NamedTuple"},
       {Opcode::kCreateObject, 0, "__torch__.torch.classes.a.B", ""},
-      {Opcode::kCreateObject, 0, "List[int]", "instruction 1 (CREATE_OBJECT 0 0): type 0 is 'List[int]', and not a class"},
+      {Opcode::kCreateObject, 0, "List[int]",
+       "instruction 1 (CREATE_OBJECT 0 0): type 0 is 'List[int]', and not a class"},
       {Opcode::kCreateObject, 0, point, "and not a class"},
       {Opcode::kIsInstance, 0, "int", ""},
       {Opcode::kIsInstance, 0, "Optional[Tensor]", ""},
@@ -161,7 +168,8 @@ TEST(BytecodeTypeText, the_whole_table_is_read) {
   Function function = relu();
   function.types = {"List[int]", "Union[int,str]"};
   expect_error(verify(function, with_arities()), Code::kUnsupported,
-               "bytecode.pkl: function __torch__.M.forward: type 1, 'Union[int,str]': the lite interpreter does not read");
+               "bytecode.pkl: function __torch__.M.forward: type 1, 'Union[int,str]': the lite "
+               "interpreter does not read");
   function.types = {"List[__torch__.P]", "__torch__.P[NamedTuple, [[x, Tensor]]]"};
   EXPECT_TRUE(verify(function, with_arities()).is_ok());
 }

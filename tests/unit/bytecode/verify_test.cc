@@ -11,17 +11,21 @@ namespace {
 using enum Opcode;
 
 Status verified(const Function& function) { return verify(function, with_arities()); }
-Status verified(std::vector<Instruction> instructions) { return verified(function_of(std::move(instructions))); }
+Status verified(std::vector<Instruction> instructions) {
+  return verified(function_of(std::move(instructions)));
+}
 
 void expect_good(std::vector<Instruction> instructions) {
   const Status status = verified(std::move(instructions));
   EXPECT_TRUE(status.is_ok()) << status.message();
 }
 
-void expect_bad(std::vector<Instruction> instructions, std::string_view place, std::string_view part) {
+void expect_bad(std::vector<Instruction> instructions, std::string_view place,
+                std::string_view part) {
   const Status status = verified(std::move(instructions));
   expect_error(status, Code::kCorrupt, part);
-  expect_error(status, Code::kCorrupt, "function __torch__.M.forward, instruction " + std::string(place));
+  expect_error(status, Code::kCorrupt,
+               "function __torch__.M.forward, instruction " + std::string(place));
 }
 
 Function with_operator(const std::string& name, int32_t arguments, std::vector<Instruction> rest) {
@@ -51,8 +55,21 @@ TEST(BytecodeVerify, good_functions) {
                {kJmp, -5},
                {kRet}});
   // A branch that raises leaves anything on the stack.
-  expect_good({{kStoreN, 1, 2}, {kLoad, 2}, {kJf, 5}, {kLoadC, 0}, {kLoadC, 0}, {kRaiseException}, {kJmp, 1}, {kLoad, 1}, {kRet}});
-  expect_good({{kStoreN, 1, 2}, {kLoadC, 0}, {kListConstruct, 0, 1}, {kListUnpack, 3}, {kTupleConstruct, 3}, {kRet}});
+  expect_good({{kStoreN, 1, 2},
+               {kLoad, 2},
+               {kJf, 5},
+               {kLoadC, 0},
+               {kLoadC, 0},
+               {kRaiseException},
+               {kJmp, 1},
+               {kLoad, 1},
+               {kRet}});
+  expect_good({{kStoreN, 1, 2},
+               {kLoadC, 0},
+               {kListConstruct, 0, 1},
+               {kListUnpack, 3},
+               {kTupleConstruct, 3},
+               {kRet}});
   expect_good({{kStoreN, 1, 2}, {kMove, 1}, {kMove, 2}, {kInterfaceCall, 1, 2}, {kRet}});
 }
 
@@ -74,7 +91,8 @@ TEST(BytecodeVerify, names) {
   }
   function.name = "forward";
   EXPECT_TRUE(verified(function).is_ok());
-  for (const char* name : {"aten", "aten:relu", "aten::", "::relu", "::", "aten::re lu", "aten::relu\n"}) {
+  for (const char* name :
+       {"aten", "aten:relu", "aten::", "::relu", "::", "aten::re lu", "aten::relu\n"}) {
     function.operators[0].name = name;
     expect_error(verified(function), Code::kCorrupt, "operator 0 is '");
   }
@@ -92,10 +110,12 @@ TEST(BytecodeVerify, types_of_the_schema) {
     function.returns[0].type = given;
     return verified(function);
   };
-  for (const char* type : {"int", "Any", "Dict[str, Tensor]", "__torch__.P", "Optional[List[int]]", "Tuple[]"})
+  for (const char* type :
+       {"int", "Any", "Dict[str, Tensor]", "__torch__.P", "Optional[List[int]]", "Tuple[]"})
     EXPECT_TRUE(with_types(type, type).is_ok()) << type;
   EXPECT_TRUE(with_types("int", "Union[int, str]").is_ok());
-  expect_error(with_types("Union[int, str]", "int"), Code::kUnsupported, "the type 'Union[int, str]' of argument 1 cannot be read");
+  expect_error(with_types("Union[int, str]", "int"), Code::kUnsupported,
+               "the type 'Union[int, str]' of argument 1 cannot be read");
   expect_error(with_types("int", "List[Union[int, str]]"), Code::kUnsupported, "of result 0");
   expect_error(with_types("List[Union[int, str]]", "int"), Code::kUnsupported, "of argument 1");
   expect_error(with_types("Foo", "int"), Code::kCorrupt, "the type 'Foo' of argument 1");
@@ -110,10 +130,13 @@ TEST(BytecodeVerify, registers) {
   expect_bad({{kStoreN, 1, 2}, {kLoad, 5}, {kRet}}, "1 (LOAD 5 0)", "the function has 4");
   expect_bad({{kStoreN, 4, 2}, {kRet}}, "0 (STOREN 4 2)", "names 2 registers from number 4 on");
   expect_bad({{kStoreN, 1, 2}, {kLoad, 3}, {kRet}}, "1 (LOAD 3 0)", "register 3 is read");
-  expect_bad({{kStoreN, 1, 2}, {kMove, 2}, {kDrop}, {kLoad, 2}, {kRet}}, "3 (LOAD 2 0)", "register 2 is read");
-  expect_bad({{kStoreN, 1, 2}, {kDropR, 2}, {kMove, 2}, {kRet}}, "2 (MOVE 2 0)", "register 2 is read");
+  expect_bad({{kStoreN, 1, 2}, {kMove, 2}, {kDrop}, {kLoad, 2}, {kRet}}, "3 (LOAD 2 0)",
+             "register 2 is read");
+  expect_bad({{kStoreN, 1, 2}, {kDropR, 2}, {kMove, 2}, {kRet}}, "2 (MOVE 2 0)",
+             "register 2 is read");
   // Written on one of two paths only.
-  expect_bad({{kStoreN, 1, 2}, {kMove, 2}, {kJf, 3}, {kLoadC, 0}, {kStore, 3}, {kLoad, 3}, {kRet}}, "5 (LOAD 3 0)", "on every path");
+  expect_bad({{kStoreN, 1, 2}, {kMove, 2}, {kJf, 3}, {kLoadC, 0}, {kStore, 3}, {kLoad, 3}, {kRet}},
+             "5 (LOAD 3 0)", "on every path");
   // More registers than a word of the set has bits.
   Function words = with_operator("test::any", 1, {{kStoreN, 60, 140}, {kLoad, 199}, {kRet}});
   words.register_count = 260;
@@ -130,12 +153,15 @@ TEST(BytecodeVerify, registers) {
 }
 
 TEST(BytecodeVerify, jumps) {
-  expect_bad({{kStoreN, 1, 2}, {kJmp, 9}, {kRet}}, "1 (JMP 9 0)", "jumps to instruction 10, and the function has 3");
+  expect_bad({{kStoreN, 1, 2}, {kJmp, 9}, {kRet}}, "1 (JMP 9 0)",
+             "jumps to instruction 10, and the function has 3");
   expect_bad({{kStoreN, 1, 2}, {kJmp, -2}, {kRet}}, "1 (JMP -2 0)", "jumps to instruction -1");
-  expect_bad({{kStoreN, 1, 2}, {kJmp, -1}, {kRet}}, "1 (JMP -1 0)", "only a JMP to a LOOP goes back");
+  expect_bad({{kStoreN, 1, 2}, {kJmp, -1}, {kRet}}, "1 (JMP -1 0)",
+             "only a JMP to a LOOP goes back");
   expect_bad({{kStoreN, 1, 2}, {kJmp, 0}, {kRet}}, "1 (JMP 0 0)", "only a JMP to a LOOP goes back");
   expect_bad({{kStoreN, 1, 2}, {kJf, -1}, {kRet}}, "1 (JF -1 0)", "only a JMP to a LOOP goes back");
-  expect_bad({{kStoreN, 1, 2}, {kLoad, 2}, {kJf, 2}, {kLoad, 1}, {kLoad, 1}, {kRet}}, "3 (LOAD 1 0)", "the paths to instruction 4");
+  expect_bad({{kStoreN, 1, 2}, {kLoad, 2}, {kJf, 2}, {kLoad, 1}, {kLoad, 1}, {kRet}},
+             "3 (LOAD 1 0)", "the paths to instruction 4");
 }
 
 // for i in range(7): of a function with the register 2.
@@ -152,15 +178,24 @@ std::vector<Instruction> loop_around(std::vector<Instruction> body) {
 
 TEST(BytecodeVerify, loops) {
   expect_good(loop_around({{kStore, 3}, {kLoadC, 0}}));
-  expect_bad(loop_around({{kStore, 3}}), "6 (JMP -2 0)", "the paths to instruction 4 leave 2 values on the stack, and 3");
-  expect_bad(loop_around({{kStore, 3}, {kMove, 2}}), "7 (JMP -3 0)", "register 2 has no value any more");
-  expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 2}, {kJmp, -1}, {kRet}}, "3 (LOOP 2 2)",
-             "takes 3 values from a stack of 2");
-  expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 1}, {kJmp, -1}, {kRet}}, "3 (LOOP 2 1)", "2 or more");
+  expect_bad(loop_around({{kStore, 3}}), "6 (JMP -2 0)",
+             "the paths to instruction 4 leave 2 values on the stack, and 3");
+  expect_bad(loop_around({{kStore, 3}, {kMove, 2}}), "7 (JMP -3 0)",
+             "register 2 has no value any more");
+  expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 2}, {kJmp, -1}, {kRet}},
+             "3 (LOOP 2 2)", "takes 3 values from a stack of 2");
+  expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 1}, {kJmp, -1}, {kRet}},
+             "3 (LOOP 2 1)", "2 or more");
   expect_bad({{kStoreN, 1, 2}, {kLoop, -1, 2}, {kRet}}, "1 (LOOP -1 2)", "goes back");
   // From behind the loop back into it.
-  expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 2}, {kJmp, -1}, {kJmp, -2}}, "6 (JMP -2 0)",
-             "from outside of it");
+  expect_bad({{kStoreN, 1, 2},
+              {kLoadC, 0},
+              {kLoadC, 0},
+              {kLoadC, 0},
+              {kLoop, 2, 2},
+              {kJmp, -1},
+              {kJmp, -2}},
+             "6 (JMP -2 0)", "from outside of it");
   // The inner loop ends behind the outer one.
   expect_bad({{kStoreN, 1, 2},
               {kLoadC, 0},
@@ -179,11 +214,14 @@ TEST(BytecodeVerify, loops) {
 }
 
 TEST(BytecodeVerify, stack) {
-  expect_bad({{kStoreN, 1, 2}, {kDrop}, {kRet}}, "1 (DROP 0 0)", "takes 1 values from a stack of 0");
+  expect_bad({{kStoreN, 1, 2}, {kDrop}, {kRet}}, "1 (DROP 0 0)",
+             "takes 1 values from a stack of 0");
   expect_bad({{kStoreN, 1, 3}, {kRet}}, "0 (STOREN 1 3)", "takes 3 values from a stack of 2");
   expect_bad({{kStoreN, 1, 2}, {kOp, 0}, {kRet}}, "1 (OP 0 0)", "takes 1 values");
-  expect_bad({{kStoreN, 1, 2}, {kLoad, 1}, {kInterfaceCall, 1, 2}, {kRet}}, "2 (INTERFACE_CALL 1 2)", "takes 2 values");
-  expect_bad({{kStoreN, 1, 2}, {kTupleConstruct, 2147483647}, {kRet}}, "1 (TUPLE_CONSTRUCT", "takes 2147483647 values");
+  expect_bad({{kStoreN, 1, 2}, {kLoad, 1}, {kInterfaceCall, 1, 2}, {kRet}},
+             "2 (INTERFACE_CALL 1 2)", "takes 2 values");
+  expect_bad({{kStoreN, 1, 2}, {kTupleConstruct, 2147483647}, {kRet}}, "1 (TUPLE_CONSTRUCT",
+             "takes 2147483647 values");
 }
 
 TEST(BytecodeVerify, operands) {
@@ -202,8 +240,8 @@ TEST(BytecodeVerify, operands) {
 }
 
 TEST(BytecodeVerify, opcodes_that_lite_does_not_run) {
-  for (const Opcode opcode :
-       {kWait, kGuard, kTypeCheck, kFailGuard, kProfileOp, kTailCall, kUncheckedCast, kFork, kEnter, kExit, kAwaitable}) {
+  for (const Opcode opcode : {kWait, kGuard, kTypeCheck, kFailGuard, kProfileOp, kTailCall,
+                              kUncheckedCast, kFork, kEnter, kExit, kAwaitable}) {
     const Status status = verified({{kStoreN, 1, 2}, {opcode, 0}, {kRet}});
     expect_error(status, Code::kUnsupported, "instruction 1 (" + std::string(opcode_name(opcode)));
   }
@@ -212,19 +250,26 @@ TEST(BytecodeVerify, opcodes_that_lite_does_not_run) {
 TEST(BytecodeVerify, operators) {
   EXPECT_TRUE(verified(with_operator("test::two", 1, {{kDrop}, {kRet}})).is_ok());
   EXPECT_TRUE(verified(with_operator("test::none", 1, {{kLoad, 1}, {kRet}})).is_ok());
-  expect_error(verified(with_operator("test::two", 1, {{kRet}})), Code::kCorrupt, "2 values at the end");
-  expect_error(verified(with_operator("test::two", 3, {{kDrop}, {kRet}})), Code::kCorrupt, "takes 3 values from a stack of 1");
+  expect_error(verified(with_operator("test::two", 1, {{kRet}})), Code::kCorrupt,
+               "2 values at the end");
+  expect_error(verified(with_operator("test::two", 3, {{kDrop}, {kRet}})), Code::kCorrupt,
+               "takes 3 values from a stack of 1");
   // The record says no number, and the schema does.
-  EXPECT_TRUE(verified(with_operator("test::two", OperatorUse::kAllArguments, {{kDrop}, {kRet}})).is_ok());
+  EXPECT_TRUE(
+      verified(with_operator("test::two", OperatorUse::kAllArguments, {{kDrop}, {kRet}})).is_ok());
   // An unknown operator is no fault. Only the depth of the stack is not checked behind it.
   EXPECT_TRUE(verified(with_operator("test::unknown", 1, {{kRet}})).is_ok());
   EXPECT_TRUE(verified(with_operator("test::unknown", 1, {{kDrop}, {kDrop}, {kRet}})).is_ok());
-  expect_error(verified(with_operator("test::unknown", 1, {{kLoad, 3}, {kRet}})), Code::kCorrupt, "register 3 is read");
-  expect_error(verified(with_operator("test::unknown", 2, {{kRet}})), Code::kCorrupt, "takes 2 values from a stack of 1");
+  expect_error(verified(with_operator("test::unknown", 1, {{kLoad, 3}, {kRet}})), Code::kCorrupt,
+               "register 3 is read");
+  expect_error(verified(with_operator("test::unknown", 2, {{kRet}})), Code::kCorrupt,
+               "takes 2 values from a stack of 1");
   EXPECT_TRUE(verified(with_operator("test::unknown", 1, {{kStoreN, 3, 2}, {kRet}})).is_ok());
   // Of an operator with any number of results, a STOREN right behind it says how many it has.
-  EXPECT_TRUE(verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kLoad, 4}, {kRet}})).is_ok());
-  expect_error(verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kRet}})), Code::kCorrupt, "0 values at the end");
+  EXPECT_TRUE(
+      verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kLoad, 4}, {kRet}})).is_ok());
+  expect_error(verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kRet}})), Code::kCorrupt,
+               "0 values at the end");
   EXPECT_TRUE(verified(with_operator("test::any", 1, {{kDrop}, {kDrop}, {kRet}})).is_ok());
 }
 

@@ -71,8 +71,11 @@ struct Victim {
     Fd large;
     if (frame.payload.size() > kMaxFramePayload) {
       large = Fd(::memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-      EXPECT_EQ(::write(large.get(), frame.payload.data(), frame.payload.size()), static_cast<ssize_t>(frame.payload.size()));
-      EXPECT_EQ(::fcntl(large.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+      EXPECT_EQ(::write(large.get(), frame.payload.data(), frame.payload.size()),
+                static_cast<ssize_t>(frame.payload.size()));
+      EXPECT_EQ(::fcntl(large.get(), F_ADD_SEALS,
+                        F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+                0);
       const uint64_t nbytes = frame.payload.size();
       frame.kind = 2;
       frame.payload.resize(sizeof nbytes);
@@ -96,7 +99,8 @@ Fd sparse(uint64_t nbytes) {
 }
 
 TEST_F(ConnectionBounds, NumbersThatThePeerChoseCostNoTime) {
-  constexpr uint64_t kPrime = 10273;  // a bucket count of libstdc++: under its hash all of these meet
+  // A bucket count of libstdc++: under its hash all of these meet.
+  constexpr uint64_t kPrime = 10273;
   constexpr uint64_t kCount = 9000;
   constexpr uint64_t kPerMessage = 50;
   ConnectionOptions options;
@@ -156,7 +160,8 @@ TEST_F(ConnectionBounds, ThePeersMemoryTakesAQuarterOfTheAddressSpace) {
   }
   EXPECT_GT(kept.size(), 0U);
   EXPECT_GT(refused, 0U);
-  void* const own = ::mmap(nullptr, size_t{1} << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const own = ::mmap(nullptr, size_t{1} << 40, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(own, MAP_FAILED);
   ::munmap(own, size_t{1} << 40);
 }

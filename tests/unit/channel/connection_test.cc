@@ -23,7 +23,8 @@ void enqueue(FrameSocket* peer, const DescriptorContent& content, const std::vec
 }
 
 // A message that is as it should be comes behind it, and is not given out any more.
-void expect_end(const std::vector<int>& fds, const std::function<void(DescriptorContent*)>& change, const std::string& words) {
+void expect_end(const std::vector<int>& fds, const std::function<void(DescriptorContent*)>& change,
+                const std::string& words) {
   SCOPED_TRACE(words);
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -52,8 +53,12 @@ TEST_F(ConnectionEnds, AtASegmentThatCannotBe) {
   const Fd file(::memfd_create("a file", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
   ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-  expect_end({}, [](DescriptorContent* content) { content->segments[0].reach = Reach::kKnown; }, "never crossed this connection");
-  expect_end({file.get()}, [](DescriptorContent* content) { content->segments[0].id = 0; }, "without a number");
+  expect_end(
+      {}, [](DescriptorContent* content) { content->segments[0].reach = Reach::kKnown; },
+      "never crossed this connection");
+  expect_end(
+      {file.get()}, [](DescriptorContent* content) { content->segments[0].id = 0; },
+      "without a number");
   expect_end(
       {},
       [](DescriptorContent* content) {

@@ -40,7 +40,8 @@
 namespace tenon::channel::golden {
 namespace {
 
-constexpr DepotId kDepot = {0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
+constexpr DepotId kDepot = {0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17,
+                            0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
 
 Ticket head() {
   Ticket ticket;
@@ -57,7 +58,9 @@ Ticket head() {
 Ticket whole() {
   Ticket ticket = head();
   ticket.slots = {7, kNoLease, 8};
-  ticket.things = {{0, ThingKind::kSegment, 1}, {65'535, ThingKind::kSegment, 0x1122334455667788}, {2, ThingKind::kToken, 3}};
+  ticket.things = {{0, ThingKind::kSegment, 1},
+                   {65'535, ThingKind::kSegment, 0x1122334455667788},
+                   {2, ThingKind::kToken, 3}};
   return ticket;
 }
 
@@ -120,14 +123,17 @@ void append(Bytes* bytes, const T& value) {
 
 Bytes request(DepotRequest what, const std::vector<Thing>& things) {
   Bytes bytes;
-  append(&bytes, DepotRequestPacket{kDepotMagic, static_cast<uint32_t>(what), static_cast<uint32_t>(things.size()), 0});
-  for (const Thing& thing : things) append(&bytes, WireThingName{thing.number, static_cast<uint32_t>(thing.kind), thing.serial});
+  append(&bytes, DepotRequestPacket{kDepotMagic, static_cast<uint32_t>(what),
+                                    static_cast<uint32_t>(things.size()), 0});
+  for (const Thing& thing : things)
+    append(&bytes, WireThingName{thing.number, static_cast<uint32_t>(thing.kind), thing.serial});
   return bytes;
 }
 
 Bytes answer(Code code, uint32_t borrower, uint32_t n_fds) {
   Bytes bytes;
-  append(&bytes, DepotAnswerPacket{kDepotMagic, static_cast<int32_t>(code), kDepot, borrower, n_fds});
+  append(&bytes,
+         DepotAnswerPacket{kDepotMagic, static_cast<int32_t>(code), kDepot, borrower, n_fds});
   return bytes;
 }
 
@@ -175,9 +181,11 @@ TEST(DepositGolden, TheSameContentHasTheCommittedBytes) {
     std::filesystem::create_directories(folder());
     for (const Golden& each : golden_files()) {
       std::ofstream out(folder() / each.file, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(each.bytes.data()), static_cast<std::streamsize>(each.bytes.size()));
+      out.write(reinterpret_cast<const char*>(each.bytes.data()),
+                static_cast<std::streamsize>(each.bytes.size()));
     }
-    FAIL() << "golden files written to " << folder() << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
+    FAIL() << "golden files written to " << folder()
+           << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
   }
   std::set<std::string> known;
   for (const Golden& each : golden_files()) {
@@ -205,7 +213,8 @@ TEST(DepositGolden, TicketsAreRead) {
   Result<Ticket> ticket = decode_ticket(bytes, &used);
   ASSERT_TRUE(ticket.is_ok()) << ticket.status().message();
   expect_same(ticket.value(), whole());
-  Result<tensor::DescriptorContent> content = tensor::decode_descriptor(std::span(bytes).subspan(used), 0, {});
+  Result<tensor::DescriptorContent> content =
+      tensor::decode_descriptor(std::span(bytes).subspan(used), 0, {});
   ASSERT_TRUE(content.is_ok()) << content.status().message();
   EXPECT_EQ(tensor::encode_descriptor(content.value()), tensor::encode_descriptor(whole_content()));
   const Bytes alone = read("head.bin");
@@ -237,7 +246,9 @@ TEST(DepositGolden, TicketsWithOtherPaddingAreRefused) {
 
 TEST(DepositGolden, RecordsAreRead) {
   const std::vector<std::pair<const char*, StorageTicket>> records = {
-      {"record.bin", record()}, {"record_with_tokens.bin", record_with_tokens()}, {"record_of_nothing.bin", record_of_nothing()}};
+      {"record.bin", record()},
+      {"record_with_tokens.bin", record_with_tokens()},
+      {"record_of_nothing.bin", record_of_nothing()}};
   for (const auto& [file, wanted] : records) {
     Result<StorageTicket> got = decode_storage_ticket(read(file));
     ASSERT_TRUE(got.is_ok()) << file << ": " << got.status().message();
@@ -288,13 +299,16 @@ TEST(DepositGolden, TheHeaderOfAClaimsPageIsTaken) {
   const Bytes bytes = read("claims_page.bin");
   ASSERT_EQ(bytes.size(), sizeof(page::Header));
   const std::span<const std::byte, sizeof(page::Header)> header(bytes);
-  const size_t nbytes = page::page_nbytes(page::kMessages, page::kThings, memory::lease_page::kSlots);
+  const size_t nbytes =
+      page::page_nbytes(page::kMessages, page::kThings, memory::lease_page::kSlots);
   Result<page::Counts> counts = page::check_header(header, nbytes, memory::lease_page::kSlots);
   ASSERT_TRUE(counts.is_ok()) << counts.status().message();
   EXPECT_EQ(counts.value().messages, page::kMessages);
   EXPECT_EQ(counts.value().things, page::kThings);
-  EXPECT_EQ(page::check_header(header, nbytes - 1, memory::lease_page::kSlots).status().code(), Code::kCorrupt);
-  EXPECT_EQ(page::check_header(header, nbytes, memory::lease_page::kSlots - 1).status().code(), Code::kCorrupt);
+  EXPECT_EQ(page::check_header(header, nbytes - 1, memory::lease_page::kSlots).status().code(),
+            Code::kCorrupt);
+  EXPECT_EQ(page::check_header(header, nbytes, memory::lease_page::kSlots - 1).status().code(),
+            Code::kCorrupt);
 }
 
 sockaddr_un address_of(const std::string& path) {
@@ -328,7 +342,8 @@ TEST(DepositGolden, AReceiverSaysHello) {
   Ticket ticket = whole();
   ticket.rendezvous = path;
   const Bytes bytes = encode_ticket(ticket, tensor::encode_descriptor(whole_content()));
-  EXPECT_EQ(fetch(bytes, {}, os::Wait{.timeout_ns = 10'000'000'000}).status().code(), Code::kPeerGone);
+  EXPECT_EQ(fetch(bytes, {}, os::Wait{.timeout_ns = 10'000'000'000}).status().code(),
+            Code::kPeerGone);
   lender.join();
   EXPECT_EQ(said, read("hello.bin"));
 }
@@ -339,13 +354,16 @@ TEST(DepositGolden, ALenderAnswers) {
   const std::unique_ptr<Deposit> deposit = Deposit::create().value();
   size_t used = 0;
   const Ticket ticket = decode_ticket(deposit->head(), &used).value();
-  const std::vector<std::pair<Bytes, const char*>> talks = {{request(DepotRequest::kHello, {}), "answer.bin"},
-                                                            {read("things.bin"), "answer_not_found.bin"}};
+  const std::vector<std::pair<Bytes, const char*>> talks = {
+      {request(DepotRequest::kHello, {}), "answer.bin"},
+      {read("things.bin"), "answer_not_found.bin"}};
   for (const auto& [asked, file] : talks) {
     const os::Fd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const sockaddr_un address = address_of(ticket.rendezvous);
-    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    ASSERT_EQ(send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL), static_cast<ssize_t>(asked.size()));
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+    ASSERT_EQ(send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(asked.size()));
     Bytes got = packet_from(client.get());
     ASSERT_EQ(got.size(), sizeof(DepotAnswerPacket)) << file;
     std::memcpy(got.data() + offsetof(DepotAnswerPacket, depot), kDepot.data(), kDepot.size());

@@ -256,7 +256,8 @@ std::vector<std::vector<std::byte>> parted(const std::vector<std::byte>& bytes) 
   std::vector<std::vector<std::byte>> parts;
   for (size_t at = 0; at < bytes.size();) {
     const size_t size = static_cast<size_t>(bytes[at]);
-    parts.emplace_back(bytes.begin() + static_cast<ptrdiff_t>(at + 1), bytes.begin() + static_cast<ptrdiff_t>(at + 1 + size));
+    parts.emplace_back(bytes.begin() + static_cast<ptrdiff_t>(at + 1),
+                       bytes.begin() + static_cast<ptrdiff_t>(at + 1 + size));
     at += 1 + size;
   }
   return parts;
@@ -300,8 +301,8 @@ TEST(Deposit, InPiecesWhatIsNotOpenedIsGivenBack) {
     self.expect('e');
   });
   const std::vector<std::byte> other = pieces_of({filled(200, 1)});
-  std::vector<std::vector<std::byte>> parts =
-      parted(pieces_of({filled(5000, 7), filled(100, 8), filled(300, 9), Storage::create({}, 0).value()}));
+  std::vector<std::vector<std::byte>> parts = parted(
+      pieces_of({filled(5000, 7), filled(100, 8), filled(300, 9), Storage::create({}, 0).value()}));
   parts.push_back(parted(other)[1]);
   receiver.send(joined(parts));
   receiver.expect('h');
@@ -335,8 +336,11 @@ TEST(Deposit, InPiecesOneThatIsWithdrawn) {
   ASSERT_TRUE(made.value()->add(filled(100, 1), memory::Access::kAuto).is_ok());
   EXPECT_TRUE(made.value()->withdraw());
   EXPECT_FALSE(memory::has_leases());
-  EXPECT_EQ(made.value()->add(filled(100, 1), memory::Access::kAuto).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(made.value()->add(Storage::create({}, 0).value(), memory::Access::kAuto).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(made.value()->add(filled(100, 1), memory::Access::kAuto).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(
+      made.value()->add(Storage::create({}, 0).value(), memory::Access::kAuto).status().code(),
+      Code::kInvalidArgument);
   EXPECT_EQ(Fetched::create(made.value()->head(), {}, kPatience).status().code(), Code::kNotFound);
 }
 
@@ -364,7 +368,8 @@ TEST(Deposit, TheOldestGoWhenTooManyBytesWait) {
     EXPECT_TRUE(try_fetch(third).is_ok());
     EXPECT_TRUE(try_fetch(fourth).is_ok());
     // One that is too large by itself is lent all the same.
-    const std::vector<std::vector<std::byte>> pieces = parted(pieces_of({filled(8000, 6), filled(8000, 7)}));
+    const std::vector<std::vector<std::byte>> pieces =
+        parted(pieces_of({filled(8000, 6), filled(8000, 7)}));
     EXPECT_TRUE(Fetched::create(pieces[0], {}, kPatience).is_ok());
     EXPECT_EQ(deposit_stats().messages, 0U);
     EXPECT_EQ(deposit_stats().expired, 1U);
@@ -405,7 +410,8 @@ TEST(Deposit, AChildOfForkAddsNothingToItsParents) {
   Result<std::unique_ptr<Deposit>> made = Deposit::create();
   ASSERT_TRUE(made.is_ok());
   Receiver child([&](Receiver&) {
-    EXPECT_EQ(made.value()->add(filled(100, 1), memory::Access::kAuto).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(made.value()->add(filled(100, 1), memory::Access::kAuto).status().code(),
+              Code::kInvalidArgument);
     EXPECT_FALSE(made.value()->withdraw());
     EXPECT_EQ(deposit_stats().messages, 0U);
   });
@@ -452,7 +458,8 @@ Ended ended_lender(const KeepOptions& options) {
 size_t n_memfd_mappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find("/memfd:") == std::string::npos ? 0 : 1;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("/memfd:") == std::string::npos ? 0 : 1;
   return count;
 }
 
@@ -501,7 +508,8 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
 }
 
 // The ticket of a message whose lender seems to listen at another path.
-std::vector<std::byte> ticket_with_path(const std::vector<std::byte>& ticket, const std::string& path) {
+std::vector<std::byte> ticket_with_path(const std::vector<std::byte>& ticket,
+                                        const std::string& path) {
   size_t used = 0;
   Ticket read = decode_ticket(ticket, &used).value();
   read.rendezvous = path;
@@ -513,7 +521,8 @@ TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
   const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
   const std::string path = socket_of(ticket);
   const std::string other = path + "-ending";
-  Result<os::Fd> listener = os::listen_local(os::SocketKind::kPackets, other, 0600, static_cast<gid_t>(-1));
+  Result<os::Fd> listener =
+      os::listen_local(os::SocketKind::kPackets, other, 0600, static_cast<gid_t>(-1));
   ASSERT_TRUE(listener.is_ok()) << listener.status().message();
   Receiver receiver([](Receiver& self) {
     Result<std::unique_ptr<Message>> message = try_fetch(self.receive());
@@ -538,13 +547,16 @@ TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
 TEST(Deposit, ALenderThatAlwaysHangsUpIsGone) {
   const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
   const std::string path = socket_of(ticket) + "-silent";
-  Result<os::Fd> listener = os::listen_local(os::SocketKind::kPackets, path, 0600, static_cast<gid_t>(-1));
+  Result<os::Fd> listener =
+      os::listen_local(os::SocketKind::kPackets, path, 0600, static_cast<gid_t>(-1));
   ASSERT_TRUE(listener.is_ok()) << listener.status().message();
   std::atomic<bool> is_over = false;
   std::thread lender([&] {
     while (!is_over) (void)os::accept_local(listener.value().get());
   });
-  Receiver receiver([](Receiver& self) { EXPECT_EQ(try_fetch(self.receive()).status().code(), Code::kPeerGone); });
+  Receiver receiver([](Receiver& self) {
+    EXPECT_EQ(try_fetch(self.receive()).status().code(), Code::kPeerGone);
+  });
   receiver.send(ticket_with_path(ticket, path));
   receiver.end();
   is_over = true;

@@ -1,6 +1,8 @@
-// The device block: what is written comes back, every wrong field is refused, and the committed bytes of tests/golden/devices stay.
+// The device block: what is written comes back, every wrong field is refused, and the committed
+// bytes of tests/golden/devices stay.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be left on.
+// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
+// left on.
 #include "channel/device_block.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +32,8 @@ cuda::Uuid uuid(uint8_t first) {
 
 DeviceRecord with_event(uint8_t first) {
   DeviceRecord device{uuid(first), true, {}};
-  for (size_t i = 0; i < device.event.size(); ++i) device.event[i] = static_cast<std::byte>(first + 0x40 + i);
+  for (size_t i = 0; i < device.event.size(); ++i)
+    device.event[i] = static_cast<std::byte>(first + 0x40 + i);
   return device;
 }
 
@@ -40,16 +43,21 @@ Bytes handle(size_t nbytes, uint8_t first) {
   return made;
 }
 
-DeviceBlock small_device_block() { return {.devices = {{uuid(0x10), false, {}}}, .segments = {{0, 0, handle(64, 0x80)}}}; }
+DeviceBlock small_device_block() {
+  return {.devices = {{uuid(0x10), false, {}}}, .segments = {{0, 0, handle(64, 0x80)}}};
+}
 
 DeviceBlock full_device_block() {
   DeviceBlock block;
   block.devices = {with_event(0x20), {uuid(0x30), false, {}}, with_event(0x40)};
-  block.segments = {{2, 0, handle(64, 0x01)}, {0, 253, handle(128, 0x02)}, {1, 1, handle(96, 0x03)}, {1, 0, {}}};
+  block.segments = {
+      {2, 0, handle(64, 0x01)}, {0, 253, handle(128, 0x02)}, {1, 1, handle(96, 0x03)}, {1, 0, {}}};
   return block;
 }
 
-DeviceBlock only_empty() { return {.devices = {{uuid(0x50), false, {}}}, .segments = {{0, 0, {}}}}; }
+DeviceBlock only_empty() {
+  return {.devices = {{uuid(0x50), false, {}}}, .segments = {{0, 0, {}}}};
+}
 DeviceBlock no_segments() { return {.devices = {with_event(0x60)}, .segments = {}}; }
 
 struct GoldenDeviceBlock {
@@ -64,7 +72,9 @@ std::vector<GoldenDeviceBlock> golden_device_blocks() {
 }
 
 size_t device_at(size_t i) { return kDeviceBlockHeader + i * kDevice; }
-size_t segment_at(const DeviceBlock& block, size_t i) { return device_at(block.devices.size()) + i * kSegment; }
+size_t segment_at(const DeviceBlock& block, size_t i) {
+  return device_at(block.devices.size()) + i * kSegment;
+}
 
 void expect_devices_refused(const Bytes& bytes, Code code, const std::string& what) {
   size_t used = 12345;
@@ -73,7 +83,8 @@ void expect_devices_refused(const Bytes& bytes, Code code, const std::string& wh
   EXPECT_EQ(result.status().code(), code) << what << ": " << result.status().message();
   EXPECT_EQ(used, 12345U) << what;
   bool named = false;
-  for (const Detail& detail : result.status().info()->details) named = named || (detail.key == "field" && detail.value == "devices");
+  for (const Detail& detail : result.status().info()->details)
+    named = named || (detail.key == "field" && detail.value == "devices");
   EXPECT_TRUE(named) << what;
 }
 
@@ -166,11 +177,14 @@ TEST(DeviceBlock, EveryWrongHeaderIsRefused) {
   expect_devices_refused(with<uint32_t>(good, 8, 0), Code::kCorrupt, "no devices");
   expect_devices_refused(with<uint32_t>(good, 8, 2), Code::kCorrupt, "fewer devices");
   expect_devices_refused(with<uint32_t>(good, 8, 4), Code::kCorrupt, "more devices");
-  expect_devices_refused(with<uint32_t>(good, 8, 1025), Code::kCorrupt, "more devices than any machine has");
-  expect_devices_refused(with<uint32_t>(good, 8, UINT32_MAX), Code::kCorrupt, "devices without end");
+  expect_devices_refused(with<uint32_t>(good, 8, 1025), Code::kCorrupt,
+                         "more devices than any machine has");
+  expect_devices_refused(with<uint32_t>(good, 8, UINT32_MAX), Code::kCorrupt,
+                         "devices without end");
   expect_devices_refused(with<uint32_t>(good, 12, 3), Code::kCorrupt, "fewer segments");
   expect_devices_refused(with<uint32_t>(good, 12, 5), Code::kCorrupt, "more segments");
-  expect_devices_refused(with<uint32_t>(good, 12, UINT32_MAX), Code::kCorrupt, "segments without end");
+  expect_devices_refused(with<uint32_t>(good, 12, UINT32_MAX), Code::kCorrupt,
+                         "segments without end");
 }
 
 // The product of count and size, cut to 32 bits, is the length that is said: only a wide one tells.
@@ -194,11 +208,14 @@ TEST(DeviceBlock, EveryWrongDeviceIsRefused) {
     const size_t at = device_at(i);
     const std::string of = " of device " + std::to_string(i);
     expect_devices_refused(with<uint32_t>(good, at + 16, 2), Code::kCorrupt, "has_event 2" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 16, UINT32_MAX), Code::kCorrupt, "has_event without end" + of);
+    expect_devices_refused(with<uint32_t>(good, at + 16, UINT32_MAX), Code::kCorrupt,
+                           "has_event without end" + of);
     expect_devices_refused(with<uint32_t>(good, at + 20, 1), Code::kCorrupt, "reserved" + of);
-    expect_devices_refused(with<uint8_t>(good, at + 23, 0x80), Code::kCorrupt, "the last of reserved" + of);
+    expect_devices_refused(with<uint8_t>(good, at + 23, 0x80), Code::kCorrupt,
+                           "the last of reserved" + of);
   }
-  expect_devices_refused(with<uint32_t>(good, device_at(0) + 16, 0), Code::kCorrupt, "an event that is said not to be there");
+  expect_devices_refused(with<uint32_t>(good, device_at(0) + 16, 0), Code::kCorrupt,
+                         "an event that is said not to be there");
   for (size_t i = 0; i < 64; ++i) {
     expect_devices_refused(with<uint8_t>(good, device_at(1) + 24 + i, 1), Code::kCorrupt,
                            "byte " + std::to_string(i) + " of an event of none");
@@ -212,30 +229,41 @@ TEST(DeviceBlock, EveryWrongSegmentIsRefused) {
     const size_t at = segment_at(block, i);
     const std::string of = " of segment " + std::to_string(i);
     expect_devices_refused(with<uint32_t>(good, at, 3), Code::kCorrupt, "device 3" + of);
-    expect_devices_refused(with<uint32_t>(good, at, UINT32_MAX), Code::kCorrupt, "a device without end" + of);
+    expect_devices_refused(with<uint32_t>(good, at, UINT32_MAX), Code::kCorrupt,
+                           "a device without end" + of);
     expect_devices_refused(with<uint32_t>(good, at + 4, 254), Code::kCorrupt, "254 fds" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 4, UINT32_MAX), Code::kCorrupt, "fds without end" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 8, 129), Code::kCorrupt, "a handle of 129 bytes" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 8, UINT32_MAX), Code::kCorrupt, "a handle without end" + of);
+    expect_devices_refused(with<uint32_t>(good, at + 4, UINT32_MAX), Code::kCorrupt,
+                           "fds without end" + of);
+    expect_devices_refused(with<uint32_t>(good, at + 8, 129), Code::kCorrupt,
+                           "a handle of 129 bytes" + of);
+    expect_devices_refused(with<uint32_t>(good, at + 8, UINT32_MAX), Code::kCorrupt,
+                           "a handle without end" + of);
     expect_devices_refused(with<uint32_t>(good, at + 12, 1), Code::kCorrupt, "reserved" + of);
-    expect_devices_refused(with<uint8_t>(good, at + 15, 0x80), Code::kCorrupt, "the last of reserved" + of);
+    expect_devices_refused(with<uint8_t>(good, at + 15, 0x80), Code::kCorrupt,
+                           "the last of reserved" + of);
     const size_t length = block.segments[i].handle.size();
     for (size_t byte = length; byte < 128; ++byte) {
-      expect_devices_refused(with<uint8_t>(good, at + 16 + byte, 1), Code::kCorrupt, "byte " + std::to_string(byte) + of);
+      expect_devices_refused(with<uint8_t>(good, at + 16 + byte, 1), Code::kCorrupt,
+                             "byte " + std::to_string(byte) + of);
     }
     if (length > 0)
-      expect_devices_refused(with<uint32_t>(good, at + 8, static_cast<uint32_t>(length - 1)), Code::kCorrupt, "one byte less" + of);
+      expect_devices_refused(with<uint32_t>(good, at + 8, static_cast<uint32_t>(length - 1)),
+                             Code::kCorrupt, "one byte less" + of);
   }
-  expect_devices_refused(with<uint32_t>(good, segment_at(block, 3) + 4, 1), Code::kCorrupt, "an fd of no handle");
+  expect_devices_refused(with<uint32_t>(good, segment_at(block, 3) + 4, 1), Code::kCorrupt,
+                         "an fd of no handle");
 }
 
 // What is nobody's to check here: who it is, and what the driver makes of the bytes.
 TEST(DeviceBlock, UuidsEventsAndHandlesAreNotLookedAt) {
   const DeviceBlock block = full_device_block();
   const Bytes good = encode_device_block(block);
-  for (size_t i = 0; i < 16; ++i) expect_taken(with<uint8_t>(good, device_at(1) + i, 0xff), "a uuid");
-  for (size_t i = 0; i < 64; ++i) expect_taken(with<uint8_t>(good, device_at(0) + 24 + i, 0xff), "an event");
-  for (size_t i = 0; i < 128; ++i) expect_taken(with<uint8_t>(good, segment_at(block, 1) + 16 + i, 0xff), "a handle");
+  for (size_t i = 0; i < 16; ++i)
+    expect_taken(with<uint8_t>(good, device_at(1) + i, 0xff), "a uuid");
+  for (size_t i = 0; i < 64; ++i)
+    expect_taken(with<uint8_t>(good, device_at(0) + 24 + i, 0xff), "an event");
+  for (size_t i = 0; i < 128; ++i)
+    expect_taken(with<uint8_t>(good, segment_at(block, 1) + 16 + i, 0xff), "a handle");
 }
 
 TEST(DeviceBlock, GoldenFiles) {
@@ -249,7 +277,8 @@ TEST(DeviceBlock, GoldenFiles) {
     const Bytes bytes = encode_device_block(each.block);
     if (regenerate) {
       std::ofstream out(folder / each.file, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      out.write(reinterpret_cast<const char*>(bytes.data()),
+                static_cast<std::streamsize>(bytes.size()));
       continue;
     }
     std::ifstream in(folder / each.file, std::ios::binary);

@@ -9,7 +9,9 @@ namespace {
 
 class FramesFromEnemies : public OneSocket {};
 class FramesFromEnemiesOverBoth : public BothSockets {};
-INSTANTIATE_TEST_SUITE_P(Sockets, FramesFromEnemiesOverBoth, ::testing::Values(SocketType::kStream, SocketType::kSeqpacket), socket_name);
+INSTANTIATE_TEST_SUITE_P(Sockets, FramesFromEnemiesOverBoth,
+                         ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
+                         socket_name);
 
 TEST_P(FramesFromEnemiesOverBoth, EveryHeaderByteChanged) {
   const Files files(2);
@@ -32,7 +34,8 @@ TEST_P(FramesFromEnemiesOverBoth, EveryHeaderByteChanged) {
       } else if (at < 12) {
         EXPECT_EQ(code_of(got), flags_unknown ? Code::kIncompatible : Code::kCorrupt) << at;
       } else if (at < 16 && stream() && at < 15) {
-        EXPECT_TRUE(code_of(got) == Code::kCorrupt || code_of(got) == Code::kPeerGone) << at << " the rest never comes";
+        EXPECT_TRUE(code_of(got) == Code::kCorrupt || code_of(got) == Code::kPeerGone)
+            << at << " the rest never comes";
       } else {
         EXPECT_EQ(code_of(got), Code::kCorrupt) << at;
       }
@@ -84,22 +87,28 @@ TEST_P(FramesFromEnemiesOverBoth, PacketsOfAFrameMustAgree) {
   for (size_t i = 0; i < seconds.size(); ++i) {
     Link link(GetParam());
     send_raw(link.left_fd, first.bytes(), most);
-    send_raw(link.left_fd, seconds[i].bytes(), i == 5 ? std::vector<int>() : std::vector<int>{files.fds[253]});
+    send_raw(link.left_fd, seconds[i].bytes(),
+             i == 5 ? std::vector<int>() : std::vector<int>{files.fds[253]});
     EXPECT_EQ(code_of(recv_now(*link.right)), i == 0 ? Code::kOk : Code::kCorrupt) << i;
   }
 }
 
 TEST_P(FramesFromEnemiesOverBoth, FdsThatWereNotAnnounced) {
   const Files files(253, 3);
-  const auto some = [&](size_t count) { return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count)); };
+  const auto some = [&](size_t count) {
+    return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count));
+  };
   struct Case {
     uint32_t announced;
     size_t sent;
   };
-  for (const Case& one : {Case{0, 1}, Case{0, 253}, Case{1, 2}, Case{2, 1}, Case{1, 253}, Case{253, 1}, Case{1, 0}, Case{253, 252}}) {
+  for (const Case& one : {Case{0, 1}, Case{0, 253}, Case{1, 2}, Case{2, 1}, Case{1, 253},
+                          Case{253, 1}, Case{1, 0}, Case{253, 252}}) {
     for (const size_t payload : {size_t{0}, size_t{50}}) {
       Link link(GetParam());
-      const RawHeader header{.payload = static_cast<uint32_t>(payload), .packet_fds = one.announced, .frame_fds = one.announced};
+      const RawHeader header{.payload = static_cast<uint32_t>(payload),
+                             .packet_fds = one.announced,
+                             .frame_fds = one.announced};
       send_raw(link.left_fd, header.bytes(payload), some(one.sent));
       EXPECT_EQ(code_of(recv_now(*link.right)), Code::kCorrupt) << one.announced << " " << one.sent;
     }
@@ -117,7 +126,8 @@ TEST_F(FramesFromEnemies, FdsAtTheWrongByte) {
       for (const bool stepwise : {false, true}) {
         Link link(SocketType::kStream);
         // Announced ones come at the first byte, and once more further on.
-        send_raw(link.left_fd, std::span(packet).first(at), announce ? files.fds : std::vector<int>());
+        send_raw(link.left_fd, std::span(packet).first(at),
+                 announce ? files.fds : std::vector<int>());
         if (stepwise) {
           ASSERT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);
         }
@@ -135,14 +145,16 @@ TEST_F(FramesFromEnemies, FdsAtTheWrongByte) {
       Link link(SocketType::kStream);
       send_raw(link.left_fd, std::span(announced).first(at));
       (void)recv_now(*link.right);
-      const os::Transfer sent = os::send_message(link.left_fd.get(), std::span(announced).subspan(at), {}, files.fds);
+      const os::Transfer sent =
+          os::send_message(link.left_fd.get(), std::span(announced).subspan(at), {}, files.fds);
       ASSERT_EQ(sent.error, 0);
       ASSERT_EQ(code_of(recv_now(*link.right)), Code::kCorrupt) << at;
     }
   }
 }
 
-// A peer cannot make this side hold more fds than one packet's, whatever it sends with every single byte.
+// A peer cannot make this side hold more fds than one packet's, whatever it sends with every single
+// byte.
 TEST_F(FramesFromEnemies, FdsWithEveryByte) {
   Link link(SocketType::kStream);
   const Files files(253, 3);
@@ -168,18 +180,21 @@ TEST_P(FramesFromEnemiesOverBoth, RandomBytes) {
       std::vector<std::byte> bytes(1 + random() % 200);
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
       if (random() % 4 != 0) {  // a start that is right, so that the later checks are reached
-        const RawHeader header{.flags = static_cast<uint32_t>(random() % 2),
-                               .payload = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 100),
-                               .packet_fds = static_cast<uint32_t>(random() % 260),
-                               .frame_fds = static_cast<uint32_t>(random() % 300)};
+        const RawHeader header{
+            .flags = static_cast<uint32_t>(random() % 2),
+            .payload = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 100),
+            .packet_fds = static_cast<uint32_t>(random() % 260),
+            .frame_fds = static_cast<uint32_t>(random() % 300)};
         const auto start = header.bytes();
-        std::copy_n(start.begin(), std::min<size_t>(bytes.size(), 12 + random() % 20), bytes.begin());
+        std::copy_n(start.begin(), std::min<size_t>(bytes.size(), 12 + random() % 20),
+                    bytes.begin());
       }
       const size_t count = random() % 2 == 0 ? random() % 254 : 0;
       send_raw(link.left_fd, bytes, std::span(files.fds).first(count));
       const auto got = recv_now(*link.right);
       broken = code_of(got) == Code::kCorrupt || code_of(got) == Code::kIncompatible;
-      EXPECT_TRUE(broken || got.is_ok() || code_of(got) == Code::kWouldBlock) << got.status().message();
+      EXPECT_TRUE(broken || got.is_ok() || code_of(got) == Code::kWouldBlock)
+          << got.status().message();
     }
   }
 }
@@ -189,7 +204,8 @@ TEST_F(FramesFromEnemies, SeqpacketOfTheWrongLength) {
   for (size_t size = 1; size <= good.size(); ++size) {
     Link link(SocketType::kSeqpacket);
     send_raw(link.left_fd, std::span(good).first(size));
-    EXPECT_EQ(code_of(recv_now(*link.right)), size == kHeader + 100 ? Code::kOk : Code::kCorrupt) << size;
+    EXPECT_EQ(code_of(recv_now(*link.right)), size == kHeader + 100 ? Code::kOk : Code::kCorrupt)
+        << size;
   }
   Link huge(SocketType::kSeqpacket);
   const auto long_packet = RawHeader{.payload = kMaxFramePayload}.bytes(140'000);
@@ -209,10 +225,12 @@ TEST_F(FramesFromEnemies, EmptySeqpacketIsNotTheEnd) {
 // Urgent data is not for us; it must neither hang a wait nor get into a frame unseen.
 TEST_F(FramesFromEnemies, UrgentByteDoesNotHang) {
   Link link(SocketType::kStream);
-  if (::send(link.left_fd.get(), "!", 1, MSG_OOB) != 1) GTEST_SKIP() << "this kernel has no urgent data on AF_UNIX";
+  if (::send(link.left_fd.get(), "!", 1, MSG_OOB) != 1)
+    GTEST_SKIP() << "this kernel has no urgent data on AF_UNIX";
   Waiter waiter = within_ms(20);
   const auto got = link.right->recv(waiter);
-  EXPECT_TRUE(code_of(got) == Code::kTimeout || code_of(got) == Code::kCorrupt) << got.status().message();
+  EXPECT_TRUE(code_of(got) == Code::kTimeout || code_of(got) == Code::kCorrupt)
+      << got.status().message();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the tests of frames share: two connected ends, payloads and files that can be told apart, packets made by hand.
+// What the tests of frames share: two connected ends, payloads and files that can be told apart,
+// packets made by hand.
 #pragma once
 
 #include <fcntl.h>
@@ -57,7 +58,8 @@ inline Code code_of(const Result<InFrame>& result) { return result.status().code
 
 inline std::vector<std::byte> pattern(size_t size, unsigned seed) {
   std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 131 + seed * 17 + (i >> 8)) & 0xff);
+  for (size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>((i * 131 + seed * 17 + (i >> 8)) & 0xff);
   return bytes;
 }
 
@@ -94,7 +96,8 @@ struct Files {
   std::vector<int> fds;
 };
 
-inline void expect_same_files(const std::vector<Fd>& got, const std::vector<int>& sent, size_t count) {
+inline void expect_same_files(const std::vector<Fd>& got, const std::vector<int>& sent,
+                              size_t count) {
   ASSERT_EQ(got.size(), count);
   for (size_t i = 0; i < count; ++i) {
     ASSERT_EQ(identity(got[i].get()), identity(sent[i])) << "fd " << i;
@@ -141,7 +144,8 @@ struct RawHeader {
   }
 };
 
-inline void send_raw(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds = {}) {
+inline void send_raw(const Fd& socket, std::span<const std::byte> bytes,
+                     std::span<const int> fds = {}) {
   const os::Transfer sent = os::send_message(socket.get(), bytes, {}, fds);
   ASSERT_EQ(sent.error, 0);
   ASSERT_EQ(sent.nbytes, bytes.size());
@@ -174,13 +178,19 @@ class BothSockets : public OneSocket, public ::testing::WithParamInterface<Socke
 struct Link {
   explicit Link(SocketType type) {
     int ends[2] = {-1, -1};
-    EXPECT_EQ(::socketpair(AF_UNIX, (type == SocketType::kStream ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, ends), 0);
+    EXPECT_EQ(
+        ::socketpair(AF_UNIX,
+                     (type == SocketType::kStream ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0,
+                     ends),
+        0);
     left_fd = Fd(ends[0]);
     right_fd = Fd(ends[1]);
     left = std::make_unique<FrameSocket>(ends[0], type);
     right = std::make_unique<FrameSocket>(ends[1], type);
   }
-  void set_send_buffer(int size) { EXPECT_EQ(::setsockopt(left_fd.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0); }
+  void set_send_buffer(int size) {
+    EXPECT_EQ(::setsockopt(left_fd.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+  }
   Fd left_fd, right_fd;
   std::unique_ptr<FrameSocket> left, right;
 };
@@ -219,11 +229,13 @@ class RoomForFds {
  public:
   explicit RoomForFds(size_t count) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    // UBSan opens a pipe when it checks the vtable of a type for the first time: for the one inside Status that must be now.
+    // UBSan opens a pipe when it checks the vtable of a type for the first time: for the one inside
+    // Status that must be now.
     const Status first = Status(Code::kIo, "first"), second = first;
     std::vector<Fd> taken;
     for (size_t i = 0; i <= count; ++i) taken.emplace_back(::dup(0));
-    set(static_cast<rlim_t>(taken.back().get()));  // the next number after `count` free ones is the first that is refused
+    // The next number after `count` free ones is the first that is refused.
+    set(static_cast<rlim_t>(taken.back().get()));
   }
   RoomForFds(const RoomForFds&) = delete;
   RoomForFds& operator=(const RoomForFds&) = delete;

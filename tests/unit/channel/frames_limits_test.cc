@@ -10,13 +10,17 @@ namespace {
 
 class FramesAtLimits : public OneSocket {};
 class FramesAtLimitsOverBoth : public BothSockets {};
-INSTANTIATE_TEST_SUITE_P(Sockets, FramesAtLimitsOverBoth, ::testing::Values(SocketType::kStream, SocketType::kSeqpacket), socket_name);
+INSTANTIATE_TEST_SUITE_P(Sockets, FramesAtLimitsOverBoth,
+                         ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
+                         socket_name);
 
 TEST_P(FramesAtLimitsOverBoth, DroppedFdsAreReportedAndTheNextFramesAreRight) {
   for (const size_t room : {size_t{0}, size_t{1}, size_t{10}, size_t{49}}) {
     Link link(GetParam());
     const Files files(600);
-    const auto first = [&](size_t count) { return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count)); };
+    const auto first = [&](size_t count) {
+      return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count));
+    };
     const size_t small = std::min<size_t>(room, 3);
     link.left->enqueue(make_frame(0, 10));
     link.left->enqueue(make_frame(1, 20, first(50)));
@@ -67,7 +71,8 @@ TEST_F(FramesAtLimits, DroppedFdsOfAHeaderInPieces) {
   const RoomForFds limit(2);
   const auto packet = RawHeader{.packet_fds = 5, .frame_fds = 5}.bytes();
   for (size_t i = 0; i < packet.size(); ++i) {
-    send_raw(link.left_fd, std::span(packet).subspan(i, 1), i == 0 ? files.fds : std::vector<int>());
+    send_raw(link.left_fd, std::span(packet).subspan(i, 1),
+             i == 0 ? files.fds : std::vector<int>());
     auto got = recv_now(*link.right);
     ASSERT_EQ(got.is_ok(), i + 1 == packet.size());
     if (!got.is_ok()) continue;
@@ -76,7 +81,8 @@ TEST_F(FramesAtLimits, DroppedFdsOfAHeaderInPieces) {
   }
 }
 
-// Root may have any number of fds in flight, so this runs as somebody else. In a child, which tells by its exit status.
+// Root may have any number of fds in flight, so this runs as somebody else. In a child, which tells
+// by its exit status.
 TEST_P(FramesAtLimitsOverBoth, TooManyFdsInFlightIsReportedAndGoesOn) {
   Link link(GetParam());
   const Files files(253, 1);
@@ -93,13 +99,17 @@ TEST_P(FramesAtLimitsOverBoth, TooManyFdsInFlightIsReportedAndGoesOn) {
     for (uint16_t i = 0; i < kFrames;) {
       const Status status = flush_now(*link.left);
       if (!status.is_ok()) {
-        const bool as_it_should = status.code() == Code::kResourceExhausted && status.detail("limit") == "RLIMIT_NOFILE" &&
-                                  status.detail("errno") == std::to_string(ETOOMANYREFS) && status.detail("limit_value") == "300";
+        const bool as_it_should = status.code() == Code::kResourceExhausted &&
+                                  status.detail("limit") == "RLIMIT_NOFILE" &&
+                                  status.detail("errno") == std::to_string(ETOOMANYREFS) &&
+                                  status.detail("limit_value") == "300";
         if (!as_it_should || link.left->idle()) ::_exit(4);
         ++refused;
       }
       auto got = recv_one(*link.right);
-      if (!got.is_ok() || got.value().kind != i++ || got.value().payload.size() != 100 || got.value().fds_announced != 253) ::_exit(5);
+      if (!got.is_ok() || got.value().kind != i++ || got.value().payload.size() != 100 ||
+          got.value().fds_announced != 253)
+        ::_exit(5);
     }
     ::_exit(refused > 0 && link.left->idle() ? 0 : 6);
   }

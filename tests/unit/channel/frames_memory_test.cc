@@ -1,5 +1,5 @@
-// Memory that fails at every allocation in turn: no byte and no fd may be lost, the next call goes on. A program of its own, since it
-// replaces operator new.
+// Memory that fails at every allocation in turn: no byte and no fd may be lost, the next call goes
+// on. A program of its own, since it replaces operator new.
 #include <new>
 
 #include "unit/channel/frames_kit.h"
@@ -9,7 +9,9 @@ namespace tenon::channel::frametest {
 namespace {
 
 class FramesWithoutMemory : public BothSockets {};
-INSTANTIATE_TEST_SUITE_P(Sockets, FramesWithoutMemory, ::testing::Values(SocketType::kStream, SocketType::kSeqpacket), socket_name);
+INSTANTIATE_TEST_SUITE_P(Sockets, FramesWithoutMemory,
+                         ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
+                         socket_name);
 
 // Calls `step` with 0, 1, 2, … allocations allowed until it passes; how often it failed.
 template <typename Step>
@@ -29,7 +31,9 @@ int until_memory_suffices(Step step) {
 TEST_P(FramesWithoutMemory, ReceiveGoesOn) {
   Link link(GetParam());
   const Files files(600);
-  const auto first = [&](size_t count) { return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count)); };
+  const auto first = [&](size_t count) {
+    return std::vector<int>(files.fds.begin(), files.fds.begin() + static_cast<long>(count));
+  };
   link.left->enqueue(make_frame(0, 5000));
   link.left->enqueue(make_frame(1, 20, first(50)));
   link.left->enqueue(make_frame(2, 300, first(600)));
@@ -76,7 +80,8 @@ TEST_P(FramesWithoutMemory, EnqueueTakesAllOrNothing) {
     until_memory_suffices([&] { link.left->enqueue(make_frame(i, 50)); });
   }
   for (uint16_t i = 0; i < 20; ++i) {
-    EXPECT_EQ(until_memory_suffices([&] { (void)flush_all(*link.left); }), 0) << "sending needs no memory";
+    EXPECT_EQ(until_memory_suffices([&] { (void)flush_all(*link.left); }), 0)
+        << "sending needs no memory";
     expect_frame(recv_now(*link.right), i, 50);
   }
   EXPECT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);

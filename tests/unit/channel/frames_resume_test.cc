@@ -11,7 +11,9 @@ namespace {
 
 class FramesResumed : public OneSocket {};
 class FramesResumedOverBoth : public BothSockets {};
-INSTANTIATE_TEST_SUITE_P(Sockets, FramesResumedOverBoth, ::testing::Values(SocketType::kStream, SocketType::kSeqpacket), socket_name);
+INSTANTIATE_TEST_SUITE_P(Sockets, FramesResumedOverBoth,
+                         ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
+                         socket_name);
 
 TEST_F(FramesResumed, SendStoppedInTheMiddleGoesOn) {
   Link link(SocketType::kStream);
@@ -73,7 +75,8 @@ TEST_F(FramesResumed, StreamByteByByte) {
   std::vector<InFrame> got;
   for (const Packet& packet : packets) {
     for (size_t i = 0; i < packet.bytes.size(); ++i) {
-      send_raw(link.left_fd, std::span(packet.bytes).subspan(i, 1), i == 0 ? numbers(packet.fds) : std::vector<int>());
+      send_raw(link.left_fd, std::span(packet.bytes).subspan(i, 1),
+               i == 0 ? numbers(packet.fds) : std::vector<int>());
       auto frame = recv_now(*link.right);
       if (frame.is_ok()) {
         EXPECT_EQ(i + 1, packet.bytes.size());
@@ -92,7 +95,8 @@ TEST_F(FramesResumed, StreamByteByByte) {
   expect_frame(std::move(got[3]), 4, 0);
 }
 
-// Packets in one row of bytes, cut anywhere but never across the start of a packet with fds (whose fds need a send of their own).
+// Packets in one row of bytes, cut anywhere but never across the start of a packet with fds (whose
+// fds need a send of their own).
 TEST_F(FramesResumed, StreamInPiecesOfAnySize) {
   std::mt19937 random(7);
   const Files files(40);
@@ -101,10 +105,13 @@ TEST_F(FramesResumed, StreamInPiecesOfAnySize) {
     std::vector<OutFrame> frames;
     for (uint16_t i = 0; i < 20; ++i) {
       const size_t count = random() % 3 == 0 ? random() % 40 : 0;
-      frames.push_back(make_frame(i, i == 10 ? 30'000 : random() % 200, {files.fds.begin(), files.fds.begin() + static_cast<long>(count)}));
+      frames.push_back(
+          make_frame(i, i == 10 ? 30'000 : random() % 200,
+                     {files.fds.begin(), files.fds.begin() + static_cast<long>(count)}));
     }
     std::vector<std::pair<size_t, size_t>> expected;
-    for (const OutFrame& frame : frames) expected.emplace_back(frame.payload.size(), frame.fds.size());
+    for (const OutFrame& frame : frames)
+      expected.emplace_back(frame.payload.size(), frame.fds.size());
     const auto packets = packets_of(std::move(frames));
     std::vector<std::byte> run;
     std::vector<int> run_fds;
@@ -125,7 +132,8 @@ TEST_F(FramesResumed, StreamInPiecesOfAnySize) {
     const auto send_run = [&] {
       for (size_t at = 0; at < run.size();) {
         const size_t size = std::min<size_t>(run.size() - at, 1 + random() % 5000);
-        send_raw(link.left_fd, std::span(run).subspan(at, size), at == 0 ? run_fds : std::vector<int>());
+        send_raw(link.left_fd, std::span(run).subspan(at, size),
+                 at == 0 ? run_fds : std::vector<int>());
         at += size;
         if (random() % 4 == 0) receive();
       }
@@ -159,7 +167,8 @@ TEST_P(FramesResumedOverBoth, SignalsEndOnlyInterruptibleWaits) {
     const auto packet = RawHeader{.kind = 8, .payload = 100}.bytes(100);
     if (GetParam() == SocketType::kStream) send_raw(link.left_fd, std::span(packet).first(50));
     while (SignalStorm::hits() < start + 20) std::this_thread::yield();
-    send_raw(link.left_fd, GetParam() == SocketType::kStream ? std::span(packet).subspan(50) : std::span(packet));
+    send_raw(link.left_fd,
+             GetParam() == SocketType::kStream ? std::span(packet).subspan(50) : std::span(packet));
   });
   expect_frame(recv_one(*link.right), 8, 100);
   writer.join();
@@ -167,8 +176,8 @@ TEST_P(FramesResumedOverBoth, SignalsEndOnlyInterruptibleWaits) {
   Waiter timed = within_ms(15);
   const Status over = link.right->recv(timed).status();
   EXPECT_EQ(over.code(), Code::kTimeout);
-  EXPECT_EQ(over.message(),
-            "timed out waiting for a message from the peer on fd " + std::to_string(link.right_fd.get()) + ": call again to go on");
+  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer on fd " +
+                                std::to_string(link.right_fd.get()) + ": call again to go on");
 }
 
 TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {
@@ -185,7 +194,8 @@ TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {
         expect_frame(std::move(got), i, 3000);
         break;
       }
-      if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // let the socket run full
+      // Let the socket run full.
+      if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   });
   uint16_t queued = 0;
@@ -193,7 +203,9 @@ TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {
     if (queued < kFrames) link.left->enqueue(make_frame(queued++, 3000));
     Waiter waiter(Wait{queued % 2 == 0 ? 200'000 : -1, nullptr, true});
     const Status status = link.left->flush(waiter);
-    EXPECT_TRUE(status.is_ok() || status.code() == Code::kTimeout || status.code() == Code::kInterrupted) << status.message();
+    EXPECT_TRUE(status.is_ok() || status.code() == Code::kTimeout ||
+                status.code() == Code::kInterrupted)
+        << status.message();
   }
   receiver.join();
 }

@@ -16,7 +16,9 @@ namespace {
 
 class Frames : public OneSocket {};
 class FramesOverBoth : public BothSockets {};
-INSTANTIATE_TEST_SUITE_P(Sockets, FramesOverBoth, ::testing::Values(SocketType::kStream, SocketType::kSeqpacket), socket_name);
+INSTANTIATE_TEST_SUITE_P(Sockets, FramesOverBoth,
+                         ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
+                         socket_name);
 
 TEST_F(Frames, FitSockets) {
   for (const SocketType type : {SocketType::kStream, SocketType::kSeqpacket}) {
@@ -25,14 +27,17 @@ TEST_F(Frames, FitSockets) {
     ASSERT_TRUE(checked.is_ok());
     EXPECT_EQ(checked.value(), type);
     link.right_fd.reset();
-    EXPECT_TRUE(check_socket(link.left_fd.get()).is_ok()) << "a dead peer shows later, as PEER_GONE";
+    EXPECT_TRUE(check_socket(link.left_fd.get()).is_ok())
+        << "a dead peer shows later, as PEER_GONE";
   }
   const Fd internet(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Fd alone(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Fd listening(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un autobind{};
   autobind.sun_family = AF_UNIX;
-  ASSERT_EQ(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&autobind), sizeof(sa_family_t)), 0);
+  ASSERT_EQ(
+      ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&autobind), sizeof(sa_family_t)),
+      0);
   ASSERT_EQ(::listen(listening.get(), 1), 0);
   int datagrams[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams), 0);
@@ -41,7 +46,8 @@ TEST_F(Frames, FitSockets) {
   int pipe_ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(pipe_ends, O_CLOEXEC), 0);
   const Fd reader(pipe_ends[0]), writer(pipe_ends[1]);
-  for (const int fd : {-1, internet.get(), alone.get(), listening.get(), datagram.get(), folder.get(), reader.get()}) {
+  for (const int fd : {-1, internet.get(), alone.get(), listening.get(), datagram.get(),
+                       folder.get(), reader.get()}) {
     const Status status = check_socket(fd).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << fd;
     EXPECT_EQ(status.detail("fd"), std::to_string(fd)) << status.message();
@@ -52,8 +58,9 @@ TEST_F(Frames, FitSockets) {
 
 TEST_P(FramesOverBoth, EverySizeArrives) {
   Link link(GetParam());
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{31}, size_t{32}, size_t{33}, size_t{64}, size_t{4095}, size_t{4096}, size_t{40000},
-                            kMaxFramePayload - 1, kMaxFramePayload}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{31}, size_t{32}, size_t{33}, size_t{64}, size_t{4095},
+        size_t{4096}, size_t{40000}, kMaxFramePayload - 1, kMaxFramePayload}) {
     const auto kind = static_cast<uint16_t>(size * 7 + 3);
     link.left->enqueue(make_frame(kind, size));
     EXPECT_FALSE(link.left->idle());
@@ -66,8 +73,8 @@ TEST_P(FramesOverBoth, EverySizeArrives) {
 
 TEST_P(FramesOverBoth, EveryNumberOfFdsArrives) {
   Link link(GetParam());
-  for (const size_t count :
-       {size_t{1}, size_t{2}, size_t{252}, size_t{253}, size_t{254}, size_t{505}, size_t{506}, size_t{507}, size_t{1000}}) {
+  for (const size_t count : {size_t{1}, size_t{2}, size_t{252}, size_t{253}, size_t{254},
+                             size_t{505}, size_t{506}, size_t{507}, size_t{1000}}) {
     if (count + 100 > os::fd_limit()) GTEST_SKIP() << "RLIMIT_NOFILE is " << os::fd_limit();
     const Files files(count);
     for (const size_t size : {size_t{0}, size_t{100}, kMaxFramePayload}) {
@@ -88,7 +95,8 @@ TEST_P(FramesOverBoth, ManyFramesInARow) {
     for (unsigned i = 0; i < 3000; ++i) {
       const size_t count = i % 7 == 0 ? i % 5 : i % 1000 == 1 ? 300 : 0;
       link.left->enqueue(
-          make_frame(static_cast<uint16_t>(i), (i * 37) % 3000, {files.fds.begin(), files.fds.begin() + static_cast<long>(count)}));
+          make_frame(static_cast<uint16_t>(i), (i * 37) % 3000,
+                     {files.fds.begin(), files.fds.begin() + static_cast<long>(count)}));
       if (i % 3 == 0 && !flush_all(*link.left).is_ok()) break;
     }
     EXPECT_TRUE(flush_all(*link.left).is_ok());
@@ -152,7 +160,8 @@ TEST_P(FramesOverBoth, FrameIsKeptUntilItsLastByteIsGone) {
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> seen = held;
   link.left->enqueue(make_frame(1, 60'000));
-  while (flush_now(*link.left).is_ok()) link.left->enqueue(make_frame(1, 60'000));  // until the socket is full
+  // Until the socket is full.
+  while (flush_now(*link.left).is_ok()) link.left->enqueue(make_frame(1, 60'000));
   OutFrame last = make_frame(2, 10);
   last.keep_alive = std::move(held);
   link.left->enqueue(std::move(last));
@@ -208,12 +217,16 @@ TEST_F(Frames, PeerGoneAtEveryByteOfAStream) {
   for (size_t cut = 0; cut < packets[0].bytes.size() + packets[1].bytes.size(); ++cut) {
     Link link(SocketType::kStream);
     const size_t first = std::min(cut, packets[0].bytes.size());
-    if (first > 0) send_raw(link.left_fd, std::span(packets[0].bytes).first(first), numbers(packets[0].fds));
-    if (cut > first) send_raw(link.left_fd, std::span(packets[1].bytes).first(cut - first), numbers(packets[1].fds));
+    if (first > 0)
+      send_raw(link.left_fd, std::span(packets[0].bytes).first(first), numbers(packets[0].fds));
+    if (cut > first)
+      send_raw(link.left_fd, std::span(packets[1].bytes).first(cut - first),
+               numbers(packets[1].fds));
     link.left_fd.reset();
     const auto got = recv_one(*link.right);
     ASSERT_EQ(code_of(got), Code::kPeerGone) << cut;
-    EXPECT_EQ(got.status().message().find("in the middle of a frame") != std::string::npos, cut > 0) << cut;
+    EXPECT_EQ(got.status().message().find("in the middle of a frame") != std::string::npos, cut > 0)
+        << cut;
   }
 }
 

@@ -1,6 +1,8 @@
-// The lease block: what is written comes back, every wrong field is refused, and the committed bytes of tests/golden/lease stay.
+// The lease block: what is written comes back, every wrong field is refused, and the committed
+// bytes of tests/golden/lease stay.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be left on.
+// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
+// left on.
 #include "channel/lease_block.h"
 
 #include <gtest/gtest.h>
@@ -18,12 +20,16 @@
 namespace tenon::channel {
 namespace {
 
-LeaseBlock small_lease_block() { return {.account = 7, .tokens = {{7, TokenKind::kAccount}}, .slots = {0}}; }
+LeaseBlock small_lease_block() {
+  return {.account = 7, .tokens = {{7, TokenKind::kAccount}}, .slots = {0}};
+}
 
 LeaseBlock full_lease_block() {
   LeaseBlock block;
   block.account = 0x1122334455667788;
-  block.tokens = {{3, TokenKind::kInherited}, {block.account, TokenKind::kAccount}, {0xffffffffffffffff, TokenKind::kForgotten}};
+  block.tokens = {{3, TokenKind::kInherited},
+                  {block.account, TokenKind::kAccount},
+                  {0xffffffffffffffff, TokenKind::kForgotten}};
   block.slots = {0, 5, kNoLease, 4'194'303, 64};
   return block;
 }
@@ -49,7 +55,8 @@ void expect_leases_refused(const Bytes& bytes, Code code, const char* what) {
   EXPECT_EQ(result.status().code(), code) << what << ": " << result.status().message();
   EXPECT_EQ(used, 12345U) << what;
   bool named = false;
-  for (const Detail& detail : result.status().info()->details) named = named || (detail.key == "field" && detail.value == "leases");
+  for (const Detail& detail : result.status().info()->details)
+    named = named || (detail.key == "field" && detail.value == "leases");
   EXPECT_TRUE(named) << what;
 }
 
@@ -90,15 +97,18 @@ TEST(LeaseBlock, EveryWrongFieldIsRefused) {
     expect_leases_refused(cut, Code::kCorrupt, "cut short");
   }
   expect_leases_refused(with<uint32_t>(good, 0, 0), Code::kCorrupt, "length 0");
-  expect_leases_refused(with<uint32_t>(good, 0, static_cast<uint32_t>(good.size()) + 8), Code::kCorrupt, "length too long");
+  expect_leases_refused(with<uint32_t>(good, 0, static_cast<uint32_t>(good.size()) + 8),
+                        Code::kCorrupt, "length too long");
   expect_leases_refused(with<uint32_t>(good, 0, UINT32_MAX), Code::kCorrupt, "length without end");
   expect_leases_refused(with<uint32_t>(good, 4, 0), Code::kIncompatible, "version 0");
   expect_leases_refused(with<uint32_t>(good, 4, 2), Code::kIncompatible, "version 2");
   expect_leases_refused(with<uint64_t>(good, 8, 0), Code::kCorrupt, "account 0");
-  expect_leases_refused(with<uint64_t>(good, 8, 5), Code::kCorrupt, "another account than its token");
+  expect_leases_refused(with<uint64_t>(good, 8, 5), Code::kCorrupt,
+                        "another account than its token");
   expect_leases_refused(with<uint32_t>(good, 16, 2), Code::kCorrupt, "fewer tokens");
   expect_leases_refused(with<uint32_t>(good, 16, UINT32_MAX), Code::kCorrupt, "tokens without end");
-  expect_leases_refused(with<uint32_t>(good, 16, 4097), Code::kCorrupt, "more tokens than any message has");
+  expect_leases_refused(with<uint32_t>(good, 16, 4097), Code::kCorrupt,
+                        "more tokens than any message has");
   expect_leases_refused(with<uint32_t>(good, 20, 0), Code::kCorrupt, "no leases");
   expect_leases_refused(with<uint32_t>(good, 20, UINT32_MAX), Code::kCorrupt, "leases without end");
   expect_leases_refused(with<uint64_t>(good, 24, 0), Code::kCorrupt, "a token without an id");
@@ -126,7 +136,8 @@ TEST(LeaseBlock, GoldenFiles) {
     const Bytes bytes = encode_lease_block(each.block);
     if (regenerate) {
       std::ofstream out(folder / each.file, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      out.write(reinterpret_cast<const char*>(bytes.data()),
+                static_cast<std::streamsize>(bytes.size()));
       continue;
     }
     std::ifstream in(folder / each.file, std::ios::binary);

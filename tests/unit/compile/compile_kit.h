@@ -21,18 +21,24 @@ using value::Value;
 using value::ValueRef;
 
 // "line:column" of an error; ":" if it has none.
-inline std::string place(const Status& status) { return std::string(status.detail("line")) + ":" + std::string(status.detail("column")); }
+inline std::string place(const Status& status) {
+  return std::string(status.detail("line")) + ":" + std::string(status.detail("column"));
+}
 
 // Compiles the class `root` of code/__torch__.py. All classes of the text are in the module's tree.
-inline Result<bytecode::Program> compiled(const std::string& code, const CompileOptions& options = {},
-                                          const std::vector<ValueRef>& constants = {}, const std::string& root = "__torch__.M") {
-  TENON_ASSIGN(std::shared_ptr<const script::File> file, script::parse_file("code/__torch__.py", code));
+inline Result<bytecode::Program> compiled(const std::string& code,
+                                          const CompileOptions& options = {},
+                                          const std::vector<ValueRef>& constants = {},
+                                          const std::string& root = "__torch__.M") {
+  TENON_ASSIGN(std::shared_ptr<const script::File> file,
+               script::parse_file("code/__torch__.py", code));
   script::Declarations declarations;
   declarations.set_constants(constants.size());
   TENON_TRY(declarations.add("__torch__", file));
   std::vector<std::string> classes;
   for (const script::Item& item : file->items()) {
-    if (item.class_def != nullptr) classes.push_back("__torch__." + std::string(item.class_def->name));
+    if (item.class_def != nullptr)
+      classes.push_back("__torch__." + std::string(item.class_def->name));
   }
   return compile_program(declarations, constants, root, classes, options);
 }
@@ -73,7 +79,8 @@ inline std::string shown(const Value& value) {
 }
 
 // One line: "OP aten::add.Tensor (3)", "LOADC 1", "STOREN 1 2".
-inline std::string shown(const bytecode::Function& function, const bytecode::Instruction& instruction) {
+inline std::string shown(const bytecode::Function& function,
+                         const bytecode::Instruction& instruction) {
   using bytecode::Opcode;
   const auto x = static_cast<size_t>(instruction.x);
   std::string text(bytecode::opcode_name(instruction.opcode));
@@ -82,14 +89,17 @@ inline std::string shown(const bytecode::Function& function, const bytecode::Ins
     case Opcode::kOpN: {
       const bytecode::OperatorUse& use = function.operators.at(x);
       const int32_t count = instruction.opcode == Opcode::kOp ? use.arguments : instruction.n;
-      return text + " " + use.name + (use.overload.empty() ? "" : "." + use.overload) + " (" + std::to_string(count) + ")";
+      return text + " " + use.name + (use.overload.empty() ? "" : "." + use.overload) + " (" +
+             std::to_string(count) + ")";
     }
     case Opcode::kLoadC: return text + " " + shown(*function.constants.at(x));
-    case Opcode::kInterfaceCall: return text + " " + shown(*function.constants.at(x)) + " " + std::to_string(instruction.n);
+    case Opcode::kInterfaceCall:
+      return text + " " + shown(*function.constants.at(x)) + " " + std::to_string(instruction.n);
     case Opcode::kListConstruct:
     case Opcode::kDictConstruct:
     case Opcode::kNamedTupleConstruct:
-    case Opcode::kIsInstance: return text + " " + function.types.at(x) + " " + std::to_string(instruction.n);
+    case Opcode::kIsInstance:
+      return text + " " + function.types.at(x) + " " + std::to_string(instruction.n);
     case Opcode::kRet:
     case Opcode::kDrop:
     case Opcode::kTupleIndex:
@@ -99,13 +109,16 @@ inline std::string shown(const bytecode::Function& function, const bytecode::Ins
     case Opcode::kNot:
     case Opcode::kRaiseException:
     case Opcode::kUninitialized: return text;
-    default: return text + " " + std::to_string(instruction.x) + (instruction.n != 0 ? " " + std::to_string(instruction.n) : "");
+    default:
+      return text + " " + std::to_string(instruction.x) +
+             (instruction.n != 0 ? " " + std::to_string(instruction.n) : "");
   }
 }
 
 inline std::string listing(const bytecode::Function& function) {
   std::string text;
-  for (const bytecode::Instruction& instruction : function.instructions) text += shown(function, instruction) + "\n";
+  for (const bytecode::Instruction& instruction : function.instructions)
+    text += shown(function, instruction) + "\n";
   return text;
 }
 
@@ -120,17 +133,21 @@ inline void expect_sound(const bytecode::Program& program) {
 }
 
 // The functions of a text that must compile.
-inline std::vector<bytecode::Function> functions_of(const std::string& code, const CompileOptions& options = {},
+inline std::vector<bytecode::Function> functions_of(const std::string& code,
+                                                    const CompileOptions& options = {},
                                                     const std::vector<ValueRef>& constants = {}) {
   Result<bytecode::Program> made = compiled(code, options, constants);
-  EXPECT_TRUE(made.is_ok()) << code << "\n" << made.status().message() << "\n" << made.status().detail("excerpt");
+  EXPECT_TRUE(made.is_ok()) << code << "\n"
+                            << made.status().message() << "\n"
+                            << made.status().detail("excerpt");
   if (!made.is_ok()) return {};
   expect_sound(made.value());
   return std::move(made).value().functions;
 }
 
 // The listing of the only method that is compiled.
-inline std::string listing_of(const std::string& code, const CompileOptions& options = {}, const std::vector<ValueRef>& constants = {}) {
+inline std::string listing_of(const std::string& code, const CompileOptions& options = {},
+                              const std::vector<ValueRef>& constants = {}) {
   const std::vector<bytecode::Function> functions = functions_of(code, options, constants);
   EXPECT_EQ(functions.size(), 1U);
   return functions.empty() ? "" : listing(functions[0]);

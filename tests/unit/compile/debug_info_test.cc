@@ -20,7 +20,9 @@ constexpr const char* kCode =
     "      y = __torch__.scaled(y)\n"
     "    return 2 - y\n";
 
-uint32_t line_of(const script::Source* source, script::Range range) { return source->position(range.begin).line; }
+uint32_t line_of(const script::Source* source, script::Range range) {
+  return source->position(range.begin).line;
+}
 
 // A compiled program, and the file to whose text its debug information points.
 struct WithDebugInfo {
@@ -37,7 +39,8 @@ WithDebugInfo with_debug_info(const std::string& code) {
   made.file = file.value();
   EXPECT_TRUE(made.declarations.add("__torch__", made.file).is_ok());
   const std::vector<std::string> modules = {"__torch__.M"};
-  Result<bytecode::Program> program = compile_program(made.declarations, {}, modules[0], modules, CompileOptions(), &made.debug_info);
+  Result<bytecode::Program> program = compile_program(made.declarations, {}, modules[0], modules,
+                                                      CompileOptions(), &made.debug_info);
   EXPECT_TRUE(program.is_ok()) << program.status().message();
   if (program.is_ok()) made.program = std::move(program).value();
   return made;
@@ -52,9 +55,11 @@ std::vector<std::string> origins_of(const bytecode::Program& program, const Debu
     std::string line(bytecode::opcode_name(program.functions[0].instructions[i].opcode));
     for (size_t at = origin.call; at != DebugInfo::kNoCall; at = info.calls.at(at).callee) {
       const DebugInfo::CallSite& call = info.calls[at];
-      line += format(" %s(%s)::%s@%u", call.instance.c_str(), call.module.c_str(), call.function.c_str(), line_of(call.source, call.range));
+      line += format(" %s(%s)::%s@%u", call.instance.c_str(), call.module.c_str(),
+                     call.function.c_str(), line_of(call.source, call.range));
     }
-    lines.push_back(line + format(" %s@%u", origin.node.c_str(), line_of(origin.source, origin.range)));
+    lines.push_back(line +
+                    format(" %s@%u", origin.node.c_str(), line_of(origin.source, origin.range)));
   }
   return lines;
 }

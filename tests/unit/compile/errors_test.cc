@@ -5,92 +5,125 @@ namespace tenon::compile::test {
 namespace {
 
 // The method stands from line 5 on, and two columns further right than in the text.
-void expect_refused(const std::string& code, Code wanted, std::string_view where, std::string_view part) {
+void expect_refused(const std::string& code, Code wanted, std::string_view where,
+                    std::string_view part) {
   const Status status = refusal(code);
   EXPECT_EQ(status.code(), wanted) << status.message();
   EXPECT_EQ(place(status), where) << status.message() << "\n" << status.detail("excerpt");
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
-  EXPECT_TRUE(status.message().starts_with("code/__torch__.py:" + std::string(where) + ": ")) << status.message();
+  EXPECT_TRUE(status.message().starts_with("code/__torch__.py:" + std::string(where) + ": "))
+      << status.message();
 }
 
-void expect_refused_line(const std::string& line, Code wanted, std::string_view where, std::string_view part) {
-  expect_refused(module_with("def forward(self, x: Tensor) -> Tensor:\n  " + line + "\n  return x\n"), wanted, where, part);
+void expect_refused_line(const std::string& line, Code wanted, std::string_view where,
+                         std::string_view part) {
+  expect_refused(
+      module_with("def forward(self, x: Tensor) -> Tensor:\n  " + line + "\n  return x\n"), wanted,
+      where, part);
 }
 
 TEST(CompileErrors, UnknownNames) {
   expect_refused_line("y = torch.neg(z)", Code::kInvalidArgument, "6:19", "there is no variable z");
-  expect_refused_line("y = torch.no_such(x)", Code::kInvalidArgument, "6:9", "PyTorch has no operator torch.no_such");
-  expect_refused_line("y = (x).no_such()", Code::kInvalidArgument, "6:9", "a Tensor has no method no_such");
-  expect_refused_line("y = self.no_such", Code::kInvalidArgument, "6:9", "__torch__.M has no attribute or method no_such");
-  expect_refused_line("y = CONSTANTS.c9", Code::kInvalidArgument, "6:9", "the archive has no constant c9");
+  expect_refused_line("y = torch.no_such(x)", Code::kInvalidArgument, "6:9",
+                      "PyTorch has no operator torch.no_such");
+  expect_refused_line("y = (x).no_such()", Code::kInvalidArgument, "6:9",
+                      "a Tensor has no method no_such");
+  expect_refused_line("y = self.no_such", Code::kInvalidArgument, "6:9",
+                      "__torch__.M has no attribute or method no_such");
+  expect_refused_line("y = CONSTANTS.c9", Code::kInvalidArgument, "6:9",
+                      "the archive has no constant c9");
 }
 
 TEST(CompileErrors, WrongTypes) {
-  expect_refused_line("y = torch.relu(\"text\")", Code::kInvalidArgument, "6:9", "is Tensor and gets a str");
-  expect_refused_line("y : int = \"text\"", Code::kInvalidArgument, "6:5", "y is declared as an int");
-  expect_refused_line("return 3", Code::kInvalidArgument, "6:5", "forward returns a Tensor, and this is an int");
-  expect_refused_line("self.count = x", Code::kInvalidArgument, "6:5", "count is an int, and it gets a Tensor");
-  expect_refused_line("y = [1, \"text\"]", Code::kInvalidArgument, "6:9", "the items of a list have one type");
+  expect_refused_line("y = torch.relu(\"text\")", Code::kInvalidArgument, "6:9",
+                      "is Tensor and gets a str");
+  expect_refused_line("y : int = \"text\"", Code::kInvalidArgument, "6:5",
+                      "y is declared as an int");
+  expect_refused_line("return 3", Code::kInvalidArgument, "6:5",
+                      "forward returns a Tensor, and this is an int");
+  expect_refused_line("self.count = x", Code::kInvalidArgument, "6:5",
+                      "count is an int, and it gets a Tensor");
+  expect_refused_line("y = [1, \"text\"]", Code::kInvalidArgument, "6:9",
+                      "the items of a list have one type");
 }
 
 TEST(CompileErrors, AVariableOfAnOuterBlockKeepsItsType) {
   const auto refused = [](const std::string& body, std::string_view where, std::string_view part) {
     expect_refused(module_with(method_with(body)), Code::kInvalidArgument, where, part);
   };
-  refused("z = 'q'\nif c:\n  z = 3\n  z = 'a'\nreturn z", "8:7", "z is a str outside this block, and here it would become an int");
-  refused("z = ''\nif o is not None:\n  o = 'a'\n  z = 'b'\nreturn z", "8:7", "o is an Optional[int] outside this block");
+  refused("z = 'q'\nif c:\n  z = 3\n  z = 'a'\nreturn z", "8:7",
+          "z is a str outside this block, and here it would become an int");
+  refused("z = ''\nif o is not None:\n  o = 'a'\n  z = 'b'\nreturn z", "8:7",
+          "o is an Optional[int] outside this block");
   refused("a = 1\nif c:\n  a = 0.5\nreturn ''", "8:7", "a is an int outside this block");
-  refused("y : int = 3\nif c:\n  y : int = 4\nreturn ''", "8:7", "y was set outside this block, where its type is declared");
+  refused("y : int = 3\nif c:\n  y : int = 4\nreturn ''", "8:7",
+          "y was set outside this block, where its type is declared");
 }
 
 TEST(CompileErrors, WhatTheLiteInterpreterHasNot) {
-  expect_refused_line("with torch.no_grad():\n    y = x", Code::kUnsupported, "6:5", "has no `with`");
-  expect_refused_line("def f(y: Tensor) -> Tensor:\n    return y", Code::kUnsupported, "6:5", "has no `fork`");
-  expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9", "has no fork. Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C)");
+  expect_refused_line("with torch.no_grad():\n    y = x", Code::kUnsupported, "6:5",
+                      "has no `with`");
+  expect_refused_line("def f(y: Tensor) -> Tensor:\n    return y", Code::kUnsupported, "6:5",
+                      "has no `fork`");
+  expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9",
+                      "has no fork. Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C)");
 }
 
 TEST(CompileErrors, WhatIsRaised) {
   constexpr const char* kWhy = "PyTorch compiles no `raise` but that of AssertionError";
-  for (const char* line : {"raise ValueError(\"a\")", "raise \"a\"", "raise torch.relu(x)", "raise x"})
+  for (const char* line :
+       {"raise ValueError(\"a\")", "raise \"a\"", "raise torch.relu(x)", "raise x"})
     expect_refused_line(line, Code::kInvalidArgument, "6:11", kWhy);
 }
 
 TEST(CompileErrors, WhatIsNoValue) {
-  expect_refused_line("y = torch.len(range(3))", Code::kInvalidArgument, "6:19", "range() is no value here");
-  expect_refused_line("y = zip([1], [2])\n  z = y[0]", Code::kInvalidArgument, "7:9", "zip() is no value here");
-  expect_refused_line("y = tuple([1])", Code::kInvalidArgument, "6:9", "how many items a List[int] has is not known here");
+  expect_refused_line("y = torch.len(range(3))", Code::kInvalidArgument, "6:19",
+                      "range() is no value here");
+  expect_refused_line("y = zip([1], [2])\n  z = y[0]", Code::kInvalidArgument, "7:9",
+                      "zip() is no value here");
+  expect_refused_line("y = tuple([1])", Code::kInvalidArgument, "6:9",
+                      "how many items a List[int] has is not known here");
   expect_refused_line("y = dict([1])", Code::kInvalidArgument, "6:9", "dict() takes pairs");
-  expect_refused_line("if bool(x):\n    r = range(3)\n  y = list(r)", Code::kInvalidArgument, "8:14", "r is not set on every way");
+  expect_refused_line("if bool(x):\n    r = range(3)\n  y = list(r)", Code::kInvalidArgument,
+                      "8:14", "r is not set on every way");
 }
 
 TEST(CompileErrors, TheIndexOfATuple) {
-  expect_refused_line("y = (1, \"a\")[torch.dim(x)]", Code::kInvalidArgument, "6:18", "the items of this tuple have several types");
-  expect_refused_line("y = (1, 2)[x]", Code::kInvalidArgument, "6:16", "the index of a tuple is an int");
+  expect_refused_line("y = (1, \"a\")[torch.dim(x)]", Code::kInvalidArgument, "6:18",
+                      "the items of this tuple have several types");
+  expect_refused_line("y = (1, 2)[x]", Code::kInvalidArgument, "6:16",
+                      "the index of a tuple is an int");
 }
 
 TEST(CompileErrors, AFuture) {
-  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return 3\n"), Code::kUnsupported, "5:7",
+  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return 3\n"),
+                 Code::kUnsupported, "5:7",
                  "has no Future, which __torch__.M.forward takes. Export with forks_at_once");
-  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return torch.wait(f)\n"), Code::kUnsupported, "6:12",
-                 "has no wait. Export with forks_at_once");
+  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return torch.wait(f)\n"),
+                 Code::kUnsupported, "6:12", "has no wait. Export with forks_at_once");
 }
 
 TEST(CompileErrors, WhatAForkedFunctionCannotBe) {
   CompileOptions options;
   options.forks_at_once = true;
   const auto refused = [&](const std::string& body, std::string_view where, std::string_view part) {
-    const Status status = compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n" + body), options).status();
+    const Status status =
+        compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n" + body), options).status();
     EXPECT_EQ(place(status), where) << status.message();
     EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
   };
-  refused("  def f(y: Tensor):\n    return y\n  return x\n", "6:9", "a nested function takes no arguments");
-  refused("  def f():\n    return x\n  return torch.wait(fork(f, x))\n", "8:23", "f takes no arguments");
+  refused("  def f(y: Tensor):\n    return y\n  return x\n", "6:9",
+          "a nested function takes no arguments");
+  refused("  def f():\n    return x\n  return torch.wait(fork(f, x))\n", "8:23",
+          "f takes no arguments");
   refused("  def f():\n    return x\n  x = torch.neg(x)\n  return torch.wait(fork(f))\n", "9:23",
           "f uses x, which was assigned again after it");
-  refused("  if bool(x):\n    y = x\n    def f():\n      return y\n  return torch.wait(fork(f))\n", "10:28",
-          "f is not set on every way that leads here");
-  refused("  def f():\n    return zzz\n  return torch.wait(fork(f))\n", "7:14", "there is no variable zzz");
-  refused("  def f():\n    return x\n  return f()\n", "8:12", "f is a nested function, which only fork calls");
+  refused("  if bool(x):\n    y = x\n    def f():\n      return y\n  return torch.wait(fork(f))\n",
+          "10:28", "f is not set on every way that leads here");
+  refused("  def f():\n    return zzz\n  return torch.wait(fork(f))\n", "7:14",
+          "there is no variable zzz");
+  refused("  def f():\n    return x\n  return f()\n", "8:12",
+          "f is a nested function, which only fork calls");
   refused("  y = fork(3)\n  return x\n", "6:9", "this cannot be called");
   refused("  y = awaitable(torch.neg, x)\n  return x\n", "6:9", "has no awaitable");
 }
@@ -103,7 +136,8 @@ TEST(CompileErrors, ObjectsOfClassesAndEnums) {
   // As PyTorch prints `with C():`.
   expect_refused(
       "class C:\n  n : int\n  def __init__(self) -> NoneType:\n    self.n = 3\n"
-      "class M(Module):\n  def forward(self) -> int:\n    _0 = __torch__.C.__new__(__torch__.C)\n    with _0:\n      n = 3\n    return n\n",
+      "class M(Module):\n  def forward(self) -> int:\n    _0 = __torch__.C.__new__(__torch__.C)\n  "
+      "  with _0:\n      n = 3\n    return n\n",
       Code::kUnsupported, "7:10", "has no `with`");
   expect_refused(
       "class E(Enum):\n  A = 1\n"
@@ -118,7 +152,8 @@ TEST(CompileErrors, AMethodThatCallsItself) {
 }
 
 TEST(CompileErrors, AWayWithoutAReturn) {
-  expect_refused(module_with("def forward(self, n: int) -> int:\n  if torch.gt(n, 1):\n    return n\n  else:\n    pass\n"),
+  expect_refused(module_with("def forward(self, n: int) -> int:\n  if torch.gt(n, 1):\n    return "
+                             "n\n  else:\n    pass\n"),
                  Code::kInvalidArgument, "5:7", "does not return on every way");
 }
 
@@ -130,7 +165,8 @@ TEST(CompileErrors, HooksOfTheRoot) {
       "    return torch.relu(x)\n"
       "  def after(self, input: Tuple[Tensor], output: Tensor) -> Tensor:\n"
       "    return output\n";
-  expect_refused(code, Code::kUnsupported, "2:3", "call after in a method, or choose other methods");
+  expect_refused(code, Code::kUnsupported, "2:3",
+                 "call after in a method, or choose other methods");
   CompileOptions options;
   options.methods = {"after"};
   EXPECT_TRUE(compiled(code, options).is_ok());

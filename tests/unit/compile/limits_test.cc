@@ -25,9 +25,12 @@ std::string repeated(const std::string& text, size_t count) {
   return all;
 }
 
-std::string forward(const std::string& body) { return module_with("def forward(self, x: Tensor) -> Tensor:\n" + body); }
+std::string forward(const std::string& body) {
+  return module_with("def forward(self, x: Tensor) -> Tensor:\n" + body);
+}
 
-std::string nested(const std::string& before, const std::string& inner, const std::string& after, size_t depth) {
+std::string nested(const std::string& before, const std::string& inner, const std::string& after,
+                   size_t depth) {
   return repeated(before, depth) + inner + repeated(after, depth);
 }
 
@@ -35,11 +38,11 @@ std::string nested(const std::string& before, const std::string& inner, const st
 std::string chain(size_t count, const std::string& before, const std::string& after) {
   std::string code;
   for (size_t i = 0; i < count; ++i) {
-    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return " + before + "__torch__.f" + std::to_string(i + 1) + "(x)" +
-            after + "\n";
+    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return " + before +
+            "__torch__.f" + std::to_string(i + 1) + "(x)" + after + "\n";
   }
-  return code + "def f" + std::to_string(count) + "(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" +
-         forward("  return __torch__.f0(x)\n");
+  return code + "def f" + std::to_string(count) +
+         "(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" + forward("  return __torch__.f0(x)\n");
 }
 
 // The code is compiled to a sound program, or refused for a limit with its place.
@@ -48,7 +51,8 @@ void expect_taken_or_refused(const std::string& code) {
     Result<bytecode::Program> program = compiled(code);
     if (program.is_ok()) return expect_sound(program.value());
     const Code why = program.status().code();
-    EXPECT_TRUE(why == Code::kResourceExhausted || why == Code::kUnsupported || why == Code::kInvalidArgument)
+    EXPECT_TRUE(why == Code::kResourceExhausted || why == Code::kUnsupported ||
+                why == Code::kInvalidArgument)
         << program.status().message();
     EXPECT_NE(place(program.status()), ":") << program.status().message();
   });
@@ -72,8 +76,10 @@ TEST(CompileLimits, NestedExpressions) {
   expect_taken_or_refused(forward("  return x" + repeated(" + x", 240) + "\n"));
   expect_taken_or_refused(forward("  y = " + nested("[", "x", "]", 240) + "\n  return x\n"));
   expect_taken_or_refused(forward("  y = " + nested("(", "x", ",)", 240) + "\n  return x\n"));
-  expect_taken_or_refused(forward("  return " + nested("(x if bool(x) else ", "x", ")", 120) + "\n"));
-  expect_taken_or_refused(forward("  y = " + nested("not ", "bool(x)", "", 240) + "\n  return x\n"));
+  expect_taken_or_refused(
+      forward("  return " + nested("(x if bool(x) else ", "x", ")", 120) + "\n"));
+  expect_taken_or_refused(
+      forward("  y = " + nested("not ", "bool(x)", "", 240) + "\n  return x\n"));
 }
 
 TEST(CompileLimits, NestedBlocks) {
@@ -90,14 +96,19 @@ TEST(CompileLimits, NestedBlocks) {
 
 // The rest of a method goes into the way that an `if` with a return leaves open: these are nested.
 TEST(CompileLimits, ManyEarlyReturns) {
-  expect_taken_or_refused(forward(repeated("  if bool(x):\n    return x\n  else:\n    pass\n", 10'000) + "  return torch.neg(x)\n"));
-  expect_taken_or_refused(forward("  n = 0\n" + repeated("  while torch.lt(n, 3):\n    return x\n", 5000) + "  return torch.neg(x)\n"));
+  expect_taken_or_refused(
+      forward(repeated("  if bool(x):\n    return x\n  else:\n    pass\n", 10'000) +
+              "  return torch.neg(x)\n"));
+  expect_taken_or_refused(forward("  n = 0\n" +
+                                  repeated("  while torch.lt(n, 3):\n    return x\n", 5000) +
+                                  "  return torch.neg(x)\n"));
 }
 
 // Each line uses the one before, so all values stay on the stack: the method is one expression.
 TEST(CompileLimits, ALongMethodNeedsNoStack) {
   on_small_stack([] {
-    const std::vector<bytecode::Function> functions = functions_of(forward(repeated("  x = torch.relu(x)\n", 10'000) + "  return x\n"));
+    const std::vector<bytecode::Function> functions =
+        functions_of(forward(repeated("  x = torch.relu(x)\n", 10'000) + "  return x\n"));
     ASSERT_EQ(functions.size(), 1U);
     EXPECT_EQ(functions[0].instructions.size(), 10'004U);
   });
@@ -110,8 +121,8 @@ double seconds_of(const std::string& code) {
   return cpu_seconds() - begin;
 }
 
-// Four times as much code takes at most eight times as long. Other work on the machine disturbs a measurement, so the best of three pairs
-// counts, and the first pair is enough if it is good.
+// Four times as much code takes at most eight times as long. Other work on the machine disturbs a
+// measurement, so the best of three pairs counts, and the first pair is enough if it is good.
 void expect_linear(const std::string& small_code, const std::string& large_code) {
   double small = 0;
   double large = 0;
@@ -123,7 +134,10 @@ void expect_linear(const std::string& small_code, const std::string& large_code)
 }
 
 // One half of the lines stays on the stack, and the other half has registers.
-std::string lines(size_t count) { return forward(repeated("  x = torch.relu(x)\n  x = torch.add(x, x)\n", count / 2) + "  return x\n"); }
+std::string lines(size_t count) {
+  return forward(repeated("  x = torch.relu(x)\n  x = torch.add(x, x)\n", count / 2) +
+                 "  return x\n");
+}
 
 TEST(CompileLimits, TimeGrowsWithTheLinesOfAMethod) {
   expect_linear(lines(2000), lines(8000));
@@ -131,8 +145,10 @@ TEST(CompileLimits, TimeGrowsWithTheLinesOfAMethod) {
 }
 
 TEST(CompileLimits, TimeGrowsWithTheBranchesOfAMethod) {
-  const std::string branch = "  if bool(x):\n    x = torch.relu(x)\n  else:\n    x = torch.neg(x)\n";
-  expect_linear(forward(repeated(branch, 500) + "  return x\n"), forward(repeated(branch, 2000) + "  return x\n"));
+  const std::string branch =
+      "  if bool(x):\n    x = torch.relu(x)\n  else:\n    x = torch.neg(x)\n";
+  expect_linear(forward(repeated(branch, 500) + "  return x\n"),
+                forward(repeated(branch, 2000) + "  return x\n"));
 }
 
 std::string reads_of_a_dict(size_t count) {
@@ -143,10 +159,13 @@ std::string reads_of_a_dict(size_t count) {
     keys += (i > 0 ? ", " : "") + key + ": x";
     reads += "  x = torch.add(x, d[" + key + "])\n";
   }
-  return "def g(x: Tensor) -> Tensor:\n  d = {" + keys + "}\n" + reads + "  return x\n" + forward("  return __torch__.g(x)\n");
+  return "def g(x: Tensor) -> Tensor:\n  d = {" + keys + "}\n" + reads + "  return x\n" +
+         forward("  return __torch__.g(x)\n");
 }
 
-TEST(CompileLimits, TimeGrowsWithTheReadsOfADict) { expect_linear(reads_of_a_dict(60), reads_of_a_dict(240)); }
+TEST(CompileLimits, TimeGrowsWithTheReadsOfADict) {
+  expect_linear(reads_of_a_dict(60), reads_of_a_dict(240));
+}
 
 std::string methods(size_t count) {
   std::string code;
@@ -159,7 +178,9 @@ std::string methods(size_t count) {
   return module_with(code + calls + "  return x\n");
 }
 
-TEST(CompileLimits, TimeGrowsWithTheMethodsOfAClass) { expect_linear(methods(1000), methods(4000)); }
+TEST(CompileLimits, TimeGrowsWithTheMethodsOfAClass) {
+  expect_linear(methods(1000), methods(4000));
+}
 
 // A list of numbers, or of texts, of which each is a constant of its own.
 std::string list_of(const std::string& element, const std::string& quote, size_t count) {
@@ -179,16 +200,20 @@ std::string reads_of_a_tuple(size_t count) {
   return forward("  t = (" + repeated("x, ", count) + ")\n" + reads + "  return x\n");
 }
 
-TEST(CompileLimits, TimeGrowsWithTheReadsOfATuple) { expect_linear(reads_of_a_tuple(1000), reads_of_a_tuple(4000)); }
+TEST(CompileLimits, TimeGrowsWithTheReadsOfATuple) {
+  expect_linear(reads_of_a_tuple(1000), reads_of_a_tuple(4000));
+}
 
 TEST(CompileLimits, ForksInOneAnother) {
   CompileOptions options;
   options.forks_at_once = true;
   for (const size_t depth : {40, 120}) {
     std::string code = "def forward(self, x: Tensor) -> Tensor:\n";
-    for (size_t i = 0; i < depth; ++i) code += std::string(2 + 2 * i, ' ') + "def f" + std::to_string(i) + "():\n";
+    for (size_t i = 0; i < depth; ++i)
+      code += std::string(2 + 2 * i, ' ') + "def f" + std::to_string(i) + "():\n";
     code += std::string(2 + 2 * depth, ' ') + "return torch.relu(x)\n";
-    for (size_t i = depth; i > 0; --i) code += std::string(2 * i, ' ') + "return torch.wait(fork(f" + std::to_string(i - 1) + "))\n";
+    for (size_t i = depth; i > 0; --i)
+      code += std::string(2 * i, ' ') + "return torch.wait(fork(f" + std::to_string(i - 1) + "))\n";
     on_small_stack([&] {
       Result<bytecode::Program> program = compiled(module_with(code), options);
       if (program.is_ok()) return expect_sound(program.value());
@@ -208,9 +233,11 @@ TEST(CompileLimits, CallsThatDoubleAreRefused) {
   std::string code;
   for (size_t i = 0; i < 30; ++i) {
     const std::string next = "__torch__.f" + std::to_string(i + 1) + "(x)";
-    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return torch.add(" + next + ", " + next + ")\n";
+    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return torch.add(" + next +
+            ", " + next + ")\n";
   }
-  code += "def f30(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" + forward("  return __torch__.f0(x)\n");
+  code += "def f30(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" +
+          forward("  return __torch__.f0(x)\n");
   const Status status = refusal(code, few_nodes());
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   EXPECT_NE(place(status), ":") << status.message();
@@ -218,24 +245,31 @@ TEST(CompileLimits, CallsThatDoubleAreRefused) {
 }
 
 TEST(CompileLimits, TypesThatContainThemselvesAreRefused) {
-  expect_taken_or_refused("class P(NamedTuple):\n  a : __torch__.P\n" +
-                          module_with("def forward(self, x: __torch__.P) -> __torch__.P:\n  return __torch__.P(x)\n"));
+  expect_taken_or_refused(
+      "class P(NamedTuple):\n  a : __torch__.P\n" +
+      module_with("def forward(self, x: __torch__.P) -> __torch__.P:\n  return __torch__.P(x)\n"));
   std::string pairs = "class P0(NamedTuple):\n  a : int\n";
   for (size_t i = 1; i <= 30; ++i) {
     const std::string before = "__torch__.P" + std::to_string(i - 1);
-    pairs += "class P" + std::to_string(i) + "(NamedTuple):\n  a : " + before + "\n  b : " + before + "\n";
+    pairs += "class P" + std::to_string(i) + "(NamedTuple):\n  a : " + before +
+             "\n  b : " + before + "\n";
   }
-  expect_taken_or_refused(pairs + module_with("def forward(self, x: __torch__.P29) -> __torch__.P30:\n  return __torch__.P30(x, x)\n"));
+  expect_taken_or_refused(
+      pairs +
+      module_with(
+          "def forward(self, x: __torch__.P29) -> __torch__.P30:\n  return __torch__.P30(x, x)\n"));
 }
 
 TEST(CompileLimits, AnObjectThatIsItsOwnMethodIsRefused) {
-  const Status status = refusal("class M(Module):\n  forward : __torch__.M\n  def run(self, x: Tensor) -> Tensor:\n    return (self)(x)\n");
+  const Status status = refusal(
+      "class M(Module):\n  forward : __torch__.M\n  def run(self, x: Tensor) -> Tensor:\n    "
+      "return (self)(x)\n");
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
 }
 
 TEST(CompileLimits, WhatIsComputedBeforehandStaysSmall) {
-  expect_taken_or_refused(
-      module_with("def forward(self) -> str:\n  s = \"aaaaaaaa\"\n" + repeated("  s = torch.add(s, s)\n", 40) + "  return s\n"));
+  expect_taken_or_refused(module_with("def forward(self) -> str:\n  s = \"aaaaaaaa\"\n" +
+                                      repeated("  s = torch.add(s, s)\n", 40) + "  return s\n"));
   EXPECT_LE(peak_nbytes(), size_t{1} << 30);
 }
 
@@ -247,7 +281,8 @@ TEST(CompileLimits, UnrolledLoopsAreRefused) {
     loops += std::string(2 + depth, ' ') + "for a in t:\n";
   }
   const std::string tuple = "  t = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)\n";
-  for (const std::string& line : {"  y = " + comprehension + "\n", loops + std::string(10, ' ') + "x = torch.relu(x)\n"}) {
+  for (const std::string& line :
+       {"  y = " + comprehension + "\n", loops + std::string(10, ' ') + "x = torch.relu(x)\n"}) {
     const Status status = refusal(forward(tuple + line + "  return x\n"), few_nodes());
     EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   }
@@ -256,7 +291,8 @@ TEST(CompileLimits, UnrolledLoopsAreRefused) {
 
 TEST(CompileLimits, ALongTupleIsNotCutByAComprehension) {
   const Result<bytecode::Program> program =
-      compiled(forward("  t = (" + repeated("1, ", 5000) + ")\n  y = [torch.add(x, a) for a in t]\n  return y[0]\n"));
+      compiled(forward("  t = (" + repeated("1, ", 5000) +
+                       ")\n  y = [torch.add(x, a) for a in t]\n  return y[0]\n"));
   EXPECT_FALSE(program.is_ok());
 }
 
@@ -265,7 +301,8 @@ TEST(CompileLimits, OnlyATupleIsUnpackedByAStar) {
 }
 
 TEST(CompileLimits, AnEmptyComprehensionHasAType) {
-  EXPECT_FALSE(compiled(forward("  z : int = [a for a in ()]\n  return torch.add(x, z)\n")).is_ok());
+  EXPECT_FALSE(
+      compiled(forward("  z : int = [a for a in ()]\n  return torch.add(x, z)\n")).is_ok());
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ CompileOptions version(int wanted) {
 
 // The last line of the method, `return <expression>`, of a Tensor x, a float f and a list p.
 std::string method_of(const std::string& expression, const std::string& type = "Tensor") {
-  return module_with("def forward(self, x: Tensor, f: float, p: List[int]) -> " + type + ":\n  return " + expression + "\n");
+  return module_with("def forward(self, x: Tensor, f: float, p: List[int]) -> " + type +
+                     ":\n  return " + expression + "\n");
 }
 
 std::string lowered(const std::string& code, int wanted) {
@@ -21,7 +22,9 @@ std::string lowered(const std::string& code, int wanted) {
   return program.is_ok() ? listing(program.value().functions.at(0)) : program.status().message();
 }
 
-void expect_has(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+void expect_has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 TEST(CompileLower, TheProgramSaysTheVersion) {
   for (const int wanted : {4, 5, 6, 7, 8}) {
@@ -41,7 +44,8 @@ TEST(CompileLower, AnArgumentThatDidNotExistGoesIfItHasItsDefault) {
   // 1.9 does not look at the number, and newer ones need it: their gelu has two arguments.
   expect_has(lowered(method_of("torch.gelu(x)"), 5), "MOVE 2\nOP aten::gelu (1)\n");
   expect_has(lowered(method_of("torch.gelu(x)"), 7), "MOVE 2\nOP aten::gelu (1)\n");
-  const Status refused = compiled(method_of("torch.gelu(x, approximate=\"tanh\")"), version(7)).status();
+  const Status refused =
+      compiled(method_of("torch.gelu(x, approximate=\"tanh\")"), version(7)).status();
   EXPECT_EQ(refused.code(), Code::kUnsupported);
   EXPECT_NE(place(refused), ":");
   expect_has(refused.message(), "it has no argument `approximate` there");
@@ -52,19 +56,27 @@ TEST(CompileLower, OperatorsAreThoseOfTheTarget) {
   EXPECT_EQ(refused.code(), Code::kUnsupported) << refused.message();
   expect_has(refused.message(), "for PyTorch 1.10 and later, which has no operator aten::mT yet");
   expect_has(lowered(method_of("torch.resolve_conj(x)"), 7), "OP aten::resolve_conj (1)");
-  expect_has(lowered(method_of("torch.resolve_conj(x)"), 5), "for PyTorch 1.9 and later, which has no operator");
+  expect_has(lowered(method_of("torch.resolve_conj(x)"), 5),
+             "for PyTorch 1.9 and later, which has no operator");
 }
 
 TEST(CompileLower, CallsBecomeThoseThatDidTheSame) {
   expect_has(lowered(method_of("torch.pad(x, p)"), 5), "LOADC 0\nOP aten::constant_pad_nd (-2)\n");
-  expect_has(lowered(method_of("torch.pad(x, p, \"constant\", f)"), 7), "OP aten::constant_pad_nd (3)\n");
-  expect_has(lowered(method_of("torch.pad(x, [1, 1], \"reflect\")"), 7), "OP aten::reflection_pad1d (2)\n");
-  expect_has(lowered(method_of("torch.pad(x, [1, 1, 2, 2], \"replicate\")"), 7), "OP aten::replication_pad2d (2)\n");
-  expect_has(lowered(method_of("torch.pad(x, p, \"reflect\")"), 7), "has no operator aten::pad yet");
+  expect_has(lowered(method_of("torch.pad(x, p, \"constant\", f)"), 7),
+             "OP aten::constant_pad_nd (3)\n");
+  expect_has(lowered(method_of("torch.pad(x, [1, 1], \"reflect\")"), 7),
+             "OP aten::reflection_pad1d (2)\n");
+  expect_has(lowered(method_of("torch.pad(x, [1, 1, 2, 2], \"replicate\")"), 7),
+             "OP aten::replication_pad2d (2)\n");
+  expect_has(lowered(method_of("torch.pad(x, p, \"reflect\")"), 7),
+             "has no operator aten::pad yet");
   expect_has(lowered(method_of("torch.pad(x, p, \"reflect\")"), 8), "OP aten::pad (3)\n");
-  expect_has(lowered(method_of("torch.floor_divide(x, 2)"), 7), "LOADC 'floor'\nOP aten::div.Scalar_mode (3)\n");
-  expect_has(lowered(method_of("torch.meshgrid([x], indexing=\"ij\")", "List[Tensor]"), 5), "OP aten::meshgrid (-2)\n");
-  expect_has(lowered(method_of("torch.meshgrid([x], indexing=\"xy\")", "List[Tensor]"), 5), "does not fit");
+  expect_has(lowered(method_of("torch.floor_divide(x, 2)"), 7),
+             "LOADC 'floor'\nOP aten::div.Scalar_mode (3)\n");
+  expect_has(lowered(method_of("torch.meshgrid([x], indexing=\"ij\")", "List[Tensor]"), 5),
+             "OP aten::meshgrid (-2)\n");
+  expect_has(lowered(method_of("torch.meshgrid([x], indexing=\"xy\")", "List[Tensor]"), 5),
+             "does not fit");
 }
 
 TEST(CompileLower, OldArchivesKeepAllArgumentsOfLinspace) {
@@ -86,8 +98,9 @@ TEST(CompileLower, BytecodeOfOldArchivesLoadsAllArgumentsOfLinspace) {
 }
 
 TEST(CompileLower, NamedTuplesAreTuples) {
-  const std::string code = "class P(NamedTuple):\n  left : Tensor\n  n : int\n" +
-                           module_with("def forward(self, x: Tensor) -> __torch__.P:\n  return __torch__.P(x, 1)\n");
+  const std::string code =
+      "class P(NamedTuple):\n  left : Tensor\n  n : int\n" +
+      module_with("def forward(self, x: Tensor) -> __torch__.P:\n  return __torch__.P(x, 1)\n");
   expect_has(lowered(code, 7), "TUPLE_CONSTRUCT 2\n");
   Result<bytecode::Program> program = compiled(code, version(7));
   ASSERT_TRUE(program.is_ok());
@@ -104,12 +117,15 @@ TEST(CompileLower, TheTypeOfNoneHasTheNameThatTheTargetReads) {
 }
 
 TEST(CompileLower, WhatTheOldInterpretersDoNotRunIsRefused) {
-  const std::string asks = module_with("def forward(self, x: Any) -> bool:\n  return isinstance(x, int)\n");
-  expect_has(lowered(asks, 4), "PyTorch 1.8, for which bytecode of version 4 is, has no isinstance");
+  const std::string asks =
+      module_with("def forward(self, x: Any) -> bool:\n  return isinstance(x, int)\n");
+  expect_has(lowered(asks, 4),
+             "PyTorch 1.8, for which bytecode of version 4 is, has no isinstance");
   expect_has(lowered(asks, 5), "ISINSTANCE int 1\n");
   const std::string calls =
       "class I(ModuleInterface):\n  def go(self, x: Tensor) -> Tensor:\n    pass\n"
-      "class M(Module):\n  i : __torch__.I\n  def forward(self, x: Tensor) -> Tensor:\n    return (self.i).go(x)\n";
+      "class M(Module):\n  i : __torch__.I\n  def forward(self, x: Tensor) -> Tensor:\n    return "
+      "(self.i).go(x)\n";
   expect_has(lowered(calls, 7), "has no calls through an interface");
 }
 

@@ -45,7 +45,9 @@ class Maker {
     values.push_back(form::CreateIValue(builder, kind, content));
     return static_cast<uint32_t>(values.size() - 1);
   }
-  uint32_t add_int(int64_t number) { return add(IValueUnion::Int, builder.CreateStruct(form::Int(number)).Union()); }
+  uint32_t add_int(int64_t number) {
+    return add(IValueUnion::Int, builder.CreateStruct(form::Int(number)).Union());
+  }
   uint32_t add_tuple(const std::vector<uint32_t>& items) {
     return add(IValueUnion::Tuple, form::CreateTuple(builder, builder.CreateVector(items)).Union());
   }
@@ -53,25 +55,31 @@ class Maker {
     const std::vector<int32_t> strides(sizes.size(), 1);
     const auto sizes_vector = builder.CreateVector(sizes);
     const auto strides_vector = builder.CreateVector(strides);
-    return add(IValueUnion::TensorMetadata,
-               form::CreateTensorMetadata(builder, storage, kFloat, offset, sizes_vector, strides_vector).Union());
+    return add(
+        IValueUnion::TensorMetadata,
+        form::CreateTensorMetadata(builder, storage, kFloat, offset, sizes_vector, strides_vector)
+            .Union());
   }
   void add_storage(size_t nbytes) {
     builder.ForceVectorAlignment(nbytes, 1, 32);
-    storages.push_back(form::CreateStorageData(builder, builder.CreateVector(std::vector<uint8_t>(nbytes))));
+    storages.push_back(
+        form::CreateStorageData(builder, builder.CreateVector(std::vector<uint8_t>(nbytes))));
   }
   // Adds a quantised tensor of two elements, which lies in storage 0.
   uint32_t add_quantised(Offset<form::QuantizedSchema> quantizer) {
     const auto sizes = builder.CreateVector(std::vector<int32_t>{2});
     const auto strides = builder.CreateVector(std::vector<int32_t>{1});
-    return add(IValueUnion::TensorMetadata, form::CreateTensorMetadata(builder, 0, kQInt8, 0, sizes, strides, false, quantizer).Union());
+    return add(IValueUnion::TensorMetadata,
+               form::CreateTensorMetadata(builder, 0, kQInt8, 0, sizes, strides, false, quantizer)
+                   .Union());
   }
   uint32_t add_function(const std::vector<form::Instruction>& instructions,
                         Offset<::flatbuffers::Vector<Offset<::flatbuffers::String>>> types = 0) {
     const auto name = builder.CreateString("__torch__.M.forward");
     const auto code = builder.CreateVectorOfStructs(instructions);
     const auto schema = form::CreateSchema(builder);
-    return add(IValueUnion::Function, form::CreateFunction(builder, name, code, 0, 0, types, 1, schema).Union());
+    return add(IValueUnion::Function,
+               form::CreateFunction(builder, name, code, 0, 0, types, 1, schema).Union());
   }
 
   std::vector<std::byte> file() {
@@ -80,8 +88,9 @@ class Maker {
     const auto storage_vector = builder.CreateVector(storages);
     const auto source_vector = builder.CreateVector(sources);
     const auto method_vector = builder.CreateVector(methods);
-    builder.Finish(form::CreateModule(builder, 10, 0, method_vector, root, value_vector, static_cast<int32_t>(storages.size()),
-                                      storage_vector, class_vector, source_vector, 0, 10),
+    builder.Finish(form::CreateModule(builder, 10, 0, method_vector, root, value_vector,
+                                      static_cast<int32_t>(storages.size()), storage_vector,
+                                      class_vector, source_vector, 0, 10),
                    form::ModuleIdentifier());
     const auto* const begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
     return {begin, begin + builder.GetSize()};
@@ -100,7 +109,8 @@ Result<ModuleReader> opened(const std::vector<std::byte>& file) {
 
 Result<ValueRef> root_of(const std::vector<std::byte>& file) {
   TENON_ASSIGN(ModuleReader reader, opened(file));
-  const auto find_storage = [&reader](uint32_t index, value::ScalarType type) -> Result<value::StorageValueRef> {
+  const auto find_storage = [&reader](uint32_t index,
+                                      value::ScalarType type) -> Result<value::StorageValueRef> {
     storage::StorageOptions options;
     options.is_private = true;
     const uint64_t nbytes = reader.storages()[index].nbytes;
@@ -113,11 +123,13 @@ Result<ValueRef> root_of(const std::vector<std::byte>& file) {
 
 void refused(const Status& status, Code code, const std::string& words) {
   EXPECT_EQ(status.code(), code) << status.message();
-  EXPECT_NE(status.message().find(words), std::string::npos) << words << " in: " << status.message();
+  EXPECT_NE(status.message().find(words), std::string::npos)
+      << words << " in: " << status.message();
 }
 
 // Checks that a file is refused whose root is the value that `make` adds.
-void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code, const std::string& words) {
+void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code,
+                  const std::string& words) {
   Maker maker;
   maker.root = make(maker);
   refused(root_of(maker.file()).status(), code, words);
@@ -134,13 +146,21 @@ TEST(ModuleReader, ReadsWhatIsGood) {
 }
 
 TEST(ModuleReader, ValuesNameWhatStandsBeforeThem) {
-  root_refused([](Maker& maker) { return maker.add_tuple({2}); }, Code::kCorrupt, "value 1 names the value 2");
-  root_refused([](Maker& maker) { return maker.add_tuple({1}); }, Code::kCorrupt, "value 1 names the value 1");
-  root_refused([](Maker& maker) { return maker.add_int(3) + 1; }, Code::kCorrupt, "the root names the value 2");
-  root_refused([](Maker& maker) { return maker.add_tuple({maker.add_function({})}); }, Code::kCorrupt, "names the function 1 as a value");
-  root_refused([](Maker& maker) { return maker.add(static_cast<IValueUnion>(40), maker.builder.CreateString("?").Union()); },
-               Code::kCorrupt, "is of the kind 40");
-  root_refused([](Maker& maker) { return maker.add(IValueUnion::Tuple, 0); }, Code::kCorrupt, "has a kind and no content");
+  root_refused([](Maker& maker) { return maker.add_tuple({2}); }, Code::kCorrupt,
+               "value 1 names the value 2");
+  root_refused([](Maker& maker) { return maker.add_tuple({1}); }, Code::kCorrupt,
+               "value 1 names the value 1");
+  root_refused([](Maker& maker) { return maker.add_int(3) + 1; }, Code::kCorrupt,
+               "the root names the value 2");
+  root_refused([](Maker& maker) { return maker.add_tuple({maker.add_function({})}); },
+               Code::kCorrupt, "names the function 1 as a value");
+  root_refused(
+      [](Maker& maker) {
+        return maker.add(static_cast<IValueUnion>(40), maker.builder.CreateString("?").Union());
+      },
+      Code::kCorrupt, "is of the kind 40");
+  root_refused([](Maker& maker) { return maker.add(IValueUnion::Tuple, 0); }, Code::kCorrupt,
+               "has a kind and no content");
 }
 
 TEST(ModuleReader, NumbersOfListsAreAligned) {
@@ -169,7 +189,8 @@ TEST(ModuleReader, NumbersOfListsAreAligned) {
   for (size_t padding = 0; padding < 2; ++padding) {
     of_empty.builder.CreateVector(std::vector<uint32_t>(padding));
     const auto items = of_empty.builder.CreateVector(std::vector<int64_t>());
-    lists.push_back(of_empty.add(IValueUnion::IntList, form::CreateIntList(of_empty.builder, items).Union()));
+    lists.push_back(
+        of_empty.add(IValueUnion::IntList, form::CreateIntList(of_empty.builder, items).Union()));
   }
   of_empty.root = of_empty.add_tuple(lists);
   Result<ValueRef> root = root_of(of_empty.file());
@@ -201,7 +222,8 @@ TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
         if (scales_are_quantised) of_scales = form::CreateQuantizedSchema(maker.builder, 0, 0.5, 1);
         scales = form::CreateTensorMetadata(maker.builder, 0, kFloat, 0, 0, 0, false, of_scales);
       }
-      return maker.add_quantised(form::CreateQuantizedSchema(maker.builder, scheme, 0.5, 1, scales, scales));
+      return maker.add_quantised(
+          form::CreateQuantizedSchema(maker.builder, scheme, 0.5, 1, scales, scales));
     };
   };
   Maker good;
@@ -209,7 +231,8 @@ TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
   Result<ValueRef> root = root_of(good.file());
   ASSERT_TRUE(root.is_ok()) << root.status().message();
   EXPECT_EQ(root.value()->as_tensor()->quantizer()->zero_point, 1);
-  root_refused(quantised(2, false, false), Code::kCorrupt, "of the quantisation scheme 2, which is not known");
+  root_refused(quantised(2, false, false), Code::kCorrupt,
+               "of the quantisation scheme 2, which is not known");
   root_refused(quantised(1, false, false), Code::kCorrupt, "is a quantised tensor without scales");
   root_refused(quantised(1, true, true), Code::kCorrupt, "whose scales are quantised themselves");
 }
@@ -217,7 +240,8 @@ TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
 TEST(ModuleReader, StoragesLieApart) {
   Maker maker;
   const auto data = maker.builder.CreateVector(std::vector<uint8_t>(64));
-  for (int i = 0; i < 2; ++i) maker.storages.push_back(form::CreateStorageData(maker.builder, data));
+  for (int i = 0; i < 2; ++i)
+    maker.storages.push_back(form::CreateStorageData(maker.builder, data));
   refused(opened(maker.file()).status(), Code::kCorrupt, "two storages lie over each other");
 }
 
@@ -227,13 +251,19 @@ TEST(ModuleReader, ObjectsHaveTheAttributesOfTheirClass) {
       const auto name = maker.builder.CreateString("__torch__.M");
       const auto names = maker.builder.CreateVectorOfStrings(std::vector<std::string>{"a", "b"});
       maker.classes.push_back(form::CreateObjectType(maker.builder, name, kind, names));
-      return maker.add(IValueUnion::Object, form::CreateObject(maker.builder, 0, 0, maker.builder.CreateVector(attributes)).Union());
+      return maker.add(
+          IValueUnion::Object,
+          form::CreateObject(maker.builder, 0, 0, maker.builder.CreateVector(attributes)).Union());
     };
   };
-  root_refused(object(form::ClassKind::CLASS_WITH_FIELD, {0}), Code::kCorrupt, "has 1 attributes, and its class 2");
+  root_refused(object(form::ClassKind::CLASS_WITH_FIELD, {0}), Code::kCorrupt,
+               "has 1 attributes, and its class 2");
   root_refused(object(form::ClassKind::UNSET, {0, 0}), Code::kCorrupt, "does not say how");
-  root_refused([](Maker& maker) { return maker.add(IValueUnion::Object, form::CreateObject(maker.builder, 3).Union()); }, Code::kCorrupt,
-               "of the class 3, which is not there");
+  root_refused(
+      [](Maker& maker) {
+        return maker.add(IValueUnion::Object, form::CreateObject(maker.builder, 3).Union());
+      },
+      Code::kCorrupt, "of the class 3, which is not there");
 }
 
 TEST(ModuleReader, ValuesWithinValuesAreBounded) {
@@ -251,7 +281,8 @@ TEST(ModuleReader, ValuesWithinValuesAreBounded) {
 TEST(ModuleReader, MemoryIsBoundedByTheFile) {
   Maker maker;
   const auto items = maker.builder.CreateVector(std::vector<uint32_t>(50000));
-  for (int i = 0; i < 2000; ++i) maker.add(IValueUnion::Tuple, form::CreateTuple(maker.builder, items).Union());
+  for (int i = 0; i < 2000; ++i)
+    maker.add(IValueUnion::Tuple, form::CreateTuple(maker.builder, items).Union());
   refused(root_of(maker.file()).status(), Code::kCorrupt, "64 times as much memory");
 }
 
@@ -262,13 +293,16 @@ TEST(ModuleReader, KeysOfDictsAreBounded) {
     std::vector<uint32_t> keys;
     for (int i = 0; i < 50; ++i) {
       const auto text = maker.builder.CreateString(std::string(2000, 'k') + std::to_string(i));
-      keys.push_back(maker.add(IValueUnion::String, form::CreateString(maker.builder, text).Union()));
+      keys.push_back(
+          maker.add(IValueUnion::String, form::CreateString(maker.builder, text).Union()));
     }
     const auto key_vector = maker.builder.CreateVector(keys);
     const auto type = maker.builder.CreateString("Dict[str, str]");
     std::vector<uint32_t> dicts;
     for (int i = 0; i < n_dicts; ++i) {
-      dicts.push_back(maker.add(IValueUnion::Dict, form::CreateDict(maker.builder, key_vector, key_vector, type).Union()));
+      dicts.push_back(
+          maker.add(IValueUnion::Dict,
+                    form::CreateDict(maker.builder, key_vector, key_vector, type).Union()));
     }
     maker.root = maker.add_tuple(dicts);
     return maker.file();
@@ -287,7 +321,8 @@ TEST(ModuleReader, TextsAreNotShared) {
   const auto class_name = of_classes.builder.CreateString("__torch__.M");
   const auto names = of_classes.builder.CreateVectorOfStrings(std::vector<std::string>(20000, "a"));
   for (int i = 0; i < 2000; ++i) {
-    of_classes.classes.push_back(form::CreateObjectType(of_classes.builder, class_name, form::ClassKind::CLASS_WITH_FIELD, names));
+    of_classes.classes.push_back(form::CreateObjectType(of_classes.builder, class_name,
+                                                        form::ClassKind::CLASS_WITH_FIELD, names));
   }
   refused(opened(of_classes.file()).status(), Code::kCorrupt, "tables share their texts");
 }
@@ -313,7 +348,8 @@ TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
 }
 
 TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
-  const auto program = [](const std::function<void(Maker & maker)>& make) -> Result<bytecode::Program> {
+  const auto program =
+      [](const std::function<void(Maker & maker)>& make) -> Result<bytecode::Program> {
     Maker maker;
     make(maker);
     const std::vector<std::byte> file = maker.file();
@@ -321,22 +357,27 @@ TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
     TENON_TRY(reader.read_values(nullptr, nullptr));
     return reader.program();
   };
-  const auto function = [&](const char* name, int32_t registers, bool has_schema, int32_t arguments) {
+  const auto function = [&](const char* name, int32_t registers, bool has_schema,
+                            int32_t arguments) {
     return program([=](Maker& maker) {
       const auto name_text = maker.builder.CreateString(name);
-      const std::vector<Offset<form::Operator>> called{
-          form::CreateOperator(maker.builder, maker.builder.CreateString("aten::relu"), 0, arguments)};
+      const std::vector<Offset<form::Operator>> called{form::CreateOperator(
+          maker.builder, maker.builder.CreateString("aten::relu"), 0, arguments)};
       const auto operators = maker.builder.CreateVector(called);
       const auto schema = has_schema ? form::CreateSchema(maker.builder) : Offset<form::Schema>();
-      maker.methods = {
-          maker.add(IValueUnion::Function, form::CreateFunction(maker.builder, name_text, 0, operators, 0, 0, registers, schema).Union())};
+      maker.methods = {maker.add(
+          IValueUnion::Function,
+          form::CreateFunction(maker.builder, name_text, 0, operators, 0, 0, registers, schema)
+              .Union())};
     });
   };
   EXPECT_TRUE(function("f", 1, true, 1).is_ok());
   refused(function("", 1, true, 1).status(), Code::kCorrupt, "method 0 has an empty name");
-  refused(function("f", -1, true, 1).status(), Code::kCorrupt, "function f has fewer than 0 registers");
+  refused(function("f", -1, true, 1).status(), Code::kCorrupt,
+          "function f has fewer than 0 registers");
   refused(function("f", 1, false, 1).status(), Code::kCorrupt, "function f has no schema");
-  refused(function("f", 1, true, -2).status(), Code::kCorrupt, "gives -2 arguments to the operator 0");
+  refused(function("f", 1, true, -2).status(), Code::kCorrupt,
+          "gives -2 arguments to the operator 0");
   const auto twice = [](Maker& maker) { maker.methods.assign(2, maker.add_function({})); };
   refused(program(twice).status(), Code::kCorrupt, "method 1 stands in the list twice");
 }
@@ -348,7 +389,8 @@ TEST(ModuleReader, ACutFileIsRefused) {
   maker.root = maker.add_tuple({maker.add_int(7), maker.add_tensor(0, {2})});
   const std::vector<std::byte> whole = maker.file();
   for (size_t nbytes = 0; nbytes < whole.size(); ++nbytes) {
-    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(nbytes));
+    const std::vector<std::byte> cut(whole.begin(),
+                                     whole.begin() + static_cast<std::ptrdiff_t>(nbytes));
     EXPECT_EQ(root_of(cut).status().code(), Code::kCorrupt) << nbytes;
   }
 }
@@ -359,14 +401,18 @@ TEST(ModuleReader, WhatIsBesideTheStoragesIsBounded) {
   EXPECT_TRUE(opened(of_storages.file()).is_ok());
   Maker of_text;
   of_text.add(IValueUnion::String,
-              form::CreateString(of_text.builder, of_text.builder.CreateString(std::string(size_t{2} << 20, 'x'))).Union());
-  refused(opened(of_text.file()).status(), Code::kResourceExhausted, "the limit max_nbytes is 1048576");
+              form::CreateString(of_text.builder,
+                                 of_text.builder.CreateString(std::string(size_t{2} << 20, 'x')))
+                  .Union());
+  refused(opened(of_text.file()).status(), Code::kResourceExhausted,
+          "the limit max_nbytes is 1048576");
 }
 
 // Counts how often it is read.
 class CountingSource : public archive::ZipSource {
  public:
-  explicit CountingSource(const std::vector<std::byte>& bytes) : ZipSource("counting", bytes.data(), bytes.size()) {}
+  explicit CountingSource(const std::vector<std::byte>& bytes)
+      : ZipSource("counting", bytes.data(), bytes.size()) {}
   Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
     ++reads_;
     if (nbytes > 0) std::memcpy(to, base() + offset, nbytes);
@@ -388,7 +434,8 @@ TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
   archive::PickleLimits limits;
   limits.max_nbytes = 4096;
   const auto source = Ref<CountingSource>::adopt(new CountingSource(file));
-  refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted, "the limit max_nbytes is 4096");
+  refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted,
+          "the limit max_nbytes is 4096");
   EXPECT_LT(source->reads(), 16 * limits.max_nbytes);
 }
 
@@ -397,7 +444,8 @@ TEST(ModuleReader, StoragesAreBounded) {
   const auto none = maker.builder.CreateVector(std::vector<uint8_t>());
   maker.storages.assign((1 << 20) + 1, form::CreateStorageData(maker.builder, none));
   archive::PickleLimits limits;
-  const Status status = ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
+  const Status status =
+      ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
   refused(status, Code::kResourceExhausted, "has 1048577 storages, and the limit is 1048576");
   EXPECT_EQ(status.detail("limit"), "storages");
 }

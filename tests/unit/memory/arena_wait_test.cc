@@ -1,4 +1,5 @@
-// Waiting for room in a process without a thread of the library's, beside an event loop that serves what the waiter would.
+// Waiting for room in a process without a thread of the library's, beside an event loop that serves
+// what the waiter would.
 #include "memory/arena_wait.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ Block held_block;
 const test::Told* waiter = nullptr;
 thread_local bool t_waits = false;
 
-// What the loop was told of makes room, while the waiter sleeps again: it woke for the same event, and found the loop at it.
+// What the loop was told of makes room, while the waiter sleeps again: it woke for the same event,
+// and found the loop at it.
 void free_the_block(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   char byte = 0;
   (void)::recv(fd, &byte, 1, 0);
@@ -50,7 +52,8 @@ TEST(ArenaWait, RoomThatTheLoopMadeIsNotMissed) {
         t_waits = true;
         told.tell();
         Block block;
-        const Status status = allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
+        const Status status =
+            allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
         EXPECT_TRUE(status.is_ok()) << round << ": " << status.message();
         if (status.is_ok()) free_block(std::move(block), Lent::kNever);
       });
@@ -72,7 +75,8 @@ TEST(ArenaWait, RoomThatAnotherWaiterMadeIsNotMissed) {
       ASSERT_TRUE(arena->allocate(kMiB, 64, &held_block).is_ok());
       const auto wait = [&arena, round] {
         Block block;
-        const Status status = allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
+        const Status status =
+            allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
         EXPECT_TRUE(status.is_ok()) << round << ": " << status.message();
         if (status.is_ok()) free_block(std::move(block), Lent::kNever);
       };

@@ -1,4 +1,5 @@
-// Pages of hugetlbfs: really mapped, out of a pool that holes do not touch; and the steps down where the pool has none.
+// Pages of hugetlbfs: really mapped, out of a pool that holes do not touch; and the steps down
+// where the pool has none.
 #include <algorithm>
 #include <cstring>
 
@@ -30,7 +31,8 @@ BackingRequest asking_hugetlb(uint64_t page_nbytes = 0, bool exact = true) {
 
 uint64_t free_pages() { return os::huge_page_pool(os::default_huge_page_nbytes()).free; }
 
-// At least eight free pages of the default size in the pool while this lives, and nobody else who changes it.
+// At least eight free pages of the default size in the pool while this lives, and nobody else who
+// changes it.
 class Pool {
  public:
   Pool() : setting_("/proc/sys/vm/nr_hugepages") {
@@ -38,7 +40,9 @@ class Pool {
       why_ = "this kernel has no hugetlb pages";
     } else if (free_pages() < kPages) {
       setting_.set(std::to_string(std::strtoull(setting_.before().c_str(), nullptr, 10) + kPages));
-      if (free_pages() < kPages) why_ = "the pool of huge pages has " + std::to_string(free_pages()) + " free, and cannot be filled";
+      if (free_pages() < kPages)
+        why_ = "the pool of huge pages has " + std::to_string(free_pages()) +
+               " free, and cannot be filled";
     }
   }
   static constexpr uint64_t kPages = 8;
@@ -112,12 +116,15 @@ TEST_F(Hugetlb, ABorrowerReadsAndCannotWrite) {
   EXPECT_EQ(file.value().seals, os::kSealShrink | os::kSealGrow | os::kSealFutureWrite);
   Result<os::Fd> lent = os::reopen_read_only(memory.fd.get());
   ASSERT_TRUE(lent.is_ok()) << text_of(lent.status());
-  void* const theirs = ::mmap(nullptr, kTiB, PROT_READ, MAP_SHARED | MAP_NORESERVE, lent.value().get(), 0);
+  void* const theirs =
+      ::mmap(nullptr, kTiB, PROT_READ, MAP_SHARED | MAP_NORESERVE, lent.value().get(), 0);
   ASSERT_NE(theirs, MAP_FAILED);
   EXPECT_EQ(std::memcmp(static_cast<std::byte*>(theirs) + page - 6, "lender", 6), 0);
   EXPECT_NE(::mprotect(theirs, kTiB, PROT_READ | PROT_WRITE), 0);
   ::munmap(theirs, kTiB);
-  EXPECT_EQ(::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.fd.get(), 0), MAP_FAILED);
+  EXPECT_EQ(
+      ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.fd.get(), 0),
+      MAP_FAILED);
   char back[6] = {};
   EXPECT_TRUE(os::read_file(memory.fd.get(), page - 6, back, 6).is_ok());
   EXPECT_EQ(std::memcmp(back, "lender", 6), 0);
@@ -161,7 +168,8 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
   Result<Backing> exact = memory::choose_pages(asking_hugetlb(size), Mode::kShared);
   ASSERT_EQ(exact.status().code(), Code::kResourceExhausted) << text_of(exact.status());
   EXPECT_EQ(exact.status().detail("limit"), os::huge_page_pool(size).limit);
-  if (size == os::default_huge_page_nbytes()) EXPECT_EQ(exact.status().detail("limit"), "vm.nr_hugepages");
+  if (size == os::default_huge_page_nbytes())
+    EXPECT_EQ(exact.status().detail("limit"), "vm.nr_hugepages");
   EXPECT_EQ(exact.status().detail("limit_value"), "0");
   EXPECT_EQ(exact.status().detail("free"), "0");
 }
@@ -169,7 +177,8 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
 TEST_F(Hugetlb, NoSuchSize) {
   for (const uint64_t size : {uint64_t{3} << 20, uint64_t{1} << 62, uint64_t{1}}) {
     for (const bool exact : {true, false}) {
-      const Result<Backing> result = memory::choose_pages(asking_hugetlb(size, exact), Mode::kShared);
+      const Result<Backing> result =
+          memory::choose_pages(asking_hugetlb(size, exact), Mode::kShared);
       EXPECT_EQ(result.status().code(), Code::kInvalidArgument) << text_of(result.status());
       EXPECT_NE(result.status().detail("sizes"), "");
     }
@@ -179,11 +188,13 @@ TEST_F(Hugetlb, NoSuchSize) {
 TEST_F(Hugetlb, NoPartOfAPage) {
   const uint64_t page = os::default_huge_page_nbytes();
   if (page == 0) GTEST_SKIP() << "this kernel has no hugetlb pages";
-  EXPECT_EQ(os::create_hugetlb_memfd(os::Nonce{}, page + os::page_nbytes(), page).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(os::create_hugetlb_memfd(os::Nonce{}, page + os::page_nbytes(), page).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST_F(Hugetlb, MemoryToBeFrozenHasNone) {
-  EXPECT_EQ(memory::choose_pages(asking_hugetlb(), Mode::kFrozen).status().code(), Code::kUnsupported);
+  EXPECT_EQ(memory::choose_pages(asking_hugetlb(), Mode::kFrozen).status().code(),
+            Code::kUnsupported);
   Result<Backing> lower = memory::choose_pages(asking_hugetlb(0, false), Mode::kFrozen);
   ASSERT_TRUE(lower.is_ok()) << text_of(lower.status());
   EXPECT_NE(lower.value().pages, Pages::kHugetlb);

@@ -1,5 +1,5 @@
-// What the tests of page backing stand on: memory that is backed like a segment's, the kernel's word about it read without Tenon, and what
-// is changed on the machine and put back.
+// What the tests of page backing stand on: memory that is backed like a segment's, the kernel's
+// word about it read without Tenon, and what is changed on the machine and put back.
 #pragma once
 
 #include <fcntl.h>
@@ -50,7 +50,8 @@ struct Backed {
   Backed& operator=(const Backed&) = delete;
   ~Backed() { let_go(); }
 
-  Status make(const memory::BackingRequest& wanted, uint64_t size, memory::Mode sealed_as = memory::Mode::kShared) {
+  Status make(const memory::BackingRequest& wanted, uint64_t size,
+              memory::Mode sealed_as = memory::Mode::kShared) {
     let_go();
     request = wanted;
     mode = sealed_as;
@@ -58,21 +59,27 @@ struct Backed {
     nbytes = round_up(size, got.page_nbytes);
     TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
     TENON_ASSIGN(fd, memory::create_backed_memfd(nonce, nbytes, got));
-    void* room = ::mmap(nullptr, nbytes + got.page_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* room = ::mmap(nullptr, nbytes + got.page_nbytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) return errno_status(errno, "room");
     auto* const begin = static_cast<std::byte*>(room);
-    const uint64_t before = round_up(reinterpret_cast<uintptr_t>(room), got.page_nbytes) - reinterpret_cast<uintptr_t>(room);
+    const uint64_t before = round_up(reinterpret_cast<uintptr_t>(room), got.page_nbytes) -
+                            reinterpret_cast<uintptr_t>(room);
     ::munmap(begin, before);
     ::munmap(begin + before + nbytes, got.page_nbytes - before);
     base = begin + before;
     const bool frozen = mode == memory::Mode::kFrozen;
-    if (::mmap(base, nbytes, frozen ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(), 0) ==
-        MAP_FAILED)
+    if (::mmap(base, nbytes, frozen ? PROT_READ : PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(), 0) == MAP_FAILED)
       return errno_status(errno, "mapping");
-    TENON_TRY(os::add_seals(fd.get(), os::kSealShrink | os::kSealGrow | (mode == memory::Mode::kLenderWrites ? os::kSealFutureWrite : 0U)));
+    TENON_TRY(os::add_seals(fd.get(),
+                            os::kSealShrink | os::kSealGrow |
+                                (mode == memory::Mode::kLenderWrites ? os::kSealFutureWrite : 0U)));
     return memory::apply_backing(base, nbytes, request, &got);
   }
-  Status grow(uint64_t offset, uint64_t size) { return memory::make_pages(fd.get(), base, offset, size, got); }
+  Status grow(uint64_t offset, uint64_t size) {
+    return memory::make_pages(fd.get(), base, offset, size, got);
+  }
   void let_go() {
     if (base != nullptr) ::munmap(base, nbytes);
     base = nullptr;
@@ -90,7 +97,8 @@ struct Backed {
 inline std::string text_of(const Status& status) {
   std::string text = std::string(code_name(status.code())) + ": " + status.message();
   if (status.info() != nullptr)
-    for (const Detail& entry : status.info()->details) text += " [" + entry.key + "=" + entry.value + "]";
+    for (const Detail& entry : status.info()->details)
+      text += " [" + entry.key + "=" + entry.value + "]";
   return text;
 }
 
@@ -99,9 +107,12 @@ inline std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-inline uint64_t read_count(const std::string& path) { return std::strtoull(read_text(path).c_str(), nullptr, 10); }
+inline uint64_t read_count(const std::string& path) {
+  return std::strtoull(read_text(path).c_str(), nullptr, 10);
+}
 
-// The fields of /proc/self/smaps for all mappings in a range, in bytes and summed; VmFlags of the first with a blank at each end.
+// The fields of /proc/self/smaps for all mappings in a range, in bytes and summed; VmFlags of the
+// first with a blank at each end.
 struct Smaps {
   std::map<std::string, uint64_t> sums;
   std::string flags;
@@ -116,7 +127,8 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
     unsigned long long begin = 0;
     unsigned long long end = 0;
     if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) {
-      inside = begin >= reinterpret_cast<uintptr_t>(base) && end <= reinterpret_cast<uintptr_t>(base) + nbytes;
+      inside = begin >= reinterpret_cast<uintptr_t>(base) &&
+               end <= reinterpret_cast<uintptr_t>(base) + nbytes;
       continue;
     }
     std::istringstream words(line);
@@ -129,7 +141,8 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
   return found;
 }
 
-// Runs in a child, which may lower limits, change its user, or lose its file systems. Exit status 77: it has said why it cannot.
+// Runs in a child, which may lower limits, change its user, or lose its file systems. Exit status
+// 77: it has said why it cannot.
 #define IN_FORK_CHILD(...)                                                             \
   do {                                                                                 \
     ::tenon::test::ForkChild in_child([&](int) {                                       \
@@ -148,19 +161,25 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
   ::_exit(kSkipped);
 }
 
-// How many bytes of shared memory are huge pages where Tenon has no hand in it: as they are touched, or as the kernel is told to make them.
+// How many bytes of shared memory are huge pages where Tenon has no hand in it: as they are
+// touched, or as the kernel is told to make them.
 inline uint64_t huge_without_tenon(uint64_t nbytes, bool collapse) {
   const uint64_t page = read_count("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
   const os::Fd fd(::memfd_create("control", MFD_CLOEXEC));
-  if (page == 0 || !fd.is_open() || ::ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) return 0;
-  void* const room = ::mmap(nullptr, nbytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (page == 0 || !fd.is_open() || ::ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0)
+    return 0;
+  void* const room =
+      ::mmap(nullptr, nbytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return 0;
   auto* const base =
-      static_cast<std::byte*>(room) + (round_up(reinterpret_cast<uintptr_t>(room), page) - reinterpret_cast<uintptr_t>(room));
+      static_cast<std::byte*>(room) +
+      (round_up(reinterpret_cast<uintptr_t>(room), page) - reinterpret_cast<uintptr_t>(room));
   uint64_t huge = 0;
-  if (::mmap(base, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(), 0) != MAP_FAILED) {
+  if (::mmap(base, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(),
+             0) != MAP_FAILED) {
     ::madvise(base, nbytes, MADV_HUGEPAGE);
-    for (uint64_t at = 0; at < nbytes; at += page) *static_cast<volatile std::byte*>(base + at) = std::byte{1};
+    for (uint64_t at = 0; at < nbytes; at += page)
+      *static_cast<volatile std::byte*>(base + at) = std::byte{1};
     if (collapse) ::madvise(base, nbytes, MADV_COLLAPSE);
     huge = read_smaps(base, nbytes).sums["ShmemPmdMapped:"];
   }
@@ -168,14 +187,18 @@ inline uint64_t huge_without_tenon(uint64_t nbytes, bool collapse) {
   return huge;
 }
 
-// There are huge pages only while the machine's free memory lies in large pieces. Memory whose first `wanted` bytes are no such pages is
-// made again a few times. If they never are, and without Tenon not always either, the child skips; else the test goes on, to find it out.
+// There are huge pages only while the machine's free memory lies in large pieces. Memory whose
+// first `wanted` bytes are no such pages is made again a few times. If they never are, and without
+// Tenon not always either, the child skips; else the test goes on, to find it out.
 inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
   using memory::Pages;
-  const auto is_huge = [&] { return memory.got.pages == Pages::kThp && memory.describe().huge_nbytes >= wanted; };
+  const auto is_huge = [&] {
+    return memory.got.pages == Pages::kThp && memory.describe().huge_nbytes >= wanted;
+  };
   bool in_small_pieces = false;
   for (int tries = 0; !is_huge() && tries < 5; ++tries) {
-    const bool collapse = memory.got.pages == Pages::kThp ? memory.got.collapse : memory.request.pages == Pages::kThp;
+    const bool collapse =
+        memory.got.pages == Pages::kThp ? memory.got.collapse : memory.request.pages == Pages::kThp;
     if (huge_without_tenon(wanted, collapse) < wanted) in_small_pieces = true;
     ::usleep(100'000);
     const Status again = memory.make(memory.request, memory.nbytes, memory.mode);
@@ -187,14 +210,16 @@ inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
   if (in_small_pieces && !is_huge()) skip("this machine's memory is in small pieces");
 }
 
-// A file below /proc/sys or /sys with another text in it, until this goes. Held alone: of those who change such a file at one time the last
-// would put back what the first had set.
+// A file below /proc/sys or /sys with another text in it, until this goes. Held alone: of those who
+// change such a file at one time the last would put back what the first had set.
 class Setting {
  public:
-  explicit Setting(std::string path) : path_(std::move(path)), lock_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Setting(std::string path)
+      : path_(std::move(path)), lock_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (lock_.is_open()) ::flock(lock_.get(), LOCK_EX);
     before_ = read_text(path_);
-    if (const size_t open = before_.find('['); open != std::string::npos) before_ = before_.substr(open + 1, before_.find(']') - open - 1);
+    if (const size_t open = before_.find('['); open != std::string::npos)
+      before_ = before_.substr(open + 1, before_.find(']') - open - 1);
   }
   Setting(const Setting&) = delete;
   Setting& operator=(const Setting&) = delete;
@@ -210,7 +235,8 @@ class Setting {
  private:
   bool write(const std::string& text) const {
     const os::Fd fd(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-    return fd.is_open() && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    return fd.is_open() &&
+           ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
   std::string path_;
   os::Fd lock_;

@@ -1,5 +1,5 @@
-// Where pages lie and whether they may be swapped: nodes and locks, by themselves, under limits, and where a container's filter forbids
-// them.
+// Where pages lie and whether they may be swapped: nodes and locks, by themselves, under limits,
+// and where a container's filter forbids them.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -49,14 +49,17 @@ BackingRequest locked(bool exact = true) {
 
 // These calls fail with that errno from now on, in this process.
 void forbid(const std::vector<unsigned>& calls, int error) {
-  std::vector<sock_filter> program = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  std::vector<sock_filter> program = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (const unsigned call : calls) {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
     program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)));
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter = {static_cast<unsigned short>(program.size()), program.data()};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) test::skip("no seccomp");
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    test::skip("no seccomp");
 }
 
 void limit_locks(rlim_t nbytes) {
@@ -78,15 +81,18 @@ TEST_F(Nodes, NoSuchNode) {
       ASSERT_EQ(result.status().code(), Code::kInvalidArgument) << text_of(result.status());
       EXPECT_EQ(result.status().detail("numa_node"), std::to_string(node));
       std::string nodes;
-      for (const int32_t known : os::numa_nodes()) nodes += (nodes.empty() ? "" : ",") + std::to_string(known);
+      for (const int32_t known : os::numa_nodes())
+        nodes += (nodes.empty() ? "" : ",") + std::to_string(known);
       EXPECT_EQ(result.status().detail("nodes"), nodes.empty() ? "unknown" : nodes);
     }
   }
   Backed memory;
   ASSERT_TRUE(memory.make(locked(false), kMiB).is_ok());
   Backing got;
-  EXPECT_EQ(memory::apply_backing(memory.base, memory.nbytes, on_node(4095), &got).code(), Code::kInvalidArgument);
-  EXPECT_EQ(os::bind_to_node(memory.base, memory.nbytes, 900).code(), Code::kInvalidArgument) << "the kernel itself";
+  EXPECT_EQ(memory::apply_backing(memory.base, memory.nbytes, on_node(4095), &got).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(os::bind_to_node(memory.base, memory.nbytes, 900).code(), Code::kInvalidArgument)
+      << "the kernel itself";
 }
 
 TEST_F(Nodes, EachNodeIsBoundAndTold) {
@@ -107,7 +113,8 @@ TEST_F(Nodes, EachNodeIsBoundAndTold) {
     EXPECT_EQ(memory.describe().numa_node, node);
     // The kernel's own list: "7f… bind=static:0 file=… N0=256"
     char address[40];
-    std::snprintf(address, sizeof address, "%llx ", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(memory.base)));
+    std::snprintf(address, sizeof address, "%llx ",
+                  static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(memory.base)));
     const std::string maps = test::read_text("/proc/self/numa_maps");
     const size_t at = maps.find(address);
     if (at == std::string::npos) continue;  // no CONFIG_NUMA
@@ -119,7 +126,9 @@ TEST_F(Nodes, EachNodeIsBoundAndTold) {
 
 TEST_F(Nodes, AFullNodeIsAnErrorBeforeItIsAKill) {
   const std::vector<int32_t> nodes = os::numa_nodes();
-  if (nodes.empty() || test::read_text("/sys/devices/system/node/node" + std::to_string(nodes.front()) + "/meminfo").empty())
+  if (nodes.empty() ||
+      test::read_text("/sys/devices/system/node/node" + std::to_string(nodes.front()) + "/meminfo")
+          .empty())
     GTEST_SKIP() << "nothing is known of nodes";
   EXPECT_TRUE(os::ask_node_headroom(nodes.front(), kMiB).is_ok());
   const Status refused = os::ask_node_headroom(nodes.front(), uint64_t{1} << 60);
@@ -144,7 +153,8 @@ TEST_F(Nodes, AContainersFilter) {
         EXPECT_TRUE(exact.is_ok()) << text_of(exact);
       } else {
         EXPECT_EQ(memory.got.numa_node, -1);
-        EXPECT_EQ(memory.got.numa_refused.code(), error == EPERM ? Code::kPermission : Code::kUnsupported);
+        EXPECT_EQ(memory.got.numa_refused.code(),
+                  error == EPERM ? Code::kPermission : Code::kUnsupported);
         EXPECT_EQ(exact.code(), memory.got.numa_refused.code());
       }
       EXPECT_EQ(memory.describe().numa_node, memory.got.numa_node);
@@ -190,7 +200,8 @@ TEST_F(Locks, TheLimitIsNamed) {
       limit_locks(kLimit);
       become_somebody();
       Backed memory;
-      const Status made = memory.make(locked(exact), 16 * kMiB);  // address space to grow in is not counted
+      // Address space to grow in is not counted.
+      const Status made = memory.make(locked(exact), 16 * kMiB);
       ASSERT_TRUE(made.is_ok()) << text_of(made);
       EXPECT_TRUE(memory.got.locked);
       ASSERT_TRUE(memory.grow(0, kLimit / 2).is_ok());
@@ -259,7 +270,8 @@ TEST_F(Locks, LockedHugePagesAreStillHuge) {
     request.pages = Pages::kThp;
     Backed memory;
     const Status made = memory.make(request, 64 * kMiB);
-    if (made.code() == Code::kUnsupported || made.detail("limit") == "RLIMIT_MEMLOCK") test::skip(text_of(made));
+    if (made.code() == Code::kUnsupported || made.detail("limit") == "RLIMIT_MEMLOCK")
+      test::skip(text_of(made));
     ASSERT_TRUE(made.is_ok()) << text_of(made);
     const uint64_t page = memory.got.page_nbytes;
     const Status grown = memory.grow(0, 3 * page);

@@ -1,5 +1,6 @@
-// Small pages and transparent huge ones: what is asked for, what is mapped, what describe() says of it. The kernel's own files are the
-// judge. hugetlb has backing_hugetlb_test.cc; nodes and locks, backing_place_test.cc.
+// Small pages and transparent huge ones: what is asked for, what is mapped, what describe() says of
+// it. The kernel's own files are the judge. hugetlb has backing_hugetlb_test.cc; nodes and locks,
+// backing_place_test.cc.
 #include "memory/backing.h"
 
 #include <sched.h>
@@ -38,15 +39,18 @@ BackingRequest asking(Pages pages, bool exact = true) {
 
 bool is_filled_and_kept(const Backed& memory, uint64_t offset, uint64_t nbytes) {
   std::memset(memory.base + offset, 0x5a, nbytes);
-  return std::all_of(memory.base + offset, memory.base + offset + nbytes, [](std::byte b) { return b == std::byte{0x5a}; });
+  return std::all_of(memory.base + offset, memory.base + offset + nbytes,
+                     [](std::byte b) { return b == std::byte{0x5a}; });
 }
 
 // What describe() says against the kernel's words.
 void expect_truth(const Backed& memory) {
   const Backing told = memory.describe();
   test::Smaps seen = test::read_smaps(memory.base, memory.nbytes);
-  EXPECT_EQ(told.resident_nbytes, seen.sums["Rss:"] + seen.sums["Shared_Hugetlb:"] + seen.sums["Private_Hugetlb:"]);
-  EXPECT_EQ(told.huge_nbytes, seen.sums["ShmemPmdMapped:"] + seen.sums["Shared_Hugetlb:"] + seen.sums["Private_Hugetlb:"]);
+  EXPECT_EQ(told.resident_nbytes,
+            seen.sums["Rss:"] + seen.sums["Shared_Hugetlb:"] + seen.sums["Private_Hugetlb:"]);
+  EXPECT_EQ(told.huge_nbytes, seen.sums["ShmemPmdMapped:"] + seen.sums["Shared_Hugetlb:"] +
+                                  seen.sums["Private_Hugetlb:"]);
   if (told.huge_nbytes > 0) EXPECT_EQ(told.pages, Pages::kThp);
   if (told.resident_nbytes > 0 && told.huge_nbytes == 0) EXPECT_EQ(told.pages, Pages::kSmall);
 }
@@ -79,7 +83,8 @@ TEST_F(Backings, SmallPagesAreMapped) {
   expect_truth(memory);
 }
 
-// Kinds of mapping in which huge pages are made: written by the lender, sealed against others, and read-only with bytes from pwrite.
+// Kinds of mapping in which huge pages are made: written by the lender, sealed against others, and
+// read-only with bytes from pwrite.
 class HugePages : public test::Guarded, public ::testing::WithParamInterface<Mode> {};
 
 void expect_huge_pages(Mode mode, Pages pages) {
@@ -112,29 +117,36 @@ TEST_P(HugePages, ThpIsReallyMapped) {
 
 TEST_P(HugePages, AutoTakesWhatTheAdministratorOffers) {
   test::Setting setting(kShmemEnabled);
-  if (setting.before() != "advise" && !setting.set("advise")) GTEST_SKIP() << "cannot change " << kShmemEnabled;
+  if (setting.before() != "advise" && !setting.set("advise"))
+    GTEST_SKIP() << "cannot change " << kShmemEnabled;
   IN_FORK_CHILD([] { expect_huge_pages(GetParam(), Pages::kAuto); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, HugePages, ::testing::Values(Mode::kShared, Mode::kLenderWrites, Mode::kFrozen));
+INSTANTIATE_TEST_SUITE_P(Modes, HugePages,
+                         ::testing::Values(Mode::kShared, Mode::kLenderWrites, Mode::kFrozen));
 
 TEST_F(Backings, AutoTakesNoMoreThanTheAdministratorOffers) {
   const test::Setting setting(kShmemEnabled);
-  if (setting.before() != "never" && setting.before() != "deny") GTEST_SKIP() << "shmem_enabled is " << setting.before();
+  if (setting.before() != "never" && setting.before() != "deny")
+    GTEST_SKIP() << "shmem_enabled is " << setting.before();
   Backed memory;
   const Status made = memory.make(asking(Pages::kAuto), 64 * kMiB);
   ASSERT_TRUE(made.is_ok()) << text_of(made);
-  if (os::shmem_thp_setting().find("always") == std::string::npos) EXPECT_EQ(memory.got.pages, Pages::kSmall);
+  if (os::shmem_thp_setting().find("always") == std::string::npos)
+    EXPECT_EQ(memory.got.pages, Pages::kSmall);
   EXPECT_TRUE(memory.got.pages_refused.is_ok()) << "nothing was asked for by name";
 }
 
 TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
-  const test::Setting alone(kShmemEnabled);  // nobody else's test changes meanwhile what the error quotes
+  // Nobody else's test changes meanwhile what the error quotes.
+  const test::Setting alone(kShmemEnabled);
   IN_FORK_CHILD([] {
-    if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) test::skip("no PR_SET_THP_DISABLE");  // for this process, as deny is for all
+    // For this process, as deny is for all.
+    if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) test::skip("no PR_SET_THP_DISABLE");
     Result<Backing> exact = memory::choose_pages(asking(Pages::kThp), Mode::kShared);
     ASSERT_EQ(exact.status().code(), Code::kUnsupported) << text_of(exact.status());
-    EXPECT_EQ(exact.status().detail("shmem_enabled"), os::shmem_thp_setting()) << text_of(exact.status());
+    EXPECT_EQ(exact.status().detail("shmem_enabled"), os::shmem_thp_setting())
+        << text_of(exact.status());
     Result<Backing> lower = memory::choose_pages(asking(Pages::kThp, false), Mode::kShared);
     ASSERT_TRUE(lower.is_ok()) << text_of(lower.status());
     EXPECT_EQ(lower.value().pages, Pages::kSmall);
@@ -145,7 +157,8 @@ TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
 // A yes is remembered only for as long as the administrator's word stands.
 TEST_F(Backings, AChangedSettingIsSeen) {
   test::Setting setting(kShmemEnabled);
-  if (setting.before() != "never" || !setting.set("advise")) GTEST_SKIP() << "shmem_enabled is not never, or cannot be changed";
+  if (setting.before() != "never" || !setting.set("advise"))
+    GTEST_SKIP() << "shmem_enabled is not never, or cannot be changed";
   IN_FORK_CHILD([&] {
     const uint64_t page = os::thp_nbytes();
     Backed memory;
@@ -154,7 +167,8 @@ TEST_F(Backings, AChangedSettingIsSeen) {
     test::skip_without_huge_memory(memory, page);
     EXPECT_EQ(memory::choose_pages(asking(Pages::kAuto), Mode::kShared).value().pages, Pages::kThp);
     ASSERT_TRUE(setting.set("never"));
-    EXPECT_EQ(memory::choose_pages(asking(Pages::kAuto), Mode::kShared).value().pages, Pages::kSmall);
+    EXPECT_EQ(memory::choose_pages(asking(Pages::kAuto), Mode::kShared).value().pages,
+              Pages::kSmall);
     ASSERT_TRUE(setting.set("advise"));
     EXPECT_EQ(memory::choose_pages(asking(Pages::kAuto), Mode::kShared).value().pages, Pages::kThp);
   });
@@ -172,13 +186,15 @@ TEST_F(Backings, GrowthInOddPieces) {
       for (const uint64_t piece : pieces) {
         const Status grown = memory.grow(at, piece);
         ASSERT_TRUE(grown.is_ok()) << text_of(grown);
-        EXPECT_TRUE(std::all_of(memory.base + at, memory.base + at + piece, [](std::byte b) { return b == std::byte{0}; }));
+        EXPECT_TRUE(std::all_of(memory.base + at, memory.base + at + piece,
+                                [](std::byte b) { return b == std::byte{0}; }));
         EXPECT_TRUE(is_filled_and_kept(memory, at, piece));
         at += piece;
         EXPECT_GE(memory.allocated(), at);
       }
       EXPECT_LE(memory.allocated(), round_up(at, std::max(os::thp_nbytes(), os::page_nbytes())));
-      EXPECT_TRUE(std::all_of(memory.base, memory.base + at, [](std::byte b) { return b == std::byte{0x5a}; }));
+      EXPECT_TRUE(std::all_of(memory.base, memory.base + at,
+                              [](std::byte b) { return b == std::byte{0x5a}; }));
       expect_truth(memory);
     }
   });
@@ -192,7 +208,8 @@ TEST_F(Backings, DescribeTakesBackWhatDidNotCome) {
   Backing promised = memory.got;
   promised.pages = Pages::kThp;
   promised.page_nbytes = 2 * kMiB;
-  EXPECT_EQ(memory::describe(memory.base, memory.nbytes, promised).pages, Pages::kThp) << "no page is there to say otherwise";
+  EXPECT_EQ(memory::describe(memory.base, memory.nbytes, promised).pages, Pages::kThp)
+      << "no page is there to say otherwise";
   ASSERT_TRUE(memory.grow(0, 4 * kMiB).is_ok());
   EXPECT_TRUE(is_filled_and_kept(memory, 0, 4 * kMiB));
   const Backing told = memory::describe(memory.base, memory.nbytes, promised);
@@ -238,11 +255,16 @@ TEST_F(Backings, WithoutAnFdNothingIsRememberedWrongly) {
   });
 }
 
-// A container that hides /proc and /sys: less is known, and nothing fails but what was asked for by name.
+// A container that hides /proc and /sys: less is known, and nothing fails but what was asked for by
+// name.
 TEST_F(Backings, WithoutProcAndSys) {
   IN_FORK_CHILD([] {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) test::skip("no mount namespace");
-    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0 || ::mount("none", "/sys", "tmpfs", 0, nullptr) != 0) test::skip("no mount");
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      test::skip("no mount namespace");
+    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0 ||
+        ::mount("none", "/sys", "tmpfs", 0, nullptr) != 0)
+      test::skip("no mount");
     for (const Pages pages : {Pages::kAuto, Pages::kThp, Pages::kHugetlb}) {
       Backed memory;
       BackingRequest request = asking(pages, false);
@@ -259,7 +281,8 @@ TEST_F(Backings, WithoutProcAndSys) {
       EXPECT_EQ(told.numa_node, memory.got.numa_node);
       EXPECT_EQ(told.resident_nbytes, 0U) << "nobody can say";
     }
-    EXPECT_EQ(memory::choose_pages(asking(Pages::kHugetlb), Mode::kShared).status().code(), Code::kUnsupported);
+    EXPECT_EQ(memory::choose_pages(asking(Pages::kHugetlb), Mode::kShared).status().code(),
+              Code::kUnsupported);
   });
 }
 

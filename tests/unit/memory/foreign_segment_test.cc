@@ -18,7 +18,8 @@ namespace {
 
 class ForeignSegment : public test::Guarded {};
 
-Result<Ref<Segment>> open_foreign(int fd, Access access, uint64_t needed, bool allow_unsealed = false) {
+Result<Ref<Segment>> open_foreign(int fd, Access access, uint64_t needed,
+                                  bool allow_unsealed = false) {
   Segment::OpenRequest request;
   request.access = access;
   request.needed_nbytes = needed;

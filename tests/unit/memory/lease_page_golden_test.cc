@@ -1,7 +1,9 @@
-// The bytes of a lease page: those that the library makes are those of tests/golden/lease_page, and those mean what they should.
+// The bytes of a lease page: those that the library makes are those of tests/golden/lease_page, and
+// those mean what they should.
 //
-// A golden file has a line for each 8 bytes that are not 0: their offset, and the bytes in hexadecimal. TENON_REGENERATE_GOLDEN=1 writes
-// the files anew, and then the test fails, so that it cannot be left on.
+// A golden file has a line for each 8 bytes that are not 0: their offset, and the bytes in
+// hexadecimal. TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it
+// cannot be left on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -33,7 +35,8 @@ std::string words_of(const Bytes& bytes) {
     std::memcpy(&word, bytes.data() + at, sizeof word);
     if (word == 0) continue;
     text += format("%zu ", at);
-    for (size_t i = 0; i < 8; ++i) text += format(" %02x", std::to_integer<unsigned>(bytes[at + i]));
+    for (size_t i = 0; i < 8; ++i)
+      text += format(" %02x", std::to_integer<unsigned>(bytes[at + i]));
     text += "\n";
   }
   return text;
@@ -103,9 +106,12 @@ TEST(LeasePageGolden, Files) {
     // The other way round: what a lender finds in those bytes.
     Bytes bytes = bytes_of(golden, each.bytes.size());
     std::vector<uint32_t> slots;
-    lease_page::drain(bytes.data(), lease_page::kSlots, lease_page::kSlots, [&](uint32_t slot) { slots.push_back(slot); });
-    EXPECT_EQ(slots, std::string(each.file) == "born.txt" ? std::vector<uint32_t>{} : kGivenBack) << each.file;
-    EXPECT_EQ(words_of(bytes).find("\n4096 "), std::string::npos) << "drained, and a summary is left";
+    lease_page::drain(bytes.data(), lease_page::kSlots, lease_page::kSlots,
+                      [&](uint32_t slot) { slots.push_back(slot); });
+    EXPECT_EQ(slots, std::string(each.file) == "born.txt" ? std::vector<uint32_t>{} : kGivenBack)
+        << each.file;
+    EXPECT_EQ(words_of(bytes).find("\n4096 "), std::string::npos)
+        << "drained, and a summary is left";
   }
   EXPECT_FALSE(regenerate) << "the golden files were written anew";
 }

@@ -1,4 +1,5 @@
-// Both roles of the lease page as threads over one mapping, so that a race detector sees them (it sees nothing between two mappings).
+// Both roles of the lease page as threads over one mapping, so that a race detector sees them (it
+// sees nothing between two mappings).
 #include "memory/lease_page.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ TEST(LeasePage, Layout) {
 
 TEST(LeasePage, WhatIsReleasedIsDrainedOnce) {
   const auto page = std::make_unique<Page>();
-  for (const uint32_t slot : {0U, 63U, 64U, 4095U, 4096U, kFew - 1}) EXPECT_FALSE(release(page->base(), kFew, slot));
+  for (const uint32_t slot : {0U, 63U, 64U, 4095U, 4096U, kFew - 1})
+    EXPECT_FALSE(release(page->base(), kFew, slot));
   EXPECT_FALSE(release(page->base(), kFew, 64));
   EXPECT_EQ(drained(page->base()), (std::vector<uint32_t>{0, 63, 64, 4095, 4096, kFew - 1}));
   EXPECT_TRUE(drained(page->base()).empty());
@@ -70,8 +72,9 @@ TEST(LeasePage, RandomBytesGiveSlots) {
   EXPECT_EQ(drained(page->base()).size(), size_t{kFew});
 }
 
-// The lender fills a block and hands it over, the borrower checks it and gives it back, the lender fills it anew. `early`: the borrower
-// reads after it gave back, which is the race that must be seen.
+// The lender fills a block and hands it over, the borrower checks it and gives it back, the lender
+// fills it anew. `early`: the borrower reads after it gave back, which is the race that must be
+// seen.
 void run_both(bool early) {
   struct Block {
     uint64_t value = 0;
@@ -101,7 +104,9 @@ void run_both(bool early) {
   });
   std::vector<uint32_t> room(kBlocks);
   for (uint32_t i = 0; i < kBlocks; ++i) room[i] = i;
-  const auto look = [&] { drain(page->base(), kFew, kFew, [&](uint32_t slot) { room.push_back(slot / 100); }); };
+  const auto look = [&] {
+    drain(page->base(), kFew, kFew, [&](uint32_t slot) { room.push_back(slot / 100); });
+  };
   for (uint64_t round = 1; round <= uint64_t{kRounds}; ++round) {
     if (room.empty()) look();
     while (room.empty()) {
@@ -147,16 +152,19 @@ TEST(LeasePage, ARaceWouldBeReported) {
     close(ends[0]);
     alarm(60);
     setenv("TSAN_OPTIONS", "halt_on_error=1:exitcode=66", 1);
-    execl("/proc/self/exe", "lease_page", "--gtest_also_run_disabled_tests", "--gtest_filter=*ReadsAfterGivingBack", nullptr);
+    execl("/proc/self/exe", "lease_page", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=*ReadsAfterGivingBack", nullptr);
     _exit(127);
   }
   close(ends[1]);
   std::string said;
   std::array<char, 4096> part;
-  for (ssize_t got = 0; (got = read(ends[0], part.data(), part.size())) > 0;) said.append(part.data(), static_cast<size_t>(got));
+  for (ssize_t got = 0; (got = read(ends[0], part.data(), part.size())) > 0;)
+    said.append(part.data(), static_cast<size_t>(got));
   close(ends[0]);
   const int status = fault::join(child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 66) << fault::how_it_ended(status) << "\n" << said;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 66) << fault::how_it_ended(status) << "\n"
+                                                              << said;
   EXPECT_NE(said.find("data race"), std::string::npos) << said;
 }
 

@@ -20,7 +20,8 @@
 namespace tenon::memory {
 namespace {
 
-// Of the allocations that an end takes each fails in its turn, the first list of the work to do among them.
+// Of the allocations that an end takes each fails in its turn, the first list of the work to do
+// among them.
 TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
   for (int allowed = 0; allowed < 5; ++allowed) {
     test::in_child([allowed] {
@@ -41,13 +42,15 @@ TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
   }
 }
 
-// A look for which there was no memory is not waited for any longer than it takes to find it overdue.
+// A look for which there was no memory is not waited for any longer than it takes to find it
+// overdue.
 TEST(LedgerWithoutMemory, ALookThatNeverComesIsAskedForAgain) {
   test::in_child([] {
     ASSERT_TRUE(os::use_no_thread().is_ok());
     const Ref<Ledger> ledger = Ledger::create({getpid(), getuid()}, true).value();
     Drained drained = Drained::kNo;
-    UnreadGuard guard([](void* context) noexcept { return *static_cast<Drained*>(context); }, &drained);
+    UnreadGuard guard([](void* context) noexcept { return *static_cast<Drained*>(context); },
+                      &drained);
     guard.add(ledger->id());
     (void)ledger->take_fds();
     settle_ledger(*ledger);

@@ -1,4 +1,5 @@
-// Ledgers beside other threads and forks: what a child is born with, and what a look, a bell or a wait finds after another thread did.
+// Ledgers beside other threads and forks: what a child is born with, and what a look, a bell or a
+// wait finds after another thread did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -43,7 +44,8 @@ struct Sent {
   os::Fd token = os::duplicate(ledger->fds().token.get()).value();
   os::Fd bell = os::duplicate(ledger->fds().bell.get()).value();
   os::Mapping page =
-      os::Mapping::create(os::Mapping::Kind::kSharedWritable, ledger->fds().page.get(), 0, lease_page::page_nbytes(lease_page::kSlots))
+      os::Mapping::create(os::Mapping::Kind::kSharedWritable, ledger->fds().page.get(), 0,
+                          lease_page::page_nbytes(lease_page::kSlots))
           .value();
 
   Sent() { (void)ledger->take_fds(); }
@@ -56,8 +58,9 @@ int tokens_here() {
   return count;
 }
 
-// How many tokens a child is born with whose fork stands still, with the ledgers' lock and those before it, while `body` comes as far as it
-// comes without them in another thread. What is a pipe's and no token was there before.
+// How many tokens a child is born with whose fork stands still, with the ledgers' lock and those
+// before it, while `body` comes as far as it comes without them in another thread. What is a pipe's
+// and no token was there before.
 int born_with(const std::function<void()>& body) {
   test::ForkGate gate(9);
   int before = 0;
@@ -95,7 +98,8 @@ class SlowObject final : public Leased {
   std::atomic<bool> may_end{false};
 };
 
-// Who asks what is lent is not told of a lease that another thread has taken back and not ended yet.
+// Who asks what is lent is not told of a lease that another thread has taken back and not ended
+// yet.
 TEST(LedgerRace, ALookWaitsForWhoEndsALease) {
   test::in_child([] {
     const Sent sent;
@@ -128,7 +132,8 @@ TEST(LedgerRace, AChildHasNoTokenThatIsJustMade) {
   }
 }
 
-// The kernel copies the fds before the memory: what is closed between the two would be open in the child, which would not know of it.
+// The kernel copies the fds before the memory: what is closed between the two would be open in the
+// child, which would not know of it.
 TEST(LedgerRace, AChildHasNoTokenThatIsJustClosed) {
   for (const bool by_slot : {true, false}) {
     test::in_child([by_slot] {
@@ -146,7 +151,10 @@ TEST(LedgerRace, AChildHasADescriptorsTokenAsItsParent) {
     const Ref<Ledger> of_descriptor = new_ledger(false);
     std::shared_ptr<TokenFds> fds = of_descriptor->take_fds();
     test::ForkChild child([&](int) {
-      int wrong = on_its_way->token.is_open() || on_its_way->page.is_open() || on_its_way->bell.is_open() ? 1 : 0;
+      int wrong =
+          on_its_way->token.is_open() || on_its_way->page.is_open() || on_its_way->bell.is_open()
+              ? 1
+              : 0;
       if (!os::is_token(fds->token.get())) wrong |= 2;
       const int number = fds->token.get();
       fds = nullptr;
@@ -208,7 +216,8 @@ TEST(LedgerRace, LedgersThatMustWaitAreLookedAtTogether) {
       for (const Sent& each : sent) guard.add(each.ledger->id());
       for (Sent& each : sent) each.token.reset();
       ASSERT_TRUE(soon([&] { return busy.asked > kLedgers; }));
-      EXPECT_LT(rate_of(busy.asked), 2 * kLedgers) << "asked in each millisecond: each once, or one more for whoever looks besides";
+      EXPECT_LT(rate_of(busy.asked), 2 * kLedgers)
+          << "asked in each millisecond: each once, or one more for whoever looks besides";
       EXPECT_FALSE(sent.front().ledger->has_ended());
       busy.over = true;
       for (const Sent& each : sent) EXPECT_TRUE(soon([&] { return each.ledger->has_ended(); }));
@@ -248,7 +257,11 @@ TEST(LedgerRace, WhatWasDueInTheParentIsNotDueInTheChild) {
     test::in_child([] {
       Busy busy;
       Sent sent;
-      UnreadGuard guard([](void* context) noexcept { return static_cast<Busy*>(context)->over ? Drained::kYes : Drained::kNo; }, &busy);
+      UnreadGuard guard(
+          [](void* context) noexcept {
+            return static_cast<Busy*>(context)->over ? Drained::kYes : Drained::kNo;
+          },
+          &busy);
       guard.add(sent.ledger->id());
       sent.token.reset();
       EXPECT_TRUE(os::poll_service().is_ok());
@@ -301,7 +314,8 @@ TEST(LedgerRace, AHangUpOfAnOldBellIsNotTheNewOnes) {
     Sent waits;
     UnreadGuard guard(
         [](void* context) noexcept {
-          if (auto* const reuse = static_cast<Reuse*>(context); !reuse->serves.joinable()) use_number_again(reuse);
+          if (auto* const reuse = static_cast<Reuse*>(context); !reuse->serves.joinable())
+            use_number_again(reuse);
           return Drained::kNo;
         },
         &all);

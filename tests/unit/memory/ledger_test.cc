@@ -171,12 +171,14 @@ TEST(Ledger, BitsOfNobodyAreIgnored) {
   (void)neighbour.grant(other.get(), 100);
   const std::vector<uint32_t> slots = both.grant(object.get(), 100);
   const size_t nbytes = lease_page::page_nbytes(lease_page::kSlots);
-  auto* const base = static_cast<std::byte*>(mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, both.page.get(), 0));
+  auto* const base = static_cast<std::byte*>(
+      mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, both.page.get(), 0));
   ASSERT_NE(base, MAP_FAILED);
   // Free slots, twice, and one that was given back already.
   (void)lease_page::release(base, lease_page::kSlots, 50);
   EXPECT_EQ(both.ledger->drain(), 1U);
-  for (const uint32_t slot : {50U, 50U, 101U, 4095U, lease_page::kSlots - 1}) (void)lease_page::release(base, lease_page::kSlots, slot);
+  for (const uint32_t slot : {50U, 50U, 101U, 4095U, lease_page::kSlots - 1})
+    (void)lease_page::release(base, lease_page::kSlots, slot);
   EXPECT_EQ(both.ledger->drain(), 0U);
   EXPECT_EQ(object->leases, 99);
   // Every bit of the page, again and again.
@@ -215,7 +217,8 @@ TEST(Ledger, NoMoreLeasesThanThePageHas) {
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(object->leases, 0) << "all or none";
   ASSERT_TRUE(both.ledger->grant(std::span(most).first(lease_page::kSlots), slots.data()).is_ok());
-  EXPECT_EQ(both.ledger->grant(std::span(most).first(1), slots.data()).code(), Code::kResourceExhausted);
+  EXPECT_EQ(both.ledger->grant(std::span(most).first(1), slots.data()).code(),
+            Code::kResourceExhausted);
   const Ref<Holding> holding = both.open();
   holding->give_back(lease_page::kSlots - 1, fork_mark());
   EXPECT_TRUE(drained_to(both, lease_page::kSlots - 1));
@@ -234,7 +237,8 @@ TEST(Ledger, ThreadsGiveBackWhileOthersAreGranted) {
   for (int id = 0; id < 3; ++id) {
     borrowers.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
-        for (const uint32_t slot : both.grant(object.get(), 5)) holding->give_back(slot, fork_mark());
+        for (const uint32_t slot : both.grant(object.get(), 5))
+          holding->give_back(slot, fork_mark());
       }
     });
   }
@@ -255,7 +259,8 @@ os::Fd memory(uint64_t nbytes, int seals) {
   header.magic = lease_page::kMagic;
   header.version = lease_page::kVersion;
   header.slots = lease_page::kSlotsUnit;
-  if (nbytes >= sizeof header) EXPECT_EQ(pwrite(fd.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  if (nbytes >= sizeof header)
+    EXPECT_EQ(pwrite(fd.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   if (seals != 0) EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
   return fd;
 }
@@ -282,23 +287,28 @@ TEST(Holding, RefusesWhatIsNoTokenPageOrBell) {
   const auto token = [&] { return os::duplicate(good.token.get()).value(); };
   const auto bell = [&] { return os::duplicate(good.bell.get()).value(); };
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes, kSizeSeals), bell()), Code::kOk);
-  EXPECT_EQ(code_of(os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC)), memory(kUnitNbytes, kSizeSeals), bell()), Code::kCorrupt);
+  EXPECT_EQ(code_of(os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC)), memory(kUnitNbytes, kSizeSeals),
+                    bell()),
+            Code::kCorrupt);
   EXPECT_EQ(code_of(bell(), memory(kUnitNbytes, kSizeSeals), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes, kSizeSeals), token()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes, kSizeSeals), os::Fd()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes, 0), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes, F_SEAL_GROW), bell()), Code::kCorrupt);
-  EXPECT_EQ(code_of(token(), memory(kUnitNbytes, kSizeSeals | F_SEAL_WRITE), bell()), Code::kCorrupt);
+  EXPECT_EQ(code_of(token(), memory(kUnitNbytes, kSizeSeals | F_SEAL_WRITE), bell()),
+            Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(0, kSizeSeals), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(4096, kSizeSeals), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), memory(kUnitNbytes + 4096, kSizeSeals), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), with_word(0, 0), bell()), Code::kCorrupt);
   EXPECT_EQ(code_of(token(), with_word(8, 2), bell()), Code::kIncompatible);
   EXPECT_EQ(code_of(token(), with_word(16, 1), bell()), Code::kIncompatible);
-  for (const uint32_t slots : {0U, 1U, 8192U, lease_page::kMostSlots + lease_page::kSlotsUnit, UINT32_MAX}) {
+  for (const uint32_t slots :
+       {0U, 1U, 8192U, lease_page::kMostSlots + lease_page::kSlotsUnit, UINT32_MAX}) {
     EXPECT_EQ(code_of(token(), with_word(12, slots), bell()), Code::kCorrupt) << slots;
   }
-  EXPECT_EQ(code_of(token(), os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC)), bell()), Code::kCorrupt);
+  EXPECT_EQ(code_of(token(), os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC)), bell()),
+            Code::kCorrupt);
 }
 
 TEST(Holding, InheritedTokensKeepTheLenderWaiting) {

@@ -1,4 +1,5 @@
-// Slab: places do not overlap, lie close together, keep what is written, and go back when they are empty; threads under one lock.
+// Slab: places do not overlap, lie close together, keep what is written, and go back when they are
+// empty; threads under one lock.
 #include "memory/slab.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ Taken take_filled(Slab* slab, unsigned char fill) {
 }
 
 bool is_whole(const Taken& taken) {
-  return std::all_of(taken.place, taken.place + kPlace, [&](unsigned char byte) { return byte == taken.fill; });
+  return std::all_of(taken.place, taken.place + kPlace,
+                     [&](unsigned char byte) { return byte == taken.fill; });
 }
 
 TEST(Slab, PlacesAreCloseTogether) {

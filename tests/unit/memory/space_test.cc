@@ -1,4 +1,5 @@
-// Space: the sizes of blocks, what is handed out and taken back, and what it remembers of what was lent.
+// Space: the sizes of blocks, what is handed out and taken back, and what it remembers of what was
+// lent.
 #include "memory/space.h"
 
 #include <gtest/gtest.h>
@@ -38,13 +39,15 @@ TEST(BlockNbytes, IsTheNextMultipleOfTheAlignment) {
 }
 
 TEST(BlockSize, IsExactUpToTheLargestBlock) {
-  for (const uint64_t nbytes : {uint64_t{0}, uint64_t{64}, 128 * kGiB - 64, 128 * kGiB, 200 * kGiB + 4096, 4096 * kGiB, kBlockLimit}) {
+  for (const uint64_t nbytes : {uint64_t{0}, uint64_t{64}, 128 * kGiB - 64, 128 * kGiB,
+                                200 * kGiB + 4096, 4096 * kGiB, kBlockLimit}) {
     EXPECT_EQ(BlockSize(nbytes).nbytes(), nbytes);
   }
   EXPECT_EQ(sizeof(BlockSize), 4U);
 }
 
-// Whatever the sizes: a space that is one free piece is given out whole, and as many blocks fit as the arithmetic says.
+// Whatever the sizes: a space that is one free piece is given out whole, and as many blocks fit as
+// the arithmetic says.
 TEST(Space, AFreePieceThatFitsIsFound) {
   for (const uint64_t unit : {uint64_t{4096}, uint64_t{1} << 20, kGiB, 1024 * kGiB}) {
     for (uint64_t eighths = 1; eighths <= 64; ++eighths) {
@@ -57,17 +60,20 @@ TEST(Space, AFreePieceThatFitsIsFound) {
       ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << nbytes << " once more";
     }
   }
-  for (const uint64_t nbytes : {uint64_t{65}, uint64_t{1025}, uint64_t{5000}, (uint64_t{1} << 20) + 1, 3 * kGiB + 77}) {
+  for (const uint64_t nbytes :
+       {uint64_t{65}, uint64_t{1025}, uint64_t{5000}, (uint64_t{1} << 20) + 1, 3 * kGiB + 77}) {
     for (const uint64_t extra : {uint64_t{0}, uint64_t{4096}}) {
       Space space(64 * block_nbytes(nbytes, 64) + extra);
       Space::Piece piece;
-      for (int i = 0; i < 64; ++i) ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << i << " of " << nbytes;
+      for (int i = 0; i < 64; ++i)
+        ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << i << " of " << nbytes;
     }
   }
 }
 
 TEST(Space, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
-  for (const uint64_t nbytes : {uint64_t{1152}, uint64_t{98'304}, uint64_t{1} << 20, uint64_t{9} << 20}) {
+  for (const uint64_t nbytes :
+       {uint64_t{1152}, uint64_t{98'304}, uint64_t{1} << 20, uint64_t{9} << 20}) {
     Space space(4 * nbytes);
     Space::Piece stays;
     Space::Piece first;
@@ -189,12 +195,15 @@ TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
 bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t alignment) {
   for (uint64_t begin = 0; begin + units <= taken.size(); begin += alignment) {
     const auto first = taken.begin() + static_cast<std::ptrdiff_t>(begin);
-    if (std::find(first, first + static_cast<std::ptrdiff_t>(units), true) == first + static_cast<std::ptrdiff_t>(units)) return true;
+    if (std::find(first, first + static_cast<std::ptrdiff_t>(units), true) ==
+        first + static_cast<std::ptrdiff_t>(units))
+      return true;
   }
   return false;
 }
 
-// Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may know them.
+// Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may
+// know them.
 TEST(Space, AgreesWithASimpleModel) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE("TENON_TEST_SEED=" + std::to_string(seed));
@@ -216,7 +225,8 @@ TEST(Space, AgreesWithASimpleModel) {
         bool got = take_piece(&space, nbytes, alignment, &piece);
         if (!got && space.consolidate()) got = take_piece(&space, nbytes, alignment, &piece);
         if (!got) {
-          ASSERT_FALSE(model_has_room(taken, block_nbytes(nbytes, alignment) / 64, alignment / 64)) << nbytes << " at " << alignment;
+          ASSERT_FALSE(model_has_room(taken, block_nbytes(nbytes, alignment) / 64, alignment / 64))
+              << nbytes << " at " << alignment;
           continue;
         }
         ASSERT_GE(piece.nbytes, nbytes);
@@ -234,7 +244,8 @@ TEST(Space, AgreesWithASimpleModel) {
         live.emplace(piece.offset, piece.nbytes);
         live_nbytes += piece.nbytes;
       } else {
-        const auto at = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        const auto at =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         const bool lent = random() % 5 == 0;
         for (uint64_t i = at->first / 64; i < (at->first + at->second) / 64; ++i) {
           taken[i] = false;

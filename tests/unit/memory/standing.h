@@ -1,4 +1,5 @@
-// Threads that stand still where a test wants them: in front of a lock, in a wait, in the middle of a fork.
+// Threads that stand still where a test wants them: in front of a lock, in a wait, in the middle of
+// a fork.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@
 
 namespace tenon::test {
 
-// Each in a process of its own: what the library's thread and fork leave lasts as long as the process. -1: it hung, or crashed.
+// Each in a process of its own: what the library's thread and fork leave lasts as long as the
+// process. -1: it hung, or crashed.
 inline void in_child(const std::function<void()>& body) {
   std::fflush(nullptr);
   ForkChild child([&](int) {
@@ -35,7 +37,8 @@ inline void in_child(const std::function<void()>& body) {
 // Returns whether the condition comes true. Only a failure takes the whole 20 s.
 template <typename Condition>
 bool soon(Condition&& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 20'000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return condition();
 }
 
@@ -45,7 +48,8 @@ inline pid_t thread_id() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 class Told {
  public:
   void tell() { id_ = thread_id(); }
-  // Until it sleeps and goes on sleeping: in front of a lock that another holds, or in a wait. False: it does not come to that.
+  // Until it sleeps and goes on sleeping: in front of a lock that another holds, or in a wait.
+  // False: it does not come to that.
   bool falls_asleep() const {
     int looks = 0;
     for (int i = 0; i < 20'000 && looks < 10; ++i) {
@@ -66,12 +70,15 @@ class Told {
   std::atomic<pid_t> id_{0};
 };
 
-// One in the program. A fork stands still in it, with the locks of the ranks up to its own, when it is closed.
+// One in the program. A fork stands still in it, with the locks of the ranks up to its own, when it
+// is closed.
 class ForkGate {
  public:
-  // After the static initialisers, so that it comes behind the locks of the same rank. Before the first fork that it is for.
+  // After the static initialisers, so that it comes behind the locks of the same rank. Before the
+  // first fork that it is for.
   explicit ForkGate(int rank) {
-    if (place() == nullptr) register_fork_hooks(rank, {[]() noexcept { pass(); }, []() noexcept {}, []() noexcept {}});
+    if (place() == nullptr)
+      register_fork_hooks(rank, {[]() noexcept { pass(); }, []() noexcept {}, []() noexcept {}});
     place() = this;
   }
   ForkGate(const ForkGate&) = delete;

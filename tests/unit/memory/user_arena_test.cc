@@ -1,4 +1,5 @@
-// An arena beside other threads and forks: whose locks it takes when it goes, and what it finds after others have looked.
+// An arena beside other threads and forks: whose locks it takes when it goes, and what it finds
+// after others have looked.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +35,8 @@ class EarlyTail final : public SegmentTail {
 
 void register_early_lock() {
   register_fork_hooks(
-      4, {[]() noexcept { early_lock().lock(); }, []() noexcept { early_lock().unlock(); }, []() noexcept { early_lock().unlock(); }});
+      4, {[]() noexcept { early_lock().lock(); }, []() noexcept { early_lock().unlock(); },
+          []() noexcept { early_lock().unlock(); }});
 }
 
 // Its user let go of it, and the list of those that are made ready alone has it.
@@ -56,7 +58,8 @@ TEST(UserArena, AChildOfForkDropsWhatItsParentWasToMakeReady) {
   });
 }
 
-// The slice has the list's lock no more when the arena ends: fork holds the locks that the end takes, and waits for the list's.
+// The slice has the list's lock no more when the arena ends: fork holds the locks that the end
+// takes, and waits for the list's.
 TEST(UserArena, ASliceThatEndsOneDoesNotMeetAFork) {
   test::in_child([] {
     register_early_lock();

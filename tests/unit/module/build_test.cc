@@ -12,32 +12,44 @@ TEST(Build, NamesAreTakenOnce) {
   ok(module->add_attribute("a", Type::integer(), Value::of_int(3)));
   ok(module->add_constant("c", Type::integer(), Value::of_int(3)));
   ok(module->define("def m(self):\n  return 1\n"));
-  const std::map<std::string, std::string> taken{{"w", "a parameter"}, {"b", "a buffer"}, {"a", "an attribute"},
-                                                 {"c", "a constant"},  {"m", "a method"}, {"training", "an attribute"}};
+  const std::map<std::string, std::string> taken{
+      {"w", "a parameter"}, {"b", "a buffer"}, {"a", "an attribute"},
+      {"c", "a constant"},  {"m", "a method"}, {"training", "an attribute"}};
   for (const auto& [name, what] : taken) {
-    refused(module->add_parameter(name, floats({1})), Code::kInvalidArgument, {"__torch__.Net", what, name});
-    refused(module->add_attribute(name, Type::integer(), Value::of_int(1)), Code::kInvalidArgument, {what});
-    refused(module->add_submodule(name, must(Module::create("Other"))), Code::kInvalidArgument, {what});
+    refused(module->add_parameter(name, floats({1})), Code::kInvalidArgument,
+            {"__torch__.Net", what, name});
+    refused(module->add_attribute(name, Type::integer(), Value::of_int(1)), Code::kInvalidArgument,
+            {what});
+    refused(module->add_submodule(name, must(Module::create("Other"))), Code::kInvalidArgument,
+            {what});
   }
   for (const char* bad : {"", "a.b", "a\nb"})
-    refused(module->add_parameter(bad, floats({1})), Code::kInvalidArgument, {"no name of an attribute"});
-  refused(module->add_constant("1", Type::integer(), Value::of_int(1)), Code::kInvalidArgument, {"no name of a constant"});
+    refused(module->add_parameter(bad, floats({1})), Code::kInvalidArgument,
+            {"no name of an attribute"});
+  refused(module->add_constant("1", Type::integer(), Value::of_int(1)), Code::kInvalidArgument,
+          {"no name of a constant"});
   refused(Module::create("a b"), Code::kInvalidArgument, {"no name of a class"});
   EXPECT_EQ(must(module->members()).size(), 6U);
 }
 
 TEST(Build, ValuesFitTheirTypes) {
   const Ref<Module> module = must(Module::create("Net"));
-  refused(module->add_parameter("w", Value::of_int(5)), Code::kInvalidArgument, {"w", "Tensor wanted", "int"});
-  refused(module->add_attribute("x", type("List[int]"), Value::list(nullptr, {Value::of_float(1)})), Code::kInvalidArgument,
-          {"x[0]", "int"});
-  refused(module->add_attribute("x", type("Optional[str]"), Value::of_int(1)), Code::kInvalidArgument, {"x"});
-  refused(module->add_attribute("x", type("__torch__.Missing"), Value::none()), Code::kInvalidArgument, {"__torch__.Missing"});
-  refused(module->add_attribute("x", type("Tuple[int, Dict[str, Tensor]]"),
-                                Value::tuple({Value::of_int(1), must(Value::dict(nullptr, {{Value::of_str("k"), Value::none()}}))})),
+  refused(module->add_parameter("w", Value::of_int(5)), Code::kInvalidArgument,
+          {"w", "Tensor wanted", "int"});
+  refused(module->add_attribute("x", type("List[int]"), Value::list(nullptr, {Value::of_float(1)})),
+          Code::kInvalidArgument, {"x[0]", "int"});
+  refused(module->add_attribute("x", type("Optional[str]"), Value::of_int(1)),
+          Code::kInvalidArgument, {"x"});
+  refused(module->add_attribute("x", type("__torch__.Missing"), Value::none()),
+          Code::kInvalidArgument, {"__torch__.Missing"});
+  refused(module->add_attribute(
+              "x", type("Tuple[int, Dict[str, Tensor]]"),
+              Value::tuple({Value::of_int(1),
+                            must(Value::dict(nullptr, {{Value::of_str("k"), Value::none()}}))})),
           Code::kInvalidArgument, {"Tensor wanted"});
-  ok(module->add_attribute("x", type("Dict[str, List[float]]"),
-                           must(Value::dict(nullptr, {{Value::of_str("k"), Value::list(nullptr, {})}}))));
+  ok(module->add_attribute(
+      "x", type("Dict[str, List[float]]"),
+      must(Value::dict(nullptr, {{Value::of_str("k"), Value::list(nullptr, {})}}))));
   const Member member = must(module->find("x"));
   EXPECT_EQ(member.value->declared_type()->print(), "Dict[str, List[float]]");
   EXPECT_EQ(member.value->entries()[0].value->declared_type()->print(), "List[float]");
@@ -55,14 +67,19 @@ TEST(Build, SubmodulesMakeNoCircle) {
 TEST(Build, InterfacesWantTheirMethods) {
   const Ref<Module> module = must(Module::create("Net"));
   ok(module->define_types("__torch__",
-                          "class Run(ModuleInterface):\n  def run(self, x: Tensor) -> Tensor:\n    pass\nclass Plain:\n  n : int\n"));
+                          "class Run(ModuleInterface):\n  def run(self, x: Tensor) -> Tensor:\n    "
+                          "pass\nclass Plain:\n  n : int\n"));
   const Ref<Module> child = must(Module::create("Child"));
-  refused(module->add_submodule("child", child, type("__torch__.Run")), Code::kInvalidArgument, {"no method run", "__torch__.Run"});
-  refused(module->add_submodule("child", child, type("__torch__.Plain")), Code::kInvalidArgument, {"no interface"});
-  refused(module->add_submodule("child", child, type("int")), Code::kInvalidArgument, {"interface"});
+  refused(module->add_submodule("child", child, type("__torch__.Run")), Code::kInvalidArgument,
+          {"no method run", "__torch__.Run"});
+  refused(module->add_submodule("child", child, type("__torch__.Plain")), Code::kInvalidArgument,
+          {"no interface"});
+  refused(module->add_submodule("child", child, type("int")), Code::kInvalidArgument,
+          {"interface"});
   ok(child->define("def run(self, x: Tensor) -> Tensor:\n  return x\n"));
   ok(module->add_submodule("child", child, type("__torch__.Run")));
-  refused(module->set_submodule("child", must(Module::create("Other"))), Code::kInvalidArgument, {"no method run"});
+  refused(module->set_submodule("child", must(Module::create("Other"))), Code::kInvalidArgument,
+          {"no method run"});
 }
 
 TEST(Build, DefinitionsAreParsed) {
@@ -73,12 +90,15 @@ TEST(Build, DefinitionsAreParsed) {
   EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos);
   refused(module->define("class A:\n  pass\n"), Code::kInvalidArgument, {"a method is wanted"});
   refused(module->define("def f():\n  pass\n"), Code::kInvalidArgument, {"a method has self"});
-  refused(module->define("def f(self):\n  pass\ndef f(self):\n  pass\n"), Code::kInvalidArgument, {"defined twice"});
-  refused(module->define("def training(self):\n  pass\n"), Code::kInvalidArgument, {"an attribute"});
-  refused(module->define_types("__torch__", "class A:\n  n : int\nclass A:\n  n : int\n"), Code::kInvalidArgument, {"defined twice"});
+  refused(module->define("def f(self):\n  pass\ndef f(self):\n  pass\n"), Code::kInvalidArgument,
+          {"defined twice"});
+  refused(module->define("def training(self):\n  pass\n"), Code::kInvalidArgument,
+          {"an attribute"});
+  refused(module->define_types("__torch__", "class A:\n  n : int\nclass A:\n  n : int\n"),
+          Code::kInvalidArgument, {"defined twice"});
   ok(module->define_types("util", "def f(x: Tensor) -> Tensor:\n  return x\n"));
-  refused(module->define_types("__torch__.util", "def f(x: Tensor) -> Tensor:\n  return x\n"), Code::kInvalidArgument,
-          {"__torch__.util.f already"});
+  refused(module->define_types("__torch__.util", "def f(x: Tensor) -> Tensor:\n  return x\n"),
+          Code::kInvalidArgument, {"__torch__.util.f already"});
   refused(module->set_hooks(true, {"missing"}), Code::kNotFound, {"missing"});
 }
 
@@ -135,8 +155,9 @@ TEST(Build, ConstantsDoNotRequireGradients) {
   spec.sizes = {1};
   spec.strides = {1};
   spec.requires_grad = true;
-  refused(module->add_constant("c", Type::tensor(), Value::of_tensor(must(value::TensorValue::create(spec)))), Code::kInvalidArgument,
-          {"gradient"});
+  refused(module->add_constant("c", Type::tensor(),
+                               Value::of_tensor(must(value::TensorValue::create(spec)))),
+          Code::kInvalidArgument, {"gradient"});
 }
 
 TEST(Build, OneChildUnderTwoNamesIsOneObject) {
@@ -147,7 +168,8 @@ TEST(Build, OneChildUnderTwoNamesIsOneObject) {
   ok(module->add_submodule("b", child));
   const std::vector<std::byte> bytes = exported(*module, unchecked());
   const Ref<Module> again = must(imported(bytes));
-  EXPECT_EQ(must(again->find("a")).module->object().get(), must(again->find("b")).module->object().get());
+  EXPECT_EQ(must(again->find("a")).module->object().get(),
+            must(again->find("b")).module->object().get());
   EXPECT_EQ(must(again->tensors()).size(), 2U);
 }
 

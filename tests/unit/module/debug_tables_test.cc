@@ -15,7 +15,8 @@ constexpr const char* kTable = "code/__torch__/torch/nn/modules/linear.py.debug_
 
 std::map<std::string, std::string> golden_records() {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  const auto path = std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite/mlp-2.15.ptl";
+  const auto path =
+      std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite/mlp-2.15.ptl";
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << path << " (TENON_SOURCE_DIR says where the sources are)";
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -48,16 +49,19 @@ Made compiled(const Module& module, bool debug_tables = true) {
 
 size_t tables_in(const std::map<std::string, std::string>& records) {
   size_t count = 0;
-  for (const auto& [name, content] : records) count += name.find("debug_") != std::string::npos ? 1 : 0;
+  for (const auto& [name, content] : records)
+    count += name.find("debug_") != std::string::npos ? 1 : 0;
   return count;
 }
 
 TEST(DebugTables, new_ones_name_the_archives_code) {
   const Made made = compiled(*import_of(golden_records(), false));
   EXPECT_EQ(made.report.debug_tables, tables_in(made.records));
-  ASSERT_TRUE(made.records.contains(kHandles) && made.records.contains(kCalls) && made.records.contains(kTable));
+  ASSERT_TRUE(made.records.contains(kHandles) && made.records.contains(kCalls) &&
+              made.records.contains(kTable));
   EXPECT_NE(made.records.at(kCalls).find("aten::linear"), std::string::npos);
-  EXPECT_NE(made.records.at(kTable).find("code/__torch__/torch/nn/modules/linear.py"), std::string::npos);
+  EXPECT_NE(made.records.at(kTable).find("code/__torch__/torch/nn/modules/linear.py"),
+            std::string::npos);
   for (const auto& [name, content] : made.records) {
     if (name.find("debug_") == std::string::npos) continue;
     EXPECT_EQ(content.find("site-packages"), std::string::npos) << name;
@@ -92,7 +96,8 @@ TEST(DebugTables, a_bad_one_is_made_anew) {
   const Made made = compiled(*import_of(old, true));
   EXPECT_EQ(made.report.debug_tables, good.report.debug_tables);
   EXPECT_NE(made.records.at(kTable), old.at(kTable));
-  EXPECT_NE(made.records.at(kTable).find("code/__torch__/torch/nn/modules/linear.py"), std::string::npos);
+  EXPECT_NE(made.records.at(kTable).find("code/__torch__/torch/nn/modules/linear.py"),
+            std::string::npos);
   EXPECT_EQ(made.records.at("code/__torch__.py.debug_pkl"), old.at("code/__torch__.py.debug_pkl"));
 }
 

@@ -23,14 +23,16 @@ TEST(Export, RecordsStandInTheirOrder) {
   options.extra_files = {{"b.txt", "b"}, {"a.txt", ""}};
   options.archive_name = "name";
   const std::vector<std::byte> bytes = exported(*module, options, &report);
-  const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes), archive::Check::kAll));
+  const auto reader =
+      must(archive::ZipReader::open(archive::MemorySource::create(bytes), archive::Check::kAll));
   std::vector<std::string> names;
   for (const archive::ZipRecord& record : reader->records()) {
     names.emplace_back(record.name);
     if (record.name == "data/0") EXPECT_EQ(record.data_offset % 64, 0U);
   }
   EXPECT_EQ(reader->prefix(), "name");
-  EXPECT_EQ(names, std::vector<std::string>({"extra/b.txt", "extra/a.txt", "extra/own.txt", "data/0", "data.pkl", "code/__torch__.py",
+  EXPECT_EQ(names, std::vector<std::string>({"extra/b.txt", "extra/a.txt", "extra/own.txt",
+                                             "data/0", "data.pkl", "code/__torch__.py",
                                              "constants.pkl", ".data/version", "byteorder"}));
   EXPECT_EQ(report.version, 10);
   EXPECT_EQ(report.nbytes, bytes.size());
@@ -77,8 +79,10 @@ TEST(Export, NothingChangesMeanwhile) {
     refused(module->define("def g(self):\n  return 1\n"), Code::kPermission, words);
     refused(module->define_types("__torch__", "class A:\n  n : int\n"), Code::kPermission, words);
     refused(module->remove("w"), Code::kPermission, words);
-    refused(module->load(std::vector<NamedTensor>{{"w", floats({1})}}, {}, nullptr), Code::kPermission, words);
-    refused(module->set_submodule("child", must(Module::create("Other"))), Code::kPermission, words);
+    refused(module->load(std::vector<NamedTensor>{{"w", floats({1})}}, {}, nullptr),
+            Code::kPermission, words);
+    refused(module->set_submodule("child", must(Module::create("Other"))), Code::kPermission,
+            words);
     refused(module->set_extra_file("x", ""), Code::kPermission, words);
     refused(child->add_parameter("v", floats({5})), Code::kPermission, words);
     refused(must(Module::create("Owner"))->add_submodule("child", child), Code::kPermission, words);
@@ -92,7 +96,9 @@ TEST(Export, NothingChangesMeanwhile) {
 TEST(Export, ItMayChangeAgainAfterAFailure) {
   const Ref<Module> module = net();
   ExportOptions options;
-  options.hook = [](const Module&, std::vector<ExtraFile>*) { return Status(Code::kCancelled, "the hook does not want to"); };
+  options.hook = [](const Module&, std::vector<ExtraFile>*) {
+    return Status(Code::kCancelled, "the hook does not want to");
+  };
   archive::MemorySink sink;
   refused(export_module(*module, &sink, options, nullptr), Code::kCancelled, {"does not want"});
   EXPECT_TRUE(sink.bytes().empty());
@@ -189,38 +195,51 @@ TEST(Export, ASubmoduleOfAnArchiveIsAModule) {
 TEST(Export, TwoClassesOfOneNameAreTwo) {
   const auto part = [](const char* body) {
     const Ref<Module> made = must(Module::create("Part"));
-    ok(made->define("def forward(self: __torch__.Part, x: Tensor) -> Tensor:\n  return __torch__.f(x)\n"));
-    ok(made->define_types("__torch__", std::string("def f(x: Tensor) -> Tensor:\n  return ") + body + "\n"));
+    ok(made->define(
+        "def forward(self: __torch__.Part, x: Tensor) -> Tensor:\n  return __torch__.f(x)\n"));
+    ok(made->define_types("__torch__",
+                          std::string("def f(x: Tensor) -> Tensor:\n  return ") + body + "\n"));
     return made;
   };
   const Ref<Module> module = must(Module::create("Net"));
   ok(module->add_submodule("a", part("x")));
   ok(module->add_submodule("b", part("x + 1")));
   ok(module->add_submodule("c", part("x")));
-  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return self.a.forward(self.b.forward(self.c.forward(x)))\n"));
+  ok(
+      module->define("def forward(self, x: Tensor) -> Tensor:\n  return "
+                     "self.a.forward(self.b.forward(self.c.forward(x)))\n"));
   const auto records = records_of(exported(*module));
   const std::string& first = records.at("code/__torch__.py");
   const std::string& second = records.at("code/__torch__/___torch_mangle_0.py");
   // The classes are equal but for the function that they call.
-  EXPECT_NE(first.find("  a : __torch__.Part\n  b : __torch__.___torch_mangle_0.Part\n  c : __torch__.Part\n"), std::string::npos) << first;
+  EXPECT_NE(
+      first.find(
+          "  a : __torch__.Part\n  b : __torch__.___torch_mangle_0.Part\n  c : __torch__.Part\n"),
+      std::string::npos)
+      << first;
   EXPECT_NE(first.find("return __torch__.f(x"), std::string::npos) << first;
   EXPECT_NE(second.find("self: __torch__.___torch_mangle_0.Part"), std::string::npos) << second;
   size_t calls = 0;
-  for (const auto& [name, text] : records) calls += text.find("return __torch__.___torch_mangle_0.f(x") != std::string::npos ? 1U : 0U;
+  for (const auto& [name, text] : records)
+    calls += text.find("return __torch__.___torch_mangle_0.f(x") != std::string::npos ? 1U : 0U;
   EXPECT_EQ(calls, 1U);
 }
 
 TEST(Export, ValuesFollowTheNamesOfTheirClasses) {
   const auto part = [](const char* field, const char* member) {
     const Ref<Module> made = must(Module::create("Part"));
-    ok(made->define_types("__torch__", std::string("class P(NamedTuple):\n  ") + field + " : int\nclass E(Enum):\n  " + member +
+    ok(made->define_types("__torch__", std::string("class P(NamedTuple):\n  ") + field +
+                                           " : int\nclass E(Enum):\n  " + member +
                                            " = 1\nclass C:\n  " + field + " : int\n"));
     const ValueRef point = Value::tuple({Value::of_int(3)});
-    ok(made->add_attribute("points", type("List[__torch__.P]"), Value::list(nullptr, {point, point})));
-    ok(made->add_attribute("color", type("__torch__.E"), Value::enumeration("__torch__.E", Value::of_int(1))));
+    ok(made->add_attribute("points", type("List[__torch__.P]"),
+                           Value::list(nullptr, {point, point})));
+    ok(made->add_attribute("color", type("__torch__.E"),
+                           Value::enumeration("__torch__.E", Value::of_int(1))));
     const ValueRef object = Value::object("__torch__.C");
     ok(object->attributes().add(field, Value::of_int(7)));
-    ok(made->add_attribute("objects", type("Dict[str, __torch__.C]"), must(Value::dict(nullptr, {{Value::of_str("k"), object}}))));
+    ok(made->add_attribute("objects", type("Dict[str, __torch__.C]"),
+                           must(Value::dict(nullptr, {{Value::of_str("k"), object}}))));
     return made;
   };
   const Ref<Module> module = must(Module::create("Net"));
@@ -230,10 +249,13 @@ TEST(Export, ValuesFollowTheNamesOfTheirClasses) {
   // An import checks every value against the class that its type names.
   const Ref<Module> again = must(imported(bytes));
   EXPECT_EQ(must(again->find("a.points")).value->declared_type()->print(), "List[__torch__.P]");
-  EXPECT_EQ(must(again->find("b.points")).value->declared_type()->print(), "List[__torch__.___torch_mangle_0.P]");
-  EXPECT_EQ(must(again->find("b.points")).value->items()[0]->class_name(), "__torch__.___torch_mangle_0.P");
+  EXPECT_EQ(must(again->find("b.points")).value->declared_type()->print(),
+            "List[__torch__.___torch_mangle_0.P]");
+  EXPECT_EQ(must(again->find("b.points")).value->items()[0]->class_name(),
+            "__torch__.___torch_mangle_0.P");
   EXPECT_EQ(must(again->find("b.color")).value->class_name(), "__torch__.___torch_mangle_0.E");
-  EXPECT_EQ((*must(again->find("b.objects")).value->find("k"))->class_name(), "__torch__.___torch_mangle_0.C");
+  EXPECT_EQ((*must(again->find("b.objects")).value->find("k"))->class_name(),
+            "__torch__.___torch_mangle_0.C");
   EXPECT_EQ(exported(*again), bytes);
 }
 
@@ -249,14 +271,18 @@ TEST(Export, OtherCodesConstantsAreNumberedAnew) {
   ok(module->add_submodule("a", part(1)));
   ok(module->add_submodule("b", part(2)));
   ok(module->add_submodule("c", part(2)));
-  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return self.a.forward(self.b.forward(self.c.forward(x) + self.own))\n"));
+  ok(
+      module->define("def forward(self, x: Tensor) -> Tensor:\n  return "
+                     "self.a.forward(self.b.forward(self.c.forward(x) + self.own))\n"));
   const std::vector<std::byte> bytes = exported(*module);
   const Ref<Module> again = must(imported(bytes));
   EXPECT_EQ(elements_of(*must(again->find("own")).value), std::vector<float>({1}));
   EXPECT_EQ(elements_of(*must(again->find("a.c")).value), std::vector<float>({1}));
   EXPECT_EQ(elements_of(*must(again->find("b.c")).value), std::vector<float>({2}));
-  EXPECT_EQ(must(again->find("b")).module->class_name(), must(again->find("c")).module->class_name());
-  EXPECT_NE(must(again->find("b")).module->class_name(), must(again->find("a")).module->class_name());
+  EXPECT_EQ(must(again->find("b")).module->class_name(),
+            must(again->find("c")).module->class_name());
+  EXPECT_NE(must(again->find("b")).module->class_name(),
+            must(again->find("a")).module->class_name());
   EXPECT_EQ(records_of(bytes).count("constants/2"), 0U);
 }
 

@@ -1,4 +1,5 @@
-// Archives of old versions of PyTorch (tests/golden/module/README.md): what is in them, and that an export of them says the same.
+// Archives of old versions of PyTorch (tests/golden/module/README.md): what is in them, and that an
+// export of them says the same.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -20,7 +21,8 @@ std::filesystem::path golden() {
 double half_of(uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1f;
   const int mantissa = bits & 0x3ff;
-  const double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
+  const double size =
+      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
@@ -47,7 +49,8 @@ class Printer {
       case ValueKind::kDict: {
         // PyTorch writes entries in the order of their insertion, and prints them so.
         std::string text = "{";
-        for (const value::DictEntry& entry : value->entries()) text += of(entry.key) + ": " + of(entry.value) + ", ";
+        for (const value::DictEntry& entry : value->entries())
+          text += of(entry.key) + ": " + of(entry.value) + ", ";
         return text + "}";
       }
       case ValueKind::kObject: {
@@ -67,7 +70,8 @@ class Printer {
 
   static std::string of_float(double number) {
     const std::string text = format("%.17g", number);
-    return std::isfinite(number) && text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+    return std::isfinite(number) && text.find_first_of(".e") == std::string::npos ? text + ".0"
+                                                                                  : text;
   }
 
   static std::string of_str(const std::string& value) {
@@ -80,7 +84,8 @@ class Printer {
   }
 
   static double element(const value::TensorValue& tensor, uint64_t index) {
-    const std::byte* const at = tensor.storage()->data() + index * value::scalar_type_info(tensor.type()).nbytes;
+    const std::byte* const at =
+        tensor.storage()->data() + index * value::scalar_type_info(tensor.type()).nbytes;
     switch (tensor.type()) {
       case value::ScalarType::kFloat: return read_as<float>(at);
       case value::ScalarType::kDouble: return read_as<double>(at);
@@ -91,14 +96,17 @@ class Printer {
   }
 
   std::string of_tensor(const value::TensorValue& tensor) {
-    const void* const storage =
-        tensor.storage()->bytes() ? static_cast<const void*>(tensor.storage()->bytes().get()) : tensor.storage().get();
+    const void* const storage = tensor.storage()->bytes()
+                                    ? static_cast<const void*>(tensor.storage()->bytes().get())
+                                    : tensor.storage().get();
     const size_t number = storages_.emplace(storage, storages_.size()).first->second;
-    std::string text = "tensor " + std::string(value::scalar_type_info(tensor.type()).name) + " sizes [";
+    std::string text =
+        "tensor " + std::string(value::scalar_type_info(tensor.type()).name) + " sizes [";
     for (const int64_t size : tensor.sizes()) text += std::to_string(size) + ", ";
     text += "] strides [";
     for (const int64_t stride : tensor.strides()) text += std::to_string(stride) + ", ";
-    text += "] offset " + std::to_string(tensor.offset()) + " storage " + std::to_string(number) + " values [";
+    text += "] offset " + std::to_string(tensor.offset()) + " storage " + std::to_string(number) +
+            " values [";
     for (uint64_t i = 0; i < tensor.numel(); ++i) {
       int64_t at = tensor.offset();
       uint64_t rest = i;
@@ -116,12 +124,16 @@ class Printer {
   std::map<const void*, size_t> objects_;
 };
 
-void print_members(const Module& module, const std::string& path, Printer* printer, std::vector<std::string>* lines) {
+void print_members(const Module& module, const std::string& path, Printer* printer,
+                   std::vector<std::string>* lines) {
   for (const Member& member : must(module.members())) {
     if (member.kind == MemberKind::kMethod || member.kind == MemberKind::kConstant) continue;
-    const ValueRef value = member.kind == MemberKind::kSubmodule ? member.module->object() : member.value;
-    lines->push_back(path + member.name + " : " + member.type->print() + " = " + printer->of(value));
-    if (member.kind == MemberKind::kSubmodule) print_members(*member.module, path + member.name + ".", printer, lines);
+    const ValueRef value =
+        member.kind == MemberKind::kSubmodule ? member.module->object() : member.value;
+    lines->push_back(path + member.name + " : " + member.type->print() + " = " +
+                     printer->of(value));
+    if (member.kind == MemberKind::kSubmodule)
+      print_members(*member.module, path + member.name + ".", printer, lines);
   }
 }
 
@@ -131,7 +143,8 @@ std::string with_todays_type(const std::string& line) {
   const size_t equals = line.find(" = ");
   if (colon == std::string::npos || equals == std::string::npos || equals < colon) return line;
   const size_t begin = colon + 3;
-  return line.substr(0, begin) + type(line.substr(begin, equals - begin).c_str())->print() + line.substr(equals);
+  return line.substr(0, begin) + type(line.substr(begin, equals - begin).c_str())->print() +
+         line.substr(equals);
 }
 
 std::vector<std::string> expected_lines(const std::filesystem::path& folder) {
@@ -140,7 +153,8 @@ std::vector<std::string> expected_lines(const std::filesystem::path& folder) {
   for (std::string line; std::getline(stream, line);) {
     // As PyTorch wrote the type before 1.9.
     constexpr std::string_view kOldNone = " : None = ";
-    if (const size_t at = line.find(kOldNone); at != std::string::npos) line.replace(at, kOldNone.size(), " : NoneType = ");
+    if (const size_t at = line.find(kOldNone); at != std::string::npos)
+      line.replace(at, kOldNone.size(), " : NoneType = ");
     if (!line.starts_with("call ")) lines.push_back(with_todays_type(line));
   }
   return lines;
@@ -170,7 +184,9 @@ TEST_P(Fixtures, AreWhatTheirPyTorchSays) {
   EXPECT_EQ(value::difference(*module->object(), *again->object()).value_or(""), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Fixtures, testing::Values("1.2.0", "1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1", "2.2.0"),
+INSTANTIATE_TEST_SUITE_P(All, Fixtures,
+                         testing::Values("1.2.0", "1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1",
+                                         "2.2.0"),
                          [](const auto& one) {
                            std::string name = one.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

@@ -8,46 +8,58 @@
 namespace tenon::module {
 namespace {
 
-constexpr char kModule[] = "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n";
+constexpr char kModule[] =
+    "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n";
 
-double seconds_since(std::clock_t begin) { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
+double seconds_since(std::clock_t begin) {
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
 
-std::string attribute(const std::string& name, const std::string& pickled) { return pickled_text(name) + pickled; }
+std::string attribute(const std::string& name, const std::string& pickled) {
+  return pickled_text(name) + pickled;
+}
 
 TEST(ImportBounds, TuplesThatManyMembersOfAUnionMayBe) {
   const std::string declared = "Union[__torch__.A, __torch__.B, int]";
   std::string code;
-  for (const char* name : {"A", "B"}) code += "class " + std::string(name) + "(NamedTuple):\n  f : " + declared + "\n";
+  for (const char* name : {"A", "B"})
+    code += "class " + std::string(name) + "(NamedTuple):\n  f : " + declared + "\n";
   code += kModule + ("  f : " + declared + "\n");
   const std::string bad = pickled_text("bad") + std::string(400, '\x85');
   const std::clock_t begin = std::clock();
-  refused(imported(made_archive(code, pickled_object("M", attribute("training", "\x88") + attribute("f", bad)))), Code::kCorrupt,
-          {"data.pkl", "wanted"});
+  refused(imported(made_archive(
+              code, pickled_object("M", attribute("training", "\x88") + attribute("f", bad)))),
+          Code::kCorrupt, {"data.pkl", "wanted"});
   EXPECT_LT(seconds_since(begin), 2);
 }
 
-// Each class's Union has all classes, so the pairs are as many as values times classes times classes.
+// Each class's Union has all classes, so the pairs are as many as values times classes times
+// classes.
 TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   constexpr int kClasses = 250;
   std::string declared = "Union[int";
   for (int i = 0; i < kClasses; ++i) declared += ", __torch__.N" + std::to_string(i);
   declared += "]";
   std::string code = kModule + ("  f : " + declared + "\n");
-  for (int i = 0; i < kClasses; ++i) code += "class N" + std::to_string(i) + "(NamedTuple):\n  f : " + declared + "\n";
+  for (int i = 0; i < kClasses; ++i)
+    code += "class N" + std::to_string(i) + "(NamedTuple):\n  f : " + declared + "\n";
   // 300 chains: no value is in two of them.
   std::string list = "(";
   for (int i = 0; i < 300; ++i) list += pickled_text("bad") + std::string(500, '\x85');
-  const std::string root = pickled_object("M", attribute("training", "\x88") + attribute("f", list + "t"));
+  const std::string root =
+      pickled_object("M", attribute("training", "\x88") + attribute("f", list + "t"));
   const std::clock_t begin = std::clock();
   const auto bytes = made_archive(code, root);
   const auto result = imported(bytes);
   EXPECT_FALSE(result.is_ok());
-  // 64 steps for each of the bytes, of which a million take a second at most, and three on a busy machine.
-  EXPECT_LT(seconds_since(begin), 200e-6 * static_cast<double>(bytes.size()) + 5) << result.status().message();
+  // 64 steps for each of the bytes, of which a million take a second at most, and three on a busy
+  // machine.
+  EXPECT_LT(seconds_since(begin), 200e-6 * static_cast<double>(bytes.size()) + 5)
+      << result.status().message();
 }
 
-// The time of four times as many members. It is four times as long if each is read once, and sixteen
-// times if each is compared with all. A busy machine makes a figure up to twice as long.
+// The time of four times as many members. It is four times as long if each is read once, and
+// sixteen times if each is compared with all. A busy machine makes a figure up to twice as long.
 constexpr double kMostForFourTimes = 9;
 
 double seconds_for_fields(int n) {
@@ -60,8 +72,8 @@ double seconds_for_fields(int n) {
     fields += "  " + name + " : NoneType\n";
     state += attribute(name, "N");
   }
-  const std::string code =
-      "class M(Module):\n  __parameters__ = [" + names + "]\n  __buffers__ = [" + names + "]\n  training : bool\n" + fields;
+  const std::string code = "class M(Module):\n  __parameters__ = [" + names +
+                           "]\n  __buffers__ = [" + names + "]\n  training : bool\n" + fields;
   const std::clock_t begin = std::clock();
   const auto module = must(imported(made_archive(code, pickled_object("M", state))));
   EXPECT_EQ(must(module->members()).size(), static_cast<size_t>(n) + 1U);
@@ -76,7 +88,8 @@ TEST(ImportBounds, AClassOfManyFieldsIsReadOnce) {
 double seconds_for_methods(int n) {
   std::string code = kModule;
   for (int i = 0; i < n; ++i) {
-    code += "  def m" + std::to_string(i) + "(self: __torch__.M, x: Tensor) -> Tensor:\n    return torch.add(x, 1)\n";
+    code += "  def m" + std::to_string(i) +
+            "(self: __torch__.M, x: Tensor) -> Tensor:\n    return torch.add(x, 1)\n";
   }
   const std::clock_t begin = std::clock();
   const auto bytes = made_archive(code, pickled_object("M", attribute("training", "\x88")));
@@ -100,17 +113,20 @@ TEST(ImportBounds, PathsOfSharedSubmodulesAreCounted) {
   std::string root;
   for (int i = 0; i < kDepth; ++i) {
     const std::string kid = "__torch__.M" + std::to_string(i + 1);
-    code += "class M" + std::to_string(i) + "(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  " + a + " : " +
-            kid + "\n  " + b + " : " + kid + "\n";
-    root += "c__torch__\nM" + std::to_string(i) + "\n)\x81}(" + attribute("training", "\x88") + pickled_text(a);
+    code += "class M" + std::to_string(i) +
+            "(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  " + a +
+            " : " + kid + "\n  " + b + " : " + kid + "\n";
+    root += "c__torch__\nM" + std::to_string(i) + "\n)\x81}(" + attribute("training", "\x88") +
+            pickled_text(a);
   }
   std::string closing;
   for (int i = kDepth - 1; i >= 0; --i) {
     const std::string memo{static_cast<char>(i)};
     closing += "q" + memo + pickled_text(b) + "h" + memo + "ub";
   }
-  code +=
-      "class M" + std::to_string(kDepth) + "(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  training : bool\n  w : Tensor\n";
+  code += "class M" + std::to_string(kDepth) +
+          "(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  training : bool\n  w : "
+          "Tensor\n";
   root += "c__torch__\nM" + std::to_string(kDepth) + "\n)\x81}(" + attribute("training", "\x88") +
           attribute("w", pickled_tensor("0", 1, 1)) + "ub" + closing;
   const auto bytes = made_archive(code, root, {{"data/0", std::string(4, '\0')}});
@@ -123,13 +139,15 @@ TEST(ImportBounds, ExtraFilesHaveALimit) {
   ImportOptions options;
   options.zip_limits.max_kept_nbytes = 3000;
   const auto bytes = [](size_t nbytes) {
-    return made_archive(kModule, pickled_object("M", attribute("training", "\x88")),
-                        {{"extra/a", std::string(nbytes, 'x')}, {"extra/b", std::string(1000, 'x')}});
+    return made_archive(
+        kModule, pickled_object("M", attribute("training", "\x88")),
+        {{"extra/a", std::string(nbytes, 'x')}, {"extra/b", std::string(1000, 'x')}});
   };
   const auto good = bytes(1000);
   ok(imported(good, options).status());
   const auto bad = bytes(2500);
-  refused(imported(bad, options), Code::kResourceExhausted, {"max_kept_nbytes", "extra files", "3000"});
+  refused(imported(bad, options), Code::kResourceExhausted,
+          {"max_kept_nbytes", "extra files", "3000"});
 }
 
 }  // namespace

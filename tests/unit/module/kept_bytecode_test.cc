@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::byte> lite_archive(const std::string& name) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  const auto path = std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite" / name;
+  const auto path =
+      std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite" / name;
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << path << " (TENON_SOURCE_DIR says where the sources are)";
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -40,7 +41,8 @@ Ref<Module> import_lite(const std::vector<std::byte>& bytes, bool debug_tables =
 }
 
 TEST(KeptBytecode, comes_back_byte_for_byte) {
-  for (const char* const name : {"mlp-1.13.1.ptl", "mlp-2.15.ptl", "constant-1.13.1.ptl", "constant-2.15.ptl"}) {
+  for (const char* const name :
+       {"mlp-1.13.1.ptl", "mlp-2.15.ptl", "constant-1.13.1.ptl", "constant-2.15.ptl"}) {
     SCOPED_TRACE(name);
     const std::vector<std::byte> bytes = lite_archive(name);
     const std::map<std::string, std::string> old = records_of(bytes);
@@ -73,7 +75,8 @@ TEST(KeptBytecode, new_values_leave_it_and_new_code_drops_it) {
   ok(module->define("def one_more(self) -> int:\n  return 1\n"));
   const Exported done = export_of(*module);
   EXPECT_FALSE(done.report.has_bytecode);
-  EXPECT_NE(done.report.why_no_bytecode.find("was changed"), std::string::npos) << done.report.why_no_bytecode;
+  EXPECT_NE(done.report.why_no_bytecode.find("was changed"), std::string::npos)
+      << done.report.why_no_bytecode;
   EXPECT_EQ(done.records.count("bytecode.pkl"), 0U);
 }
 
@@ -87,28 +90,32 @@ TEST(KeptBytecode, debug_tables_are_carried_on_request) {
   EXPECT_EQ(export_of(*module).report.debug_tables, 0U);
   Exported done = export_of(*module, options);
   EXPECT_EQ(done.report.debug_tables, 6U);
-  for (const ExtraFile& table : module->package().debug_tables) EXPECT_EQ(done.records[table.name], old[table.name]) << table.name;
+  for (const ExtraFile& table : module->package().debug_tables)
+    EXPECT_EQ(done.records[table.name], old[table.name]) << table.name;
 }
 
 // The archive with another record bytecode.pkl.
 Result<Ref<Module>> imported_with(const std::string& bytecode) {
   const std::vector<std::byte> bytes = lite_archive("mlp-2.15.ptl");
   std::vector<std::pair<std::string, std::string>> records;
-  for (const auto& [record, content] : records_of(bytes)) records.emplace_back(record, record == "bytecode.pkl" ? bytecode : content);
+  for (const auto& [record, content] : records_of(bytes))
+    records.emplace_back(record, record == "bytecode.pkl" ? bytecode : content);
   static std::vector<std::vector<std::byte>> kept;  // the module has views of them
   kept.push_back(archive_of(records));
   return import_module(kept.back(), nullptr, nullptr, {});
 }
 
 TEST(KeptBytecode, bad_bytecode_leaves_the_module_good) {
-  for (const char* const bad : {"", "no pickle", "\x80\x02N.", "\x80\x02K\x08\x85.", "\x80\x02K\x03\x85."}) {
+  for (const char* const bad :
+       {"", "no pickle", "\x80\x02N.", "\x80\x02K\x08\x85.", "\x80\x02K\x03\x85."}) {
     SCOPED_TRACE(bad);
     const Ref<Module> module = must(imported_with(bad));
     const Package& package = module->package();
     EXPECT_FALSE(package.bytecode);
     EXPECT_FALSE(package.why_no_bytecode.is_ok());
     ASSERT_FALSE(package.report.warnings.empty());
-    EXPECT_TRUE(package.report.warnings.back().starts_with("bytecode is not kept: bytecode.pkl")) << package.report.warnings.back();
+    EXPECT_TRUE(package.report.warnings.back().starts_with("bytecode is not kept: bytecode.pkl"))
+        << package.report.warnings.back();
     EXPECT_EQ(package.report.dropped.back(), "bytecode.pkl");
     const Exported done = export_of(*module);
     EXPECT_FALSE(done.report.has_bytecode);

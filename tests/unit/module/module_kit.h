@@ -35,7 +35,9 @@ inline void ok(const Status& status) { EXPECT_TRUE(status.is_ok()) << status.mes
 // That it failed so, and that its one line has these words.
 inline void refused(const Status& status, Code code, const std::vector<std::string>& words) {
   EXPECT_EQ(status.code(), code) << status.message();
-  for (const std::string& word : words) EXPECT_NE(status.message().find(word), std::string::npos) << word << " in: " << status.message();
+  for (const std::string& word : words)
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << word << " in: " << status.message();
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }
 template <typename T>
@@ -51,7 +53,8 @@ inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> 
   options.is_private = true;
   value::StridedSpec spec;
   spec.storage = must(value::StorageValue::whole(
-      value::ScalarType::kFloat, must(storage::Storage::create_from(options, elements.data(), elements.size() * sizeof(float)))));
+      value::ScalarType::kFloat, must(storage::Storage::create_from(
+                                     options, elements.data(), elements.size() * sizeof(float)))));
   spec.strides.resize(sizes.size());
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) spec.strides[i] = stride;
@@ -63,7 +66,9 @@ inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> 
 inline std::vector<float> elements_of(const Value& tensor) {
   std::vector<float> elements(tensor.as_tensor()->numel());
   if (!elements.empty()) {
-    std::memcpy(elements.data(), tensor.as_tensor()->storage()->data() + static_cast<size_t>(tensor.as_tensor()->offset()) * sizeof(float),
+    std::memcpy(elements.data(),
+                tensor.as_tensor()->storage()->data() +
+                    static_cast<size_t>(tensor.as_tensor()->offset()) * sizeof(float),
                 elements.size() * sizeof(float));
   }
   return elements;
@@ -85,26 +90,31 @@ inline ImportOptions with_check_all() {
   return options;
 }
 
-inline std::vector<std::byte> exported(const Module& module, const ExportOptions& options = {}, ExportReport* report = nullptr) {
+inline std::vector<std::byte> exported(const Module& module, const ExportOptions& options = {},
+                                       ExportReport* report = nullptr) {
   archive::MemorySink sink;
   ok(export_module(module, &sink, options, report));
   return sink.take();
 }
 
 // The bytes are the caller's, and stay.
-inline Result<Ref<Module>> imported(const std::vector<std::byte>& bytes, const ImportOptions& options = {}) {
+inline Result<Ref<Module>> imported(const std::vector<std::byte>& bytes,
+                                    const ImportOptions& options = {}) {
   return import_module(bytes, nullptr, nullptr, options);
 }
 
 inline std::map<std::string, std::string> records_of(const std::vector<std::byte>& bytes) {
-  const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes), archive::Check::kAll));
+  const auto reader =
+      must(archive::ZipReader::open(archive::MemorySource::create(bytes), archive::Check::kAll));
   std::map<std::string, std::string> records;
-  for (const archive::ZipRecord& record : reader->records()) records[std::string(record.name)] = must(reader->read_text(record));
+  for (const archive::ZipRecord& record : reader->records())
+    records[std::string(record.name)] = must(reader->read_text(record));
   return records;
 }
 
 // An archive of records in this order.
-inline std::vector<std::byte> archive_of(const std::vector<std::pair<std::string, std::string>>& records, uint64_t alignment = 64) {
+inline std::vector<std::byte> archive_of(
+    const std::vector<std::pair<std::string, std::string>>& records, uint64_t alignment = 64) {
   archive::MemorySink sink;
   auto writer = must(archive::ZipWriter::create(&sink, {.prefix = "made", .alignment = alignment}));
   for (const auto& [name, text] : records) ok(writer.add_text(name, text));
@@ -125,20 +135,23 @@ inline std::string pickle(const std::string& inside) { return "\x80\x02" + insid
 // Of floats, over the record data/<key>.
 inline std::string pickled_tensor(const std::string& key, unsigned char numel, unsigned char size,
                                   const std::string& storage = "FloatStorage") {
-  std::string text = "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") + "ctorch\n" + storage + "\n" + pickled_text(key) +
-                     pickled_text("cpu");
-  text += std::string("K") + static_cast<char>(numel) + "tQK" + std::string(1, '\0') + "(K" + static_cast<char>(size) + "t(K\x01t\x89" +
-          "ccollections\nOrderedDict\n)RtR";
+  std::string text = "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
+                     "ctorch\n" + storage + "\n" + pickled_text(key) + pickled_text("cpu");
+  text += std::string("K") + static_cast<char>(numel) + "tQK" + std::string(1, '\0') + "(K" +
+          static_cast<char>(size) + "t(K\x01t\x89" + "ccollections\nOrderedDict\n)RtR";
   return text;
 }
 
 // A module archive with this code and this root.
-inline std::vector<std::byte> made_archive(const std::string& code, const std::string& root,
-                                           std::vector<std::pair<std::string, std::string>> more = {},
-                                           const std::string& version = "10\n") {
+inline std::vector<std::byte> made_archive(
+    const std::string& code, const std::string& root,
+    std::vector<std::pair<std::string, std::string>> more = {},
+    const std::string& version = "10\n") {
   std::vector<std::pair<std::string, std::string>> records = std::move(more);
-  records.insert(records.end(),
-                 {{"data.pkl", pickle(root)}, {"code/__torch__.py", code}, {"constants.pkl", pickle(")")}, {"version", version}});
+  records.insert(records.end(), {{"data.pkl", pickle(root)},
+                                 {"code/__torch__.py", code},
+                                 {"constants.pkl", pickle(")")},
+                                 {"version", version}});
   return archive_of(records);
 }
 

@@ -1,4 +1,5 @@
-// What a parameter keeps when another tensor takes its place, and what an export refuses of objects.
+// What a parameter keeps when another tensor takes its place, and what an export refuses of
+// objects.
 #include <gtest/gtest.h>
 
 #include "unit/module/module_kit.h"
@@ -16,7 +17,9 @@ ValueRef with_grad(const ValueRef& tensor) {
   return Value::of_tensor(must(value::TensorValue::create(spec)));
 }
 
-bool requires_grad(const Module& module, const char* path) { return must(module.find(path)).value->as_tensor()->requires_grad(); }
+bool requires_grad(const Module& module, const char* path) {
+  return must(module.find(path)).value->as_tensor()->requires_grad();
+}
 
 TEST(Parameter, KeepsThatItRequiresAGradient) {
   const Ref<Module> module = must(Module::create("M"));
@@ -41,7 +44,8 @@ TEST(Parameter, KeepsItWhenAStateIsLoaded) {
   ok(module->add_submodule("child", child));
   ok(module->add_parameter("frozen", floats({1})));
   ok(module->add_buffer("b", with_grad(floats({1}))));
-  const std::vector<NamedTensor> state = {{"child.w", floats({2})}, {"frozen", floats({3})}, {"b", floats({4})}};
+  const std::vector<NamedTensor> state = {
+      {"child.w", floats({2})}, {"frozen", floats({3})}, {"b", floats({4})}};
   ok(module->load(state, {}, nullptr));
   EXPECT_TRUE(requires_grad(*module, "child.w"));
   EXPECT_EQ(elements_of(*must(module->find("child.w")).value), std::vector<float>{2});
@@ -51,7 +55,8 @@ TEST(Parameter, KeepsItWhenAStateIsLoaded) {
 
 TEST(Parameter, TwoThatAreGivenOneTensorShareIt) {
   const Ref<Module> module = must(Module::create("M"));
-  for (const char* name : {"left", "right"}) ok(module->add_parameter(name, with_grad(floats({1}))));
+  for (const char* name : {"left", "right"})
+    ok(module->add_parameter(name, with_grad(floats({1}))));
   const ValueRef given = floats({2});
   ok(module->load(std::vector<NamedTensor>{{"left", given}, {"right", given}}, {}, nullptr));
   EXPECT_TRUE(requires_grad(*module, "left"));
@@ -65,9 +70,11 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   // Without the other one PyTorch writes the attributes.
   ok(module->check());
   ok(module->define("def __setstate__(self, s: int) -> NoneType:\n  self.k = s\n"));
-  refused(module->check(), Code::kUnsupported, {"__torch__.St", "__setstate__", "remove the two methods"});
+  refused(module->check(), Code::kUnsupported,
+          {"__torch__.St", "__setstate__", "remove the two methods"});
   archive::MemorySink sink;
-  refused(export_module(*module, &sink, unchecked(), nullptr), Code::kUnsupported, {"__setstate__"});
+  refused(export_module(*module, &sink, unchecked(), nullptr), Code::kUnsupported,
+          {"__setstate__"});
   ok(module->remove_method("__setstate__"));
   ok(module->remove_method("__getstate__"));
   const auto bytes = exported(*module);
@@ -75,30 +82,41 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
 }
 
 TEST(Import, TensorsOfEveryDeviceComeToTheCpu) {
-  const std::string code = "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
-  for (const char* device : {"cuda:0", "mps", "xpu:1", "hpu:0", "privateuseone:0", "xla:0", "mtia"}) {
+  const std::string code =
+      "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
+  for (const char* device :
+       {"cuda:0", "mps", "xpu:1", "hpu:0", "privateuseone:0", "xla:0", "mtia"}) {
     std::string tensor = pickled_tensor("0", 1, 1);
-    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
-    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(),
+                   pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor),
+                                    {{"data/0", std::string(4, '\0')}});
     const Ref<Module> module = must(imported(bytes));
     EXPECT_EQ(must(module->find("w")).value->as_tensor()->device(), "cpu");
     ASSERT_EQ(module->package().report.warnings.size(), 1U);
-    EXPECT_NE(module->package().report.warnings[0].find(device), std::string::npos) << module->package().report.warnings[0];
+    EXPECT_NE(module->package().report.warnings[0].find(device), std::string::npos)
+        << module->package().report.warnings[0];
   }
   for (const char* device : {"", ":0", "cuda:", "cuda:x", "no device", "0"}) {
     std::string tensor = pickled_tensor("0", 1, 1);
-    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
-    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(),
+                   pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor),
+                                    {{"data/0", std::string(4, '\0')}});
     refused(imported(bytes), Code::kUnsupported, {"device"});
   }
 }
 
 TEST(Import, ADeviceMapThatSaysTheCpuNeedsNoWarning) {
-  const std::string code = "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
-  for (const auto& [device, map] : {std::pair("mps", "mps=cpu"), std::pair("xpu:1", "xpu=cpu"), std::pair("hpu:0", "hpu:0=cpu,mps=cpu")}) {
+  const std::string code =
+      "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
+  for (const auto& [device, map] : {std::pair("mps", "mps=cpu"), std::pair("xpu:1", "xpu=cpu"),
+                                    std::pair("hpu:0", "hpu:0=cpu,mps=cpu")}) {
     std::string tensor = pickled_tensor("0", 1, 1);
-    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
-    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(),
+                   pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor),
+                                    {{"data/0", std::string(4, '\0')}});
     ImportOptions options;
     options.device_map = must(DeviceMap::parse(map));
     const Ref<Module> module = must(imported(bytes, options));
@@ -121,11 +139,13 @@ TEST(DeviceMap, FindsTheNumberBeforeTheKind) {
 
 TEST(DeviceMap, RefusesWhatIsNoPair) {
   for (const char* text :
-       {"cuda", "=cpu", "cuda:=cpu", "cuda:x=cpu", "CUDA=cpu", "cuda=", "cuda=mps", "cuda=cuda", "cuda=cuda:", "cuda=cuda:-1",
-        "cuda=cuda:99999999999", "cuda=cpu,", ",cuda=cpu", "cuda=cpu,cuda=cuda:0", "cuda=cpu=cpu", "cu da=cpu"}) {
+       {"cuda", "=cpu", "cuda:=cpu", "cuda:x=cpu", "CUDA=cpu", "cuda=", "cuda=mps", "cuda=cuda",
+        "cuda=cuda:", "cuda=cuda:-1", "cuda=cuda:99999999999", "cuda=cpu,", ",cuda=cpu",
+        "cuda=cpu,cuda=cuda:0", "cuda=cpu=cpu", "cu da=cpu"}) {
     const Status status = DeviceMap::parse(text).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
-    EXPECT_NE(status.message().find("write pairs like cuda:1=cuda:0,mps=cpu"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("write pairs like cuda:1=cuda:0,mps=cpu"), std::string::npos)
+        << status.message();
   }
 }
 

@@ -15,8 +15,10 @@ Ref<Module> net_that_shares() {
   ok(decoder->add_buffer("mean", floats({5})));
   ok(module->add_submodule("encoder", encoder));
   ok(module->add_submodule("decoder", decoder));
-  ok(module->add_attribute("all", type("Dict[str, List[Tensor]]"),
-                           must(Value::dict(nullptr, {{Value::of_str("w"), Value::list(nullptr, {shared, floats({9})})}}))));
+  ok(module->add_attribute(
+      "all", type("Dict[str, List[Tensor]]"),
+      must(Value::dict(nullptr,
+                       {{Value::of_str("w"), Value::list(nullptr, {shared, floats({9})})}}))));
   ok(module->add_attribute("n", Type::integer(), Value::of_int(1)));
   return module;
 }
@@ -51,13 +53,16 @@ TEST(Set, ViewsOfOtherElementsStay) {
 
 TEST(Set, TypesStay) {
   const Ref<Module> module = net_that_shares();
-  refused(module->set("decoder.weight", Value::none()), Code::kInvalidArgument, {"decoder.weight", "Tensor wanted"});
+  refused(module->set("decoder.weight", Value::none()), Code::kInvalidArgument,
+          {"decoder.weight", "Tensor wanted"});
   refused(module->set("encoder.bias", floats({1})), Code::kInvalidArgument, {"encoder.bias"});
   refused(module->set("n", Value::of_float(1)), Code::kInvalidArgument, {"n", "int"});
   refused(module->set("encoder", floats({1})), Code::kInvalidArgument, {"submodule"});
-  refused(module->set("encoder.nothing", floats({1})), Code::kNotFound, {"__torch__.Part", "nothing"});
+  refused(module->set("encoder.nothing", floats({1})), Code::kNotFound,
+          {"__torch__.Part", "nothing"});
   refused(module->set("n.m", floats({1})), Code::kNotFound, {"no submodule"});
-  refused(module->set_submodule("n", must(Module::create("Other"))), Code::kInvalidArgument, {"no submodule"});
+  refused(module->set_submodule("n", must(Module::create("Other"))), Code::kInvalidArgument,
+          {"no submodule"});
   ok(module->set("n", Value::of_int(5)));
   EXPECT_EQ(must(module->find("n")).value->as_int(), 5);
 }
@@ -65,12 +70,15 @@ TEST(Set, TypesStay) {
 TEST(Set, LoadingNamesWhatIsMissingAndUnexpected) {
   const Ref<Module> module = net_that_shares();
   LoadReport report;
-  const std::vector<NamedTensor> tensors{{"decoder.weight", floats({1})}, {"decoder.scale", floats({2})}};
-  refused(module->load(tensors, {}, &report), Code::kInvalidArgument, {"missing decoder.mean", "unexpected decoder.scale"});
+  const std::vector<NamedTensor> tensors{{"decoder.weight", floats({1})},
+                                         {"decoder.scale", floats({2})}};
+  refused(module->load(tensors, {}, &report), Code::kInvalidArgument,
+          {"missing decoder.mean", "unexpected decoder.scale"});
   EXPECT_EQ(report.missing, std::vector<std::string>({"decoder.mean"}));
   EXPECT_EQ(report.unexpected, std::vector<std::string>({"decoder.scale"}));
   EXPECT_EQ(elements_of(*must(module->find("decoder.weight")).value).size(), 4U);
-  refused(module->load(tensors, {.allow_missing = true}, &report), Code::kInvalidArgument, {"unexpected decoder.scale"});
+  refused(module->load(tensors, {.allow_missing = true}, &report), Code::kInvalidArgument,
+          {"unexpected decoder.scale"});
   ok(module->load(tensors, {.allow_missing = true, .allow_unexpected = true}, &report));
   EXPECT_EQ(report.missing.size(), 1U);
   EXPECT_EQ(elements_of(*must(module->find("encoder.weight")).value), std::vector<float>({1}));
@@ -80,23 +88,31 @@ TEST(Set, LoadingGivesSharedTensorsOneValue) {
   const Ref<Module> module = net_that_shares();
   const ValueRef mean = floats({3});
   const auto load = [&](const ValueRef& one, const ValueRef& other) {
-    return module->load(std::vector<NamedTensor>{{"encoder.weight", one}, {"decoder.weight", other}, {"decoder.mean", mean}}, {}, nullptr);
+    return module->load(
+        std::vector<NamedTensor>{
+            {"encoder.weight", one}, {"decoder.weight", other}, {"decoder.mean", mean}},
+        {}, nullptr);
   };
-  refused(load(floats({1, 2}), floats({1, 3})), Code::kInvalidArgument, {"encoder.weight", "decoder.weight", "one tensor"});
+  refused(load(floats({1, 2}), floats({1, 3})), Code::kInvalidArgument,
+          {"encoder.weight", "decoder.weight", "one tensor"});
   EXPECT_EQ(elements_of(*must(module->find("decoder.mean")).value), std::vector<float>({5}));
   ok(load(floats({1, 2}), floats({1, 2})));
-  EXPECT_EQ(must(module->find("encoder.weight")).value.get(), must(module->find("decoder.weight")).value.get());
+  EXPECT_EQ(must(module->find("encoder.weight")).value.get(),
+            must(module->find("decoder.weight")).value.get());
   const ValueRef same = floats({4});
   ok(load(same, same));
-  refused(module->load(std::vector<NamedTensor>{{"decoder.mean", mean}, {"decoder.mean", mean}}, {}, nullptr), Code::kInvalidArgument,
-          {"given twice"});
-  refused(module->load(std::vector<NamedTensor>{{"decoder.mean", Value::of_int(1)}}, {.allow_missing = true}, nullptr),
+  refused(module->load(std::vector<NamedTensor>{{"decoder.mean", mean}, {"decoder.mean", mean}}, {},
+                       nullptr),
+          Code::kInvalidArgument, {"given twice"});
+  refused(module->load(std::vector<NamedTensor>{{"decoder.mean", Value::of_int(1)}},
+                       {.allow_missing = true}, nullptr),
           Code::kInvalidArgument, {"decoder.mean", "Tensor wanted"});
 }
 
 TEST(Set, WhatIsRemovedIsGone) {
   const Ref<Module> module = net_that_shares();
-  ok(module->define("def forward(self):\n  return 1\ndef h(self, x: Tuple[Tensor]):\n  return x\n"));
+  ok(module->define(
+      "def forward(self):\n  return 1\ndef h(self, x: Tuple[Tensor]):\n  return x\n"));
   ok(module->set_hooks(true, {"h"}));
   ok(module->add_constant("c", Type::integer(), Value::of_int(1)));
   for (const char* path : {"encoder.weight", "decoder.mean", "all", "c", "h", "decoder"}) {
@@ -119,20 +135,27 @@ TEST(Set, AClassOfSeveralIsSplit) {
   };
   ok(module->add_submodule("a", part()));
   ok(module->add_submodule("b", part()));
-  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return self.b.forward(self.a.forward(x))\n"));
+  ok(module->define(
+      "def forward(self, x: Tensor) -> Tensor:\n  return self.b.forward(self.a.forward(x))\n"));
   const std::vector<std::byte> bytes = exported(*module);
   EXPECT_EQ(records_of(bytes).at("code/__torch__.py").find("mangle"), std::string::npos);
 
   const Ref<Module> again = must(imported(bytes));
-  EXPECT_EQ(must(again->find("a")).module->class_name(), must(again->find("b")).module->class_name());
-  ok(must(again->find("a")).module->define("def more(self, x: Tensor) -> Tensor:\n  return x + 1\n"));
+  EXPECT_EQ(must(again->find("a")).module->class_name(),
+            must(again->find("b")).module->class_name());
+  ok(must(again->find("a"))
+         .module->define("def more(self, x: Tensor) -> Tensor:\n  return x + 1\n"));
   EXPECT_EQ(must(again->find("a.more")).kind, MemberKind::kMethod);
   refused(again->find("b.more"), Code::kNotFound, {"more"});
   const std::map<std::string, std::string> records = records_of(exported(*again));
   EXPECT_EQ(records.count("code/__torch__/___torch_mangle_0.py"), 1U);
-  EXPECT_NE(records.at("code/__torch__.py").find("  a : __torch__.___torch_mangle_0.Part\n  b : __torch__.Part\n"), std::string::npos)
+  EXPECT_NE(records.at("code/__torch__.py")
+                .find("  a : __torch__.___torch_mangle_0.Part\n  b : __torch__.Part\n"),
+            std::string::npos)
       << records.at("code/__torch__.py");
-  EXPECT_NE(records.at("code/__torch__/___torch_mangle_0.py").find("self: __torch__.___torch_mangle_0.Part"), std::string::npos);
+  EXPECT_NE(records.at("code/__torch__/___torch_mangle_0.py")
+                .find("self: __torch__.___torch_mangle_0.Part"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The records `.debug_pkl`: those of PyTorch are read, new ones point to the code, and bad ones are refused.
+// The records `.debug_pkl`: those of PyTorch are read, new ones point to the code, and bad ones are
+// refused.
 #include "module/source_table.h"
 
 #include <algorithm>
@@ -21,7 +22,9 @@ std::string pickled(const ValueRef& root) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Result<SourceTable> read(const ValueRef& root) { return SourceTable::read("m.debug_pkl", pickled(root)); }
+Result<SourceTable> read(const ValueRef& root) {
+  return SourceTable::read("m.debug_pkl", pickled(root));
+}
 
 ValueRef lines(const std::vector<int64_t>& numbers) {
   std::vector<ValueRef> items;
@@ -30,17 +33,20 @@ ValueRef lines(const std::vector<int64_t>& numbers) {
   return Value::list(must(Type::list(Type::integer())), std::move(items));
 }
 
-ValueRef source(const std::vector<int64_t>& numbers = {1, 2}, int64_t name = 3, int64_t first = 10) {
+ValueRef source(const std::vector<int64_t>& numbers = {1, 2}, int64_t name = 3,
+                int64_t first = 10) {
   return Value::tuple({lines(numbers), number(name), number(first)});
 }
 
 ValueRef record(int64_t offset, const ValueRef& of, int64_t begin, int64_t end, int64_t tag) {
-  return Value::tuple({number(offset), Value::tuple({of, number(begin), number(end)}), number(tag)});
+  return Value::tuple(
+      {number(offset), Value::tuple({of, number(begin), number(end)}), number(tag)});
 }
 
 // Two lines of 6 bytes each.
 ValueRef table(std::vector<ValueRef> records) {
-  return Value::tuple({text("FORMAT_WITH_STRING_TABLE"), Value::tuple({text(""), text("x = 1\n"), text("y = 2\n"), text("m.py")}),
+  return Value::tuple({text("FORMAT_WITH_STRING_TABLE"),
+                       Value::tuple({text(""), text("x = 1\n"), text("y = 2\n"), text("m.py")}),
                        Value::tuple(std::move(records))});
 }
 
@@ -104,7 +110,8 @@ TEST(SourceTable, a_range_begins_in_the_last_record_before_it) {
 TEST(SourceTable, the_older_form_is_read) {
   const ValueRef old = Value::tuple({text("x = 1\ny = 2\n"), text("m.py"), number(10)});
   const ValueRef nameless = Value::tuple({text("x = 1\n"), Value::none(), number(0)});
-  const SourceTable read_back = must(read(Value::tuple({record(0, old, 6, 12, 1), record(5, nameless, 0, 6, 2)})));
+  const SourceTable read_back =
+      must(read(Value::tuple({record(0, old, 6, 12, 1), record(5, nameless, 0, 6, 2)})));
   EXPECT_EQ(read_back.tag_of({3, 4}), 1);
   EXPECT_EQ(read_back.tag_of({5, 6}), 2);
 }
@@ -117,7 +124,9 @@ TEST(SourceTable, a_table_that_would_mislead_pytorch_is_refused) {
       Value::tuple({}),
       table({}),
       Value::tuple({text("FORMAT_WITH_STRING_TABLE"), text("x"), Value::tuple({good})}),
-      Value::tuple({text("FORMAT_WITH_STRING_TABLE"), Value::tuple({number(1), number(2), number(3), number(4)}), Value::tuple({good})}),
+      Value::tuple({text("FORMAT_WITH_STRING_TABLE"),
+                    Value::tuple({number(1), number(2), number(3), number(4)}),
+                    Value::tuple({good})}),
       table({number(1)}),
       table({Value::tuple({good->items()[0], good->items()[1]})}),  // no tag
       table({record(-1, source(), 0, 6, 0)}),

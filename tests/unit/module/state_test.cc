@@ -1,4 +1,5 @@
-// States of objects: what they are built from, read and replaced by path, and the classes that have one.
+// States of objects: what they are built from, read and replaced by path, and the classes that have
+// one.
 #include "module_kit.h"
 
 namespace tenon::module {
@@ -17,21 +18,26 @@ def forward(self, x: Tensor) -> Tensor:
   return x * self.w + self.k
 )";
 
-ValueRef numbers(int64_t k) { return must(Value::dict(nullptr, {{Value::of_str("k"), Value::of_int(k)}})); }
+ValueRef numbers(int64_t k) {
+  return must(Value::dict(nullptr, {{Value::of_str("k"), Value::of_int(k)}}));
+}
 
 ValueRef one_double() {
   const double element = 1;
   storage::StorageOptions options;
   options.is_private = true;
   value::StridedSpec spec;
-  spec.storage =
-      must(value::StorageValue::whole(value::ScalarType::kDouble, must(storage::Storage::create_from(options, &element, sizeof element))));
+  spec.storage = must(value::StorageValue::whole(
+      value::ScalarType::kDouble,
+      must(storage::Storage::create_from(options, &element, sizeof element))));
   spec.sizes = {1};
   spec.strides = {1};
   return Value::of_tensor(must(value::TensorValue::create(spec)));
 }
 
-ValueRef state_of(ValueRef w, int64_t k) { return Value::tuple({std::move(w), Value::none(), numbers(k)}); }
+ValueRef state_of(ValueRef w, int64_t k) {
+  return Value::tuple({std::move(w), Value::none(), numbers(k)});
+}
 
 Ref<Module> with_fields(const char* methods) {
   const Ref<Module> module = must(Module::create("Kept"));
@@ -50,9 +56,12 @@ Ref<Module> with_state(ValueRef w) {
 
 TEST(State, TakesThePlaceOfAttributes) {
   const Ref<Module> module = with_fields(kMethods);
-  refused(module->check(), Code::kUnsupported, {"__torch__.Kept", "__getstate__", "tenon_module_set_state"});
-  refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument, {"state", "Tuple", "int"});
-  refused(module->set_state("", Value::tuple({floats({1}), Value::none()})), Code::kInvalidArgument, {"state"});
+  refused(module->check(), Code::kUnsupported,
+          {"__torch__.Kept", "__getstate__", "tenon_module_set_state"});
+  refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument,
+          {"state", "Tuple", "int"});
+  refused(module->set_state("", Value::tuple({floats({1}), Value::none()})), Code::kInvalidArgument,
+          {"state"});
   EXPECT_FALSE(module->object()->is_opaque()) << "a refused state changed the module";
   ok(module->set_state("", state_of(floats({1, 2}), 3)));
   ok(module->check());
@@ -60,7 +69,8 @@ TEST(State, TakesThePlaceOfAttributes) {
   EXPECT_EQ(must(module->find("state[2]['k']")).value->as_int(), 3);
   // Its class declares the attributes, and nothing has their values.
   EXPECT_EQ(must(module->find("k")).value.get(), nullptr);
-  refused(module->set("k", Value::of_int(1)), Code::kInvalidArgument, {"k", "has a state", "state[0]"});
+  refused(module->set("k", Value::of_int(1)), Code::kInvalidArgument,
+          {"k", "has a state", "state[0]"});
   refused(module->add_parameter("p", floats({1})), Code::kUnsupported, {"add attributes before"});
   ok(module->define("def twice(self, x: Tensor) -> Tensor:\n  return x * 2\n"));
   ok(module->check());
@@ -81,10 +91,11 @@ TEST(State, PathsLeadIntoIt) {
   EXPECT_EQ(whole.type->print(), "Tuple[Tensor, Optional[Tensor], Dict[str, int]]");
   EXPECT_EQ(must(root->find("kept.state[1]")).type->print(), "Optional[Tensor]");
   EXPECT_EQ(must(root->find("kept.state[2]['k']")).name, "state[2]['k']");
-  for (const char* bad :
-       {"kept.state[3]", "kept.state[x]", "kept.state[0][0]", "kept.state[2]['q']", "kept.state[2].k", "kept.state.state"})
+  for (const char* bad : {"kept.state[3]", "kept.state[x]", "kept.state[0][0]",
+                          "kept.state[2]['q']", "kept.state[2].k", "kept.state.state"})
     refused(root->find(bad), Code::kNotFound, {"kept.state"});
-  for (const char* bad : {"state", "state[0]", "kept.states", "same.state"}) EXPECT_EQ(root->find(bad).status().code(), Code::kNotFound);
+  for (const char* bad : {"state", "state[0]", "kept.states", "same.state"})
+    EXPECT_EQ(root->find(bad).status().code(), Code::kNotFound);
 
   // What holds the same tensor gets the new one.
   ok(root->set("kept.state[0]", floats({5, 6})));
@@ -93,9 +104,12 @@ TEST(State, PathsLeadIntoIt) {
   ok(root->set("kept.state[2]['k']", Value::of_int(9)));
   EXPECT_EQ(must(root->find("kept.state[2]['k']")).value->as_int(), 9);
   EXPECT_EQ(must(root->tensors()).size(), 3U);
-  refused(root->set("kept.state[0]", Value::none()), Code::kInvalidArgument, {"kept.state[0]", "Tensor wanted"});
-  refused(root->set("kept.state[2]", numbers(1)->entries()[0].value), Code::kInvalidArgument, {"kept.state[2]", "Dict[str, int]"});
-  refused(root->set("kept.state[1]", root->object()), Code::kInvalidArgument, {"kept.state[1]", "cannot be in a state"});
+  refused(root->set("kept.state[0]", Value::none()), Code::kInvalidArgument,
+          {"kept.state[0]", "Tensor wanted"});
+  refused(root->set("kept.state[2]", numbers(1)->entries()[0].value), Code::kInvalidArgument,
+          {"kept.state[2]", "Dict[str, int]"});
+  refused(root->set("kept.state[1]", root->object()), Code::kInvalidArgument,
+          {"kept.state[1]", "cannot be in a state"});
   refused(root->set_state("same", Value::none()), Code::kInvalidArgument, {"same", "buffer"});
   refused(root->set_state("other", Value::none()), Code::kNotFound, {"other"});
   refused(root->remove("kept.state[0]"), Code::kNotFound, {"state[0]"});
@@ -115,22 +129,27 @@ TEST(State, IsLoadedAndNeverMissing) {
 TEST(State, OfACppClassKeepsItsElementType) {
   constexpr const char* kClass = "__torch__.torch.classes.quantized.LinearPackedParamsBase";
   const Ref<Module> module = must(Module::create("Net"));
-  ok(module->add_attribute("packed", type(kClass), Value::object_with_state(kClass, Value::tuple({floats({1}), Value::none()}))));
+  ok(module->add_attribute(
+      "packed", type(kClass),
+      Value::object_with_state(kClass, Value::tuple({floats({1}), Value::none()}))));
   EXPECT_EQ(must(module->states()), std::vector<std::string>{"packed.state"});
   ok(module->set("packed.state[1]", floats({2})));
-  refused(module->set("packed.state[0]", one_double()), Code::kInvalidArgument, {"packed.state[0]", "float32", "float64"});
-  refused(module->set("packed.state[0]", Value::of_int(2)), Code::kInvalidArgument, {"packed.state[0]", "Tensor wanted"});
+  refused(module->set("packed.state[0]", one_double()), Code::kInvalidArgument,
+          {"packed.state[0]", "float32", "float64"});
+  refused(module->set("packed.state[0]", Value::of_int(2)), Code::kInvalidArgument,
+          {"packed.state[0]", "Tensor wanted"});
   refused(module->set_state("packed", Value::of_int(2)), Code::kInvalidArgument, {"packed.state"});
   ok(module->set_state("packed", Value::tuple({floats({4, 5}), floats({6})})));
   EXPECT_EQ(must(module->tensors()).size(), 2U);
 }
 
 TEST(State, NeedsBothMethods) {
-  for (const char* alone :
-       {"def __getstate__(self) -> int:\n  return self.k\n", "def __setstate__(self, s: int) -> None:\n  self.k = s\n"}) {
+  for (const char* alone : {"def __getstate__(self) -> int:\n  return self.k\n",
+                            "def __setstate__(self, s: int) -> None:\n  self.k = s\n"}) {
     const Ref<Module> module = with_fields(alone);
     ok(module->check());  // PyTorch reads its attributes
-    refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument, {"__torch__.Kept has no method", "define __getstate__"});
+    refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument,
+            {"__torch__.Kept has no method", "define __getstate__"});
   }
   const Ref<Module> module = with_state(floats({1}));
   ok(module->remove("__getstate__"));
@@ -138,7 +157,8 @@ TEST(State, NeedsBothMethods) {
 
   const Ref<Module> parent = with_fields(kMethods);
   ok(parent->add_submodule("child", must(Module::create("Child"))));
-  refused(parent->set_state("", state_of(floats({1}), 1)), Code::kUnsupported, {"child", "no submodules"});
+  refused(parent->set_state("", state_of(floats({1}), 1)), Code::kUnsupported,
+          {"child", "no submodules"});
 }
 
 // Each `__setstate__` after the sentence that refuses it; "": PyTorch can make an object with it.
@@ -168,7 +188,8 @@ TEST(State, EveryAttributeIsAssigned) {
         module->define("def fill(self, s: int) -> bool:\n  self.k = s\n  return True\n"
                        "def half(self, s: int) -> None:\n  if s > 0:\n    self.k = s\n"
                        "def __getstate__(self) -> int:\n  return self.k\n"));
-    ok(module->define(std::string("def __setstate__(self, s: int) -> None:\n  self.training = False\n") + body));
+    ok(module->define(
+        std::string("def __setstate__(self, s: int) -> None:\n  self.training = False\n") + body));
     ok(module->set_state("", Value::of_int(1)));
     const Status status = module->check();
     if (*refusal == '\0')
@@ -183,15 +204,17 @@ TEST(State, TypesOfTheMethodsAgree) {
       {"def __getstate__(self) -> float:\n  return 1.0\n", "__getstate__ returns float"},
       {"def __getstate__(self):\n  return 1\n", "say what __getstate__ returns"},
       {"def __getstate__(self, x: int) -> int:\n  return x\n", "nothing else"},
-      {"def __setstate__(self, s: int, t: int) -> None:\n  self.k = s\n  self.training = True\n", "takes self and the state"},
-      {"def __setstate__(self, s: int) -> int:\n  self.k = s\n  self.training = True\n  return s\n", "returns None"},
+      {"def __setstate__(self, s: int, t: int) -> None:\n  self.k = s\n  self.training = True\n",
+       "takes self and the state"},
+      {"def __setstate__(self, s: int) -> int:\n  self.k = s\n  self.training = True\n  return s\n",
+       "returns None"},
   };
   for (const auto& [method, sentence] : wrong) {
     const Ref<Module> module = must(Module::create("Kept"));
     ok(module->add_attribute("k", Type::integer(), Value::of_int(3)));
-    ok(
-        module->define("def __getstate__(self) -> int:\n  return self.k\n"
-                       "def __setstate__(self, s: int) -> None:\n  self.k = s\n  self.training = True\n"));
+    ok(module->define(
+        "def __getstate__(self) -> int:\n  return self.k\n"
+        "def __setstate__(self, s: int) -> None:\n  self.k = s\n  self.training = True\n"));
     ok(module->set_state("", Value::of_int(1)));
     ok(module->check());
     ok(module->define(method));
@@ -200,9 +223,9 @@ TEST(State, TypesOfTheMethodsAgree) {
     EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos);
   }
   const Ref<Module> optional = must(Module::create("Kept"));
-  ok(
-      optional->define("def __getstate__(self) -> int:\n  return 1\n"
-                       "def __setstate__(self, s: Optional[int]) -> None:\n  self.training = True\n"));
+  ok(optional->define(
+      "def __getstate__(self) -> int:\n  return 1\n"
+      "def __setstate__(self, s: Optional[int]) -> None:\n  self.training = True\n"));
   ok(optional->set_state("", Value::none()));
   ok(optional->check());
 }

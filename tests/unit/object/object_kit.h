@@ -32,18 +32,26 @@ inline Tensors whole(std::span<const Ref<storage::Storage>> storages) {
 }
 
 inline bool are_same(const tensor::Tensor& a, const tensor::Tensor& b) {
-  return a.storage().get() == b.storage().get() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
-         std::ranges::equal(a.strides(), b.strides()) && a.offset() == b.offset() && a.flags() == b.flags();
+  return a.storage().get() == b.storage().get() && a.dtype() == b.dtype() &&
+         std::ranges::equal(a.sizes(), b.sizes()) && std::ranges::equal(a.strides(), b.strides()) &&
+         a.offset() == b.offset() && a.flags() == b.flags();
 }
 
 inline bool are_same(const tensor::CompositeSpec& a, const tensor::CompositeSpec& b) {
-  const auto same_parts = [](const Ref<tensor::Tensor>& x, const Ref<tensor::Tensor>& y) { return are_same(*x, *y); };
-  return a.layout == b.layout && a.coalesced == b.coalesced && a.quantizer == b.quantizer && a.flags == b.flags && a.dim == b.dim &&
-         std::bit_cast<uint64_t>(a.scale) == std::bit_cast<uint64_t>(b.scale) && a.zero_point == b.zero_point && a.offset == b.offset &&
-         a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && std::ranges::equal(a.parts, b.parts, same_parts);
+  const auto same_parts = [](const Ref<tensor::Tensor>& x, const Ref<tensor::Tensor>& y) {
+    return are_same(*x, *y);
+  };
+  return a.layout == b.layout && a.coalesced == b.coalesced && a.quantizer == b.quantizer &&
+         a.flags == b.flags && a.dim == b.dim &&
+         std::bit_cast<uint64_t>(a.scale) == std::bit_cast<uint64_t>(b.scale) &&
+         a.zero_point == b.zero_point && a.offset == b.offset && a.dtype == b.dtype &&
+         a.sizes == b.sizes && a.strides == b.strides &&
+         std::ranges::equal(a.parts, b.parts, same_parts);
 }
 
-inline bool have_same_bits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+inline bool have_same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 inline bool are_same(const Object& a, const Node& x, const Object& b, const Node& y) {
   if (x.kind != y.kind || x.count != y.count || x.next != y.next) return false;
@@ -67,7 +75,8 @@ inline std::optional<std::string> difference(const Object& a, const Object& b) {
   const size_t both = std::min(a.nodes().size(), b.nodes().size());
   for (size_t i = 0; i < both; ++i) {
     if (!are_same(a, a.nodes()[i], b, b.nodes()[i])) {
-      return format("node %zu, a %s and a %s", i, kind_name(a.nodes()[i].kind), kind_name(b.nodes()[i].kind));
+      return format("node %zu, a %s and a %s", i, kind_name(a.nodes()[i].kind),
+                    kind_name(b.nodes()[i].kind));
     }
   }
   if (a.nodes().size() == b.nodes().size()) return std::nullopt;

@@ -95,12 +95,17 @@ class Builder {
   Contents contents_;
 };
 
-Ref<Tensor> tensor_over(Ref<Storage> storage, DType dtype, const Sizes& sizes, uint64_t offset = 0, uint32_t flags = 0) {
-  return Tensor::create(std::move(storage), {dtype, sizes, tensor::contiguous_strides(sizes).value(), offset}, flags).value();
+Ref<Tensor> tensor_over(Ref<Storage> storage, DType dtype, const Sizes& sizes, uint64_t offset = 0,
+                        uint32_t flags = 0) {
+  return Tensor::create(std::move(storage),
+                        {dtype, sizes, tensor::contiguous_strides(sizes).value(), offset}, flags)
+      .value();
 }
 
 Ref<Tensor> tensor_of(DType dtype, const Sizes& sizes) {
-  return tensor_over(Storage::create({.zeroed = true}, tensor::packed_nbytes(dtype, sizes).value()).value(), dtype, sizes);
+  return tensor_over(
+      Storage::create({.zeroed = true}, tensor::packed_nbytes(dtype, sizes).value()).value(), dtype,
+      sizes);
 }
 
 std::vector<std::byte> bytes_of(std::string_view text) {
@@ -131,7 +136,8 @@ void expect_round(const Object& object) {
 class RandomObjects {
  public:
   explicit RandomObjects(uint64_t seed) : random_(seed) {
-    for (const uint64_t nbytes : {0, 64, 4096}) storages_.push_back(Storage::create({.zeroed = true}, nbytes).value());
+    for (const uint64_t nbytes : {0, 64, 4096})
+      storages_.push_back(Storage::create({.zeroed = true}, nbytes).value());
   }
 
   Ref<Object> next() {
@@ -144,10 +150,15 @@ class RandomObjects {
   }
 
  private:
-  uint64_t below(uint64_t end) { return std::uniform_int_distribution<uint64_t>(0, end - 1)(random_); }
+  uint64_t below(uint64_t end) {
+    return std::uniform_int_distribution<uint64_t>(0, end - 1)(random_);
+  }
 
   int64_t integer() {
-    static constexpr int64_t kEdges[] = {0,         255,      256, -1, INT32_MAX, int64_t{INT32_MAX} + 1, INT32_MIN, int64_t{INT32_MIN} - 1,
+    static constexpr int64_t kEdges[] = {0,         255,
+                                         256,       -1,
+                                         INT32_MAX, int64_t{INT32_MAX} + 1,
+                                         INT32_MIN, int64_t{INT32_MIN} - 1,
                                          INT64_MAX, INT64_MIN};
     return below(2) == 0 ? kEdges[below(std::size(kEdges))] : static_cast<int64_t>(random_());
   }
@@ -168,8 +179,13 @@ class RandomObjects {
   }
 
   Ref<Tensor> tensor() {
-    static constexpr DType kTypes[] = {
-        kU8, kF32, kI64, kC64, {TENON_DTYPE_BOOL, 8, 1}, {TENON_DTYPE_BFLOAT, 16, 1}, {TENON_DTYPE_FLOAT, 32, 4}};
+    static constexpr DType kTypes[] = {kU8,
+                                       kF32,
+                                       kI64,
+                                       kC64,
+                                       {TENON_DTYPE_BOOL, 8, 1},
+                                       {TENON_DTYPE_BFLOAT, 16, 1},
+                                       {TENON_DTYPE_FLOAT, 32, 4}};
     const DType dtype = kTypes[below(std::size(kTypes))];
     const uint32_t flags = static_cast<uint32_t>(below(16));
     if (below(4) == 0) return tensor_over(storages_[0], dtype, {3, 0}, 0, flags);
@@ -178,9 +194,18 @@ class RandomObjects {
     const auto offset = static_cast<int64_t>(below(static_cast<uint64_t>(elements)));
     switch (below(4)) {
       case 0: return tensor_over(storage, dtype, {}, static_cast<uint64_t>(offset), flags);
-      case 1: return tensor_over(storage, dtype, {1, elements - offset, 1}, static_cast<uint64_t>(offset), flags);
-      case 2: return Tensor::create(storage, {dtype, Sizes{5}, Sizes{0}, static_cast<uint64_t>(offset)}, flags).value();
-      default: return Tensor::create(storage, {dtype, Sizes{offset + 1}, Sizes{-1}, static_cast<uint64_t>(offset)}, flags).value();
+      case 1:
+        return tensor_over(storage, dtype, {1, elements - offset, 1}, static_cast<uint64_t>(offset),
+                           flags);
+      case 2:
+        return Tensor::create(storage, {dtype, Sizes{5}, Sizes{0}, static_cast<uint64_t>(offset)},
+                              flags)
+            .value();
+      default:
+        return Tensor::create(storage,
+                              {dtype, Sizes{offset + 1}, Sizes{-1}, static_cast<uint64_t>(offset)},
+                              flags)
+            .value();
     }
   }
 
@@ -212,7 +237,8 @@ class RandomObjects {
         break;
       case 4:
         spec.layout = TensorLayout::kNested;
-        spec.parts = {tensor_of(kF32, {10}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2})};
+        spec.parts = {tensor_of(kF32, {10}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}),
+                      tensor_of(kI64, {2})};
         break;
       case 5:
         spec.layout = TensorLayout::kMeta;
@@ -246,8 +272,12 @@ class RandomObjects {
       case 0: builder->integer(integer); break;
       case 1: builder->real(static_cast<double>(integer) + 0.5); break;
       case 2: builder->complex(static_cast<double>(integer), real()); break;
-      case 3: builder->text(below(2) == 0 ? Kind::kStr : Kind::kBytes, std::to_string(number)); break;
-      case 4: builder->container(Kind::kTuple, 3).none().integer(integer).boolean(below(2) == 0); break;
+      case 3:
+        builder->text(below(2) == 0 ? Kind::kStr : Kind::kBytes, std::to_string(number));
+        break;
+      case 4:
+        builder->container(Kind::kTuple, 3).none().integer(integer).boolean(below(2) == 0);
+        break;
       default: builder->none(); break;
     }
   }
@@ -299,7 +329,8 @@ TEST(Object, ObjectsAtRandomSurviveTheirMessages) {
   RandomObjects objects(test_seed());
   for (int i = 0; i < 50; ++i) {
     const Ref<Object> object = objects.next();
-    const std::unique_ptr<tensor::Message> message = message_of(*object, memory::Access::kAuto).value();
+    const std::unique_ptr<tensor::Message> message =
+        message_of(*object, memory::Access::kAuto).value();
     Result<Ref<Object>> got = object_of(*message);
     ASSERT_TRUE(got.is_ok()) << got.status().message();
     ASSERT_EQ(test::difference(*object, *got.value()), std::nullopt) << "object " << i;
@@ -309,7 +340,16 @@ TEST(Object, ObjectsAtRandomSurviveTheirMessages) {
 // ---- pickles
 
 TEST(Object, EqualObjectsGiveEqualBytes) {
-  const auto make = [] { return Builder().container(Kind::kDict, 1).str("a").container(Kind::kList, 2).integer(1).none().make().value(); };
+  const auto make = [] {
+    return Builder()
+        .container(Kind::kDict, 1)
+        .str("a")
+        .container(Kind::kList, 2)
+        .integer(1)
+        .none()
+        .make()
+        .value();
+  };
   const std::vector<std::byte> bytes = object_to_pickle(*make()).bytes;
   EXPECT_EQ(bytes, object_to_pickle(*make()).bytes);
   // Python's pickle.dumps({"a": [1, None]}, 4) without its frame and its memo.
@@ -349,8 +389,10 @@ TEST(Object, LayoutsCountFromWhereTheStorageBegins) {
 TEST(Object, ValuesThatAPickleUsesTwiceBecomeTwo) {
   const test::Tensors storages = {tensor_of(kU8, {64})};
   // x = [1]; t = a storage; (x, x, t, t)
-  const Ref<Object> object =
-      read("\x80\x04(]\x94K\001ah\x00\x8c\x0ctenon.pickle\x8c\x08_storage\x93K\x00\x85R\x94h\x01t."sv, storages).value();
+  constexpr std::string_view kPickle =
+      "\x80\x04(]\x94K\001ah\x00\x8c\x0ctenon.pickle\x8c\x08_storage\x93"
+      "K\x00\x85R\x94h\x01t."sv;
+  const Ref<Object> object = read(kPickle, storages).value();
   EXPECT_EQ(object->nodes().size(), 7U);
   EXPECT_EQ(object->nodes()[0].count, 4U);
   EXPECT_EQ(object->tensor(object->nodes()[5]), object->tensor(object->nodes()[6]));
@@ -362,7 +404,8 @@ TEST(Object, TypesOfPythonBecomePlainData) {
     EXPECT_TRUE(got.is_ok()) << got.status().message();
     std::string text;
     if (!got.is_ok()) return text;
-    for (const Node& node : got.value()->nodes()) text += std::string(text.empty() ? "" : " ") + kind_name(node.kind);
+    for (const Node& node : got.value()->nodes())
+      text += std::string(text.empty() ? "" : " ") + kind_name(node.kind);
     return text;
   };
   EXPECT_EQ(kinds("\x80\x05\x96\x02\x00\x00\x00\x00\x00\x00\000ab."sv),
@@ -377,7 +420,9 @@ TEST(Object, TypesOfPythonBecomePlainData) {
             "dict int None");  // with an entry
   EXPECT_EQ(kinds("\x80\x04\x8c\013collections\x8c\x0bOrderedDict\x93)R}K\x01K\x02sb."sv),
             "dict");  // its state is left out
-  EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\007complex\x93G\x3f\xf0\0\0\0\0\0\0G\0\0\0\0\0\0\0\0\x86R."sv), "complex");
+  EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\007complex\x93"
+                  "G\x3f\xf0\0\0\0\0\0\0G\0\0\0\0\0\0\0\0\x86R."sv),
+            "complex");
 }
 
 // ---- limits
@@ -499,9 +544,14 @@ TEST(Object, KeysThatDifferInTypeOrByLittleAreTwo) {
       {[](Builder* b) { b->str("1"); }, [](Builder* b) { b->integer(1); }},
       {[](Builder* b) { b->str("1"); }, [](Builder* b) { b->text(Kind::kBytes, "1"); }},
       {[](Builder* b) { b->none(); }, [](Builder* b) { b->boolean(false); }},
-      {[](Builder* b) { b->container(Kind::kTuple, 1).integer(1); }, [](Builder* b) { b->integer(1); }},
-      {[](Builder* b) { b->container(Kind::kTuple, 2).container(Kind::kTuple, 1).integer(1).integer(2); },
-       [](Builder* b) { b->container(Kind::kTuple, 1).container(Kind::kTuple, 2).integer(1).integer(2); }},
+      {[](Builder* b) { b->container(Kind::kTuple, 1).integer(1); },
+       [](Builder* b) { b->integer(1); }},
+      {[](Builder* b) {
+         b->container(Kind::kTuple, 2).container(Kind::kTuple, 1).integer(1).integer(2);
+       },
+       [](Builder* b) {
+         b->container(Kind::kTuple, 1).container(Kind::kTuple, 2).integer(1).integer(2);
+       }},
       {[](Builder* b) { b->integer(INT64_MIN); }, [](Builder* b) { b->real(0x1p63); }},
       {[](Builder* b) { b->container(Kind::kTuple, 2).str("a").str("b"); },
        [](Builder* b) { b->container(Kind::kTuple, 2).str("").str("ab"); }},
@@ -518,10 +568,19 @@ TEST(Object, WhatCannotBeHashedIsNoKey) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     return std::string(status.detail("index"));
   };
-  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).container(Kind::kList, 0))), "1");
-  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).tensor(tensor_of(kU8, {1})))), "1");
-  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kDict, 1).container(Kind::kDict, 0).none())), "1");
-  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kDict, 1).container(Kind::kTuple, 2).none().container(Kind::kSet, 0).none())),
+  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).container(Kind::kList, 0))),
+            "1");
+  EXPECT_EQ(refused_at(std::move(Builder().container(Kind::kSet, 1).tensor(tensor_of(kU8, {1})))),
+            "1");
+  EXPECT_EQ(
+      refused_at(std::move(Builder().container(Kind::kDict, 1).container(Kind::kDict, 0).none())),
+      "1");
+  EXPECT_EQ(refused_at(std::move(Builder()
+                                     .container(Kind::kDict, 1)
+                                     .container(Kind::kTuple, 2)
+                                     .none()
+                                     .container(Kind::kSet, 0)
+                                     .none())),
             "3");
   // A pickle must keep the same rules. This one is {1: None, True: None}.
   const Status status = read("\x80\x04}(K\x01N\x88Nu."sv).status();

@@ -29,7 +29,8 @@ bool is_open(int number) { return ::fcntl(number, F_GETFD) >= 0; }
 
 // Behind a close that is stuck nobody waits for the next one.
 bool closes_soon(int number) {
-  for (int i = 0; i < 100 && is_open(number); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 100 && is_open(number); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return !is_open(number);
 }
 
@@ -53,7 +54,8 @@ TEST_F(Foreign, WhatWaitsForNobodyIsClosedAtOnce) {
 
 // The thread that closes them may have to wait for a busy machine.
 TEST_F(Foreign, WhatCouldWaitForAServerIsClosedSoon) {
-  for (const int number : {::open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}) {
+  for (const int number : {::open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+                           ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}) {
     ASSERT_GE(number, 0);
     Fd fd(number);
     fd.mark_foreign();
@@ -117,7 +119,8 @@ TEST_F(Foreign, ASilentServerHoldsNobody) {
   EXPECT_LT(Clock::now() - before, seconds(4));
   // Now the thread that still opens the file gets its error, and lets go of its handle.
   mounted.reset();
-  for (int i = 0; i < 200 && test::count_fds() > fds; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 200 && test::count_fds() > fds; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 }  // namespace

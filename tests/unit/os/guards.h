@@ -1,4 +1,5 @@
-// What tests of waits and sockets stand on: a watchdog, a count of fds before and after, a storm of signals.
+// What tests of waits and sockets stand on: a watchdog, a count of fds before and after, a storm of
+// signals.
 #pragma once
 
 #include <dirent.h>
@@ -46,8 +47,8 @@ class Guarded : public ::testing::Test {
   size_t fds_before_ = 0;
 };
 
-// SIGUSR1 to the thread that makes it, every `period_ns`; the handler counts, and may do one thing more. No SA_RESTART: every system call
-// feels it.
+// SIGUSR1 to the thread that makes it, every `period_ns`; the handler counts, and may do one thing
+// more. No SA_RESTART: every system call feels it.
 class SignalStorm {
  public:
   explicit SignalStorm(long period_ns, void (*also)() = nullptr) {

@@ -68,7 +68,9 @@ class World {
   std::string cgroup() const { return folder_ / "mine"; }
 
  private:
-  void put(const std::string& leaf, const std::string& text) { std::ofstream(folder_ / leaf) << text; }
+  void put(const std::string& leaf, const std::string& text) {
+    std::ofstream(folder_ / leaf) << text;
+  }
   test::ScratchFolder folder_;
 };
 
@@ -95,7 +97,8 @@ struct AtTheEnd {
   ~AtTheEnd() {
     if (expected.empty()) return;
     const Status refused = ask_headroom(100 * kMiB);
-    const bool good = refused.code() == Code::kResourceExhausted && refused.detail("limit") == expected;
+    const bool good =
+        refused.code() == Code::kResourceExhausted && refused.detail("limit") == expected;
     if (!good) std::fprintf(stderr, "at the end: %s\n", refused.message().c_str());
     std::fflush(nullptr);
     ::_exit(good ? 0 : 1);

@@ -26,7 +26,9 @@ Result<Fd> connect_now(SocketKind kind, const std::string& path) {
   return connect_local(kind, path, &waiter);
 }
 
-Result<Fd> listen_at(SocketKind kind, const std::string& path) { return listen_local(kind, path, kMode, kNoGroup); }
+Result<Fd> listen_at(SocketKind kind, const std::string& path) {
+  return listen_local(kind, path, kMode, kNoGroup);
+}
 
 void expect_quiet_and_private(const Fd& fd) {
   EXPECT_NE(::fcntl(fd.get(), F_GETFL) & O_NONBLOCK, 0);
@@ -44,7 +46,8 @@ void expect_talk(SocketKind kind, const std::string& path) {
   auto server = accept_local(listener.value().get());
   ASSERT_TRUE(server.is_ok());
   ASSERT_TRUE(server.value().is_open());
-  for (const Fd* fd : {&listener.value(), &client.value(), &server.value()}) expect_quiet_and_private(*fd);
+  for (const Fd* fd : {&listener.value(), &client.value(), &server.value()})
+    expect_quiet_and_private(*fd);
   EXPECT_EQ(::send(client.value().get(), "hello", 5, MSG_NOSIGNAL), 5);
   char room[8];
   EXPECT_EQ(::recv(server.value().get(), room, sizeof room, 0), 5);
@@ -81,7 +84,8 @@ TEST_F(LocalSocketTest, PathsOfAnyLength) {
   }
   EXPECT_EQ(connect_now(SocketKind::kStream, deep + "/short").status().code(), Code::kPeerGone);
   EXPECT_EQ(connect_now(SocketKind::kStream, deep).status().code(), Code::kCorrupt);
-  EXPECT_EQ(listen_at(SocketKind::kStream, folder / std::string(256, 'l')).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(listen_at(SocketKind::kStream, folder / std::string(256, 'l')).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST_F(LocalSocketTest, RelativePaths) {
@@ -124,11 +128,13 @@ TEST_F(LocalSocketTest, RefusedPathsLeaveNothing) {
   const Status missing = listen_at(SocketKind::kStream, folder / "no/socket").status();
   EXPECT_EQ(missing.code(), Code::kNotFound);
   EXPECT_EQ(missing.detail("path"), folder / "no/socket");
-  for (const std::string& path : {std::string(), folder.path() + "/", folder / ".", folder / "..", std::string("/")}) {
+  for (const std::string& path :
+       {std::string(), folder.path() + "/", folder / ".", folder / "..", std::string("/")}) {
     EXPECT_EQ(listen_at(SocketKind::kStream, path).status().code(), Code::kInvalidArgument) << path;
   }
   if (::geteuid() != 0) {
-    EXPECT_EQ(listen_local(SocketKind::kStream, folder / "group", kMode, 54321).status().code(), Code::kPermission);
+    EXPECT_EQ(listen_local(SocketKind::kStream, folder / "group", kMode, 54321).status().code(),
+              Code::kPermission);
   }
   {
     const test::NoFdLeft limit;
@@ -215,14 +221,17 @@ TEST_F(LocalSocketTest, WhatIsNoSocketIsCorrupt) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << leaf;
     EXPECT_EQ(status.detail("path"), folder / leaf);
   }
-  EXPECT_EQ(connect_now(SocketKind::kStream, folder / "socket").status().code(), Code::kCorrupt) << "the other kind";
+  EXPECT_EQ(connect_now(SocketKind::kStream, folder / "socket").status().code(), Code::kCorrupt)
+      << "the other kind";
   EXPECT_EQ(connect_now(SocketKind::kStream, folder / "none").status().code(), Code::kNotFound);
-  EXPECT_EQ(connect_now(SocketKind::kStream, folder / "file/none").status().code(), Code::kNotFound);
+  EXPECT_EQ(connect_now(SocketKind::kStream, folder / "file/none").status().code(),
+            Code::kNotFound);
 }
 
 class FullQueue : public LocalSocketTest, public ::testing::WithParamInterface<SocketKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Kinds, FullQueue, ::testing::Values(SocketKind::kStream, SocketKind::kPackets));
+INSTANTIATE_TEST_SUITE_P(Kinds, FullQueue,
+                         ::testing::Values(SocketKind::kStream, SocketKind::kPackets));
 
 TEST_P(FullQueue, WaitsAsTheWaiterSays) {
   const test::ScratchFolder folder;
@@ -277,7 +286,8 @@ TEST_P(FullQueue, WaitsAsTheWaiterSays) {
   {
     std::thread other([&] { listener.value().reset(); });
     Waiter waiter(Wait{});
-    EXPECT_EQ(connect_local(GetParam(), path, &waiter).status().code(), Code::kPeerGone) << "the listener closed";
+    EXPECT_EQ(connect_local(GetParam(), path, &waiter).status().code(), Code::kPeerGone)
+        << "the listener closed";
     other.join();
   }
 }
@@ -301,7 +311,8 @@ TEST_F(LocalSocketTest, CancelComesFirst) {
   ASSERT_TRUE(listener.is_ok() && cancel.is_ok());
   cancel.value()->trigger();
   Waiter waiter(Wait{-1, cancel.value().get(), false});
-  EXPECT_EQ(connect_local(SocketKind::kStream, folder / "socket", &waiter).status().code(), Code::kCancelled);
+  EXPECT_EQ(connect_local(SocketKind::kStream, folder / "socket", &waiter).status().code(),
+            Code::kCancelled);
 }
 
 TEST_F(LocalSocketTest, FdLimitIsNamed) {
@@ -312,7 +323,8 @@ TEST_F(LocalSocketTest, FdLimitIsNamed) {
   {
     const test::NoFdLeft limit;
     for (const Status& status :
-         {accept_local(listener.value().get()).status(), connect_now(SocketKind::kStream, folder / "socket").status(),
+         {accept_local(listener.value().get()).status(),
+          connect_now(SocketKind::kStream, folder / "socket").status(),
           connect_now(SocketKind::kStream, folder / std::string(200, 'x')).status()}) {
       EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
       EXPECT_EQ(status.detail("limit"), "RLIMIT_NOFILE");
@@ -324,7 +336,9 @@ TEST_F(LocalSocketTest, FdLimitIsNamed) {
   EXPECT_TRUE(server.value().is_open()) << "the client was still in the queue";
 }
 
-TEST_F(LocalSocketTest, AcceptsFromNothing) { EXPECT_EQ(accept_local(-1).status().code(), Code::kInvalidArgument); }
+TEST_F(LocalSocketTest, AcceptsFromNothing) {
+  EXPECT_EQ(accept_local(-1).status().code(), Code::kInvalidArgument);
+}
 
 }  // namespace
 }  // namespace tenon::os

@@ -16,7 +16,8 @@ namespace {
 
 class MemfdTest : public test::Guarded {};
 
-// A pipe that holds a page of the memfd: what the kernel's search for pages to give up does too, but for as long as it is wanted here.
+// A pipe that holds a page of the memfd: what the kernel's search for pages to give up does too,
+// but for as long as it is wanted here.
 struct HeldPage {
   explicit HeldPage(int fd) {
     int ends[2] = {-1, -1};

@@ -1,4 +1,5 @@
-// Whether two fds are of one open(), by each of the ways that the kernel has, for a filter of a container's forbids one or another.
+// Whether two fds are of one open(), by each of the ways that the kernel has, for a filter of a
+// container's forbids one or another.
 #include "os/open_file.h"
 
 #include <fcntl.h>
@@ -31,13 +32,18 @@ struct Denied {
   bool kcmp = false;
   const char* what;
 };
-constexpr Denied kEach[] = {{false, false, "all"}, {true, false, "kcmp"}, {true, true, "the signal"}};
+constexpr Denied kEach[] = {
+    {false, false, "all"}, {true, false, "kcmp"}, {true, true, "the signal"}};
 
 // As a container's runtime does, for the rest of this process's life.
 void deny(const Denied& denied) {
   std::vector<sock_filter> code;
-  const auto load = [&](size_t offset) { code.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset))); };
-  const auto unless = [&](uint32_t value, uint8_t skip) { code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip)); };
+  const auto load = [&](size_t offset) {
+    code.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)));
+  };
+  const auto unless = [&](uint32_t value, uint8_t skip) {
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip));
+  };
   const auto give = [&](uint32_t what) { code.push_back(BPF_STMT(BPF_RET | BPF_K, what)); };
   if (denied.kcmp) {
     load(offsetof(seccomp_data, nr));
@@ -100,7 +106,8 @@ void expect_told_apart(int one, int other) {
 TEST_F(OpenFile, IsToldFromOneThatLooksLikeIt) {
   by_each([] {
     const Fd memory(::memfd_create("memory", MFD_CLOEXEC));
-    const Fd again(::open(("/proc/self/fd/" + std::to_string(memory.get())).c_str(), O_RDWR | O_CLOEXEC));
+    const Fd again(
+        ::open(("/proc/self/fd/" + std::to_string(memory.get())).c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_TRUE(memory.is_open() && again.is_open());
     expect_told_apart(memory.get(), again.get());
     const Fd device(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -147,7 +154,8 @@ TEST_F(OpenFile, ThatIsNotThereIsNoneOther) {
   });
 }
 
-// Its signal number is one for all who have it: threads ask one after the other, and processes that come between one another ask again.
+// Its signal number is one for all who have it: threads ask one after the other, and processes that
+// come between one another ask again.
 TEST_F(OpenFile, IsAskedAboutByManyAtOnce) {
   by_each([] {
     const Fd one(::memfd_create("one", MFD_CLOEXEC));

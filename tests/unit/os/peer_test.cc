@@ -28,7 +28,9 @@ TEST_F(PeerTest, IsWhoConnected) {
   std::vector<gid_t> groups;
   for (gid_t group = 60000; root && group < 60100; ++group) groups.push_back(group);
   test::ForkChild child([&](int ready) {
-    if (root && (::setgroups(groups.size(), groups.data()) != 0 || ::setgid(54322) != 0 || ::setuid(54321) != 0)) ::_exit(70);
+    if (root && (::setgroups(groups.size(), groups.data()) != 0 || ::setgid(54322) != 0 ||
+                 ::setuid(54321) != 0))
+      ::_exit(70);
     Waiter waiter(Wait{0, nullptr, false});
     auto socket = connect_local(SocketKind::kPackets, path, &waiter);
     if (!socket.is_ok()) ::_exit(71);
@@ -49,7 +51,8 @@ TEST_F(PeerTest, IsWhoConnected) {
     ASSERT_GE(count, 0);
     groups.resize(static_cast<size_t>(count));
   }
-  if (std::find(groups.begin(), groups.end(), peer.value().gid) == groups.end()) groups.push_back(peer.value().gid);
+  if (std::find(groups.begin(), groups.end(), peer.value().gid) == groups.end())
+    groups.push_back(peer.value().gid);
   auto told = peer_groups(server.value().get());
   ASSERT_TRUE(told.is_ok()) << told.status().message();
   std::sort(told.value().begin(), told.value().end());
@@ -77,7 +80,8 @@ TEST_F(PeerTest, OfNothing) {
   const Fd alone(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(peer_of(alone.get()).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(peer_groups(alone.get()).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(is_admitted(alone.get(), {1, ::geteuid() + 1, 1}, gid_t{2}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(is_admitted(alone.get(), {1, ::geteuid() + 1, 1}, gid_t{2}).status().code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(peer_of(-1).status().code(), Code::kInvalidArgument);
 }
 

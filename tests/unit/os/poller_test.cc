@@ -188,30 +188,39 @@ std::vector<std::string> names_until(DirectoryWatch* watch, const std::string& l
   std::vector<std::string> names;
   bool overflowed = false;
   while (names.empty() || names.back() != last) {
-    if (!Waiter(Wait{30'000'000'000, nullptr, false}).until_ready(watch->fd(), POLLIN, "it").is_ok()) {
+    if (!Waiter(Wait{30'000'000'000, nullptr, false})
+             .until_ready(watch->fd(), POLLIN, "it")
+             .is_ok()) {
       ADD_FAILURE() << "no event for " << last;
       break;
     }
-    watch->read([&](int, const char* leaf) { leaf == nullptr ? void(overflowed = true) : void(names.emplace_back(leaf)); });
+    watch->read([&](int, const char* leaf) {
+      leaf == nullptr ? void(overflowed = true) : void(names.emplace_back(leaf));
+    });
   }
   EXPECT_FALSE(overflowed);
   return names;
 }
 
 struct OneWatched {
-  explicit OneWatched(const std::string& path) : watch(DirectoryWatch::create().value()), number(watch.add(path, true).value()) {}
+  explicit OneWatched(const std::string& path)
+      : watch(DirectoryWatch::create().value()), number(watch.add(path, true).value()) {}
   DirectoryWatch watch;
   int number;
 };
 
-Fd make_file(const std::string& path) { return Fd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)); }
+Fd make_file(const std::string& path) {
+  return Fd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+}
 
 TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
   const test::ScratchFolder folder;
   OneWatched watched(folder.path());
   DirectoryWatch& watch = watched.watch;
   EXPECT_NE(::fcntl(watch.fd(), F_GETFD) & FD_CLOEXEC, 0);
-  const auto nothing = [](int, const char* leaf) { ADD_FAILURE() << (leaf == nullptr ? "overflow" : leaf); };
+  const auto nothing = [](int, const char* leaf) {
+    ADD_FAILURE() << (leaf == nullptr ? "overflow" : leaf);
+  };
   watch.read(nothing);
 
   Fd file = make_file(folder / "file");
@@ -219,7 +228,8 @@ TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
     const Fd reader(::open((folder / "file").c_str(), O_RDONLY | O_CLOEXEC));
   }
   make_file(folder / "mark").reset();
-  EXPECT_EQ(names_until(&watch, "mark"), (std::vector<std::string>{"mark"})) << "neither making nor reading is told";
+  EXPECT_EQ(names_until(&watch, "mark"), (std::vector<std::string>{"mark"}))
+      << "neither making nor reading is told";
   file.reset();
   EXPECT_EQ(names_until(&watch, "file"), (std::vector<std::string>{"file"}));
   const std::string longest(255, 'n');
@@ -239,14 +249,19 @@ TEST_F(DirectoryWatchTest, EachDirectoryHasANumber) {
   make_file(one / "a").reset();
   make_file(other / "b").reset();
   std::vector<std::pair<int, std::string>> told;
-  watched.watch.read([&](int number, const char* leaf) { told.emplace_back(number, leaf == nullptr ? "overflow" : leaf); });
+  watched.watch.read([&](int number, const char* leaf) {
+    told.emplace_back(number, leaf == nullptr ? "overflow" : leaf);
+  });
   EXPECT_EQ(told, (std::vector<std::pair<int, std::string>>{{watched.number, "a"}, {second, "b"}}));
   watched.watch.remove(watched.number);
   make_file(one / "c").reset();
   make_file(other / "d").reset();
   told.clear();
-  watched.watch.read([&](int number, const char* leaf) { told.emplace_back(number, leaf == nullptr ? "overflow" : leaf); });
-  EXPECT_EQ(told, (std::vector<std::pair<int, std::string>>{{watched.number, "overflow"}, {second, "d"}}));
+  watched.watch.read([&](int number, const char* leaf) {
+    told.emplace_back(number, leaf == nullptr ? "overflow" : leaf);
+  });
+  EXPECT_EQ(told, (std::vector<std::pair<int, std::string>>{{watched.number, "overflow"},
+                                                            {second, "d"}}));
 }
 
 // What the watch is for: a process whose only hold is a mapping, and which is killed.
@@ -256,7 +271,8 @@ TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
   test::ForkChild child([&](int ready) {
     Fd file = make_file(folder / "held");
     if (::ftruncate(file.get(), 4096) != 0) ::_exit(1);
-    if (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) == MAP_FAILED) ::_exit(1);
+    if (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) == MAP_FAILED)
+      ::_exit(1);
     file.reset();
     test::say_ready(ready);
     ::pause();
@@ -309,7 +325,8 @@ TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   EXPECT_EQ(status.detail("limit_value"), limit.limit());
 }
 
-// The limits of inotify are met in a user namespace of the child's own, so that nobody else feels them.
+// The limits of inotify are met in a user namespace of the child's own, so that nobody else feels
+// them.
 TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
   constexpr int kNoNamespaces = 77;
   const auto limit_met = [](const char* setting, const std::string& path) -> std::string {
@@ -323,7 +340,8 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
       if (!file.is_open() || ::write(file.get(), "0", 1) != 1) ::_exit(kNoNamespaces);
       Result<DirectoryWatch> watch = DirectoryWatch::create();
       const Status status = watch.is_ok() ? watch.value().add(path, true).status() : watch.status();
-      const std::string text = std::string(code_name(status.code())) + " " + std::string(status.detail("limit"));
+      const std::string text =
+          std::string(code_name(status.code())) + " " + std::string(status.detail("limit"));
       if (status.detail("limit_value").empty()) ::_exit(1);
       if (::write(writer.get(), text.data(), text.size()) < 0) ::_exit(1);
     });
@@ -339,7 +357,8 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
   const std::string instances = limit_met("/proc/sys/user/max_inotify_instances", folder.path());
   if (instances == "skip") GTEST_SKIP() << "no user namespaces here";
   EXPECT_EQ(instances, "RESOURCE_EXHAUSTED fs.inotify.max_user_instances");
-  EXPECT_EQ(limit_met("/proc/sys/user/max_inotify_watches", folder.path()), "RESOURCE_EXHAUSTED fs.inotify.max_user_watches");
+  EXPECT_EQ(limit_met("/proc/sys/user/max_inotify_watches", folder.path()),
+            "RESOURCE_EXHAUSTED fs.inotify.max_user_watches");
 }
 
 // What a thread of start_thread saw of itself, told by the fd that is its argument.
@@ -370,8 +389,9 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
   sigset_t old;
   ::pthread_sigmask(SIG_SETMASK, &before, &old);
   // The longest name, and one that has to be cut.
-  for (const auto& [name, shown] :
-       {std::pair{"tenon", "tenon"}, {"tenon-123456789", "tenon-123456789"}, {"tenon-1234567890", "tenon-123456789"}}) {
+  for (const auto& [name, shown] : {std::pair{"tenon", "tenon"},
+                                    {"tenon-123456789", "tenon-123456789"},
+                                    {"tenon-1234567890", "tenon-123456789"}}) {
     ASSERT_TRUE(start_thread(name, Stack::kSmall, look_around, &tell_fd).is_ok());
     Seen seen{};
     ASSERT_EQ(::read(reader.get(), &seen, sizeof seen), static_cast<ssize_t>(sizeof seen));
@@ -391,16 +411,20 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
   EXPECT_LE(stack_nbytes[0], stack_nbytes[1]);  // alike under a sanitizer
   EXPECT_GE(stack_nbytes[1], size_t{1} << 20);
   ::pthread_sigmask(SIG_SETMASK, &old, &after);
-  for (int signal = 1; signal <= 31; ++signal) EXPECT_EQ(::sigismember(&after, signal), signal == SIGUSR2 ? 1 : 0) << "the caller's own";
+  for (int signal = 1; signal <= 31; ++signal)
+    EXPECT_EQ(::sigismember(&after, signal), signal == SIGUSR2 ? 1 : 0) << "the caller's own";
 }
 
 TEST_F(ThreadTest, NoMoreThreadsIsAnError) {
   test::ForkChild child([&](int) {
-    if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0)) ::_exit(70);
+    if (::geteuid() == 0 &&
+        (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0))
+      ::_exit(70);
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) ::_exit(71);
     const Status status = start_thread("tenon", Stack::kSmall, [](void*) noexcept {}, nullptr);
-    ::_exit(status.code() == Code::kResourceExhausted && status.detail("limit") == "threads" ? 0 : 1);
+    ::_exit(status.code() == Code::kResourceExhausted && status.detail("limit") == "threads" ? 0
+                                                                                             : 1);
   });
   EXPECT_EQ(child.reap(), 0);
 }

@@ -27,7 +27,9 @@ class RunForLineTest : public test::Guarded {};
 
 constexpr int64_t kGenerous = 30'000'000'000;
 
-bool has_ended(const Fd& pidfd) { return Waiter(Wait{0, nullptr, false}).until_ready(pidfd.get(), POLLIN, "it").is_ok(); }
+bool has_ended(const Fd& pidfd) {
+  return Waiter(Wait{0, nullptr, false}).until_ready(pidfd.get(), POLLIN, "it").is_ok();
+}
 
 TEST_F(ProcessTest, PidfdTellsTheEnd) {
   test::ForkChild child([](int) { ::pause(); });
@@ -75,16 +77,20 @@ TEST_F(ProcessTest, FactsOfAProcess) {
 }
 
 TEST_F(ProcessTest, CommandsAreTextOnly) {
-  const auto told = [](const std::string& word) { return facts_of({"sh", "-c", "read x", word})->command.substr(13); };
+  const auto told = [](const std::string& word) {
+    return facts_of({"sh", "-c", "read x", word})->command.substr(13);
+  };
   EXPECT_EQ(told("\x1b[31mred\n\r\t\x7f"), "?[31mred????");
   EXPECT_EQ(told("gr\xc3\xbc\xc3\x9f"
                  "e \xe2\x82\xac \xf0\x9f\x98\x80"),
             "gr\xc3\xbc\xc3\x9f"
             "e \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(told("\xc2\x9b[31m"), "??[31m") << "a control character of two bytes";
-  EXPECT_EQ(told("\xff\xc0\x80\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xc3"), std::string(14, '?')) << "not UTF-8";
+  EXPECT_EQ(told("\xff\xc0\x80\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xc3"), std::string(14, '?'))
+      << "not UTF-8";
   EXPECT_EQ(told(std::string(10000, 'x')), std::string(187, 'x'));
-  EXPECT_EQ(told(std::string(186, 'x') + "\xe2\x82\xac"), std::string(186, 'x')) << "cut between characters";
+  EXPECT_EQ(told(std::string(186, 'x') + "\xe2\x82\xac"), std::string(186, 'x'))
+      << "cut between characters";
 }
 
 TEST_F(ProcessTest, AZombieHasItsNameOnly) {
@@ -126,10 +132,14 @@ FileId id_of(const std::string& path) {
   return {info.st_dev, info.st_ino};
 }
 
-Fd open_file(const std::string& path) { return Fd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)); }
+Fd open_file(const std::string& path) {
+  return Fd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+}
 
 void* map_file(const Fd& fd) {
-  void* address = ::ftruncate(fd.get(), 4096) == 0 ? ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd.get(), 0) : MAP_FAILED;
+  void* address = ::ftruncate(fd.get(), 4096) == 0
+                      ? ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd.get(), 0)
+                      : MAP_FAILED;
   if (address == MAP_FAILED) ::_exit(70);
   return address;
 }
@@ -202,8 +212,9 @@ TEST_F(HoldersTest, WhoCannotBeSeenIsCounted) {
   test::ForkChild other([&](int) {
     if (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(70);
     const auto found = find_holders({id, FileId{1, 1}});
-    const bool right = found[0].pids == std::vector<pid_t>{::getpid()} && found[0].unreadable >= 1 &&
-                       found[1].unreadable == found[0].unreadable && found[0].unreadable < list_processes().size();
+    const bool right = found[0].pids == std::vector<pid_t>{::getpid()} &&
+                       found[0].unreadable >= 1 && found[1].unreadable == found[0].unreadable &&
+                       found[0].unreadable < list_processes().size();
     ::_exit(right ? 0 : 1);
   });
   EXPECT_EQ(other.reap(), 0);
@@ -211,7 +222,8 @@ TEST_F(HoldersTest, WhoCannotBeSeenIsCounted) {
 
 constexpr char kShell[] = "/bin/sh";
 
-Result<std::string> run_script(const std::string& script, int64_t timeout_ns = kGenerous, const std::vector<std::string>& more = {}) {
+Result<std::string> run_script(const std::string& script, int64_t timeout_ns = kGenerous,
+                               const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments{"-c", script};
   arguments.insert(arguments.end(), more.begin(), more.end());
   Waiter waiter(Wait{timeout_ns, nullptr, false});
@@ -284,8 +296,9 @@ TEST_F(RunForLineTest, AnEndBeforeTheLineIsPeerGone) {
 TEST_F(RunForLineTest, WhatCannotBeStarted) {
   const test::ScratchFolder folder;
   open_file(folder / "file").reset();
-  for (const auto& [program, code] :
-       {std::pair{folder / "none", Code::kNotFound}, {folder / "file", Code::kPermission}, {folder.path(), Code::kPermission}}) {
+  for (const auto& [program, code] : {std::pair{folder / "none", Code::kNotFound},
+                                      {folder / "file", Code::kPermission},
+                                      {folder.path(), Code::kPermission}}) {
     Waiter waiter(Wait{});
     const Status status = run_for_line(program, {}, &waiter).status();
     EXPECT_EQ(status.code(), code) << program;
@@ -306,8 +319,8 @@ TEST_F(RunForLineTest, TooLongALineIsCorrupt) {
 // However the wait ends, nothing that the program started in its session's first group is left.
 TEST_F(RunForLineTest, AWaitThatFailsLeavesNoProcess) {
   const std::string text = mark();
-  for (const std::string& script :
-       {format("sleep %s & sleep %s", text.c_str(), text.c_str()), format("echo line; sleep %s", text.c_str())}) {
+  for (const std::string& script : {format("sleep %s & sleep %s", text.c_str(), text.c_str()),
+                                    format("echo line; sleep %s", text.c_str())}) {
     const int64_t start = test::now_ns();
     const Status late = run_script(script, 50'000'000).status();
     EXPECT_EQ(late.code(), Code::kTimeout);
@@ -340,9 +353,14 @@ TEST_F(RunForLineTest, AWaitThatFailsLeavesNoProcess) {
 TEST_F(RunForLineTest, TheProgramHasNoFdsOfOurs) {
   const Fd stray(::fcntl(0, F_DUPFD, 57));  // not close-on-exec
   ASSERT_GE(stray.get(), 57);
-  expect_line("for i in /proc/$$/fd/*; do if [ -e \"$i\" ]; then printf '%s ' \"${i##*/}\"; fi; done; echo", "0 1 2 ");
+  expect_line(
+      "for i in /proc/$$/fd/*; do if [ -e \"$i\" ]; then printf '%s ' \"${i##*/}\"; fi; done; echo",
+      "0 1 2 ");
   expect_line("echo $(readlink /proc/$$/fd/0) $(readlink /proc/$$/fd/2)", "/dev/null /dev/null");
-  expect_line("read -r pid name state parent group session rest < /proc/$$/stat; echo $((pid == session && pid == $$))", "1");
+  expect_line(
+      "read -r pid name state parent group session rest < /proc/$$/stat; echo $((pid == session && "
+      "pid == $$))",
+      "1");
 }
 
 TEST_F(RunForLineTest, TheProgramHasNoneOfOurWaysWithSignals) {

@@ -145,7 +145,8 @@ TEST_F(ServiceTest, HangUpIsTold) {
   });
 }
 
-// Two fds that hung up: the handler of the one that comes first gives the number of the other one to a socket that is well.
+// Two fds that hung up: the handler of the one that comes first gives the number of the other one
+// to a socket that is well.
 std::array<int, 2> both_fds{-1, -1};
 int well = -1;
 void take_the_other_number(int fd, bool, bool hung_up) noexcept {
@@ -252,7 +253,9 @@ TEST_F(ServiceTest, EventsAreServedBetweenSlicesOfWork) {
 }
 
 std::string turns;
-bool first_work() noexcept { return std::count(turns.begin(), turns.end(), 'a') < 3 && !(turns += 'a').empty(); }
+bool first_work() noexcept {
+  return std::count(turns.begin(), turns.end(), 'a') < 3 && !(turns += 'a').empty();
+}
 bool second_work() noexcept {
   turns += 'b';
   if (turns.size() < 6) return true;
@@ -336,7 +339,8 @@ TEST_F(ServiceTest, WhatCannotBeServedIsRefusedAndTheRestGoesOn) {
     }
     const test::ScratchFolder folder;
     const Fd file(::open((folder / "file").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(serve_fd(file.get(), &take_byte).code(), Code::kInvalidArgument);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(serve_fd(file.get(), &take_byte).code(), Code::kInvalidArgument);
     happened.acquire();  // the tick that had no thread yet
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     send_byte(b);

@@ -30,7 +30,8 @@ class SilentServer {
     device_ = Fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     if (!device_.is_open()) return;
     char options[96];
-    std::snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device_.get());
+    std::snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0",
+                  device_.get());
     is_mounted_ = ::mount("tenon", folder, "fuse", MS_NOSUID | MS_NODEV, options) == 0;
     if (is_mounted_) thread_ = std::thread([this] { serve(); });
   }

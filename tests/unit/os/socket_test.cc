@@ -33,7 +33,8 @@ std::span<const std::byte> bytes(const char* text) {
 
 bool same_file(int one, int other) {
   struct stat a{}, b{};
-  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
 }
 
 TEST_F(SocketTest, FactsOfASocket) {
@@ -123,7 +124,8 @@ TEST_F(SocketTest, TooMuchIsReported) {
   EXPECT_EQ(send_message(a.get(), bytes("x"), {}, many).error, EINVAL);
 }
 
-// The user may have switched on what sends more control messages: they must neither push fds out nor leave one open.
+// The user may have switched on what sends more control messages: they must neither push fds out
+// nor leave one open.
 TEST_F(SocketTest, OtherControlMessagesDoNotDisturb) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     auto [a, b] = make_sockets(type);

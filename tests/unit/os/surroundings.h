@@ -1,4 +1,5 @@
-// What tests of files and processes set up around themselves, and what is gone after them: a directory, a child, a lowered limit.
+// What tests of files and processes set up around themselves, and what is gone after them: a
+// directory, a child, a lowered limit.
 #pragma once
 
 #include <fcntl.h>
@@ -66,10 +67,12 @@ class NoFdLeft {
   std::string limit_;
 };
 
-// A fork that runs `body`, tells with ready() that it has come so far, and is killed at the latest when this goes.
+// A fork that runs `body`, tells with ready() that it has come so far, and is killed at the latest
+// when this goes.
 class ForkChild {
  public:
-  // `body` gets the fd on which it says (by one byte, or by closing it in an exec) that it is ready.
+  // `body` gets the fd on which it says (by one byte, or by closing it in an exec) that it is
+  // ready.
   explicit ForkChild(const std::function<void(int ready)>& body) {
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();

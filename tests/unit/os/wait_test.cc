@@ -34,7 +34,8 @@ Cancel* cancel_of_handler = nullptr;
 TEST_F(WaitTest, ReadyFdEndsEveryWaitAtOnce) {
   auto [reader, writer] = make_pipe();
   write_byte(writer);
-  for (const int64_t timeout : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{INT64_MAX}, int64_t{INT64_MIN}}) {
+  for (const int64_t timeout :
+       {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{INT64_MAX}, int64_t{INT64_MIN}}) {
     Waiter waiter(Wait{timeout, nullptr, false});
     EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN, "it").is_ok()) << timeout;
   }
@@ -65,17 +66,23 @@ TEST_F(WaitTest, TimeoutIsNeverShort) {
 TEST_F(WaitTest, AnEndedWaitSaysWhatWasWaitedForAndWhere) {
   auto [reader, writer] = make_pipe();
   const std::string where = "on fd " + std::to_string(reader.get());
-  const Status over = Waiter(Wait{5'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
-  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer " + where + ": call again to go on");
+  const Status over = Waiter(Wait{5'000'000, nullptr, false})
+                          .until_ready(reader.get(), POLLIN, "a message from the peer");
+  EXPECT_EQ(over.message(),
+            "timed out waiting for a message from the peer " + where + ": call again to go on");
   ASSERT_EQ(over.info()->details.size(), 1U);
   EXPECT_EQ(over.info()->details[0].key, "fd");
-  const Status none = Waiter(Wait{0, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
-  EXPECT_EQ(none.message(), "there is not yet a message from the peer " + where + ", and the call was not to wait: poll, then call again");
+  const Status none =
+      Waiter(Wait{0, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
+  EXPECT_EQ(none.message(), "there is not yet a message from the peer " + where +
+                                ", and the call was not to wait: poll, then call again");
   EXPECT_EQ(Waiter(Wait{0, nullptr, false}).check_over(7, "a thing").code(), Code::kWouldBlock);
-  EXPECT_TRUE(Waiter(Wait{int64_t{3600} * 1'000'000'000, nullptr, false}).check_over(7, "a thing").is_ok());
+  EXPECT_TRUE(
+      Waiter(Wait{int64_t{3600} * 1'000'000'000, nullptr, false}).check_over(7, "a thing").is_ok());
   Waiter passed(Wait{1, nullptr, false});
   EXPECT_EQ(passed.until_ready(reader.get(), POLLIN, "a thing").code(), Code::kTimeout);
-  EXPECT_EQ(passed.check_over(7, "a thing").message(), "timed out waiting for a thing on fd 7: call again to go on");
+  EXPECT_EQ(passed.check_over(7, "a thing").message(),
+            "timed out waiting for a thing on fd 7: call again to go on");
 }
 
 TEST_F(WaitTest, DeadlineIsSharedAndStillLooksWhenItIsOver) {
@@ -104,15 +111,24 @@ TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());
   for (Cancel* const cancel : {static_cast<Cancel*>(nullptr), made.value().get()}) {
-    EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false}).until_ready(reader.get(), POLLIN, "it", number).code(), Code::kTimeout);
-    EXPECT_TRUE(Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, "it", number).is_ok());
+    EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false})
+                  .until_ready(reader.get(), POLLIN, "it", number)
+                  .code(),
+              Code::kTimeout);
+    EXPECT_TRUE(
+        Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, "it", number).is_ok());
   }
   std::thread other([&] { write_byte(other_writer); });
   EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it", number).is_ok());
   other.join();
-  EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it", number).is_ok());
+  EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false})
+                  .until_ready(reader.get(), POLLIN, "it", number)
+                  .is_ok());
   made.value()->trigger();
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it", number).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false})
+                .until_ready(reader.get(), POLLIN, "it", number)
+                .code(),
+            Code::kCancelled);
   other_reader.reset();
   const Status closed = Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it", number);
   EXPECT_EQ(closed.code(), Code::kInvalidArgument);
@@ -132,7 +148,8 @@ TEST_F(WaitTest, CancelWinsOverReadiness) {
   cancel.trigger();
   EXPECT_TRUE(cancel.triggered());
   EXPECT_EQ(Waiter(wait).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
-  EXPECT_EQ(Waiter(Wait{0, &cancel, false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{0, &cancel, false}).until_ready(reader.get(), POLLIN, "it").code(),
+            Code::kCancelled);
   EXPECT_EQ(Waiter(wait).check_cancel().code(), Code::kCancelled);
   cancel.reset();
   EXPECT_FALSE(cancel.triggered());
@@ -145,7 +162,9 @@ TEST_F(WaitTest, CancelFromAnotherThread) {
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());
   std::thread other([&] { made.value()->trigger(); });
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
+  EXPECT_EQ(
+      Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(),
+      Code::kCancelled);
   other.join();
 }
 
@@ -157,7 +176,10 @@ TEST_F(WaitTest, CancelFromSignalHandlerWinsOverInterruption) {
     made.value()->reset();
     cancel_of_handler = made.value().get();
     const SignalStorm storm(2'000'000, [] { cancel_of_handler->trigger(); });
-    EXPECT_EQ(Waiter(Wait{-1, made.value().get(), interruptible}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
+    EXPECT_EQ(Waiter(Wait{-1, made.value().get(), interruptible})
+                  .until_ready(reader.get(), POLLIN, "it")
+                  .code(),
+              Code::kCancelled);
   }
 }
 
@@ -171,7 +193,9 @@ TEST_F(WaitTest, ForkChildTriggersTheSameCancel) {
     made.value()->trigger();
     ::_exit(0);
   }
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
+  EXPECT_EQ(
+      Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(),
+      Code::kCancelled);
   int how = 0;
   EXPECT_EQ(::waitpid(child, &how, 0), child);
 }
@@ -179,20 +203,25 @@ TEST_F(WaitTest, ForkChildTriggersTheSameCancel) {
 TEST_F(WaitTest, SignalEndsOnlyInterruptibleWaits) {
   auto [reader, writer] = make_pipe();
   const SignalStorm storm(1'000'000);
-  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kInterrupted);
+  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(),
+            Code::kInterrupted);
   const int64_t start = now_ns();
-  EXPECT_EQ(Waiter(Wait{30'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kTimeout);
+  EXPECT_EQ(Waiter(Wait{30'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "it").code(),
+            Code::kTimeout);
   EXPECT_GE(now_ns() - start, 30'000'000);
   EXPECT_GE(SignalStorm::hits(), 2);
   for (int i = 0; i < 2000; ++i)
-    ASSERT_EQ(Waiter(Wait{0, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kWouldBlock);
+    ASSERT_EQ(Waiter(Wait{0, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(),
+              Code::kWouldBlock);
 }
 
 TEST_F(WaitTest, HugeTimeoutsDoNotOverflow) {
   auto [reader, writer] = make_pipe();
   for (const int64_t timeout : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2}) {
     const SignalStorm storm(2'000'000);
-    EXPECT_EQ(Waiter(Wait{timeout, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kInterrupted) << timeout;
+    EXPECT_EQ(Waiter(Wait{timeout, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(),
+              Code::kInterrupted)
+        << timeout;
   }
 }
 
@@ -203,8 +232,8 @@ TEST_F(WaitTest, APauseEndsAsAWaitDoes) {
   Waiter never(Wait{0, nullptr, true});
   EXPECT_EQ(never.pause(1'000'000'000, "the thing").code(), Code::kWouldBlock);
   EXPECT_TRUE(Waiter(Wait{60'000'000'000, cancel, false}).pause(1, "the thing").is_ok());
-  // A pause is no longer than the time that is left, after which there is one more look. On a busy machine that time can be over
-  // before the pause begins.
+  // A pause is no longer than the time that is left, after which there is one more look. On a busy
+  // machine that time can be over before the pause begins.
   bool has_paused = false;
   for (int tries = 0; tries < 100 && !has_paused; ++tries) {
     const int64_t start = now_ns();
@@ -218,7 +247,9 @@ TEST_F(WaitTest, APauseEndsAsAWaitDoes) {
   EXPECT_TRUE(has_paused);
   EXPECT_TRUE(Waiter(Wait{-1, cancel, true}).pause(1'000'000, "the thing").is_ok());
   std::thread other([&] { cancel->trigger(); });
-  EXPECT_EQ(Waiter(Wait{-1, cancel, false}).pause(int64_t{3600} * 1'000'000'000, "the thing").code(), Code::kCancelled);
+  EXPECT_EQ(
+      Waiter(Wait{-1, cancel, false}).pause(int64_t{3600} * 1'000'000'000, "the thing").code(),
+      Code::kCancelled);
   other.join();
   EXPECT_EQ(never.pause(1, "the thing").code(), Code::kWouldBlock);
   EXPECT_EQ(Waiter(Wait{0, cancel, false}).pause(1, "the thing").code(), Code::kCancelled);

@@ -27,14 +27,17 @@ TEST(CheckCalls, Operators) {
   expect_value_taken("x.view(2, 3)");
   expect_value_taken("torch._single(3)");
   expect_value_taken("torch.add(x, 1, out=x)");
-  expect_value_refused("torch.relu(x, x, x)", "torch.relu takes (self), (self, *, out), and gets 3 positional arguments");
+  expect_value_refused("torch.relu(x, x, x)",
+                       "torch.relu takes (self), (self, *, out), and gets 3 positional arguments");
   expect_value_refused("torch.relu()", "gets 0 positional arguments");
   expect_value_refused("x.relu(1, 2)", "gets self, 2 positional arguments");
   expect_value_refused("torch.zeros(2, dtyp=6)", "and dtyp=");
   expect_value_refused("torch.add(x, 1, alpha=1, alpha=2)", "torch.add takes");
   expect_value_refused("torch.adaptive_avg_pool2d(x, 1, 1, 1)", "torch.adaptive_avg_pool2d takes");
-  expect_value_refused("ops.quantized.linnear(x)", "PyTorch has no operator ops.quantized.linnear; did you mean linear?");
-  expect_value_refused("x.reluu()", "a Tensor has no attribute or method reluu; did you mean relu?");
+  expect_value_refused("ops.quantized.linnear(x)",
+                       "PyTorch has no operator ops.quantized.linnear; did you mean linear?");
+  expect_value_refused("x.reluu()",
+                       "a Tensor has no attribute or method reluu; did you mean relu?");
   expect_value_refused("x.is_cuda()", "a bool cannot be called");
 }
 
@@ -47,7 +50,8 @@ TEST(CheckCalls, StarredArguments) {
 TEST(CheckCalls, FunctionsMethodsConstructors) {
   expect_value_taken("__torch__.twice(x)");
   expect_value_taken("__torch__.twice(by=3., x=x)");
-  expect_value_refused("__torch__.twice()", "twice takes (x, by=), and gets 0 positional arguments");
+  expect_value_refused("__torch__.twice()",
+                       "twice takes (x, by=), and gets 0 positional arguments");
   expect_value_refused("__torch__.twice(x, 1., 2.)", "gets 3 positional arguments");
   expect_value_refused("__torch__.twice(x, wrong=1.)", "wrong=");
   expect_value_refused("__torch__.thrice(x)", "there is no function or class __torch__.thrice");
@@ -79,7 +83,8 @@ TEST(CheckCalls, Builtins) {
 
 TEST(CheckCalls, ALibrarysOperatorsAreTaken) {
   Uses uses;
-  EXPECT_TRUE(check_code(method("return ops.torchvision.nms(x, x, 0.5).whatever()"), 0, &uses).is_ok());
+  EXPECT_TRUE(
+      check_code(method("return ops.torchvision.nms(x, x, 0.5).whatever()"), 0, &uses).is_ok());
   EXPECT_EQ(requirements(uses).foreign_namespaces, std::vector<std::string>{"torchvision"});
 }
 
@@ -99,9 +104,10 @@ TEST(CheckCalls, OldFormsOfOperatorsInOldArchives) {
 
 TEST(CheckCalls, WhatAProgramNeeds) {
   Uses uses;
-  ASSERT_TRUE(
-      check_code(method("y = torch.relu(x)\nz = torch.scaled_dot_product_attention(y, y, y)\nreturn torch.full([2], 3) / z"), 0, &uses)
-          .is_ok());
+  ASSERT_TRUE(check_code(method("y = torch.relu(x)\nz = torch.scaled_dot_product_attention(y, y, "
+                                "y)\nreturn torch.full([2], 3) / z"),
+                         0, &uses)
+                  .is_ok());
   const Requirements needs = requirements(uses);
   EXPECT_EQ(needs.oldest_torch, "2.2");
   EXPECT_EQ(needs.because_of, "aten::scaled_dot_product_attention");
@@ -127,15 +133,20 @@ TEST(CheckCalls, WhatOneVersionRefusesIsListed) {
   using Lines = std::vector<std::string>;
   const std::string newest(SchemaTable::get().versions().back());
   EXPECT_EQ(lines_of("y = torch.relu(x)"), Lines());
-  EXPECT_EQ(lines_of("y = torch.scaled_dot_product_attention(x, x, x)\nz = torch.scaled_dot_product_attention(x, x, x)"),
-            Lines{"PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:26:9 and 1 more"});
+  EXPECT_EQ(lines_of("y = torch.scaled_dot_product_attention(x, x, x)\nz = "
+                     "torch.scaled_dot_product_attention(x, x, x)"),
+            Lines{"PyTorch 1.13 refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has "
+                  "it, in code/__torch__.py:26:9 and 1 more"});
   EXPECT_EQ(lines_of("y = torch.symeig(x)"),
-            Lines{"PyTorch " + newest + " refuses torch.symeig, and PyTorch 1.13 has it, in code/__torch__.py:26:9"});
+            Lines{"PyTorch " + newest +
+                  " refuses torch.symeig, and PyTorch 1.13 has it, in code/__torch__.py:26:9"});
   EXPECT_EQ(lines_of("y = torch.mean(x, dtype=6)"), Lines());
-  EXPECT_EQ(lines_of("y = torch.squeeze(x, [0, 1])"), Lines{"PyTorch 1.13 refuses torch.squeeze with operands of such types, and PyTorch " +
-                                                            newest + " takes them, in code/__torch__.py:26:9"});
+  EXPECT_EQ(lines_of("y = torch.squeeze(x, [0, 1])"),
+            Lines{"PyTorch 1.13 refuses torch.squeeze with operands of such types, and PyTorch " +
+                  newest + " takes them, in code/__torch__.py:26:9"});
   EXPECT_EQ(lines_of("y = torch._sparse_mm(x, x, \"sum\")"),
-            Lines{"PyTorch 1.13 refuses torch._sparse_mm with such arguments, and PyTorch 2.2 takes them, in code/__torch__.py:26:9"});
+            Lines{"PyTorch 1.13 refuses torch._sparse_mm with such arguments, and PyTorch 2.2 "
+                  "takes them, in code/__torch__.py:26:9"});
   // An operator of an old archive is upgraded.
   EXPECT_EQ(lines_of("y = torch.linspace(0., 1.)", 3), Lines());
   // PyTorch leaves this out.
@@ -146,11 +157,14 @@ TEST(CheckCalls, WhatTheNewestRefusesIsRefusedIfItDecides) {
   CheckOptions options;
   options.newest_decides = true;
   const std::string newest(SchemaTable::get().versions().back());
-  const auto message_of = [&](const std::string& body) { return check_code(method(body + "\nreturn x"), 0, nullptr, options).message(); };
+  const auto message_of = [&](const std::string& body) {
+    return check_code(method(body + "\nreturn x"), 0, nullptr, options).message();
+  };
   EXPECT_EQ(message_of("y = torch.scaled_dot_product_attention(x, x, x)"), "");
   const std::string refused = message_of("y = torch.symeig(x)");
   EXPECT_NE(refused.find("PyTorch " + newest +
-                         " refuses torch.symeig, and PyTorch 1.13 has it. If the module is for the older PyTorch alone, export it without "
+                         " refuses torch.symeig, and PyTorch 1.13 has it. If the module is for the "
+                         "older PyTorch alone, export it without "
                          "the check"),
             std::string::npos)
       << refused;
@@ -159,12 +173,15 @@ TEST(CheckCalls, WhatTheNewestRefusesIsRefusedIfItDecides) {
 }
 
 TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
-  for (const char* name : {"ConstantMKLDNNTensor()", "FusionGroup(x)", "TensorExprGroup(x)", "MKLDNNHardTanh(x)", "ConstantChunk(x)",
-                           "BroadcastMKLDNNTensors(x, x)", "profile(x)", "PythonOp(x)", "DifferentiableGraph(x)"}) {
+  for (const char* name : {"ConstantMKLDNNTensor()", "FusionGroup(x)", "TensorExprGroup(x)",
+                           "MKLDNNHardTanh(x)", "ConstantChunk(x)", "BroadcastMKLDNNTensors(x, x)",
+                           "profile(x)", "PythonOp(x)", "DifferentiableGraph(x)"}) {
     const Status status = check_code(method("y = ops.prim." + std::string(name) + "\nreturn x"));
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
-    EXPECT_NE(status.message().find("exists in an optimised graph alone"), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("before optimize_for_inference"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("exists in an optimised graph alone"), std::string::npos)
+        << status.message();
+    EXPECT_NE(status.message().find("before optimize_for_inference"), std::string::npos)
+        << status.message();
   }
   // These read no attribute.
   EXPECT_EQ(message(check_code(method("return ops.prim.AutogradAllNonZero(x)"))), "taken");
@@ -172,14 +189,16 @@ TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
 }
 
 // The operators whose calls in the method depend on the version, as "div full".
-std::string versioned(const std::string& body, const std::string& parameters = "x: Tensor, k: int, f: float") {
+std::string versioned(const std::string& body,
+                      const std::string& parameters = "x: Tensor, k: int, f: float") {
   Uses uses;
   CheckOptions options;
   options.archive_version = 3;
   const Status status = check_code(method(body, parameters), 0, &uses, options);
   EXPECT_TRUE(status.is_ok()) << body << ": " << status.message();
   std::string names;
-  for (const std::string& name : uses.versioned_operators) names += (names.empty() ? "" : " ") + name.substr(6);
+  for (const std::string& name : uses.versioned_operators)
+    names += (names.empty() ? "" : " ") + name.substr(6);
   return names;
 }
 
@@ -193,7 +212,8 @@ TEST(CheckCalls, DivisionsOfNumbersMeanTheSameInEveryVersion) {
            "return torch.mul(x, torch.size(x)[-1] / 2)",
            "return torch.mul(x, torch.sqrt(torch.div(torch.mul(k, 2), torch.len(x))))",
            "return torch.mul(x, torch.item(x) / k)",
-           "s = 0\nfor i in range(k):\n  s = torch.add(s, int(torch.div(i, 2)))\nreturn torch.add(x, s)",
+           "s = 0\nfor i in range(k):\n  s = torch.add(s, int(torch.div(i, 2)))\nreturn "
+           "torch.add(x, s)",
            "q = [i / 2 for i in range(k)]\nreturn torch.mul(x, q[0])",
            "f /= k\nreturn torch.mul(x, f)",
            "if bool(k):\n  y = k\nelse:\n  y = 2\nreturn torch.mul(x, y / 2)",

@@ -24,7 +24,8 @@ inline Declarations declared(const std::string& code, size_t constants = 0) {
   return declarations;
 }
 
-inline Status check_code(const std::string& code, size_t constants = 0, Uses* uses = nullptr, const CheckOptions& options = {}) {
+inline Status check_code(const std::string& code, size_t constants = 0, Uses* uses = nullptr,
+                         const CheckOptions& options = {}) {
   auto file = parse_file("code/__torch__.py", code);
   if (!file.is_ok()) return std::move(file).status();
   const Declarations declarations = declared(code, constants);
@@ -32,7 +33,8 @@ inline Status check_code(const std::string& code, size_t constants = 0, Uses* us
 }
 
 // A method of a module that has a weight, a count, a Final and a list of objects.
-inline std::string method(const std::string& body, const std::string& parameters = "x: Tensor", const std::string& returns = "") {
+inline std::string method(const std::string& body, const std::string& parameters = "x: Tensor",
+                          const std::string& returns = "") {
   std::string code =
       "class Pair(NamedTuple):\n  left : Tensor\n  right : int\n"
       "class Mode(Enum):\n  ON = 1\n  OFF = 2\n"
@@ -40,7 +42,8 @@ inline std::string method(const std::string& body, const std::string& parameters
       "class Item:\n  n : int\n  def __init__(self, n: int) -> NoneType:\n    self.n = n\n"
       "  def add(self, by: int, times: int=1) -> int:\n    return self.n\n"
       "def twice(x: Tensor, by: float=2.) -> Tensor:\n  return torch.mul(x, by)\n"
-      "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  bias : NoneType\n  count : int\n  items : "
+      "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  bias : NoneType\n "
+      " count : int\n  items : "
       "List[__torch__.Item]\n"
       "  width : Final[int] = 3\n"
       "  def forward(self, " +
@@ -55,6 +58,8 @@ inline std::string method(const std::string& body, const std::string& parameters
   return code;
 }
 
-inline std::string message(const Status& status) { return status.is_ok() ? "taken" : status.message(); }
+inline std::string message(const Status& status) {
+  return status.is_ok() ? "taken" : status.message();
+}
 
 }  // namespace tenon::script

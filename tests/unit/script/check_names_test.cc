@@ -19,7 +19,8 @@ void expect_body_refused(const std::string& body, const std::string& says) {
 }
 
 TEST(CheckNames, AnErrorNamesLineColumnAndExcerpt) {
-  const Status status = check_code("class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return torch.reluu(x)\n");
+  const Status status = check_code(
+      "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return torch.reluu(x)\n");
   ASSERT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_EQ(status.detail("line"), "3");
   EXPECT_EQ(status.detail("column"), "18");
@@ -56,9 +57,11 @@ TEST(CheckNames, AttributesOfValuesWhoseClassIsKnown) {
   expect_body_taken("return self.items[0].n");
   expect_body_taken("for item in self.items:\n  n = item.add(1)\nreturn x");
   expect_body_refused("return self.items[0].m", "__torch__.Item has no m");
-  expect_body_refused("for item in self.items:\n  n = item.added(1)\nreturn x", "__torch__.Item has no added");
+  expect_body_refused("for item in self.items:\n  n = item.added(1)\nreturn x",
+                      "__torch__.Item has no added");
   expect_body_taken("item = __torch__.Item(3)\nreturn item.add(1)");
-  expect_body_taken("item = __torch__.Item.__new__(__torch__.Item)\n_0 = (item).__init__(3, )\nreturn item.n");
+  expect_body_taken(
+      "item = __torch__.Item.__new__(__torch__.Item)\n_0 = (item).__init__(3, )\nreturn item.n");
   expect_body_refused("item = __torch__.Item(3)\nreturn item.relu()", "__torch__.Item has no relu");
   expect_body_refused("x.grad = x\nreturn x", "a Tensor has no attributes that can be set");
 }
@@ -73,7 +76,8 @@ TEST(CheckNames, NamedTuplesAndEnums) {
 
 TEST(CheckNames, Interfaces) {
   expect_body_taken("r = unchecked_cast(__torch__.Runs, x)\nreturn r.run(x)");
-  expect_body_refused("r = unchecked_cast(__torch__.Runs, x)\nreturn r.walk(x)", "__torch__.Runs has no walk");
+  expect_body_refused("r = unchecked_cast(__torch__.Runs, x)\nreturn r.walk(x)",
+                      "__torch__.Runs has no walk");
   expect_body_refused("return __torch__.Runs(x)", "there is no function or class __torch__.Runs");
 }
 
@@ -107,12 +111,15 @@ TEST(CheckNames, ResultsOfOperatorsHaveNames) {
   expect_body_taken("return torch.aminmax(x).min");
   expect_body_taken("t = (x, 1)\nreturn torch.max(*t).values");
   expect_body_taken("return [torch.max(x, 1)][0].values");
-  expect_body_taken("if bool(x):\n  r = torch.max(x, 1)\nelse:\n  r = torch.min(x, 1)\nreturn r.values");
+  expect_body_taken(
+      "if bool(x):\n  r = torch.max(x, 1)\nelse:\n  r = torch.min(x, 1)\nreturn r.values");
   expect_body_taken("return annotate(Tuple[Tensor, Tensor], torch.max(x, 1)).values");
-  expect_body_refused("return torch.max(x, 1).U", "a Tuple[Tensor, Tensor] has no attribute or method U");
+  expect_body_refused("return torch.max(x, 1).U",
+                      "a Tuple[Tensor, Tensor] has no attribute or method U");
   expect_body_refused("t = (x, x)\nreturn t.values", "an operator is used as a value");
   expect_body_refused("return torch.max(x, 1).valeus", "has no attribute or method valeus");
-  expect_body_refused("return torch.max(x, 1).values.foo", "a Tensor has no attribute or method foo");
+  expect_body_refused("return torch.max(x, 1).values.foo",
+                      "a Tensor has no attribute or method foo");
   expect_body_refused("return torch.max(x, 1).values()", "a Tensor cannot be called");
   // One Tensor is the result, and `values` is an operator.
   expect_body_refused("return torch.max(x).values", "an operator is used as a value");
@@ -132,23 +139,33 @@ TEST(CheckNames, WhatIsRaised) {
   expect_body_taken("e = AssertionError(\"a\")\nraise e");
   expect_body_taken("e = AssertionError\nraise e(\"a\")");
   expect_body_refused("raise ValueError(\"a\")", "ValueError is not defined");
-  for (const char* other : {"\"a\"", "3", "x", "(x, x)", "torch.relu(x)", "torch.relu", "__torch__.Item(3)", "print"})
+  for (const char* other :
+       {"\"a\"", "3", "x", "(x, x)", "torch.relu(x)", "torch.relu", "__torch__.Item(3)", "print"})
     expect_body_refused(std::string("raise ") + other, "PyTorch raises AssertionError alone");
 }
 
 TEST(CheckNames, Types) {
   expect_body_taken("y = annotate(List[__torch__.Item], [])\nreturn y");
-  expect_body_refused("y = annotate(List[__torch__.Itme], [])\nreturn y", "there is no class __torch__.Itme");
+  expect_body_refused("y = annotate(List[__torch__.Itme], [])\nreturn y",
+                      "there is no class __torch__.Itme");
   expect_body_refused("return isinstance(x, __torch__.Itme)", "there is no class __torch__.Itme");
-  EXPECT_TRUE(check_code(method("return y", "x: Tensor, y: __torch__.torch.classes.quantized.LinearPackedParamsBase")).is_ok());
-  EXPECT_FALSE(check_code(method("return y.unpak()", "y: __torch__.torch.classes.quantized.LinearPackedParamsBase")).is_ok());
+  EXPECT_TRUE(
+      check_code(method("return y",
+                        "x: Tensor, y: __torch__.torch.classes.quantized.LinearPackedParamsBase"))
+          .is_ok());
+  EXPECT_FALSE(check_code(method("return y.unpak()",
+                                 "y: __torch__.torch.classes.quantized.LinearPackedParamsBase"))
+                   .is_ok());
   // A library's class: what it has is not known.
-  EXPECT_TRUE(check_code(method("return y.unpak()", "y: __torch__.torch.classes.mine.Params")).is_ok());
+  EXPECT_TRUE(
+      check_code(method("return y.unpak()", "y: __torch__.torch.classes.mine.Params")).is_ok());
 }
 
 TEST(CheckNames, Constants) {
   EXPECT_TRUE(check_code(method("return CONSTANTS.c1"), 2).is_ok());
-  EXPECT_NE(message(check_code(method("return CONSTANTS.c2"), 2)).find("there is no constant c2: the archive has 2"), std::string::npos);
+  EXPECT_NE(message(check_code(method("return CONSTANTS.c2"), 2))
+                .find("there is no constant c2: the archive has 2"),
+            std::string::npos);
   EXPECT_FALSE(check_code(method("return CONSTANTS.d"), 2).is_ok());
 }
 
@@ -160,7 +177,8 @@ TEST(CheckNames, ADefaultSeesNoParameter) {
 TEST(CheckNames, NestedFunctions) {
   expect_body_taken("def f():\n  return torch.relu(x)\nreturn torch.wait(fork(f))");
   expect_body_refused("def f():\n  return torch.relu(z)\nreturn x", "z is not defined");
-  expect_body_refused("def f():\n  y = x\n  return y\nreturn y", "y is not set on every path: only in what has names of its own");
+  expect_body_refused("def f():\n  y = x\n  return y\nreturn y",
+                      "y is not set on every path: only in what has names of its own");
   expect_body_refused("def f():\n  return x\nreturn f()", "by fork only");
 }
 

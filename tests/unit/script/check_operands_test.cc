@@ -10,7 +10,8 @@ namespace tenon::script {
 namespace {
 
 constexpr const char* kOperandParameters =
-    "x: Tensor, n: int, p: float, b: bool, s: str, o: Optional[Tensor], xs: List[Tensor], ns: List[int], a: Any, e: __torch__.Mode, u: "
+    "x: Tensor, n: int, p: float, b: bool, s: str, o: Optional[Tensor], xs: List[Tensor], ns: "
+    "List[int], a: Any, e: __torch__.Mode, u: "
     "Union[int, str]";
 
 void expect_operand_taken(const std::string& body) {
@@ -28,7 +29,8 @@ TEST(CheckOperands, TheErrorStandsAtTheOperand) {
   const Status status = check_code(method("return torch.add(\"a\", x)"));
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   const std::string text = message(status);
-  EXPECT_NE(text.find("torch.add takes a Tensor as self, and gets a str"), std::string::npos) << text;
+  EXPECT_NE(text.find("torch.add takes a Tensor as self, and gets a str"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("(Tensor self, Tensor other, *, number alpha=1)"), std::string::npos) << text;
   EXPECT_FALSE(status.detail("line").empty());
   EXPECT_NE(status.detail("excerpt").find("^^^"), std::string::npos);
@@ -37,7 +39,8 @@ TEST(CheckOperands, TheErrorStandsAtTheOperand) {
 }
 
 TEST(CheckOperands, ARemedyIsNamed) {
-  expect_operand_refused("y = torch.dropout(x, 1, False)", "torch.dropout takes a float as p, and gets an int. Write float(...)");
+  expect_operand_refused("y = torch.dropout(x, 1, False)",
+                         "torch.dropout takes a float as p, and gets an int. Write float(...)");
   expect_operand_refused("y = torch.unsqueeze(x, 1.5)", "Write int(...)");
   expect_operand_refused("y = torch.dropout(x, 0.5, x)", "Write bool(...)");
   expect_operand_refused("y = torch.relu(o)", "gets an Optional[Tensor]. Test it first");
@@ -46,8 +49,10 @@ TEST(CheckOperands, ARemedyIsNamed) {
 }
 
 TEST(CheckOperands, WhatPyTorchConverts) {
-  expect_operand_taken("y = torch.dropout(x, x, False)");        // a Tensor of one element is a number
-  expect_operand_taken("y = torch.unsqueeze(x, True)");          // the newest makes an int of a bool
+  // A Tensor of one element is a number.
+  expect_operand_taken("y = torch.dropout(x, x, False)");
+  // The newest makes an int of a bool.
+  expect_operand_taken("y = torch.unsqueeze(x, True)");
   expect_operand_taken("y = torch.avg_pool2d(x, 2)");            // one int is an int[2]
   expect_operand_taken("y = torch.reshape(x, (2, 3))");          // a tuple is a list
   expect_operand_taken("y = torch.zeros(2, n, dtype=6)");        // what is left is a list
@@ -58,7 +63,8 @@ TEST(CheckOperands, WhatPyTorchConverts) {
   expect_operand_taken("y = torch.linear(x, x, o)");
   expect_operand_taken("y = torch.add(2, x)");  // PyTorch has it as source
   expect_operand_taken("y = torch.index(x, [x, None])");
-  expect_operand_refused("y = torch.avg_pool2d(x, p)", "torch.avg_pool2d takes a List[int] as kernel_size, and gets a float");
+  expect_operand_refused("y = torch.avg_pool2d(x, p)",
+                         "torch.avg_pool2d takes a List[int] as kernel_size, and gets a float");
   expect_operand_refused("y = torch.reshape(x, (2, 3.5))", "gets a Tuple[int, float]");
   expect_operand_refused("y = torch.zeros(2, 3.5)", "takes an int as size, and gets a float");
   expect_operand_refused("y = torch.cat(ns)", "and gets a List[int]");

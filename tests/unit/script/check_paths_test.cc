@@ -1,4 +1,5 @@
-// A name is set on every path that reaches its use: what branches, loops, returns and conditions that PyTorch decides do to that.
+// A name is set on every path that reaches its use: what branches, loops, returns and conditions
+// that PyTorch decides do to that.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -10,7 +11,9 @@ namespace {
 
 constexpr const char* kParameters = "x: Tensor, o: Optional[Tensor], n: int, t: Tuple[int, int], u";
 
-bool taken(const std::string& body, const std::string& returns = "") { return check_code(method(body, kParameters, returns)).is_ok(); }
+bool taken(const std::string& body, const std::string& returns = "") {
+  return check_code(method(body, kParameters, returns)).is_ok();
+}
 
 std::string says(const std::string& body, const std::string& returns = "") {
   return message(check_code(method(body, kParameters, returns)));
@@ -18,9 +21,12 @@ std::string says(const std::string& body, const std::string& returns = "") {
 
 TEST(CheckPaths, Branches) {
   EXPECT_TRUE(taken("if n > 3:\n  y = x\nelse:\n  y = u\nreturn y"));
-  EXPECT_NE(says("if n > 3:\n  y = x\nreturn y").find("y is not set on every path: not where the condition is false in line"),
+  EXPECT_NE(says("if n > 3:\n  y = x\nreturn y")
+                .find("y is not set on every path: not where the condition is false in line"),
             std::string::npos);
-  EXPECT_NE(says("if n > 3:\n  pass\nelse:\n  y = x\nreturn y").find("not where the condition is true"), std::string::npos);
+  EXPECT_NE(
+      says("if n > 3:\n  pass\nelse:\n  y = x\nreturn y").find("not where the condition is true"),
+      std::string::npos);
   EXPECT_TRUE(taken("y = x\nif n > 3:\n  y = u\nreturn y"));
   EXPECT_FALSE(taken("y = x\nif n > 3:\n  del y\nreturn y"));
   EXPECT_TRUE(taken("if n > 3:\n  y = x\nelif n > 2:\n  y = u\nelse:\n  y = x\nreturn y"));
@@ -38,10 +44,13 @@ TEST(CheckPaths, BranchesThatEnd) {
 }
 
 TEST(CheckPaths, Loops) {
-  EXPECT_NE(says("for i in range(n):\n  y = x\nreturn y").find("only in the loop, which may never run"), std::string::npos);
+  EXPECT_NE(
+      says("for i in range(n):\n  y = x\nreturn y").find("only in the loop, which may never run"),
+      std::string::npos);
   EXPECT_FALSE(taken("for i in range(n):\n  y = x\nreturn i"));
   EXPECT_FALSE(taken("while n > 3:\n  y = x\nreturn y"));
-  EXPECT_FALSE(taken("for i in range(n):\n  if n > 3:\n    break\n  else:\n    y = x\n  z = y\nreturn x"));
+  EXPECT_FALSE(
+      taken("for i in range(n):\n  if n > 3:\n    break\n  else:\n    y = x\n  z = y\nreturn x"));
   EXPECT_FALSE(taken("for i in zip([1], [2]):\n  y = x\nreturn y"));
   // Over a tuple it is unrolled, and its body is no block of its own.
   EXPECT_TRUE(taken("for i in (1, 2):\n  y = x\nreturn y"));
@@ -72,12 +81,15 @@ TEST(CheckPaths, ConditionsThatPyTorchDecides) {
 
 TEST(CheckPaths, WithAndItsObject) {
   EXPECT_NE(says("with x:\n  y = x\nreturn y").find("`with` needs an object"), std::string::npos);
-  EXPECT_NE(says("with __torch__.Item(3):\n  y = x\nreturn y").find("has no __enter__ and __exit__"), std::string::npos);
+  EXPECT_NE(
+      says("with __torch__.Item(3):\n  y = x\nreturn y").find("has no __enter__ and __exit__"),
+      std::string::npos);
 }
 
 TEST(CheckPaths, WhatIsReturned) {
   EXPECT_TRUE(taken("if n > 3:\n  return x\nelse:\n  return u", "Tensor"));
-  EXPECT_NE(says("if n > 3:\n  return x", "Tensor").find("does not return on every path"), std::string::npos);
+  EXPECT_NE(says("if n > 3:\n  return x", "Tensor").find("does not return on every path"),
+            std::string::npos);
   EXPECT_FALSE(taken("while n > 3:\n  return x", "Tensor"));
   EXPECT_TRUE(taken("raise AssertionError(\"a\")", "Tensor"));
   EXPECT_FALSE(taken("return", "Tensor"));
@@ -92,7 +104,8 @@ TEST(CheckPaths, WhatIsReturned) {
 
 TEST(CheckPaths, Unpacking) {
   EXPECT_TRUE(taken("a, b = t\nreturn a"));
-  EXPECT_NE(says("a, b, c = t\nreturn a").find("2 values are unpacked into 3 names"), std::string::npos);
+  EXPECT_NE(says("a, b, c = t\nreturn a").find("2 values are unpacked into 3 names"),
+            std::string::npos);
   EXPECT_FALSE(taken("a, b = (x, x, x)\nreturn a"));
   EXPECT_TRUE(taken("a, *b = (x, x, x)\nreturn a"));
 }
@@ -103,11 +116,12 @@ TEST(CheckPaths, TimeIsLinear) {
     std::string body;
     for (int i = 0; i < count; ++i) {
       const std::string name = "v" + std::to_string(i);
-      body += name + " = torch.relu(x)\nif n > " + std::to_string(i) + ":\n  " + name + " = torch.neg(" + name + ")\nelse:\n  w = " + name +
-              "\n";
+      body += name + " = torch.relu(x)\nif n > " + std::to_string(i) + ":\n  " + name +
+              " = torch.neg(" + name + ")\nelse:\n  w = " + name + "\n";
     }
     const std::string code = method(body + "return x", kParameters);
-    const std::clock_t begin = std::clock();  // of this process alone, whatever else the machine does
+    // Of this process alone, whatever else the machine does.
+    const std::clock_t begin = std::clock();
     EXPECT_EQ(message(check_code(code)), "taken");
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };

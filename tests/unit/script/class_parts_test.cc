@@ -27,8 +27,10 @@ Sorted sorted(const std::string& text) {
 
 TEST(ClassParts, AModule) {
   const Sorted made = sorted(
-      "class N(Module):\n  __parameters__ = [\"w\", ]\n  __buffers__ = []\n  __annotations__ = []\n  __annotations__[\"0\"] = __torch__.A\n"
-      "  w : Tensor\n  training : bool\n  k : Final[int] = 4\n  __forward_hooks__ = [\"h\"]\n  def forward(self, x):\n    return x\n"
+      "class N(Module):\n  __parameters__ = [\"w\", ]\n  __buffers__ = []\n  __annotations__ = "
+      "[]\n  __annotations__[\"0\"] = __torch__.A\n"
+      "  w : Tensor\n  training : bool\n  k : Final[int] = 4\n  __forward_hooks__ = [\"h\"]\n  def "
+      "forward(self, x):\n    return x\n"
       "  def h(self, i, o):\n    return None\n");
   ASSERT_TRUE(made.status.is_ok()) << made.status.message();
   EXPECT_EQ(made.parts.kind, ClassKind::kModule);
@@ -87,7 +89,10 @@ TEST(ClassParts, RefusalsStandAtTheStatement) {
   EXPECT_EQ(sorted("class A:\n  x : int\n  x : int\n").status.detail("line"), "3");
   EXPECT_EQ(sorted("class A(Enum):\n  x = 1\n  y = 'b'\n").status.detail("line"), "3");
   EXPECT_EQ(sorted("class A(object):\n  x : int\n").status.detail("line"), "1");
-  EXPECT_NE(sorted("class A:\n  def f(self): return 1\n  def f(self): return 1\n").status.message().find("'f'"), std::string::npos);
+  EXPECT_NE(sorted("class A:\n  def f(self): return 1\n  def f(self): return 1\n")
+                .status.message()
+                .find("'f'"),
+            std::string::npos);
 }
 
 }  // namespace

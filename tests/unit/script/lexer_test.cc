@@ -73,7 +73,8 @@ TEST(Lexer, WhatItRefuses) {
   EXPECT_EQ(tokens("a = 'x\n'"), "a = error: t:1:5: this string does not end");
   EXPECT_EQ(tokens("a $"), "a error: t:1:3: '$' has no meaning");
   EXPECT_EQ(tokens(std::string("a\0", 2)), "a error: t:1:2: byte 0x00 has no meaning");
-  EXPECT_EQ(tokens("a\xc3\xa9"), "a error: t:1:2: letters beyond ASCII are read in strings and comments only");
+  EXPECT_EQ(tokens("a\xc3\xa9"),
+            "a error: t:1:2: letters beyond ASCII are read in strings and comments only");
   const Source source("t", "$ a");
   Lexer lexer(source);
   EXPECT_EQ(lexer.next().kind, TokenKind::kError);

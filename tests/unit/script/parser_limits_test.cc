@@ -1,4 +1,5 @@
-// Hostile texts: nesting of every kind, long chains, large trees, all refused with a typed error and without much memory or stack.
+// Hostile texts: nesting of every kind, long chains, large trees, all refused with a typed error
+// and without much memory or stack.
 #include "small_stack.h"
 #include "unit/script/script_support.h"
 
@@ -71,17 +72,20 @@ TEST(ParserLimits, NestingWithinTheLimitIsReadPrintedAndCompared) {
 TEST(ParserLimits, Sizes) {
   ParseLimits limits;
   limits.max_nbytes = 10;
-  EXPECT_EQ(parse_file("f", "def f(): return 1\n", limits).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(parse_file("f", "def f(): return 1\n", limits).status().code(),
+            Code::kResourceExhausted);
   limits = {};
   limits.max_tree_nbytes = 100'000;
   EXPECT_TRUE(parse_file("f", in_function("a = [" + repeated("1,", 500) + "]"), limits).is_ok());
-  const Status status = parse_file("f", in_function("a = [" + repeated("1,", 5'000) + "]"), limits).status();
+  const Status status =
+      parse_file("f", in_function("a = [" + repeated("1,", 5'000) + "]"), limits).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_NE(status.message().find("100000"), std::string::npos) << status.message();
   limits = {};
   limits.max_depth = 3;
   EXPECT_TRUE(parse_expression("e", "((((1))))", limits).is_ok());
-  EXPECT_EQ(parse_expression("e", "((((((1))))))", limits).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(parse_expression("e", "((((((1))))))", limits).status().code(),
+            Code::kResourceExhausted);
 }
 
 }  // namespace

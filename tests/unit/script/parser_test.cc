@@ -87,7 +87,8 @@ TEST(Parser, Assignments) {
 
 TEST(Parser, Blocks) {
   const auto file = parsed(
-      "def f(x):\n  if a:\n    b\n  elif c:\n    d\n  else:\n    e\n  for i, in xs:\n    pass\n  while w:\n    break\n"
+      "def f(x):\n  if a:\n    b\n  elif c:\n    d\n  else:\n    e\n  for i, in xs:\n    pass\n  "
+      "while w:\n    break\n"
       "  with a as b, c:\n    continue\n  def g(): return 1\n");
   const StmtList body = file->items()[0].function->body;
   ASSERT_EQ(body.size(), 5U);
@@ -104,7 +105,9 @@ TEST(Parser, Blocks) {
 }
 
 TEST(Parser, Functions) {
-  const auto file = parsed("def f(a, b: int=CONSTANTS.c0, *, c: str = 'x',) -> Tuple[int, int]:\n  '''doc'''\n  return a\n");
+  const auto file = parsed(
+      "def f(a, b: int=CONSTANTS.c0, *, c: str = 'x',) -> Tuple[int, int]:\n  '''doc'''\n  return "
+      "a\n");
   const Function& function = *file->items()[0].function;
   ASSERT_EQ(function.params.size(), 3U);
   EXPECT_EQ(function.params[0].annotation, nullptr);
@@ -123,13 +126,15 @@ TEST(Parser, Functions) {
 
 TEST(Parser, ItemsAndTheirExtents) {
   const std::string text =
-      "op_version_set = 1\nimport a.b # c\n\n# about A\nclass A(Module):\n  x : int\n  # in A\n\ndef f(): return 1 # f\n# about g\n"
+      "op_version_set = 1\nimport a.b # c\n\n# about A\nclass A(Module):\n  x : int\n  # in "
+      "A\n\ndef f(): return 1 # f\n# about g\n"
       "def g(x):\n  return (x,\n    1)\n\n# the end";
   const auto file = parsed(text);
   ASSERT_EQ(file->items().size(), 5U);
   EXPECT_EQ(file->items()[0].version, 1);
   EXPECT_EQ(file->items()[1].import_name, "a.b");
-  EXPECT_EQ(file->source().text(file->items()[2].extent), "\n# about A\nclass A(Module):\n  x : int\n");
+  EXPECT_EQ(file->source().text(file->items()[2].extent),
+            "\n# about A\nclass A(Module):\n  x : int\n");
   EXPECT_EQ(file->source().text(file->items()[2].range), "class A(Module):\n  x : int");
   EXPECT_EQ(file->source().text(file->items()[3].extent), "  # in A\n\ndef f(): return 1 # f\n");
   EXPECT_EQ(file->source().text(file->tail()), "\n# the end");
@@ -141,7 +146,8 @@ TEST(Parser, ItemsAndTheirExtents) {
   EXPECT_EQ(file->find("h"), nullptr);
   EXPECT_EQ(file->indent(), 0U);
   EXPECT_EQ(parsed("  def f(): return 1\n")->indent(), 2U);
-  EXPECT_EQ(parsed("def f(): return 1\ndef f(): return 2\n")->find("f")->function->range.begin, 18U);
+  EXPECT_EQ(parsed("def f(): return 1\ndef f(): return 2\n")->find("f")->function->range.begin,
+            18U);
   EXPECT_TRUE(parsed("")->items().empty());
   EXPECT_TRUE(parsed("# nothing\n")->items().empty());
 }
@@ -200,7 +206,8 @@ TEST(Parser, RefusalsNameThePlaceAndTheConstruct) {
     EXPECT_EQ(status.code(), wanted.code) << wanted.text << status.message();
     EXPECT_EQ(status.detail("line"), wanted.line) << wanted.text << status.message();
     EXPECT_EQ(status.detail("column"), wanted.column) << wanted.text << status.message();
-    EXPECT_NE(status.message().find(wanted.says), std::string::npos) << wanted.text << status.message();
+    EXPECT_NE(status.message().find(wanted.says), std::string::npos)
+        << wanted.text << status.message();
     EXPECT_EQ(status.detail("file"), "code/t.py");
     EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos) << wanted.text;
   }

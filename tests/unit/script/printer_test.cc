@@ -52,10 +52,13 @@ TEST(Printer, PrintsPyTorchsLayoutAsItStands) {
 
 TEST(Printer, OtherLayoutsComeOutTheSame) {
   EXPECT_EQ(reprinted("def f(x): return x\n"), "def f(x):\n  return x\n");
-  EXPECT_EQ(reprinted("def f(x):\n     return (  x+1 ,\n y )\n"), "def f(x):\n  return (x + 1, y)\n");
-  EXPECT_EQ(reprinted("op_version_set = 3\nimport a . b\ndef f(): pass\n"), "op_version_set = 3\nimport a . b\ndef f():\n  pass\n");
+  EXPECT_EQ(reprinted("def f(x):\n     return (  x+1 ,\n y )\n"),
+            "def f(x):\n  return (x + 1, y)\n");
+  EXPECT_EQ(reprinted("op_version_set = 3\nimport a . b\ndef f(): pass\n"),
+            "op_version_set = 3\nimport a . b\ndef f():\n  pass\n");
   EXPECT_EQ(reprinted("import\ndef f(): pass\n"), "import\ndef f():\n  pass\n");
-  EXPECT_EQ(reprinted("def f():\n  for in x:\n    with:\n      x : int += 1\n"), "def f():\n  for in x:\n    with:\n      x : int += 1\n");
+  EXPECT_EQ(reprinted("def f():\n  for in x:\n    with:\n      x : int += 1\n"),
+            "def f():\n  for in x:\n    with:\n      x : int += 1\n");
 }
 
 TEST(Printer, OperandsHaveParentheses) {
@@ -78,7 +81,8 @@ TEST(Printer, WordsThatWouldJoin) {
   EXPECT_EQ(printed_expression("not (inside.x)"), "not (inside.x)");
   EXPECT_EQ(printed_expression("a is  nothing"), "a is (nothing)");
   EXPECT_EQ(printed_expression("a is  not b"), "a is (not b)");
-  for (const char* text : {"not  inside", "a is  nothing", "a is  not b", "not  not a", "a is not  not b"}) {
+  for (const char* text :
+       {"not  inside", "a is  nothing", "a is  not b", "not  not a", "a is not  not b"}) {
     const auto first = parsed_expression(text);
     const auto second = parsed_expression(print(first->expr()));
     EXPECT_TRUE(equal(&first->expr(), &second->expr())) << text;

@@ -29,19 +29,23 @@ TEST(Rename, EveryUseOfTheNameAndNothingElse) {
       "class B(Module):\n"
       "  a : __torch__.m.A\n"
       "  __annotations__[\"__torch__.A\"] = List[__torch__.m.A]\n"
-      "  def f(self: __torch__.B,  x: Optional[ __torch__.m.A ]=None) -> Dict[str, __torch__.m.A]:\n"
+      "  def f(self: __torch__.B,  x: Optional[ __torch__.m.A ]=None) -> Dict[str, "
+      "__torch__.m.A]:\n"
       "    y = __torch__.m.A.__new__(__torch__.m.A)\n"
       "    _0 = (y).__init__(\"__torch__.A\", ) # __torch__.A\n"
       "    z = annotate(List[__torch__.m.A], [])\n"
       "    w = self.__torch__.A + __torch__.AB.c + __torch__.A.B\n"
       "    return  __torch__.f(y, )[__torch__.m.A.RED]\n";
-  EXPECT_EQ(all_renamed(text, {{"__torch__.A", "__torch__.m.A"}, {"__torch__.A.B", "__torch__.A.B"}}), wanted);
+  EXPECT_EQ(
+      all_renamed(text, {{"__torch__.A", "__torch__.m.A"}, {"__torch__.A.B", "__torch__.A.B"}}),
+      wanted);
   EXPECT_EQ(all_renamed(text, {}), text);
 }
 
 TEST(Rename, TheLongestNameIsMeant) {
   const std::string text = "def f():\n  return (a.b.c.d, a.b.c, a.b, a.b.x)\n";
-  EXPECT_EQ(all_renamed(text, {{"a.b", "B"}, {"a.b.c", "C"}}), "def f():\n  return (C.d, C, B, B.x)\n");
+  EXPECT_EQ(all_renamed(text, {{"a.b", "B"}, {"a.b.c", "C"}}),
+            "def f():\n  return (C.d, C, B, B.x)\n");
 }
 
 TEST(Rename, VariablesAreNotMeant) {
@@ -77,7 +81,8 @@ TEST(Rename, VariablesAreNotMeant) {
 }
 
 TEST(Rename, TypeCommentsAndParentheses) {
-  EXPECT_EQ(all_renamed("def f(x):\n  # type: (a.B) -> a.B\n  return (a.B) + (a).B\n", {{"a.B", "a.m.B"}}),
+  EXPECT_EQ(all_renamed("def f(x):\n  # type: (a.B) -> a.B\n  return (a.B) + (a).B\n",
+                        {{"a.B", "a.m.B"}}),
             "def f(x):\n  # type: (a.m.B) -> a.m.B\n  return (a.m.B) + a.m.B\n");
 }
 
@@ -88,13 +93,16 @@ TEST(Rename, OnlyTheRangeIsGiven) {
 
 TEST(Rename, UsedNames) {
   const auto file = parsed(
-      "class A(Module):\n  w : Tensor\n  def f(self: __torch__.A, x) -> int:\n    y = torch.add(x, CONSTANTS.c0)\n    return self.w + y.z\n"
+      "class A(Module):\n  w : Tensor\n  def f(self: __torch__.A, x) -> int:\n    y = torch.add(x, "
+      "CONSTANTS.c0)\n    return self.w + y.z\n"
       "def g():\n  return ops.my.op()\n");
-  EXPECT_EQ(used_names(*file, file->items()[0].extent),
-            (std::vector<std::string>{"CONSTANTS.c0", "Tensor", "__torch__.A", "int", "torch.add"}));
+  EXPECT_EQ(
+      used_names(*file, file->items()[0].extent),
+      (std::vector<std::string>{"CONSTANTS.c0", "Tensor", "__torch__.A", "int", "torch.add"}));
   EXPECT_EQ(used_names(*file, file->items()[1].extent), (std::vector<std::string>{"ops.my.op"}));
   const std::vector<std::string_view> first_parts = {"CONSTANTS", "__torch__"};
-  EXPECT_EQ(used_names(*file, file->items()[0].extent, first_parts), (std::vector<std::string>{"CONSTANTS.c0", "__torch__.A"}));
+  EXPECT_EQ(used_names(*file, file->items()[0].extent, first_parts),
+            (std::vector<std::string>{"CONSTANTS.c0", "__torch__.A"}));
   EXPECT_EQ(used_names(*file, file->items()[1].extent, first_parts), std::vector<std::string>());
 }
 

@@ -75,7 +75,9 @@ TEST(Scan, FloatValues) {
 std::string value_of(std::string_view literal) {
   std::string value;
   BadEscape bad;
-  return append_string_value(literal, value, bad) ? value : "bad at " + std::to_string(bad.begin) + "+" + std::to_string(bad.nbytes);
+  return append_string_value(literal, value, bad)
+             ? value
+             : "bad at " + std::to_string(bad.begin) + "+" + std::to_string(bad.nbytes);
 }
 
 TEST(Scan, Strings) {

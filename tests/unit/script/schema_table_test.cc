@@ -1,4 +1,5 @@
-// The embedded table: inflated once from many threads, looked up by name; and how a call is matched with an overload's arguments.
+// The embedded table: inflated once from many threads, looked up by name; and how a call is matched
+// with an overload's arguments.
 #include "script/schema_table.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ size_t count(Overloads overloads) {
 TEST(SchemaTable, FromManyThreads) {
   std::vector<std::thread> threads;
   std::vector<const SchemaTable*> tables(8);
-  for (const SchemaTable*& table : tables) threads.emplace_back([&table] { table = &SchemaTable::get(); });
+  for (const SchemaTable*& table : tables)
+    threads.emplace_back([&table] { table = &SchemaTable::get(); });
   for (std::thread& thread : threads) thread.join();
   for (const SchemaTable* table : tables) EXPECT_EQ(table, &SchemaTable::get());
 }
@@ -50,21 +52,24 @@ TEST(SchemaTable, EveryLineCanBeRead) {
     EXPECT_LE(overload.versions.first, overload.versions.last);
     EXPECT_LT(overload.versions.last, table.versions().size());
     const Formals formals = Formals::parse(overload.arguments);
-    old_form = old_form || (formals.list.size() == 1 && overload.versions.last < table.all_versions().last);
+    old_form = old_form ||
+               (formals.list.size() == 1 && overload.versions.last < table.all_versions().last);
   }
   EXPECT_TRUE(old_form);
 }
 
 TEST(SchemaTable, CustomClasses) {
   const SchemaTable& table = SchemaTable::get();
-  EXPECT_FALSE(table.find_class("__torch__.torch.classes.quantized.LinearPackedParamsBase").empty());
+  EXPECT_FALSE(
+      table.find_class("__torch__.torch.classes.quantized.LinearPackedParamsBase").empty());
   EXPECT_TRUE(table.find_class("__torch__.torch.classes.mine.Params").empty());
   EXPECT_TRUE(table.find_class("__torch__.M").empty());
   EXPECT_TRUE(table.any_class_has("unpack"));
   EXPECT_FALSE(table.any_class_has("unpak"));
 }
 
-bool takes(const char* formals, size_t positional, std::vector<std::string_view> keywords, bool has_self = false, bool open = false) {
+bool takes(const char* formals, size_t positional, std::vector<std::string_view> keywords,
+           bool has_self = false, bool open = false) {
   Formals parsed = Formals::parse(formals);
   parsed.is_aten = true;
   return accepts(parsed, {has_self, positional, open, std::move(keywords)});

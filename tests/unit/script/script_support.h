@@ -16,7 +16,9 @@ inline std::string in_function(const std::string& line) { return "def f(x):\n  "
 
 inline std::shared_ptr<const File> parsed(const std::string& text) {
   Result<std::shared_ptr<const File>> made = parse_file("code/t.py", text);
-  EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message() << "\n" << made.status().detail("excerpt");
+  EXPECT_TRUE(made.is_ok()) << text << "\n"
+                            << made.status().message() << "\n"
+                            << made.status().detail("excerpt");
   return made.is_ok() ? made.value() : nullptr;
 }
 

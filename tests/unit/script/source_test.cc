@@ -38,18 +38,22 @@ TEST(Source, AnErrorNamesFileLineColumnAndShowsCarets) {
 }
 
 TEST(Source, ExcerptEdges) {
-  // A range over several lines ends with the first; one at a line's end is still shown; a tab is one column; a letter has one caret.
-  EXPECT_EQ(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x").detail("excerpt"), "abc\n ^^");
+  // A range over several lines ends with the first; one at a line's end is still shown; a tab is
+  // one column; a letter has one caret.
+  EXPECT_EQ(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x").detail("excerpt"),
+            "abc\n ^^");
   EXPECT_EQ(Source("f", "abc\n").error(Code::kCorrupt, {3, 3}, "x").detail("excerpt"), "abc\n   ^");
   EXPECT_EQ(Source("f", "abc").error(Code::kCorrupt, {3, 3}, "x").detail("excerpt"), "abc\n   ^");
   EXPECT_EQ(Source("f", "").error(Code::kCorrupt, {0, 0}, "x").detail("excerpt"), "\n^");
   EXPECT_EQ(Source("f", "\tx").error(Code::kCorrupt, {1, 2}, "x").detail("excerpt"), " x\n ^");
-  EXPECT_EQ(Source("f", "\xc3\xa9\xc3\xa9 x").error(Code::kCorrupt, {0, 4}, "x").detail("excerpt"), "\xc3\xa9\xc3\xa9 x\n^^");
+  EXPECT_EQ(Source("f", "\xc3\xa9\xc3\xa9 x").error(Code::kCorrupt, {0, 4}, "x").detail("excerpt"),
+            "\xc3\xa9\xc3\xa9 x\n^^");
 }
 
 TEST(Source, ALongLineIsCutAroundTheRange) {
   const std::string line = std::string(500, 'a') + "BAD" + std::string(500, 'c');
-  const std::string excerpt(Source("f", line).error(Code::kCorrupt, {500, 503}, "x").detail("excerpt"));
+  const std::string excerpt(
+      Source("f", line).error(Code::kCorrupt, {500, 503}, "x").detail("excerpt"));
   const size_t split = excerpt.find('\n');
   ASSERT_NE(split, std::string::npos);
   const std::string text = excerpt.substr(0, split);

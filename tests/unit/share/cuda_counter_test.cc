@@ -37,7 +37,9 @@ class File {
     EXPECT_EQ(ftruncate(fd_, nbytes), 0);
     const int32_t count = 1;
     EXPECT_EQ(pwrite(fd_, &count, sizeof count, 0), static_cast<ssize_t>(sizeof count));
-    if (nbytes == kNbytes) EXPECT_EQ(pwrite(fd_, &counter, sizeof counter, place(slot)), static_cast<ssize_t>(sizeof counter));
+    if (nbytes == kNbytes)
+      EXPECT_EQ(pwrite(fd_, &counter, sizeof counter, place(slot)),
+                static_cast<ssize_t>(sizeof counter));
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -60,7 +62,8 @@ class File {
 
 std::string torch_name() {
   static int next = 0;
-  return "/torch_" + std::to_string(getpid()) + "_" + std::to_string(123456 + getpid()) + "_" + std::to_string(next++);
+  return "/torch_" + std::to_string(getpid()) + "_" + std::to_string(123456 + getpid()) + "_" +
+         std::to_string(next++);
 }
 
 CudaCounter create() {
@@ -178,7 +181,8 @@ TEST(CudaCounter, NamesAndSlotsAreChecked) {
 size_t mappings_of(const std::string& name) {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find(name) != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find(name) != std::string::npos ? 1 : 0;
   return count;
 }
 
@@ -324,8 +328,10 @@ TEST(CudaCounter, AKilledMakersFileIsSwept) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   LookOptions options;
   options.remove = true;
-  // Not by one look: another process's, at the same time, is in its way, as this one is in the other's.
-  for (int looks = 0; exists(name) && looks < 1000; ++looks, usleep(10'000)) ASSERT_TRUE(sweep_names("/dev/shm", options).is_ok());
+  // Not by one look: another process's, at the same time, is in its way, as this one is in the
+  // other's.
+  for (int looks = 0; exists(name) && looks < 1000; ++looks, usleep(10'000))
+    ASSERT_TRUE(sweep_names("/dev/shm", options).is_ok());
   EXPECT_FALSE(exists(name));
   close(ends[0]);
   close(ends[1]);

@@ -22,7 +22,8 @@ void put(Bytes* to, const void* from, size_t nbytes) {
 }
 
 // As PyTorch dumps it: the header with its gap, then the entries.
-Bytes segment(const std::string& prefix, int32_t pid, uint64_t count, const Bytes& entries, uint64_t page_nbytes = uint64_t{2} << 20) {
+Bytes segment(const std::string& prefix, int32_t pid, uint64_t count, const Bytes& entries,
+              uint64_t page_nbytes = uint64_t{2} << 20) {
   Bytes bytes;
   const uint32_t gap = 0xdeadbeef;
   put(&bytes, prefix.data(), prefix.size());
@@ -48,7 +49,8 @@ Code handle_refusal(const Bytes& bytes) {
 }
 
 TEST(CudaMemoryHandle, EachFormHasItsPrefixAndIsReadBack) {
-  const std::string prefixes[] = {"", "c", std::string("\1c"), std::string("\2c"), std::string("\3c")};
+  const std::string prefixes[] = {"", "c", std::string("\1c"), std::string("\2c"),
+                                  std::string("\3c")};
   for (size_t i = 0; i < std::size(prefixes); ++i) {
     const auto form = static_cast<CudaForm>(i);
     Bytes expected;
@@ -73,14 +75,16 @@ TEST(CudaMemoryHandle, SixtyFourBytesAreFormA) {
     ASSERT_TRUE(read.is_ok());
     EXPECT_EQ(read.value().form, CudaForm::kA);
   }
-  // A segment of form B and 39 bytes behind its header would be no whole number of fds; of 10 fds it has 65 bytes.
+  // A segment of form B and 39 bytes behind its header would be no whole number of fds; of 10 fds
+  // it has 65 bytes.
   EXPECT_EQ(segment("e", 5, 10, entries_of(std::vector<int32_t>(10, 3))).size(), 65U);
 }
 
 TEST(CudaMemoryHandle, SegmentsAreReadWhereTheirLayoutIsKnown) {
   const std::vector<int32_t> fds = {7, 0, 1023};
   for (const std::string& prefix : {std::string("e"), std::string("\1e"), std::string("\2e")}) {
-    Result<CudaMemoryHandle> read = decode_cuda_memory_handle(segment(prefix, 4711, fds.size(), entries_of(fds)));
+    Result<CudaMemoryHandle> read =
+        decode_cuda_memory_handle(segment(prefix, 4711, fds.size(), entries_of(fds)));
     ASSERT_TRUE(read.is_ok()) << read.status().message();
     EXPECT_EQ(read.value().type, CudaMemoryHandle::Type::kSegment);
     EXPECT_EQ(read.value().pid, 4711);
@@ -91,15 +95,18 @@ TEST(CudaMemoryHandle, SegmentsAreReadWhereTheirLayoutIsKnown) {
 
 TEST(CudaMemoryHandle, WhatIsNotKnownNamesItsVersion) {
   const Bytes fabric(size_t{2} * 64);
-  const Bytes refused[] = {segment("\3e", 1, 1, entries_of({3})), segment("\2e", 1, 2, fabric), Bytes(66, std::byte{4}),
-                           Bytes(66, std::byte{0xff})};
-  const Code codes[] = {Code::kUnsupported, Code::kUnsupported, Code::kIncompatible, Code::kIncompatible};
+  const Bytes refused[] = {segment("\3e", 1, 1, entries_of({3})), segment("\2e", 1, 2, fabric),
+                           Bytes(66, std::byte{4}), Bytes(66, std::byte{0xff})};
+  const Code codes[] = {Code::kUnsupported, Code::kUnsupported, Code::kIncompatible,
+                        Code::kIncompatible};
   const uint64_t versions[] = {3, 2, 4, 255};
   for (size_t i = 0; i < std::size(refused); ++i) {
     Result<CudaMemoryHandle> read = decode_cuda_memory_handle(refused[i]);
     ASSERT_FALSE(read.is_ok());
     EXPECT_EQ(read.status().code(), codes[i]);
-    EXPECT_NE(read.status().message().find("version " + std::to_string(versions[i])), std::string::npos) << read.status().message();
+    EXPECT_NE(read.status().message().find("version " + std::to_string(versions[i])),
+              std::string::npos)
+        << read.status().message();
   }
   // Of C, in which there are none, they are a segment of another length.
   EXPECT_EQ(handle_refusal(segment("\1e", 1, 2, fabric)), Code::kCorrupt);
@@ -131,9 +138,11 @@ TEST(CudaMemoryHandle, SegmentsThatCannotBeAreRefused) {
   EXPECT_EQ(handle_refusal(segment("\1e", 5, 2, one)), Code::kCorrupt);
   EXPECT_EQ(handle_refusal(segment("\1e", 5, 1, entries_of({3, 4}))), Code::kCorrupt);
   EXPECT_EQ(handle_refusal(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
-  EXPECT_EQ(handle_refusal(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)),
+            Code::kCorrupt);
   // Whose products wrap: 2^62 * 4, 2^58 * 64.
-  for (const uint64_t count : {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
+  for (const uint64_t count :
+       {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
     EXPECT_EQ(handle_refusal(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);
   }
 }

@@ -53,7 +53,8 @@ TEST(CudaRoute, IsToldFromWhatPyTorchWrites) {
 
 TEST(CudaRoute, ComesBackAsItWas) {
   for (const bool read_only : {false, true}) {
-    for (const CudaRoute& route : {pieces({4096}), pieces({4096, 4096, 8192, 4096}), pieces(std::vector<uint64_t>(253, 2 << 20)),
+    for (const CudaRoute& route : {pieces({4096}), pieces({4096, 4096, 8192, 4096}),
+                                   pieces(std::vector<uint64_t>(253, 2 << 20)),
                                    whole(CudaTransport::kPool), whole(CudaTransport::kFabric)}) {
       Result<CudaRoute> read = decode_cuda_route(encode_cuda_route(route, read_only).value());
       ASSERT_TRUE(read.is_ok()) << read.status().message();
@@ -69,19 +70,23 @@ TEST(CudaRoute, ComesBackAsItWas) {
 
 TEST(CudaRoute, PiecesOfTooManySizesHaveNoRoom) {
   EXPECT_TRUE(encode_cuda_route(pieces({1, 2, 3, 4, 5, 6}), false).is_ok());
-  EXPECT_EQ(encode_cuda_route(pieces({1, 2, 3, 4, 5, 6, 7}), false).status().code(), Code::kUnsupported);
+  EXPECT_EQ(encode_cuda_route(pieces({1, 2, 3, 4, 5, 6, 7}), false).status().code(),
+            Code::kUnsupported);
 }
 
 TEST(CudaRoute, BytesThatAreNoneAreRefused) {
   const Bytes fds = encode_cuda_route(pieces({4096, 8192}), false).value();
   const Bytes pool = encode_cuda_route(whole(CudaTransport::kPool), false).value();
   for (size_t nbytes = 0; nbytes < fds.size(); ++nbytes) {
-    EXPECT_EQ(route_refusal(Bytes(fds.begin(), fds.begin() + static_cast<long>(nbytes))), Code::kCorrupt) << nbytes;
+    EXPECT_EQ(route_refusal(Bytes(fds.begin(), fds.begin() + static_cast<long>(nbytes))),
+              Code::kCorrupt)
+        << nbytes;
   }
   EXPECT_EQ(route_refusal(Bytes(pool.begin(), pool.end() - 1)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 1, 0)), Code::kIncompatible);
   EXPECT_EQ(route_refusal(changed(fds, 1, 2)), Code::kIncompatible);
-  for (const int transport : {0, 1, 5, 255}) EXPECT_EQ(route_refusal(changed(fds, 2, transport)), Code::kCorrupt);
+  for (const int transport : {0, 1, 5, 255})
+    EXPECT_EQ(route_refusal(changed(fds, 2, transport)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 3, 2)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 4, 3)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(pool, 4, 1)), Code::kCorrupt);
@@ -96,7 +101,9 @@ TEST(CudaRoute, BytesThatAreNoneAreRefused) {
 
 // Two fds of one open() are the same file, two of two are not, though they name the same inode.
 TEST(CudaRoute, FilesAreComparedAndNotTheirNames) {
-  const auto add = [](CudaRoute* route, int fd) { route->add_fd(std::make_shared<const os::Fd>(fd)); };
+  const auto add = [](CudaRoute* route, int fd) {
+    route->add_fd(std::make_shared<const os::Fd>(fd));
+  };
   CudaRoute one = pieces({4096});
   CudaRoute copy = pieces({4096});
   CudaRoute other = pieces({4096});

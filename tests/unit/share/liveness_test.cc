@@ -22,7 +22,8 @@ namespace {
 // A file of Tenon's with a message under way, held by an fd.
 class Held {
  public:
-  explicit Held(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+  explicit Held(const std::string& path)
+      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
     EXPECT_GE(fd_, 0);
     EXPECT_EQ(ftruncate(fd_, kFilenameHeaderNbytes + 100), 0);
     write_at(offsetof(FilenameHeader, count), int32_t{1});
@@ -42,19 +43,22 @@ class Held {
  private:
   template <typename Value>
   void write_at(size_t offset, const Value& value) const {
-    EXPECT_EQ(pwrite(fd_, &value, sizeof value, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof value));
+    EXPECT_EQ(pwrite(fd_, &value, sizeof value, static_cast<off_t>(offset)),
+              static_cast<ssize_t>(sizeof value));
   }
   int fd_;
 };
 
-// What is read of a file before the kernel has said that nobody holds it is not the last that was written.
+// What is read of a file before the kernel has said that nobody holds it is not the last that was
+// written.
 TEST(Liveness, AHolderThatEndsInOrderWhileItIsLookedAt) {
   const test::ScratchFolder folder;
   const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_GE(directory, 0);
   Held held(folder.path() + "/one");
   std::thread ends([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in the midst of the look, which waits for the holder
+    // In the midst of the look, which waits for the holder.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     held.keep_until(os::real_time_ns() + 30'000'000'000);
     held.end();
   });
@@ -85,8 +89,8 @@ TEST(Liveness, AHolderThatIsGoneWithoutAWord) {
   close(directory);
 }
 
-// A new lender and the watch of its directory can find a dead lender's socket at the same moment. The
-// one that is second to remove the socket must not say that the name is taken.
+// A new lender and the watch of its directory can find a dead lender's socket at the same moment.
+// The one that is second to remove the socket must not say that the name is taken.
 TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
   constexpr int kRounds = 100;
   constexpr int kLookers = 4;
@@ -95,7 +99,9 @@ TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
   ASSERT_GE(directory, 0);
   for (int round = 0; round < kRounds; ++round) {
     // Bound, and closed without being unlinked: what a killed lender leaves.
-    ASSERT_TRUE(os::listen_local(os::SocketKind::kPackets, folder.path() + "/one", 0600 | S_ISVTX, static_cast<gid_t>(-1)).is_ok());
+    ASSERT_TRUE(os::listen_local(os::SocketKind::kPackets, folder.path() + "/one", 0600 | S_ISVTX,
+                                 static_cast<gid_t>(-1))
+                    .is_ok());
     std::atomic<int> ready{0};
     std::atomic<int> taken{0};
     std::vector<std::thread> lookers;

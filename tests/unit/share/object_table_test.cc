@@ -1,4 +1,5 @@
-// ObjectTable against std::unordered_map: random steps, colliding keys, growing, shrinking, and growing without memory.
+// ObjectTable against std::unordered_map: random steps, colliding keys, growing, shrinking, and
+// growing without memory.
 #include "share/object_table.h"
 
 #include <gtest/gtest.h>
@@ -33,9 +34,13 @@ bool may_allocate() noexcept {
   return may_allocate() ? std::malloc(nbytes) : nullptr;
 }
 void* operator new[](size_t nbytes) { return operator new(nbytes); }
-void* operator new[](size_t nbytes, const std::nothrow_t& tag) noexcept { return operator new(nbytes, tag); }
+void* operator new[](size_t nbytes, const std::nothrow_t& tag) noexcept {
+  return operator new(nbytes, tag);
+}
 [[gnu::noinline]] void operator delete(void* bytes) noexcept { std::free(bytes); }
-[[gnu::noinline]] void operator delete(void* bytes, size_t /*nbytes*/) noexcept { std::free(bytes); }
+[[gnu::noinline]] void operator delete(void* bytes, size_t /*nbytes*/) noexcept {
+  std::free(bytes);
+}
 void operator delete[](void* bytes) noexcept { operator delete(bytes); }
 void operator delete[](void* bytes, size_t /*nbytes*/) noexcept { operator delete(bytes); }
 
@@ -56,9 +61,12 @@ struct Spread {
   }
 };
 
-// Five homes, the last of them at the end of the table, so that clusters are long and go round the corner; and all tags alike.
+// Five homes, the last of them at the end of the table, so that clusters are long and go round the
+// corner; and all tags alike.
 struct Crowded : Spread {
-  static uint64_t hash(const Key& key) noexcept { return key % 5 == 0 ? ~uint64_t{0} : Spread::hash(key % 5); }
+  static uint64_t hash(const Key& key) noexcept {
+    return key % 5 == 0 ? ~uint64_t{0} : Spread::hash(key % 5);
+  }
 };
 
 template <typename Traits>
@@ -117,7 +125,8 @@ class Both {
   void compare() const {
     ASSERT_EQ(table_.count(), map_.size());
     for (const auto& [key, object] : map_) ASSERT_EQ(table_.find(key), object);
-    for (uint64_t key = 0; key < keys_; ++key) ASSERT_EQ(table_.find(key) != nullptr, map_.contains(key));
+    for (uint64_t key = 0; key < keys_; ++key)
+      ASSERT_EQ(table_.find(key) != nullptr, map_.contains(key));
   }
 
   void clear() {
@@ -147,7 +156,8 @@ void walk(uint64_t keys, size_t steps) {
     Both<Traits> both(keys);
     // Up and down again, some times.
     for (const unsigned erase_percent : {30U, 70U, 50U, 0U, 100U, 45U}) {
-      for (size_t i = 0; i < steps; ++i) ASSERT_NO_FATAL_FAILURE(both.step(&random, erase_percent)) << "seed " << seed;
+      for (size_t i = 0; i < steps; ++i)
+        ASSERT_NO_FATAL_FAILURE(both.step(&random, erase_percent)) << "seed " << seed;
       ASSERT_NO_FATAL_FAILURE(both.compare()) << "seed " << seed;
       ASSERT_LE(both.count() * 4, both.size() * 3);
     }
@@ -196,7 +206,9 @@ void beside_each_other() {
     ASSERT_EQ(table.find_if(objects[i].key, is_it) != nullptr, is_in[i]);
   }
   for (size_t i = 0; i < kMany; ++i) {
-    ASSERT_EQ(table.find_if(i % kKeys, [&](const Object& each) { return &each == &objects[i]; }) != nullptr, is_in[i]);
+    ASSERT_EQ(table.find_if(i % kKeys, [&](const Object& each) { return &each == &objects[i]; }) !=
+                  nullptr,
+              is_in[i]);
   }
   ASSERT_EQ(table.find_if(0, [](const Object&) { return false; }), nullptr);
 }

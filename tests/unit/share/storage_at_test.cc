@@ -25,7 +25,8 @@ Ref<Storage> new_storage(uint64_t nbytes, const StorageOptions& options = {}) {
 
 void expect_found(const Ref<Storage>& storage) {
   for (const uint64_t at : {uint64_t{0}, storage->nbytes() / 2, storage->nbytes() - 1}) {
-    EXPECT_EQ(find_storage_at(storage->data() + at, 1).get(), storage.get()) << at << " of " << storage->nbytes();
+    EXPECT_EQ(find_storage_at(storage->data() + at, 1).get(), storage.get())
+        << at << " of " << storage->nbytes();
   }
 }
 
@@ -75,7 +76,8 @@ TEST(StorageAt, OnlyASharedStorageWhoseAddressWasGivenOut) {
 TEST(StorageAt, APrivateStorageOverTheBytesDoesNotHideIt) {
   const Ref<Storage> whole = new_storage(4096);
   remember_address(whole.get());
-  const Ref<Storage> over = Storage::wrap(const_cast<std::byte*>(whole->data()) + 64, 64, nullptr, nullptr, {}).value();
+  const Ref<Storage> over =
+      Storage::wrap(const_cast<std::byte*>(whole->data()) + 64, 64, nullptr, nullptr, {}).value();
   remember_address(over.get());
   EXPECT_EQ(find_storage_at(whole->data() + 64, 1).get(), whole.get());
 }
@@ -109,7 +111,8 @@ TEST(StorageAt, BesideTheLastRelease) {
   std::atomic<bool> over{false};
   std::thread finder([&] {
     while (!over) {
-      if (const Ref<Storage> found = find_storage_at(address.load(), 1)) EXPECT_EQ(found->nbytes(), 64U);
+      if (const Ref<Storage> found = find_storage_at(address.load(), 1))
+        EXPECT_EQ(found->nbytes(), 64U);
     }
   });
   for (int i = 0; i < 20'000; ++i) {
@@ -125,7 +128,8 @@ TEST(StorageAt, AChildOfForkFindsItsParents) {
   const Ref<Storage> storage = new_storage(100);
   remember_address(storage.get());
   const pid_t child = fork();
-  if (child == 0) std::_Exit(find_storage_at(storage->data() + 99, 1).get() == storage.get() ? 0 : 1);
+  if (child == 0)
+    std::_Exit(find_storage_at(storage->data() + 99, 1).get() == storage.get() ? 0 : 1);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

@@ -26,15 +26,19 @@ using Sizes = std::vector<int64_t>;
 Ref<Tensor> tensor_of(DType dtype, const Sizes& sizes, Mode mode = Mode::kShared) {
   const uint64_t nbytes = packed_nbytes(dtype, sizes).value();
   Ref<Storage> storage = Storage::create({.mode = mode, .zeroed = true}, nbytes).value();
-  return Tensor::create(std::move(storage), {dtype, sizes, contiguous_strides(sizes).value(), 0}, 0).value();
+  return Tensor::create(std::move(storage), {dtype, sizes, contiguous_strides(sizes).value(), 0}, 0)
+      .value();
 }
 
 template <typename Int>
-Ref<Tensor> numbers(std::initializer_list<Int> values, Sizes sizes = {}, Mode mode = Mode::kShared) {
+Ref<Tensor> numbers(std::initializer_list<Int> values, Sizes sizes = {},
+                    Mode mode = Mode::kShared) {
   if (sizes.empty()) sizes = {static_cast<int64_t>(values.size())};
-  Ref<Storage> storage = Storage::create_from({.mode = mode}, values.begin(), values.size() * sizeof(Int)).value();
+  Ref<Storage> storage =
+      Storage::create_from({.mode = mode}, values.begin(), values.size() * sizeof(Int)).value();
   const DType dtype = sizeof(Int) == 8 ? kI64 : kI32;
-  return Tensor::create(std::move(storage), {dtype, sizes, contiguous_strides(sizes).value(), 0}, 0).value();
+  return Tensor::create(std::move(storage), {dtype, sizes, contiguous_strides(sizes).value(), 0}, 0)
+      .value();
 }
 
 void expect_invalid(CompositeSpec spec, const std::string& part) {
@@ -68,7 +72,8 @@ CompositeSpec coo(Ref<Tensor> indices, Sizes sizes = {3, 4}) {
   return spec;
 }
 
-CompositeSpec compressed(TensorLayout layout, Ref<Tensor> pointers, Ref<Tensor> plain, Sizes values, Sizes sizes) {
+CompositeSpec compressed(TensorLayout layout, Ref<Tensor> pointers, Ref<Tensor> plain, Sizes values,
+                         Sizes sizes) {
   CompositeSpec spec;
   spec.layout = layout;
   spec.sizes = std::move(sizes);
@@ -96,12 +101,14 @@ CompositeSpec nested(Ref<Tensor> sizes, Ref<Tensor> strides, Ref<Tensor> offsets
   return spec;
 }
 
-CompositeSpec per_channel(DType values, DType scales, DType zero_points, int64_t channels, int32_t axis) {
+CompositeSpec per_channel(DType values, DType scales, DType zero_points, int64_t channels,
+                          int32_t axis) {
   CompositeSpec spec;
   spec.layout = TensorLayout::kQuantized;
   spec.quantizer = QScheme::kPerChannelAffine;
   spec.dim = axis;
-  spec.parts = {tensor_of(values, {2, 3}), tensor_of(scales, {channels}), tensor_of(zero_points, {channels})};
+  spec.parts = {tensor_of(values, {2, 3}), tensor_of(scales, {channels}),
+                tensor_of(zero_points, {channels})};
   return spec;
 }
 
@@ -119,9 +126,12 @@ TEST(Composite, PartsThatDoNotFitAreNamed) {
   expect_invalid(jagged(tensor_of(kF32, {4})), "offsets");
   expect_invalid(jagged(tensor_of(kI64, {4}), tensor_of(kI64, {4})), "lengths");
   expect_invalid(jagged(tensor_of(kI64, {4}), tensor_of(kI32, {3})), "lengths");
-  expect_invalid(nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 3}), tensor_of(kI64, {2})), "component_strides");
-  expect_invalid(nested(tensor_of(kI64, {3, 2}), tensor_of(kI64, {3, 2}), tensor_of(kI64, {2})), "component_sizes");
-  expect_invalid(nested(tensor_of(kI32, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2})), "component_sizes");
+  expect_invalid(nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 3}), tensor_of(kI64, {2})),
+                 "component_strides");
+  expect_invalid(nested(tensor_of(kI64, {3, 2}), tensor_of(kI64, {3, 2}), tensor_of(kI64, {2})),
+                 "component_sizes");
+  expect_invalid(nested(tensor_of(kI32, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2})),
+                 "component_sizes");
   expect_invalid(per_channel(kF32, kF64, kI64, 3, 1), "values");
   expect_invalid(per_channel(kU8, kF64, kI64, 2, 1), "scales");
   expect_invalid(per_channel(kU8, kF32, kI64, 3, 1), "scales");
@@ -131,19 +141,24 @@ TEST(Composite, PartsThatDoNotFitAreNamed) {
 }
 
 TEST(Composite, MorePartsThanALayoutCanHaveAreRefused) {
-  CompositeSpec spec = nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2}));
+  CompositeSpec spec =
+      nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2}));
   ASSERT_TRUE(Composite::create(spec).is_ok());
   spec.parts.push_back(tensor_of(kI64, {2}));
   const Status status = Composite::create(spec).status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("5 parts"), std::string::npos) << status.message();
-  EXPECT_NE(status.message().find("pass the parts of the layout only"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("pass the parts of the layout only"), std::string::npos)
+      << status.message();
 }
 
 TEST(Composite, SizesFollowFromThePartsWhereTheyCan) {
-  const auto sizes = [](CompositeSpec spec) { return Composite::create(std::move(spec)).value()->spec().sizes; };
+  const auto sizes = [](CompositeSpec spec) {
+    return Composite::create(std::move(spec)).value()->spec().sizes;
+  };
   EXPECT_EQ(sizes(jagged(tensor_of(kI64, {4}))), (Sizes{3, -1, 2}));
-  EXPECT_EQ(sizes(nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2}))), (Sizes{2, -1, -1}));
+  EXPECT_EQ(sizes(nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2}))),
+            (Sizes{2, -1, -1}));
   EXPECT_EQ(sizes(per_channel(kU8, kF64, kI64, 3, 1)), (Sizes{2, 3}));
   EXPECT_EQ(sizes(csr(tensor_of(kI64, {4}), tensor_of(kI64, {3}))), (Sizes{3, 4}));
 }
@@ -169,24 +184,33 @@ TEST(Composite, IndicesStayInside) {
 TEST(Composite, PointersLeadToTheirLines) {
   expect_right(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({0, 3, 1})));
   expect_right(csr(numbers<int32_t>({0, 2, 2, 3}), numbers<int32_t>({0, 3, 1})));
-  expect_wrong_number(csr(numbers<int64_t>({1, 2, 2, 3}), numbers<int64_t>({0, 3, 1})), "indices", "0");
-  expect_wrong_number(csr(numbers<int64_t>({0, 2, 1, 3}), numbers<int64_t>({0, 3, 1})), "indices", "2");
-  expect_wrong_number(csr(numbers<int64_t>({0, 4, 4, 4}), numbers<int64_t>({0, 3, 1})), "indices", "1");
-  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 2}), numbers<int64_t>({0, 3, 1})), "indices", "3");
-  expect_wrong_number(csr(numbers<int64_t>({0, INT64_MIN, 2, 3}), numbers<int64_t>({0, 3, 1})), "indices", "1");
-  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({0, 4, 1})), "plain_indices", "1");
-  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({3, 0, 1})), "plain_indices", "1");
-  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({3, 3, 1})), "plain_indices", "1");
+  expect_wrong_number(csr(numbers<int64_t>({1, 2, 2, 3}), numbers<int64_t>({0, 3, 1})), "indices",
+                      "0");
+  expect_wrong_number(csr(numbers<int64_t>({0, 2, 1, 3}), numbers<int64_t>({0, 3, 1})), "indices",
+                      "2");
+  expect_wrong_number(csr(numbers<int64_t>({0, 4, 4, 4}), numbers<int64_t>({0, 3, 1})), "indices",
+                      "1");
+  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 2}), numbers<int64_t>({0, 3, 1})), "indices",
+                      "3");
+  expect_wrong_number(csr(numbers<int64_t>({0, INT64_MIN, 2, 3}), numbers<int64_t>({0, 3, 1})),
+                      "indices", "1");
+  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({0, 4, 1})),
+                      "plain_indices", "1");
+  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({3, 0, 1})),
+                      "plain_indices", "1");
+  expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({3, 3, 1})),
+                      "plain_indices", "1");
   // Columns by blocks of 2 x 3: two of each.
   const auto bsr = [](int64_t column) {
-    return compressed(TensorLayout::kSparseBsr, numbers<int64_t>({0, 1, 2}), numbers<int64_t>({1, column}), {2, 2, 3}, {4, 6});
+    return compressed(TensorLayout::kSparseBsr, numbers<int64_t>({0, 1, 2}),
+                      numbers<int64_t>({1, column}), {2, 2, 3}, {4, 6});
   };
   expect_right(bsr(1));
   expect_wrong_number(bsr(2), "plain_indices", "1");
   // The second matrix of a batch.
   const auto batch = [](int64_t column) {
-    return compressed(TensorLayout::kSparseCsc, numbers<int64_t>({0, 1, 1, 0, 0, 1}, {2, 3}), numbers<int64_t>({2, column}, {2, 1}), {2, 1},
-                      {2, 3, 2});
+    return compressed(TensorLayout::kSparseCsc, numbers<int64_t>({0, 1, 1, 0, 0, 1}, {2, 3}),
+                      numbers<int64_t>({2, column}, {2, 1}), {2, 1}, {2, 3, 2});
   };
   expect_right(batch(2));
   expect_wrong_number(batch(3), "plain_indices", "0");
@@ -198,10 +222,13 @@ TEST(Composite, ComponentsLieInTheValues) {
   expect_wrong_number(jagged(numbers<int64_t>({0, 4, 5, 10})), "offsets", "3");
   expect_wrong_number(jagged(numbers<int64_t>({-1, 4, 5, 9})), "offsets", "0");
   expect_right(jagged(numbers<int32_t>({0, 4, 5, 9}), numbers<int32_t>({3, 0, 4})));
-  expect_wrong_number(jagged(numbers<int32_t>({0, 4, 5, 9}), numbers<int32_t>({3, 0, 5})), "lengths", "2");
-  expect_wrong_number(jagged(numbers<int32_t>({0, 4, 5, 9}), numbers<int32_t>({-1, 0, 4})), "lengths", "0");
+  expect_wrong_number(jagged(numbers<int32_t>({0, 4, 5, 9}), numbers<int32_t>({3, 0, 5})),
+                      "lengths", "2");
+  expect_wrong_number(jagged(numbers<int32_t>({0, 4, 5, 9}), numbers<int32_t>({-1, 0, 4})),
+                      "lengths", "0");
   const auto two = [](int64_t rows, int64_t stride, int64_t offset) {
-    return nested(numbers<int64_t>({2, 2, rows, 3}, {2, 2}), numbers<int64_t>({2, 1, stride, 1}, {2, 2}), numbers<int64_t>({0, offset}));
+    return nested(numbers<int64_t>({2, 2, rows, 3}, {2, 2}),
+                  numbers<int64_t>({2, 1, stride, 1}, {2, 2}), numbers<int64_t>({0, offset}));
   };
   expect_right(two(2, 3, 4));
   expect_wrong_number(two(3, 3, 4), "component_sizes", "1");
@@ -213,8 +240,9 @@ TEST(Composite, ComponentsLieInTheValues) {
 
 TEST(Composite, WhatOthersCanWriteIsCopiedBeforeItIsChecked) {
   const auto checked = [](Mode mode) {
-    Ref<Composite> composite =
-        Composite::create(csr(numbers<int64_t>({0, 2, 2, 3}, {}, mode), numbers<int64_t>({0, 3, 1}, {}, mode))).value();
+    Ref<Composite> composite = Composite::create(csr(numbers<int64_t>({0, 2, 2, 3}, {}, mode),
+                                                     numbers<int64_t>({0, 3, 1}, {}, mode)))
+                                   .value();
     Ref<Composite> result = check_contents(composite.get()).value();
     EXPECT_EQ(result->part(Part::kValues), composite->part(Part::kValues));
     return std::pair(composite, result);
@@ -243,7 +271,8 @@ TEST(Composite, IndicesOfAnyStridesAreRead) {
   Ref<Tensor> list = numbers<int32_t>({0, 99, 2, 99, 2, 99, 3, 99});
   const Sizes four{4};
   const Sizes second{2};
-  expect_right(csr(Tensor::create(list->storage(), {kI32, four, second, 0}, 0).value(), numbers<int32_t>({0, 3, 1})));
+  expect_right(csr(Tensor::create(list->storage(), {kI32, four, second, 0}, 0).value(),
+                   numbers<int32_t>({0, 3, 1})));
 }
 
 TEST(Composite, InAMessage) {
@@ -274,7 +303,8 @@ TEST(Composite, InAMessage) {
   Composite* const two[] = {named.get(), unshared.get()};
   const Status status = message.add(two, nullptr, memory::Access::kAuto);
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("composite 1: its values"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("composite 1: its values"), std::string::npos)
+      << status.message();
   EXPECT_EQ(message.items().size(), 6U);
   EXPECT_EQ(message.composites().size(), 2U);
 }

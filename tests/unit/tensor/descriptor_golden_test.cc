@@ -1,7 +1,8 @@
 // The committed bytes of tests/golden/descriptor: what this version writes and reads, for ever.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be left on.
-// Files that were in a release are never regenerated: a change of the format gets new ones.
+// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
+// left on. Files that were in a release are never regenerated: a change of the format gets new
+// ones.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -47,7 +48,8 @@ DescriptorContent every_dtype() {
   for (unsigned code = 0; code < 256; ++code) {
     for (unsigned bits = 0; bits < 256; ++bits) {
       const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-      if (check_dtype(dtype).is_ok()) add_tensor(&content, 0, dtype, {2, 8}, {8, 1}, 0, dtype_name(dtype).text);
+      if (check_dtype(dtype).is_ok())
+        add_tensor(&content, 0, dtype, {2, 8}, {8, 1}, 0, dtype_name(dtype).text);
     }
   }
   return content;
@@ -68,7 +70,8 @@ std::vector<Golden> golden_files() {
 
 std::filesystem::path folder() {
   const char* source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests" / "golden" / "descriptor";
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests" / "golden" /
+         "descriptor";
 }
 
 Bytes read_file(const std::filesystem::path& path) {
@@ -85,21 +88,25 @@ TEST(DescriptorGolden, EncoderWritesTheCommittedBytes) {
     for (const Golden& golden : golden_files()) {
       const Bytes bytes = encode_descriptor(golden.content);
       std::ofstream(folder() / golden.file, std::ios::binary)
-          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+          .write(reinterpret_cast<const char*>(bytes.data()),
+                 static_cast<std::streamsize>(bytes.size()));
     }
-    FAIL() << "golden files written to " << folder() << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
+    FAIL() << "golden files written to " << folder()
+           << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
   }
   for (const Golden& golden : golden_files()) {
     ASSERT_TRUE(std::filesystem::exists(folder() / golden.file))
         << folder() / golden.file << " (TENON_SOURCE_DIR says where the sources are)";
-    EXPECT_TRUE(read_file(folder() / golden.file) == encode_descriptor(golden.content)) << golden.file << " has other bytes";
+    EXPECT_TRUE(read_file(folder() / golden.file) == encode_descriptor(golden.content))
+        << golden.file << " has other bytes";
   }
 }
 
 TEST(DescriptorGolden, DecoderReadsTheCommittedBytes) {
   for (const Golden& golden : golden_files()) {
     const Bytes bytes = read_file(folder() / golden.file);
-    Result<DescriptorContent> decoded = decode_descriptor(bytes, golden.n_fds, {}, golden.n_devices);
+    Result<DescriptorContent> decoded =
+        decode_descriptor(bytes, golden.n_fds, {}, golden.n_devices);
     ASSERT_TRUE(decoded.is_ok()) << golden.file << ": " << decoded.status().message();
     EXPECT_EQ(unsound(decoded.value(), golden.n_fds, golden.n_devices), "");
     EXPECT_EQ(encode_descriptor(decoded.value()), bytes);
@@ -110,7 +117,8 @@ TEST(DescriptorGolden, NoFileIsForgotten) {
   std::set<std::string> known;
   for (const Golden& golden : golden_files()) known.insert(golden.file);
   std::set<std::string> present;
-  for (const auto& entry : std::filesystem::directory_iterator(folder())) present.insert(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(folder()))
+    present.insert(entry.path().filename().string());
   EXPECT_EQ(present, known);
 }
 

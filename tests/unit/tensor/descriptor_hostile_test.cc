@@ -1,4 +1,5 @@
-// What a hostile peer may send: nothing of it may crash, pass unsound, or make the decoder allocate much.
+// What a hostile peer may send: nothing of it may crash, pass unsound, or make the decoder allocate
+// much.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -54,10 +55,13 @@ Outcome decode_checked(const Bytes& bytes) {
   EXPECT_LE(allocated.load(), 3 * bytes.size() + kErrorNbytes);
   if (!result.is_ok()) {
     const Code code = result.status().code();
-    EXPECT_TRUE(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kResourceExhausted) << code_name(code);
+    EXPECT_TRUE(code == Code::kCorrupt || code == Code::kIncompatible ||
+                code == Code::kResourceExhausted)
+        << code_name(code);
     EXPECT_FALSE(result.status().message().empty());
     bool has_field = false;
-    for (const Detail& detail : result.status().info()->details) has_field = has_field || detail.key == "field";
+    for (const Detail& detail : result.status().info()->details)
+      has_field = has_field || detail.key == "field";
     EXPECT_TRUE(has_field) << result.status().message();
     return {false, code};
   }
@@ -70,8 +74,8 @@ Outcome decode_checked(const Bytes& bytes) {
 }
 
 std::vector<Bytes> samples() {
-  return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything()), encode_descriptor(on_devices()),
-          encode_descriptor(composites())};
+  return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything()),
+          encode_descriptor(on_devices()), encode_descriptor(composites())};
 }
 
 TEST(DescriptorHostile, EveryBitFlippedIsRefused) {
@@ -90,7 +94,8 @@ TEST(DescriptorHostile, EveryByteChangedBehindTheChecksum) {
   for (const Bytes& good : samples()) {
     for (size_t at = 0; at < good.size(); ++at) {
       if (at >= 40 && at < 44) continue;  // the checksum itself
-      for (const unsigned change : {0x01U, 0x02U, 0x04U, 0x08U, 0x10U, 0x20U, 0x40U, 0x80U, 0x7fU, 0xffU}) {
+      for (const unsigned change :
+           {0x01U, 0x02U, 0x04U, 0x08U, 0x10U, 0x20U, 0x40U, 0x80U, 0x7fU, 0xffU}) {
         Bytes bytes = good;
         bytes[at] ^= static_cast<std::byte>(change);
         put<uint32_t>(&bytes, 40, wire::checksum(bytes.data(), bytes.size()));
@@ -129,9 +134,10 @@ TEST(DescriptorHostile, BytesAppended) {
 }
 
 TEST(DescriptorHostile, EveryNumberOfTheHeaderExtreme) {
-  const uint64_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, 0xffffffff, uint64_t{1} << 60, (uint64_t{1} << 60) + 1,
-                               uint64_t{1} << 61, uint64_t{1} << 62, uint64_t{1} << 63, (uint64_t{1} << 63) - 1, ~uint64_t{0},
-                               ~uint64_t{0} - 7,
+  const uint64_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, 0xffffffff,
+                               uint64_t{1} << 60, (uint64_t{1} << 60) + 1, uint64_t{1} << 61,
+                               uint64_t{1} << 62, uint64_t{1} << 63, (uint64_t{1} << 63) - 1,
+                               ~uint64_t{0}, ~uint64_t{0} - 7,
                                // times 72, 24, 40: a little more than 2^64
                                256204778801521551U, 768614336404564651U, 461168601842738791U};
   for (const Bytes& good : samples()) {
@@ -160,8 +166,8 @@ TEST(DescriptorHostile, EveryCountMaximal) {
     const size_t n_sections = (get<uint32_t>(good, 12) - 72) / 24;
     for (size_t i = 0; i < n_sections; ++i) {
       const size_t at = 72 + 24 * i + 8;
-      for (const uint64_t count :
-           {get<uint64_t>(good, at) + 8, get<uint64_t>(good, at) + 1000000, ~uint64_t{0}, ~uint64_t{0} / 8 + 1, uint64_t{0xffffffff}}) {
+      for (const uint64_t count : {get<uint64_t>(good, at) + 8, get<uint64_t>(good, at) + 1000000,
+                                   ~uint64_t{0}, ~uint64_t{0} / 8 + 1, uint64_t{0xffffffff}}) {
         Bytes bytes = good;
         put<uint64_t>(&bytes, at, count);
         fix_sum(&bytes);
@@ -174,10 +180,12 @@ TEST(DescriptorHostile, EveryCountMaximal) {
 }
 
 TEST(DescriptorHostile, EveryWordOfTheTablesExtreme) {
-  for (const auto& [good, begin] : {std::pair(encode_descriptor(everything()), 240), std::pair(encode_descriptor(composites()), 288)})
+  for (const auto& [good, begin] : {std::pair(encode_descriptor(everything()), 240),
+                                    std::pair(encode_descriptor(composites()), 288)})
     for (size_t at = begin; at + 8 <= good.size(); at += 4) {
-      for (const uint64_t value : {uint64_t{0}, uint64_t{0xffffffff}, uint64_t{0x80000000}, ~uint64_t{0}, uint64_t{1} << 63,
-                                   (uint64_t{1} << 63) - 1, uint64_t{1} << 62}) {
+      for (const uint64_t value :
+           {uint64_t{0}, uint64_t{0xffffffff}, uint64_t{0x80000000}, ~uint64_t{0},
+            uint64_t{1} << 63, (uint64_t{1} << 63) - 1, uint64_t{1} << 62}) {
         Bytes bytes = good;
         if (at % 8 == 0) {
           put<uint64_t>(&bytes, at, value);
@@ -198,7 +206,8 @@ TEST(DescriptorHostile, ManyBytesChangedAtOnce) {
     Bytes bytes = good[random() % good.size()];
     const size_t changes = 1 + random() % 6;
     for (size_t i = 0; i < changes; ++i) {
-      const size_t at = random() % 3 == 0 ? 72 + random() % 168 : 240 + random() % (bytes.size() - 239) - 1;
+      const size_t at =
+          random() % 3 == 0 ? 72 + random() % 168 : 240 + random() % (bytes.size() - 239) - 1;
       bytes[at] = static_cast<std::byte>(random() % 2 == 0 ? random() : random() % 4);
     }
     put<uint32_t>(&bytes, 40, wire::checksum(bytes.data(), bytes.size()));
@@ -207,7 +216,9 @@ TEST(DescriptorHostile, ManyBytesChangedAtOnce) {
   }
 }
 
-TEST(DescriptorHostile, NoBytesAtAll) { EXPECT_EQ(decode_descriptor({}, 0, {}).status().code(), Code::kCorrupt); }
+TEST(DescriptorHostile, NoBytesAtAll) {
+  EXPECT_EQ(decode_descriptor({}, 0, {}).status().code(), Code::kCorrupt);
+}
 
 // A million tensors must not be able to claim the same dims and the same name.
 TEST(DescriptorHostile, SharedDimsAndNamesAreRefused) {

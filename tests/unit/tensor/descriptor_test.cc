@@ -23,8 +23,10 @@ void expect_error(const Status& status, Code code, const std::string& field) {
 }
 
 // `content` is encoded as it stands; the decoder must refuse it and name `field`.
-void expect_refused(const DescriptorContent& content, const std::string& field, uint64_t n_fds = 2, uint64_t n_devices = 0) {
-  expect_error(decode_descriptor(encode_descriptor(content), n_fds, {}, n_devices).status(), Code::kCorrupt, field);
+void expect_refused(const DescriptorContent& content, const std::string& field, uint64_t n_fds = 2,
+                    uint64_t n_devices = 0) {
+  expect_error(decode_descriptor(encode_descriptor(content), n_fds, {}, n_devices).status(),
+               Code::kCorrupt, field);
 }
 
 void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
@@ -39,22 +41,26 @@ void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
   for (size_t i = 0; i < a.segments.size(); ++i) {
     const SegmentRecord& x = a.segments[i];
     const SegmentRecord& y = b.segments[i];
-    EXPECT_EQ(std::tie(x.id, x.reach, x.mode, x.access, x.nbytes, x.device, x.inode, x.nonce, x.fd_index, x.pid, x.proc_fd),
-              std::tie(y.id, y.reach, y.mode, y.access, y.nbytes, y.device, y.inode, y.nonce, y.fd_index, y.pid, y.proc_fd));
+    EXPECT_EQ(std::tie(x.id, x.reach, x.mode, x.access, x.nbytes, x.device, x.inode, x.nonce,
+                       x.fd_index, x.pid, x.proc_fd),
+              std::tie(y.id, y.reach, y.mode, y.access, y.nbytes, y.device, y.inode, y.nonce,
+                       y.fd_index, y.pid, y.proc_fd));
   }
   ASSERT_EQ(a.storages.size(), b.storages.size());
   for (size_t i = 0; i < a.storages.size(); ++i) {
     const StorageRecord& x = a.storages[i];
     const StorageRecord& y = b.storages[i];
-    EXPECT_EQ(std::tie(x.segment, x.offset, x.nbytes, x.mode, x.access), std::tie(y.segment, y.offset, y.nbytes, y.mode, y.access));
+    EXPECT_EQ(std::tie(x.segment, x.offset, x.nbytes, x.mode, x.access),
+              std::tie(y.segment, y.offset, y.nbytes, y.mode, y.access));
   }
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (size_t i = 0; i < a.tensors.size(); ++i) {
     const TensorRecord& x = a.tensors[i];
     const TensorRecord& y = b.tensors[i];
     EXPECT_TRUE(x.dtype == y.dtype);
-    EXPECT_EQ(std::tie(x.storage, x.ndim, x.flags, x.offset, x.dims, x.name, x.name_nbytes, x.has_name),
-              std::tie(y.storage, y.ndim, y.flags, y.offset, y.dims, y.name, y.name_nbytes, y.has_name));
+    EXPECT_EQ(
+        std::tie(x.storage, x.ndim, x.flags, x.offset, x.dims, x.name, x.name_nbytes, x.has_name),
+        std::tie(y.storage, y.ndim, y.flags, y.offset, y.dims, y.name, y.name_nbytes, y.has_name));
   }
   EXPECT_EQ(a.composite_dims, b.composite_dims);
   ASSERT_EQ(a.composites.size(), b.composites.size());
@@ -62,8 +68,10 @@ void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
     const CompositeRecord& x = a.composites[i];
     const CompositeRecord& y = b.composites[i];
     EXPECT_TRUE(x.dtype == y.dtype);
-    EXPECT_EQ(std::tie(x.layout, x.coalesced, x.quantizer, x.flags, x.first_part, x.parts, x.dims, x.ndim),
-              std::tie(y.layout, y.coalesced, y.quantizer, y.flags, y.first_part, y.parts, y.dims, y.ndim));
+    EXPECT_EQ(std::tie(x.layout, x.coalesced, x.quantizer, x.flags, x.first_part, x.parts, x.dims,
+                       x.ndim),
+              std::tie(y.layout, y.coalesced, y.quantizer, y.flags, y.first_part, y.parts, y.dims,
+                       y.ndim));
     EXPECT_EQ(std::tie(x.name_nbytes, x.has_name, x.dim, x.scale, x.zero_point, x.offset),
               std::tie(y.name_nbytes, y.has_name, y.dim, y.scale, y.zero_point, y.offset));
     EXPECT_EQ(a.names.substr(x.name, x.name_nbytes), b.names.substr(y.name, y.name_nbytes));
@@ -85,7 +93,9 @@ TEST(DescriptorRoundTrip, Everything) { expect_round_trip(everything(), 2); }
 TEST(DescriptorRoundTrip, OnDevices) { expect_round_trip(on_devices(), 1, 3); }
 
 // The names of tensors come before those of composites.
-DescriptorContent decoded_composites() { return decode_descriptor(encode_descriptor(composites()), 1, {}).value(); }
+DescriptorContent decoded_composites() {
+  return decode_descriptor(encode_descriptor(composites()), 1, {}).value();
+}
 TEST(DescriptorRoundTrip, Composites) { expect_round_trip(decoded_composites(), 1); }
 
 TEST(DescriptorRoundTrip, RandomContents) {
@@ -155,7 +165,8 @@ TEST(DescriptorEncode, NumbersAreThoseOfTheCHeader) {
   EXPECT_EQ(wire::kModeFrozen, TENON_MODE_FROZEN);
   EXPECT_EQ(wire::kAccessReadOnly, uint32_t{TENON_ACCESS_READ_ONLY});
   EXPECT_EQ(wire::kAccessWritable, uint32_t{TENON_ACCESS_WRITABLE});
-  EXPECT_EQ(wire::kTensorFlags, uint32_t{TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG});
+  EXPECT_EQ(wire::kTensorFlags, uint32_t{TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER |
+                                         TENON_TENSOR_CONJ | TENON_TENSOR_NEG});
   EXPECT_EQ(wire::kMaxUserNbytes, uint64_t{TENON_MESSAGE_MAX_USER_NBYTES});
   EXPECT_EQ(kMaxNameNbytes, size_t{TENON_MESSAGE_MAX_NAME_NBYTES});
   EXPECT_EQ(kMaxNdim, TENON_TENSOR_MAX_NDIM);
@@ -175,7 +186,8 @@ TEST(DescriptorEncode, BytesLieWhereTheSpecificationSays) {
   EXPECT_EQ(get<uint8_t>(bytes, 48), 0xb0);
   EXPECT_EQ(get<uint64_t>(bytes, 64), 4026531836U);
   const uint32_t record_nbytes[] = {72, 24, 40, 8, 1, 8, 1};
-  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(get<uint32_t>(bytes, 72 + 24 * i + 16), record_nbytes[i]);
+  for (size_t i = 0; i < 7; ++i)
+    EXPECT_EQ(get<uint32_t>(bytes, 72 + 24 * i + 16), record_nbytes[i]);
 
   const size_t segment = 240 + 3 * 72;
   EXPECT_EQ(get<uint64_t>(bytes, segment + 8), 4096U);
@@ -258,9 +270,12 @@ TEST(DescriptorDevices, WrongSegmentsAreRefused) {
   expect_refused(change([](SegmentRecord& s) { s.fd_index = UINT32_MAX; }), "segment.device", 1, 3);
   expect_refused(change([](SegmentRecord& s) { s.id = 2; }), "segment.device", 1, 3);
   expect_refused(change([](SegmentRecord& s) { s.mode = 3; }), "segment.mode", 1, 3);
-  expect_refused(change([](SegmentRecord& s) { s.access = TENON_ACCESS_AUTO; }), "segment.access", 1, 3);
-  expect_refused(change([](SegmentRecord& s) { s.mode = TENON_MODE_FROZEN; }), "segment.access", 1, 3);
-  expect_refused(change([](SegmentRecord& s) { s.nbytes = uint64_t{1} << 63; }), "segment.nbytes", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.access = TENON_ACCESS_AUTO; }), "segment.access",
+                 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.mode = TENON_MODE_FROZEN; }), "segment.access", 1,
+                 3);
+  expect_refused(change([](SegmentRecord& s) { s.nbytes = uint64_t{1} << 63; }), "segment.nbytes",
+                 1, 3);
   expect_refused(change([](SegmentRecord& s) { s.nbytes = 0; }), "storage.range", 1, 3);
   // What only files have.
   const Bytes good = encode_descriptor(on_devices());
@@ -275,7 +290,8 @@ TEST(DescriptorDevices, WrongSegmentsAreRefused) {
   refused(68, 1, "segment.reserved");
 }
 
-// Two ranges of one handle are one device segment, but nothing is harmed by two: unlike an fd, a handle is nobody's to take.
+// Two ranges of one handle are one device segment, but nothing is harmed by two: unlike an fd, a
+// handle is nobody's to take.
 TEST(DescriptorDevices, TwoSegmentsMayNameOne) {
   DescriptorContent content = on_devices();
   content.segments[0].fd_index = 1;
@@ -336,7 +352,11 @@ TEST(DescriptorTensors, WrongOnesAreRefused) {
   add_tensor(&deep, 0, kFloat32, std::vector<int64_t>(65, 1), std::vector<int64_t>(65, 1));
   expect_refused(deep, "tensor.ndim");
   for (const std::vector<int64_t>& dims :
-       std::vector<std::vector<int64_t>>{{-1, 3, 3, 1}, {2, 4, 3, 1}, {2, 3, 3, -1}, {2, 3, INT64_MIN, 1}, {INT64_MAX, INT64_MAX, 0, 0}}) {
+       std::vector<std::vector<int64_t>>{{-1, 3, 3, 1},
+                                         {2, 4, 3, 1},
+                                         {2, 3, 3, -1},
+                                         {2, 3, INT64_MIN, 1},
+                                         {INT64_MAX, INT64_MAX, 0, 0}}) {
     DescriptorContent content = one_tensor();
     content.dims = dims;
     expect_refused(content, "tensor.layout");
@@ -374,7 +394,9 @@ TEST(DescriptorNames, MustBeUtf8OfBoundedLength) {
     return content;
   };
   EXPECT_TRUE(decode_descriptor(encode_descriptor(named("")), 1, {}).is_ok());
-  EXPECT_TRUE(decode_descriptor(encode_descriptor(named(std::string(TENON_MESSAGE_MAX_NAME_NBYTES, 'x'))), 1, {}).is_ok());
+  EXPECT_TRUE(decode_descriptor(
+                  encode_descriptor(named(std::string(TENON_MESSAGE_MAX_NAME_NBYTES, 'x'))), 1, {})
+                  .is_ok());
   expect_refused(named(std::string(TENON_MESSAGE_MAX_NAME_NBYTES + 1, 'x')), "tensor.name");
   expect_refused(named(std::string("a\0b", 3)), "tensor.name");
   expect_refused(named("\xc3"), "tensor.name");
@@ -395,12 +417,14 @@ TEST(DescriptorOthers, WrongOnesAreRefused) {
   expect_refused(content, "sender_pid");
   content = one_tensor();
   content.dims.push_back(0);
-  EXPECT_TRUE(decode_descriptor(encode_descriptor(content), 1, {}).is_ok()) << "dims of no tensor are not encoded";
+  EXPECT_TRUE(decode_descriptor(encode_descriptor(content), 1, {}).is_ok())
+      << "dims of no tensor are not encoded";
 }
 
 TEST(DescriptorLimits, AreNamed) {
   const Bytes bytes = encode_descriptor(everything());
-  const auto limited = [&](DescriptorLimits limits, const char* name, uint64_t value, uint64_t wanted, const char* field) {
+  const auto limited = [&](DescriptorLimits limits, const char* name, uint64_t value,
+                           uint64_t wanted, const char* field) {
     const Status status = decode_descriptor(bytes, 2, limits).status();
     expect_error(status, Code::kResourceExhausted, field);
     EXPECT_EQ(status.detail("limit"), name);
@@ -413,7 +437,8 @@ TEST(DescriptorLimits, AreNamed) {
   limited({bytes.size(), 11, 3}, "max_segments", 3, 4, "segments");
   DescriptorContent many = one_tensor();
   many.storages.resize(12);
-  expect_error(decode_descriptor(encode_descriptor(many), 1, {bytes.size(), 11, 4}).status(), Code::kResourceExhausted, "storages");
+  expect_error(decode_descriptor(encode_descriptor(many), 1, {bytes.size(), 11, 4}).status(),
+               Code::kResourceExhausted, "storages");
 }
 
 TEST(DescriptorVersions, ForeignBytes) {
@@ -431,7 +456,8 @@ TEST(DescriptorVersions, ForeignBytes) {
   }
 }
 
-// An unknown incompatible feature is what is reported, however strange the rest looks to this version.
+// An unknown incompatible feature is what is reported, however strange the rest looks to this
+// version.
 TEST(DescriptorVersions, UnknownIncompatComesFirst) {
   for (int bit = 1; bit < 64; ++bit) {  // bit 0 is known
     Bytes bytes = encode_descriptor(one_tensor());
@@ -489,13 +515,17 @@ TEST(DescriptorVersions, NewerMinorVersionsAreRead) {
     Result<DescriptorContent> decoded = decode_descriptor(newer_minor(content, 2), 2, {});
     ASSERT_TRUE(decoded.is_ok()) << decoded.status().message();
     expect_same(decoded.value(), content);
-    expect_error(decode_descriptor(newer_minor(content, 1), 2, {}).status(), Code::kCorrupt, "header_size");
-    expect_error(decode_descriptor(newer_minor(content, 0), 2, {}).status(), Code::kCorrupt, "header_size");
+    expect_error(decode_descriptor(newer_minor(content, 1), 2, {}).status(), Code::kCorrupt,
+                 "header_size");
+    expect_error(decode_descriptor(newer_minor(content, 0), 2, {}).status(), Code::kCorrupt,
+                 "header_size");
   }
 }
 
 TEST(DescriptorVersions, WhatVersion10CanSayIsSaidInIt) {
-  const auto version = [](const DescriptorContent& content) { return get<uint16_t>(encode_descriptor(content), 10); };
+  const auto version = [](const DescriptorContent& content) {
+    return get<uint16_t>(encode_descriptor(content), 10);
+  };
   EXPECT_EQ(version({}), 0);
   EXPECT_EQ(version(everything()), 0);
   EXPECT_EQ(version(composites()), 1);
@@ -516,9 +546,11 @@ TEST(DescriptorStorages, ModesOfEmptyOnes) {
   expect_refused(change({0, 0, 64, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY}), "storage.mode");
   expect_refused(change({kNoSegment, 0, 0, 3, TENON_ACCESS_READ_ONLY}), "storage.mode");
   expect_refused(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, 0}), "storage.access");
-  expect_refused(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_WRITABLE}), "storage.access");
+  expect_refused(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_WRITABLE}),
+                 "storage.access");
   expect_refused(change({kNoSegment, 0, 0, TENON_MODE_SHARED, 3}), "storage.access");
-  Bytes bytes = encode_descriptor(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY}));
+  Bytes bytes =
+      encode_descriptor(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY}));
   put<uint64_t>(&bytes, 32, 0);
   fix_sum(&bytes);
   expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "storage.mode");
@@ -531,18 +563,25 @@ TEST(DescriptorComposites, WrongOnesAreRefused) {
     change(&content.composites[i]);
     expect_refused(content, field, 1);
   };
-  constexpr size_t kCoo = 0, kCsr = 1, kJagged = 5, kNested = 7, kMeta = 8, kPerTensor = 9, kPerChannel = 10;
+  constexpr size_t kCoo = 0, kCsr = 1, kJagged = 5, kNested = 7, kMeta = 8, kPerTensor = 9,
+                   kPerChannel = 10;
   using Record = CompositeRecord;
-  refused(kCoo, "composite.layout", [](Record* record) { record->layout = TensorLayout::kStrided; });
-  refused(kCoo, "composite.layout", [](Record* record) { record->layout = static_cast<TensorLayout>(3); });
-  refused(kCoo, "composite.layout", [](Record* record) { record->layout = static_cast<TensorLayout>(67); });
-  refused(kCoo, "composite.layout", [](Record* record) { record->layout = TensorLayout::kSparseCsr; });
-  refused(kCoo, "composite.layout", [](Record* record) { record->coalesced = static_cast<Coalesced>(3); });
+  refused(kCoo, "composite.layout",
+          [](Record* record) { record->layout = TensorLayout::kStrided; });
+  refused(kCoo, "composite.layout",
+          [](Record* record) { record->layout = static_cast<TensorLayout>(3); });
+  refused(kCoo, "composite.layout",
+          [](Record* record) { record->layout = static_cast<TensorLayout>(67); });
+  refused(kCoo, "composite.layout",
+          [](Record* record) { record->layout = TensorLayout::kSparseCsr; });
+  refused(kCoo, "composite.layout",
+          [](Record* record) { record->coalesced = static_cast<Coalesced>(3); });
   refused(kCoo, "composite.layout", [](Record* record) { record->flags = 4; });
   refused(kCoo, "composite.layout", [](Record* record) { record->scale = -0.0; });
   refused(kCoo, "composite.layout", [](Record* record) { record->dim = 1; });
   refused(kCoo, "composite.layout", [](Record* record) { record->offset = 1; });
-  refused(kCoo, "composite.parts", [](Record* record) { record->first_part = 0; });   // it has a name
+  // It has a name.
+  refused(kCoo, "composite.parts", [](Record* record) { record->first_part = 0; });
   refused(kCsr, "composite.parts", [](Record* record) { record->first_part -= 1; });  // the other's
   refused(kCsr, "composite.parts", [](Record* record) { record->parts = 5; });
   refused(kCsr, "composite.parts", [](Record* record) { record->first_part = 1000; });
@@ -553,11 +592,14 @@ TEST(DescriptorComposites, WrongOnesAreRefused) {
   refused(kNested, "composite.layout", [](Record* record) { record->zero_point = 1; });
   refused(kMeta, "composite.layout", [](Record* record) { record->offset = UINT64_MAX; });
   refused(kMeta, "composite.layout", [](Record* record) { record->dtype.bits = 7; });
-  refused(kPerTensor, "composite.layout", [](Record* record) { record->quantizer = QScheme::kNone; });
-  refused(kPerTensor, "composite.layout", [](Record* record) { record->quantizer = static_cast<QScheme>(4); });
+  refused(kPerTensor, "composite.layout",
+          [](Record* record) { record->quantizer = QScheme::kNone; });
+  refused(kPerTensor, "composite.layout",
+          [](Record* record) { record->quantizer = static_cast<QScheme>(4); });
   refused(kPerChannel, "composite.layout", [](Record* record) { record->dim = 0; });
   refused(kPerChannel, "composite.layout", [](Record* record) { record->dim = -1; });
-  refused(kPerChannel, "composite.layout", [](Record* record) { record->quantizer = QScheme::kPerChannelAffineFloatQParams; });
+  refused(kPerChannel, "composite.layout",
+          [](Record* record) { record->quantizer = QScheme::kPerChannelAffineFloatQParams; });
 
   Bytes bytes = encode_descriptor(composites());
   put<uint64_t>(&bytes, 24, 0);
@@ -568,12 +610,15 @@ TEST(DescriptorComposites, WrongOnesAreRefused) {
   fix_sum(&bytes);
   expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "composite.reserved");
   DescriptorContent many = composites();
-  expect_error(decode_descriptor(encode_descriptor(many), 1, {1 << 20, many.composites.size() - 1, 9}).status(), Code::kResourceExhausted,
-               "tensors");
+  expect_error(
+      decode_descriptor(encode_descriptor(many), 1, {1 << 20, many.composites.size() - 1, 9})
+          .status(),
+      Code::kResourceExhausted, "tensors");
 }
 
 TEST(DescriptorVersions, RecordsOfOtherSizesAreRefused) {
-  for (const auto& [content, n_sections] : {std::pair(everything(), 7U), std::pair(composites(), 9U)}) {
+  for (const auto& [content, n_sections] :
+       {std::pair(everything(), 7U), std::pair(composites(), 9U)}) {
     const Bytes good = encode_descriptor(content);
     for (size_t i = 0; i < n_sections; ++i) {
       for (const int32_t delta : {-8, -1, 1, 7}) {

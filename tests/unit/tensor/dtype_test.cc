@@ -55,14 +55,15 @@ TEST(DType, KnownTypesPassAndHaveTheirNames) {
   }
 }
 
-// All numbers, each with a few lanes: a name of its own, that fits, and that leads back. (No lanes at all have a name too, but are no
-// type.)
+// All numbers, each with a few lanes: a name of its own, that fits, and that leads back. (No lanes
+// at all have a name too, but are no type.)
 TEST(DType, NamesAndTypesAreOneToOne) {
   std::set<std::string> names;
   for (unsigned code = 0; code < 256; ++code) {
     for (unsigned bits = 0; bits < 256; ++bits) {
       for (const unsigned lanes : {1U, 2U, 65535U}) {
-        const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), static_cast<uint16_t>(lanes)};
+        const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
+                          static_cast<uint16_t>(lanes)};
         const DTypeName name = dtype_name(dtype);
         ASSERT_LT(name.nbytes, sizeof name.text);
         ASSERT_EQ(std::strlen(name.text), name.nbytes);
@@ -76,10 +77,33 @@ TEST(DType, NamesAndTypesAreOneToOne) {
 }
 
 TEST(DType, WhatIsNoName) {
-  for (const char* text : {"",           "float",     "float8",      "float032",   "float 32",      "float32 ",     "+float32", "float32x",
-                           "float32x0",  "float32x1", "float32x01",  "float32x-2", "float32x65536", "x4",           "xfloat32", "dtype_",
-                           "dtype_3",    "dtype_3_",  "dtype_256_1", "dtype_2_32", "dtype_03_64",   "dtype_3_64x1", "FLOAT32",  "complex",
-                           "complex64x", "bool8",     "opaque64"}) {
+  for (const char* text : {"",
+                           "float",
+                           "float8",
+                           "float032",
+                           "float 32",
+                           "float32 ",
+                           "+float32",
+                           "float32x",
+                           "float32x0",
+                           "float32x1",
+                           "float32x01",
+                           "float32x-2",
+                           "float32x65536",
+                           "x4",
+                           "xfloat32",
+                           "dtype_",
+                           "dtype_3",
+                           "dtype_3_",
+                           "dtype_256_1",
+                           "dtype_2_32",
+                           "dtype_03_64",
+                           "dtype_3_64x1",
+                           "FLOAT32",
+                           "complex",
+                           "complex64x",
+                           "bool8",
+                           "opaque64"}) {
     EXPECT_EQ(parse_dtype(text).status().code(), Code::kInvalidArgument) << text;
   }
 }
@@ -112,7 +136,8 @@ TEST(DType, WrongOnesAreInvalidAndNamed) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << dtype_name(dtype).text;
     EXPECT_FALSE(status.message().empty());
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
-    EXPECT_TRUE(std::string(dtype_name(dtype).text).starts_with(check_dtype({dtype.code, dtype.bits, 1}).is_ok() ? "" : "dtype_"));
+    EXPECT_TRUE(std::string(dtype_name(dtype).text)
+                    .starts_with(check_dtype({dtype.code, dtype.bits, 1}).is_ok() ? "" : "dtype_"));
   }
 }
 

@@ -82,7 +82,9 @@ TEST(Layout, OverflowIsAnErrorAndNotAWrap) {
   EXPECT_TRUE(fits(kByte, {2}, {kMin}, uint64_t{1} << 63, (uint64_t{1} << 63) + 1));
 }
 
-TEST(Layout, StridesOfSizeOneDoNotMatter) { EXPECT_TRUE(fits(kFloat, {1, 2, 1}, {kMin, 1, kMax}, 0, 8)); }
+TEST(Layout, StridesOfSizeOneDoNotMatter) {
+  EXPECT_TRUE(fits(kFloat, {1, 2, 1}, {kMin, 1, kMax}, 0, 8));
+}
 
 TEST(Layout, ShapesThatAreNone) {
   EXPECT_FALSE(fits(kFloat, {-1}, {1}, 0, 100));
@@ -121,7 +123,8 @@ TEST(Layout, SubByteElementsArePackedAndBeginOnAByte) {
 
 TEST(Layout, LanesThatFillBytesMayBeStrided) {
   EXPECT_TRUE(fits({TENON_DTYPE_FLOAT4_E2M1FN, 4, 2}, {3}, {-2}, 4, 5));
-  EXPECT_FALSE(fits({TENON_DTYPE_FLOAT6_E2M3FN, 6, 2}, {3}, {2}, 0, 100)) << "12 bits are no whole bytes";
+  EXPECT_FALSE(fits({TENON_DTYPE_FLOAT6_E2M3FN, 6, 2}, {3}, {2}, 0, 100))
+      << "12 bits are no whole bytes";
 }
 
 // Against the definition: every element that can be named, one by one.
@@ -166,10 +169,12 @@ TEST(ContiguousStrides, LastDimensionFastest) {
 }
 
 TEST(ContiguousStrides, OverflowAndNegativeSizesFail) {
-  EXPECT_EQ(contiguous_strides(Dims{1, int64_t{1} << 32, int64_t{1} << 32}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(contiguous_strides(Dims{1, int64_t{1} << 32, int64_t{1} << 32}).status().code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(contiguous_strides(Dims{2, -1}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(contiguous_strides(Dims{-1, 2}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(contiguous_strides(Dims{kMax, kMax}).value(), (Dims{kMax, 1})) << "the strides fit, though the product does not";
+  EXPECT_EQ(contiguous_strides(Dims{kMax, kMax}).value(), (Dims{kMax, 1}))
+      << "the strides fit, though the product does not";
 }
 
 TEST(IsContiguous, PackedLastDimensionFastest) {
@@ -192,7 +197,9 @@ TEST(ElementCount, IsTheProduct) {
 
 TEST(Layout, PackedBytes) {
   const DType float32{TENON_DTYPE_FLOAT, 32, 1};
-  const auto nbytes = [](DType dtype, std::vector<int64_t> sizes) { return packed_nbytes(dtype, sizes); };
+  const auto nbytes = [](DType dtype, std::vector<int64_t> sizes) {
+    return packed_nbytes(dtype, sizes);
+  };
   EXPECT_EQ(nbytes(float32, {}).value(), 4U);
   EXPECT_EQ(nbytes(float32, {3, 5}).value(), 60U);
   EXPECT_EQ(nbytes(float32, {INT64_MAX, 0, INT64_MAX}).value(), 0U);
@@ -200,7 +207,11 @@ TEST(Layout, PackedBytes) {
   EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 8, 1}, {INT64_MAX}).value(), uint64_t{INT64_MAX});
   EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 16, 1}, {INT64_MAX / 2}).value(), uint64_t{INT64_MAX} - 1);
   EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 1, 1}, {INT64_MAX}).value(), uint64_t{1} << 60);
-  for (const auto& sizes : {std::vector<int64_t>{-1}, {0, -1}, {INT64_MAX}, {int64_t{1} << 32, int64_t{1} << 32}, {INT64_MAX / 4 + 1}}) {
+  for (const auto& sizes : {std::vector<int64_t>{-1},
+                            {0, -1},
+                            {INT64_MAX},
+                            {int64_t{1} << 32, int64_t{1} << 32},
+                            {INT64_MAX / 4 + 1}}) {
     EXPECT_EQ(nbytes(float32, sizes).status().code(), Code::kInvalidArgument);
   }
   EXPECT_EQ(nbytes({3, 64, 1}, {1}).status().code(), Code::kInvalidArgument);

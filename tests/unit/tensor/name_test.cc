@@ -10,9 +10,11 @@ namespace {
 using namespace std::string_literals;
 
 TEST(Name, WellFormedUtf8) {
-  for (const std::string& name : {""s, "a"s, "encoder.layers.11.attention.weight"s, "\x01\x7f"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s,
-                                  "\xed\x9f\xbf"s, "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s,
-                                  "1234567\xc3\xa4"s, "12345678\xc3\xa4"s, "\xc3\xa4 and then some more ASCII"s}) {
+  for (const std::string& name :
+       {""s, "a"s, "encoder.layers.11.attention.weight"s, "\x01\x7f"s, "\xc2\x80"s, "\xdf\xbf"s,
+        "\xe0\xa0\x80"s, "\xed\x9f\xbf"s, "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s,
+        "\xf4\x8f\xbf\xbf"s, "1234567\xc3\xa4"s, "12345678\xc3\xa4"s,
+        "\xc3\xa4 and then some more ASCII"s}) {
     EXPECT_TRUE(is_valid_name(name)) << testing::PrintToString(name);
   }
 }
@@ -41,7 +43,8 @@ TEST(Name, IllFormedAtEveryPlace) {
                                    "\xff"s}) {
     for (size_t before = 0; before < 20; ++before) {
       for (const size_t after : {size_t{0}, size_t{1}, size_t{9}}) {
-        EXPECT_FALSE(is_valid_name(std::string(before, 'a') + wrong + std::string(after, 'z'))) << testing::PrintToString(wrong) << before;
+        EXPECT_FALSE(is_valid_name(std::string(before, 'a') + wrong + std::string(after, 'z')))
+            << testing::PrintToString(wrong) << before;
       }
     }
   }

@@ -68,7 +68,8 @@ TEST(CheckBounds, WhatFitsOneMemberInPartIsNotLookedAtAgain) {
   uint64_t steps = 20'000;
   CheckOptions options;
   options.steps_left = &steps;
-  EXPECT_TRUE(check_value(*Value::list(nullptr, std::move(items)), *declared, "w", options).is_ok());
+  EXPECT_TRUE(
+      check_value(*Value::list(nullptr, std::move(items)), *declared, "w", options).is_ok());
 }
 
 TEST(CheckBounds, TheStepsOfACheckEnd) {
@@ -76,7 +77,9 @@ TEST(CheckBounds, TheStepsOfACheckEnd) {
   uint64_t steps = 10'000;
   const Status status = check_within(tuples(400, str("bad")), classes, &steps);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_NE(status.message().find("more steps than any module of this size needs"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("more steps than any module of this size needs"),
+            std::string::npos)
+      << status.message();
   EXPECT_EQ(steps, 0U);
   // And what is left is for all checks together.
   EXPECT_EQ(check_within(num(1), classes, &steps).code(), Code::kResourceExhausted);
@@ -85,7 +88,8 @@ TEST(CheckBounds, TheStepsOfACheckEnd) {
 TEST(CheckBounds, TheMessageIsTheSameAsWithoutAUnionAround) {
   const Nested one(1);
   uint64_t steps = 10'000;
-  EXPECT_EQ(check_within(tuples(2, str("bad")), one, &steps).message(), "w: Union[int, __torch__.N0] wanted, a tuple of 1 found");
+  EXPECT_EQ(check_within(tuples(2, str("bad")), one, &steps).message(),
+            "w: Union[int, __torch__.N0] wanted, a tuple of 1 found");
   const TypeRef declared = type("Union[List[Union[List[int], str]], str]");
   const ValueRef value = Value::list(nullptr, {str("a"), Value::list(nullptr, {num(1), str("b")})});
   EXPECT_EQ(check_value(*value, *declared, "w").message(), "w[1][1]: int wanted, str found");
@@ -109,9 +113,12 @@ TEST(CheckBounds, AnEnumOfManyMembersIsAskedOnce) {
   CheckOptions options;
   options.classes = &table;
   std::vector<ValueRef> items;
-  for (int64_t i = 0; i < count; ++i) items.push_back(Value::enumeration("__torch__.E", num(count - 1 - i)));
+  for (int64_t i = 0; i < count; ++i)
+    items.push_back(Value::enumeration("__torch__.E", num(count - 1 - i)));
   const std::clock_t begin = std::clock();
-  EXPECT_TRUE(check_value(*Value::list(nullptr, std::move(items)), *type("List[__torch__.E]"), "w", options).is_ok());
+  EXPECT_TRUE(
+      check_value(*Value::list(nullptr, std::move(items)), *type("List[__torch__.E]"), "w", options)
+          .is_ok());
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 2);
 }
 
@@ -146,8 +153,10 @@ TEST(CheckBounds, UnionsOfOtherMembersDiffer) {
   EXPECT_TRUE(type("Union[int, str, List[int]]")->equals(*type("Union[List[int], str, int]")));
   EXPECT_FALSE(type("Union[int, str, List[int]]")->equals(*type("Union[List[str], str, int]")));
   EXPECT_FALSE(type("Union[__torch__.A, int]")->equals(*type("Union[__torch__.B, int]")));
-  EXPECT_TRUE(type("List[Union[__torch__.A, __torch__.B]]")->equals(*type("List[Union[__torch__.B, __torch__.A]]")));
-  EXPECT_EQ(type("Union[__torch__.B, __torch__.A, __torch__.B]")->print(), "Union[__torch__.B, __torch__.A]");
+  EXPECT_TRUE(type("List[Union[__torch__.A, __torch__.B]]")
+                  ->equals(*type("List[Union[__torch__.B, __torch__.A]]")));
+  EXPECT_EQ(type("Union[__torch__.B, __torch__.A, __torch__.B]")->print(),
+            "Union[__torch__.B, __torch__.A]");
 }
 
 }  // namespace

@@ -33,11 +33,14 @@ TEST(ScalarType, EveryLookupFindsItsWayBack) {
 }
 
 TEST(ScalarType, WhatIsNoneIsNone) {
-  for (const int64_t number : {int64_t{-1}, int64_t{47}, int64_t{256}, INT64_MAX, INT64_MIN}) EXPECT_FALSE(scalar_type_from_number(number));
-  for (const char* name : {"", "float", "FloatStorage", "Float ", "Undefined"}) EXPECT_FALSE(scalar_type_from_name(name)) << name;
+  for (const int64_t number : {int64_t{-1}, int64_t{47}, int64_t{256}, INT64_MAX, INT64_MIN})
+    EXPECT_FALSE(scalar_type_from_number(number));
+  for (const char* name : {"", "float", "FloatStorage", "Float ", "Undefined"})
+    EXPECT_FALSE(scalar_type_from_name(name)) << name;
   for (const char* name : {"", "Storage", "UntypedStorage", "Float", "floatstorage"})
     EXPECT_FALSE(scalar_type_from_storage_name(name)) << name;
-  for (const char* name : {"", "float", "Float", "int"}) EXPECT_FALSE(scalar_type_from_dtype_name(name)) << name;
+  for (const char* name : {"", "float", "Float", "int"})
+    EXPECT_FALSE(scalar_type_from_dtype_name(name)) << name;
   EXPECT_FALSE(scalar_type_from_dtype({2, 32, 4}));
   EXPECT_FALSE(scalar_type_from_dtype({1, 4, 1}));
   EXPECT_FALSE(scalar_type_from_dtype({0, 0, 0}));
@@ -52,12 +55,16 @@ TEST(ScalarType, NumbersAndSizes) {
     int nbytes;
   };
   for (const Row& row :
-       {Row{0, "Byte", "uint8", 1}, Row{4, "Long", "int64", 8}, Row{6, "Float", "float32", 4}, Row{8, "ComplexHalf", "complex32", 4},
-        Row{10, "ComplexDouble", "complex128", 16}, Row{11, "Bool", "bool", 1}, Row{14, "QInt32", "qint32", 4},
-        Row{15, "BFloat16", "bfloat16", 2}, Row{16, "QUInt4x2", "quint4x2", 1}, Row{22, "Bits16", "bits16", 2},
-        Row{23, "Float8_e5m2", "float8_e5m2", 1}, Row{26, "Float8_e4m3fnuz", "float8_e4m3fnuz", 1}, Row{29, "UInt64", "uint64", 8},
-        Row{36, "UInt7", "uint7", 1}, Row{43, "Int7", "int7", 1}, Row{44, "Float8_e8m0fnu", "float8_e8m0fnu", 1},
-        Row{45, "Float4_e2m1fn_x2", "float4_e2m1fn_x2", 1}, Row{46, "BComplex32", "bcomplex32", 4}}) {
+       {Row{0, "Byte", "uint8", 1}, Row{4, "Long", "int64", 8}, Row{6, "Float", "float32", 4},
+        Row{8, "ComplexHalf", "complex32", 4}, Row{10, "ComplexDouble", "complex128", 16},
+        Row{11, "Bool", "bool", 1}, Row{14, "QInt32", "qint32", 4},
+        Row{15, "BFloat16", "bfloat16", 2}, Row{16, "QUInt4x2", "quint4x2", 1},
+        Row{22, "Bits16", "bits16", 2}, Row{23, "Float8_e5m2", "float8_e5m2", 1},
+        Row{26, "Float8_e4m3fnuz", "float8_e4m3fnuz", 1}, Row{29, "UInt64", "uint64", 8},
+        Row{36, "UInt7", "uint7", 1}, Row{43, "Int7", "int7", 1},
+        Row{44, "Float8_e8m0fnu", "float8_e8m0fnu", 1},
+        Row{45, "Float4_e2m1fn_x2", "float4_e2m1fn_x2", 1},
+        Row{46, "BComplex32", "bcomplex32", 4}}) {
     const ScalarTypeInfo& info = scalar_type_info(*scalar_type_from_number(row.number));
     EXPECT_STREQ(info.name, row.name);
     EXPECT_STREQ(info.dtype_name, row.dtype_name);
@@ -72,7 +79,8 @@ TEST(ScalarType, FamiliesAreApart) {
   size_t counts[4] = {0, 0, 0, 0};
   for (size_t number = 0; number < kScalarTypeCount; ++number) {
     const auto type = static_cast<ScalarType>(number);
-    const bool in[4] = {is_floating_point(type), is_complex(type), is_quantized(type), is_integral(type)};
+    const bool in[4] = {is_floating_point(type), is_complex(type), is_quantized(type),
+                        is_integral(type)};
     EXPECT_LE(in[0] + in[1] + in[2] + in[3], 1) << scalar_type_info(type).name;
     for (size_t i = 0; i < 4; ++i) counts[i] += in[i] ? 1 : 0;
   }

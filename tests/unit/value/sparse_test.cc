@@ -16,10 +16,12 @@ TensorValueRef dense(ScalarType type, Dims sizes) {
     strides[i - 1] = next;
     next *= sizes[i - 1];
   }
-  return must(TensorValue::create(spec_of(storage_of(type, static_cast<uint64_t>(next)), std::move(sizes), std::move(strides))));
+  return must(TensorValue::create(spec_of(storage_of(type, static_cast<uint64_t>(next)),
+                                          std::move(sizes), std::move(strides))));
 }
 
-SparseSpec sparse(TensorLayout layout, Dims sizes, std::optional<Dims> indices, std::optional<Dims> plain, Dims values) {
+SparseSpec sparse(TensorLayout layout, Dims sizes, std::optional<Dims> indices,
+                  std::optional<Dims> plain, Dims values) {
   SparseSpec spec;
   spec.layout = layout;
   spec.sizes = std::move(sizes);
@@ -29,10 +31,12 @@ SparseSpec sparse(TensorLayout layout, Dims sizes, std::optional<Dims> indices, 
   return spec;
 }
 
-bool sparse_fits(TensorLayout layout, Dims sizes, Dims indices, std::optional<Dims> plain, Dims values) {
-  const Result<TensorValueRef> made =
-      TensorValue::create_sparse(sparse(layout, std::move(sizes), std::move(indices), std::move(plain), std::move(values)));
-  if (!made.is_ok()) EXPECT_EQ(made.status().code(), Code::kInvalidArgument) << made.status().message();
+bool sparse_fits(TensorLayout layout, Dims sizes, Dims indices, std::optional<Dims> plain,
+                 Dims values) {
+  const Result<TensorValueRef> made = TensorValue::create_sparse(
+      sparse(layout, std::move(sizes), std::move(indices), std::move(plain), std::move(values)));
+  if (!made.is_ok())
+    EXPECT_EQ(made.status().code(), Code::kInvalidArgument) << made.status().message();
   return made.is_ok();
 }
 
@@ -96,7 +100,8 @@ TEST(Sparse, PartsMustBeThere) {
   spec.indices = dense(ScalarType::kFloat, {2, 5});
   EXPECT_FALSE(TensorValue::create_sparse(spec).is_ok());
   spec = sparse(TensorLayout::kSparseCoo, {3, 4}, Dims{2, 5}, std::nullopt, {5});
-  spec.indices = must(TensorValue::create(spec_of(must(StorageValue::create(ScalarType::kLong, 10, nullptr, 0, "meta")), {2, 5}, {5, 1})));
+  spec.indices = must(TensorValue::create(spec_of(
+      must(StorageValue::create(ScalarType::kLong, 10, nullptr, 0, "meta")), {2, 5}, {5, 1})));
   EXPECT_FALSE(TensorValue::create_sparse(spec).is_ok());
   spec = sparse(TensorLayout::kSparseCsr, {3, 4}, Dims{4}, Dims{5}, {5});
   spec.is_coalesced = true;
@@ -126,7 +131,8 @@ TEST(Sparse, NamesAndNumbers) {
   for (const int64_t number : {int64_t{-1}, int64_t{3}, int64_t{7}, int64_t{256}, INT64_MAX})
     EXPECT_FALSE(tensor_layout_from_number(number));
   EXPECT_STREQ(tensor_layout_name(TensorLayout::kSparseBsc), "sparse_bsc");
-  for (const char* name : {"per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"}) {
+  for (const char* name :
+       {"per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"}) {
     ASSERT_TRUE(qscheme_from_name(name)) << name;
     EXPECT_STREQ(qscheme_name(*qscheme_from_name(name)), name);
   }

@@ -20,7 +20,9 @@ void expect_invalid(const Result<T>& result, const char* part) {
 }
 
 bool fits(ScalarType type, uint64_t numel, Dims sizes, Dims strides, int64_t offset) {
-  return TensorValue::create(spec_of(storage_of(type, numel), std::move(sizes), std::move(strides), offset)).is_ok();
+  return TensorValue::create(
+             spec_of(storage_of(type, numel), std::move(sizes), std::move(strides), offset))
+      .is_ok();
 }
 
 TEST(StorageValue, LiesInItsBytes) {
@@ -29,9 +31,13 @@ TEST(StorageValue, LiesInItsBytes) {
   EXPECT_TRUE(StorageValue::create(ScalarType::kFloat, 15, bytes, 4).is_ok());
   expect_invalid(StorageValue::create(ScalarType::kFloat, 17, bytes), "leave the 64 bytes");
   expect_invalid(StorageValue::create(ScalarType::kFloat, 16, bytes, 4), "leave the 64 bytes");
-  expect_invalid(StorageValue::create(ScalarType::kFloat, 1, bytes, std::numeric_limits<uint64_t>::max()), "leave the 64 bytes");
+  expect_invalid(
+      StorageValue::create(ScalarType::kFloat, 1, bytes, std::numeric_limits<uint64_t>::max()),
+      "leave the 64 bytes");
   expect_invalid(StorageValue::create(ScalarType::kFloat, uint64_t{1} << 62, bytes), "2^63");
-  expect_invalid(StorageValue::create(ScalarType::kFloat, std::numeric_limits<uint64_t>::max(), bytes), "2^63");
+  expect_invalid(
+      StorageValue::create(ScalarType::kFloat, std::numeric_limits<uint64_t>::max(), bytes),
+      "2^63");
   expect_invalid(StorageValue::create(ScalarType::kFloat, 1, nullptr), "no bytes");
   EXPECT_EQ(must(StorageValue::whole(ScalarType::kDouble, bytes_of(20)))->numel(), 2u);
 }
@@ -40,20 +46,25 @@ TEST(StorageValue, EmptyAndMeta) {
   const StorageValueRef empty = must(StorageValue::create(ScalarType::kFloat, 0, nullptr));
   EXPECT_EQ(empty->data(), nullptr);
   EXPECT_TRUE(empty->bytes());
-  const StorageValueRef meta = must(StorageValue::create(ScalarType::kFloat, 1000, nullptr, 0, "meta"));
+  const StorageValueRef meta =
+      must(StorageValue::create(ScalarType::kFloat, 1000, nullptr, 0, "meta"));
   EXPECT_TRUE(meta->is_meta());
   EXPECT_EQ(meta->nbytes(), 4000u);
   EXPECT_EQ(meta->data(), nullptr);
-  expect_invalid(StorageValue::create(ScalarType::kFloat, 1, bytes_of(4), 0, "meta"), "has no bytes");
-  expect_invalid(StorageValue::create(ScalarType::kFloat, uint64_t{1} << 61, nullptr, 0, "meta"), "2^63");
+  expect_invalid(StorageValue::create(ScalarType::kFloat, 1, bytes_of(4), 0, "meta"),
+                 "has no bytes");
+  expect_invalid(StorageValue::create(ScalarType::kFloat, uint64_t{1} << 61, nullptr, 0, "meta"),
+                 "2^63");
 }
 
 TEST(StorageValue, OtherDevicesAreRefusedByName) {
   for (const char* device : {"cuda:0", "cuda", "mps", "", "cpu:0"}) {
-    const Result<StorageValueRef> storage = StorageValue::create(ScalarType::kFloat, 1, bytes_of(4), 0, device);
+    const Result<StorageValueRef> storage =
+        StorageValue::create(ScalarType::kFloat, 1, bytes_of(4), 0, device);
     ASSERT_FALSE(storage.is_ok()) << device;
     EXPECT_EQ(storage.status().code(), Code::kUnsupported);
-    EXPECT_NE(storage.status().message().find("'" + std::string(device) + "'"), std::string::npos) << storage.status().message();
+    EXPECT_NE(storage.status().message().find("'" + std::string(device) + "'"), std::string::npos)
+        << storage.status().message();
   }
 }
 
@@ -65,9 +76,11 @@ TEST(StorageValue, KeysTellStoragesApart) {
   EXPECT_NE(a->key(), must(StorageValue::whole(ScalarType::kInt, bytes))->key());
   EXPECT_NE(a->key(), must(StorageValue::create(ScalarType::kFloat, 15, bytes))->key());
   EXPECT_NE(a->key(), must(StorageValue::whole(ScalarType::kFloat, bytes_of(64)))->key());
-  const StorageValueRef meta = must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta"));
+  const StorageValueRef meta =
+      must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta"));
   EXPECT_EQ(meta->key(), meta->key());
-  EXPECT_NE(meta->key(), must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta"))->key());
+  EXPECT_NE(meta->key(),
+            must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta"))->key());
 }
 
 TEST(TensorValue, LiesInItsStorage) {
@@ -113,7 +126,8 @@ TEST(TensorValue, HostileNumbersAreRefused) {
 }
 
 TEST(TensorValue, MetaNeedsNoStorageButSizesThatCount) {
-  const StorageValueRef meta = must(StorageValue::create(ScalarType::kFloat, 0, nullptr, 0, "meta"));
+  const StorageValueRef meta =
+      must(StorageValue::create(ScalarType::kFloat, 0, nullptr, 0, "meta"));
   EXPECT_TRUE(TensorValue::create(spec_of(meta, {1000, 1000}, {1000, 1})).is_ok());
   expect_invalid(TensorValue::create(spec_of(meta, {kMax, 2}, {1, 1})), "overflow");
   expect_invalid(TensorValue::create(spec_of(meta, {-1}, {1})), "negative sizes");
@@ -158,19 +172,26 @@ TEST(TensorValue, QuantizersFit) {
   const TensorValueRef zeros = tensor_of(ScalarType::kLong, 3);
   const Result<TensorValueRef> good = quantized(ScalarType::kQInt32, per_channel(scales, zeros, 1));
   ASSERT_TRUE(good.is_ok()) << good.status().message();
-  expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, zeros, 0)), "there are 2 channels");
+  expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, zeros, 0)),
+                 "there are 2 channels");
   expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, zeros, 2)), "axis 2");
   expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, zeros, -1)), "axis -1");
   expect_invalid(quantized(ScalarType::kQInt8, per_channel(nullptr, zeros, 1)), "without scales");
-  expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, nullptr, 1)), "without zero points");
-  expect_invalid(quantized(ScalarType::kQInt8, per_channel(zeros, zeros, 1)), "scales are of type Long");
-  expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, tensor_of(ScalarType::kLong, 4), 1)), "zero points have sizes [4]");
+  expect_invalid(quantized(ScalarType::kQInt8, per_channel(scales, nullptr, 1)),
+                 "without zero points");
+  expect_invalid(quantized(ScalarType::kQInt8, per_channel(zeros, zeros, 1)),
+                 "scales are of type Long");
+  expect_invalid(
+      quantized(ScalarType::kQInt8, per_channel(scales, tensor_of(ScalarType::kLong, 4), 1)),
+      "zero points have sizes [4]");
 }
 
 // Several elements share a byte, and each row begins on one.
 TEST(TensorValue, PackedQuantizedTypesTakeFewerBytes) {
-  const auto fits_in = [](ScalarType type, uint64_t numel, Dims sizes, Dims strides, int64_t offset = 0) {
-    StridedSpec spec = spec_of(storage_of(type, numel), std::move(sizes), std::move(strides), offset);
+  const auto fits_in = [](ScalarType type, uint64_t numel, Dims sizes, Dims strides,
+                          int64_t offset = 0) {
+    StridedSpec spec =
+        spec_of(storage_of(type, numel), std::move(sizes), std::move(strides), offset);
     spec.quantizer = Quantizer();
     return TensorValue::create(spec).is_ok();
   };
@@ -189,7 +210,8 @@ TEST(TensorValue, ComesFromAndGoesToATensor) {
   const Ref<storage::Storage> bytes = bytes_of(64);
   const int64_t sizes[] = {2, 3};
   const int64_t strides[] = {1, 2};
-  const auto tensor = must(tensor::Tensor::create(bytes, {{5, 64, 1}, sizes, strides, 1}, tensor::kTensorFlags));
+  const auto tensor =
+      must(tensor::Tensor::create(bytes, {{5, 64, 1}, sizes, strides, 1}, tensor::kTensorFlags));
   const TensorValueRef value = must(TensorValue::from_tensor(*tensor));
   EXPECT_EQ(value->type(), ScalarType::kComplexFloat);
   EXPECT_EQ(value->storage()->numel(), 8u);
@@ -206,8 +228,11 @@ TEST(TensorValue, ComesFromAndGoesToATensor) {
 
   const TensorValueRef other = must(TensorValue::from_tensor(*tensor, value->storage()));
   EXPECT_EQ(other->storage().get(), value->storage().get());
-  expect_invalid(TensorValue::from_tensor(*tensor, storage_of(ScalarType::kComplexFloat, 8)), "not the tensor's");
-  expect_invalid(TensorValue::from_tensor(*tensor, must(StorageValue::whole(ScalarType::kDouble, bytes))), "over a storage of type Double");
+  expect_invalid(TensorValue::from_tensor(*tensor, storage_of(ScalarType::kComplexFloat, 8)),
+                 "not the tensor's");
+  expect_invalid(
+      TensorValue::from_tensor(*tensor, must(StorageValue::whole(ScalarType::kDouble, bytes))),
+      "over a storage of type Double");
 }
 
 TEST(TensorValue, RefusesTensorsThatPyTorchHasNot) {
@@ -234,15 +259,19 @@ TEST(TensorValue, APartOfItsBytesGoesToATensorToo) {
   const auto empty = must(must(TensorValue::create(spec_of(part, {0}, {1}, 1000)))->to_tensor());
   EXPECT_EQ(empty->offset(), 8u);
   const StorageValueRef odd = must(StorageValue::create(ScalarType::kInt, 4, bytes, 33));
-  EXPECT_EQ(must(TensorValue::create(spec_of(odd, {3}, {1})))->to_tensor().status().code(), Code::kUnsupported);
+  EXPECT_EQ(must(TensorValue::create(spec_of(odd, {3}, {1})))->to_tensor().status().code(),
+            Code::kUnsupported);
 }
 
 TEST(TensorValue, WhatDLPackCannotSayIsNoTensor) {
-  const auto refused = [](const TensorValueRef& value) { return value->to_tensor().status().code() == Code::kUnsupported; };
+  const auto refused = [](const TensorValueRef& value) {
+    return value->to_tensor().status().code() == Code::kUnsupported;
+  };
   EXPECT_TRUE(refused(must(quantized(ScalarType::kQInt8, Quantizer()))));
   EXPECT_TRUE(refused(tensor_of(ScalarType::kBits8, 4)));
   EXPECT_TRUE(refused(tensor_of(ScalarType::kUInt4, 4)));
-  EXPECT_TRUE(refused(must(TensorValue::create(spec_of(must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta")), {4}, {1})))));
+  EXPECT_TRUE(refused(must(TensorValue::create(
+      spec_of(must(StorageValue::create(ScalarType::kFloat, 4, nullptr, 0, "meta")), {4}, {1})))));
 }
 
 }  // namespace

@@ -103,13 +103,16 @@ constexpr TypeRow kRows[] = {
     {"Union[List[str], List[int]]", "Union[List[int], List[str]]"},
     {"Union[List[Optional[int]], List[int]]", "Union[List[Optional[int]], List[int]]"},
     {"Union[Dict[str, str], Dict[int, int]]", "Union[Dict[int, int], Dict[str, str]]"},
-    {"Union[Tuple[str], Tuple[int, str], Tuple[()]]", "Union[Tuple[()], Tuple[int, str], Tuple[str]]"},
+    {"Union[Tuple[str], Tuple[int, str], Tuple[()]]",
+     "Union[Tuple[()], Tuple[int, str], Tuple[str]]"},
     {"Union[List[Dict[str, int]], List[Optional[str]], List[Tuple[int]]]",
      "Union[List[Tuple[int]], List[Dict[str, int]], List[Optional[str]]]"},
     {"Union[Future[int], RRef[int], RRef[Tensor]]", "Union[Future[int], RRef[Tensor], RRef[int]]"},
     {"Union[Optional[List[int]], Optional[List[str]]]", "Union[List[int], List[str], NoneType]"},
-    {"Union[Dict[str, int], List[int], Tuple[int], Device, Stream, Future[int], bool, complex, Tensor, str, __torch__.Q]",
-     "Union[Tensor, Tuple[int], List[int], Dict[str, int], complex, Future[int], str, bool, Device, Stream, __torch__.Q]"},
+    {"Union[Dict[str, int], List[int], Tuple[int], Device, Stream, Future[int], bool, complex, "
+     "Tensor, str, __torch__.Q]",
+     "Union[Tensor, Tuple[int], List[int], Dict[str, int], complex, Future[int], str, bool, "
+     "Device, Stream, __torch__.Q]"},
     {"Union[__torch__.C, int, __torch__.Q]", "Union[__torch__.C, int, __torch__.Q]"},
     {"Union[str, __torch__.Q, __torch__.I]", "Union[str, __torch__.Q, __torch__.I]"},
     {"int | str", "Union[int, str]"},
@@ -124,7 +127,8 @@ constexpr TypeRow kRows[] = {
     {"__torch__.Q", "__torch__.Q"},
     {"__torch__ . Q", "__torch__.Q"},
     {"foo.Net", "foo.Net"},
-    {"__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear", "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear"},
+    {"__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear",
+     "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear"},
     {"List[__torch__.a.B]", "List[__torch__.a.B]"},
     {"Dict[str, __torch__.a.B]", "Dict[str, __torch__.a.B]"},
 };
@@ -151,7 +155,8 @@ TEST(Type, WhatItPrintsIsTheSameTypeAgain) {
 TEST(Type, EqualIfAndOnlyIfThePrintsAre) {
   for (const TypeRow& a : kRows) {
     for (const TypeRow& b : kRows)
-      EXPECT_EQ(*type(a.text) == *type(b.text), std::string(a.printed) == b.printed) << a.text << ", " << b.text;
+      EXPECT_EQ(*type(a.text) == *type(b.text), std::string(a.printed) == b.printed)
+          << a.text << ", " << b.text;
   }
 }
 
@@ -231,7 +236,8 @@ TEST(Type, RefusesWithTheColumn) {
       if (detail.key == "column") column = detail.value;
     }
     EXPECT_EQ(column, std::to_string(row.column)) << row.text << ": " << parsed.status().message();
-    EXPECT_NE(parsed.status().message().find("column " + column), std::string::npos) << parsed.status().message();
+    EXPECT_NE(parsed.status().message().find("column " + column), std::string::npos)
+        << parsed.status().message();
   }
 }
 
@@ -245,8 +251,10 @@ TEST(Type, ShortClassNamesOnRequest) {
 
 TEST(Type, UnionsAreSets) {
   EXPECT_TRUE(*type("Union[__torch__.A, __torch__.B]") == *type("Union[__torch__.B, __torch__.A]"));
-  EXPECT_FALSE(*type("Union[__torch__.A, __torch__.B]") == *type("Union[__torch__.A, __torch__.C]"));
-  EXPECT_TRUE(*type("List[Union[int, __torch__.A, str]]") == *type("List[Union[__torch__.A, str, int]]"));
+  EXPECT_FALSE(*type("Union[__torch__.A, __torch__.B]") ==
+               *type("Union[__torch__.A, __torch__.C]"));
+  EXPECT_TRUE(*type("List[Union[int, __torch__.A, str]]") ==
+              *type("List[Union[__torch__.A, str, int]]"));
 }
 
 TEST(Type, SimpleTypesAreOneObject) {
@@ -306,7 +314,8 @@ TEST(Type, UnionsOfThousandsAreRefusedAtOnce) {
 }
 
 TEST(Type, QualifiedNames) {
-  for (const char* name : {"a", "_", "__torch__.A", "a1.b2", "a.b.c", "\xc3\xa4.b"}) EXPECT_TRUE(is_qualified_name(name)) << name;
+  for (const char* name : {"a", "_", "__torch__.A", "a1.b2", "a.b.c", "\xc3\xa4.b"})
+    EXPECT_TRUE(is_qualified_name(name)) << name;
   for (const char* name : {"", ".", "a.", ".a", "a..b", "1a", "a.1", "a b", "a-b", "a\n", "a[b]"}) {
     EXPECT_FALSE(is_qualified_name(name)) << name;
     EXPECT_FALSE(Type::class_type(name).is_ok()) << name;

@@ -42,7 +42,8 @@ inline Ref<storage::Storage> bytes_of(uint64_t nbytes, unsigned char fill = 0) {
 }
 
 inline StorageValueRef storage_of(ScalarType scalar_type, uint64_t numel, unsigned char fill = 0) {
-  return must(StorageValue::create(scalar_type, numel, bytes_of(numel * scalar_type_info(scalar_type).nbytes, fill)));
+  return must(StorageValue::create(scalar_type, numel,
+                                   bytes_of(numel * scalar_type_info(scalar_type).nbytes, fill)));
 }
 
 inline StridedSpec spec_of(StorageValueRef storage, Dims sizes, Dims strides, int64_t offset = 0) {
@@ -55,11 +56,14 @@ inline StridedSpec spec_of(StorageValueRef storage, Dims sizes, Dims strides, in
 }
 
 inline TensorValueRef tensor_of(ScalarType scalar_type, int64_t numel, unsigned char fill = 0) {
-  return must(TensorValue::create(spec_of(storage_of(scalar_type, static_cast<uint64_t>(numel), fill), {numel}, {1})));
+  return must(TensorValue::create(
+      spec_of(storage_of(scalar_type, static_cast<uint64_t>(numel), fill), {numel}, {1})));
 }
 
 inline ValueRef num(int64_t value) { return Value::of_int(value); }
 inline ValueRef str(const char* text) { return Value::of_str(text); }
-inline ValueRef list(const char* text, std::vector<ValueRef> items) { return Value::list(type(text), std::move(items)); }
+inline ValueRef list(const char* text, std::vector<ValueRef> items) {
+  return Value::list(type(text), std::move(items));
+}
 
 }  // namespace tenon::value

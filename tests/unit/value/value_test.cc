@@ -38,7 +38,8 @@ TEST(Value, HoldsWhatItWasGiven) {
 }
 
 TEST(Value, KindsHaveNames) {
-  for (size_t kind = 0; kind < kValueKindCount; ++kind) EXPECT_STRNE(value_kind_name(static_cast<ValueKind>(kind)), "?");
+  for (size_t kind = 0; kind < kValueKindCount; ++kind)
+    EXPECT_STRNE(value_kind_name(static_cast<ValueKind>(kind)), "?");
   EXPECT_STREQ(value_kind_name(ValueKind::kObject), "object");
   EXPECT_FALSE(has_identity(ValueKind::kStr));
   EXPECT_TRUE(has_identity(ValueKind::kComplex));
@@ -59,7 +60,8 @@ TEST(Value, ChildrenInOrder) {
 
 TEST(Dict, KeepsItsOrderAndFindsKeys) {
   std::vector<DictEntry> entries;
-  for (int64_t i = 0; i < 1000; ++i) entries.push_back({Value::of_str("k" + std::to_string(i * 7 % 1000)), num(i)});
+  for (int64_t i = 0; i < 1000; ++i)
+    entries.push_back({Value::of_str("k" + std::to_string(i * 7 % 1000)), num(i)});
   const ValueRef dict = must(Value::dict(type("Dict[str, int]"), entries));
   for (int64_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(dict->entries()[static_cast<size_t>(i)].value->as_int(), i);
@@ -98,7 +100,8 @@ TEST(Dict, KeysOfAllKinds) {
                                 Value::enumeration("C", num(1)),
                                 Value::enumeration("D", num(1))};
   std::vector<DictEntry> entries;
-  for (size_t i = 0; i < keys.size(); ++i) entries.push_back({keys[i], num(static_cast<int64_t>(i))});
+  for (size_t i = 0; i < keys.size(); ++i)
+    entries.push_back({keys[i], num(static_cast<int64_t>(i))});
   const ValueRef dict = must(Value::dict(nullptr, entries));
   for (size_t i = 0; i < keys.size(); ++i) {
     const ValueRef* found = dict->find(*keys[i]);
@@ -114,7 +117,8 @@ TEST(Dict, KeysOfAllKinds) {
 
 TEST(Dict, RefusesDuplicatesByName) {
   const auto message = [](ValueRef a, ValueRef b) {
-    const Result<ValueRef> dict = Value::dict(nullptr, {{std::move(a), num(1)}, {str("other"), num(2)}, {std::move(b), num(3)}});
+    const Result<ValueRef> dict = Value::dict(
+        nullptr, {{std::move(a), num(1)}, {str("other"), num(2)}, {std::move(b), num(3)}});
     return dict.is_ok() ? std::string() : dict.status().message();
   };
   EXPECT_EQ(message(str("w"), str("w")), "the key 'w' stands in a dict twice");
@@ -128,7 +132,9 @@ TEST(Dict, RefusesDuplicatesByName) {
 }
 
 TEST(Dict, RefusesWhatCannotBeAKey) {
-  const auto good = [](ValueRef key) { return Value::dict(nullptr, {{std::move(key), num(1)}}).is_ok(); };
+  const auto good = [](ValueRef key) {
+    return Value::dict(nullptr, {{std::move(key), num(1)}}).is_ok();
+  };
   EXPECT_FALSE(good(Value::list(nullptr, {})));
   EXPECT_FALSE(good(must(Value::dict(nullptr, {}))));
   EXPECT_FALSE(good(Value::object("C")));
@@ -147,7 +153,8 @@ TEST(Dict, RefusesWhatCannotBeAKey) {
 TEST(Attributes, AddReplaceRemove) {
   const ValueRef object = Value::object("C");
   Attributes& attributes = object->attributes();
-  for (const char* name : {"m", "z", "a", "k"}) ASSERT_TRUE(attributes.add(name, str(name)).is_ok());
+  for (const char* name : {"m", "z", "a", "k"})
+    ASSERT_TRUE(attributes.add(name, str(name)).is_ok());
   const Status twice = attributes.add("z", num(1));
   EXPECT_EQ(twice.message(), "there is an attribute 'z' already");
   EXPECT_EQ(attributes.size(), 4u);
@@ -161,7 +168,8 @@ TEST(Attributes, AddReplaceRemove) {
   std::string order;
   for (const Attribute& attribute : attributes.all()) order += attribute.name;
   EXPECT_EQ(order, "mak");
-  for (size_t i = 0; i < attributes.size(); ++i) EXPECT_EQ(attributes.index_of(attributes.all()[i].name), i);
+  for (size_t i = 0; i < attributes.size(); ++i)
+    EXPECT_EQ(attributes.index_of(attributes.all()[i].name), i);
   EXPECT_EQ(attributes.index_of("z"), attributes.size());
   ASSERT_TRUE(attributes.add("z", num(1)).is_ok());
   EXPECT_EQ(attributes.index_of("z"), 3u);
@@ -173,7 +181,8 @@ TEST(Attributes, ManyAtOnce) {
   std::vector<Attribute> attributes;
   for (int i = 0; i < 1000; ++i) attributes.push_back({"a" + std::to_string(i * 7 % 1000), num(i)});
   const ValueRef object = must(Value::object("C", attributes));
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ((*object->attributes().find("a" + std::to_string(i * 7 % 1000)))->as_int(), i);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ((*object->attributes().find("a" + std::to_string(i * 7 % 1000)))->as_int(), i);
   attributes.push_back({"a500", num(1)});
   const Result<ValueRef> twice = Value::object("C", attributes);
   ASSERT_FALSE(twice.is_ok());
@@ -242,7 +251,8 @@ TEST(Value, OwnersOnManyThreads) {
 
 TEST(Walk, ParentsFirstAndSharedOnce) {
   const ValueRef shared = Value::tuple({num(7)});
-  const ValueRef root = Value::tuple({shared, num(7), shared, must(Value::dict(nullptr, {{str("k"), shared}}))});
+  const ValueRef root =
+      Value::tuple({shared, num(7), shared, must(Value::dict(nullptr, {{str("k"), shared}}))});
   std::string visited;
   const Status status = for_each(*root, [&](Value& value, size_t depth) {
     visited += std::to_string(depth) + value_kind_name(value.kind()) + " ";
@@ -257,7 +267,8 @@ TEST(Walk, StopsWhereItIsTold) {
   size_t visits = 0;
   const Status status = for_each(*root, [&](Value& value, size_t) {
     ++visits;
-    return value.is(ValueKind::kInt) && value.as_int() == 2 ? Status(Code::kNotFound, "two") : Status::ok();
+    return value.is(ValueKind::kInt) && value.as_int() == 2 ? Status(Code::kNotFound, "two")
+                                                            : Status::ok();
   });
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_EQ(visits, 3u);

@@ -10,13 +10,18 @@ namespace tenon::weights {
 namespace {
 
 constexpr char kMeta[] =
-    R"({"dtype": 7, "sizes": [{"as_int": 2}, {"as_int": 3}], "requires_grad": true, "device": {"type": "cuda", "index": 1},
+    R"({"dtype": 7, "sizes": [{"as_int": 2}, {"as_int": 3}], "requires_grad": true, )"
+    R"("device": {"type": "cuda", "index": 1},
         "strides": [{"as_int": 3}, {"as_int": 1}], "storage_offset": {"as_int": 4}, "layout": 7})";
 
-std::string with_weight(const std::string& weight) { return R"({"config": {"fc.weight": )" + weight + "}}"; }
+std::string with_weight(const std::string& weight) {
+  return R"({"config": {"fc.weight": )" + weight + "}}";
+}
 
 std::string with_meta(const std::string& meta) {
-  return with_weight(R"({"path_name": "weight_0", "is_param": true, "use_pickle": false, "tensor_meta": )" + meta + "}");
+  return with_weight(
+      R"({"path_name": "weight_0", "is_param": true, "use_pickle": false, "tensor_meta": )" + meta +
+      "}");
 }
 
 std::string changed_meta(const std::string& from, const std::string& to) {
@@ -29,7 +34,9 @@ class PayloadConfig : public testing::Test {
   void SetUp() override {
     if (read("{}").status().code() == Code::kUnsupported) GTEST_SKIP() << "this build has no JSON";
   }
-  static Result<std::vector<Payload>> read(const std::string& text) { return read_payload_config(text, "the list"); }
+  static Result<std::vector<Payload>> read(const std::string& text) {
+    return read_payload_config(text, "the list");
+  }
 };
 
 TEST_F(PayloadConfig, SaysWhatTheListSays) {
@@ -45,16 +52,19 @@ TEST_F(PayloadConfig, SaysWhatTheListSays) {
   EXPECT_EQ(payload.offset, 4);
   EXPECT_EQ(payload.sizes, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(payload.strides, (std::vector<int64_t>{3, 1}));
-  EXPECT_TRUE(payload.has_meta && payload.requires_grad && !payload.use_pickle && !payload.is_symbolic);
+  EXPECT_TRUE(payload.has_meta && payload.requires_grad && !payload.use_pickle &&
+              !payload.is_symbolic);
 }
 
 TEST_F(PayloadConfig, PassesOverWhatItDoesNotKnow) {
   Result<std::vector<Payload>> found =
-      read(R"({"new": [1, {"config": 2}], "config": {"a": {"path_name": "x", "use_pickle": true, "tensor_meta": null, "b": {"c": []}}}})");
+      read(R"({"new": [1, {"config": 2}], "config": {"a": {"path_name": "x", "use_pickle": true, )"
+           R"("tensor_meta": null, "b": {"c": []}}}})");
   ASSERT_TRUE(found.is_ok()) << found.status().message();
   EXPECT_FALSE(found.value()[0].has_meta);
   EXPECT_TRUE(read(R"({"config": {}})").value().empty());
-  found = read(changed_meta(R"({"as_int": 2})", R"({"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}})"));
+  found = read(changed_meta(R"({"as_int": 2})",
+                            R"({"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}})"));
   ASSERT_TRUE(found.is_ok()) << found.status().message();
   EXPECT_TRUE(found.value()[0].is_symbolic);
 }
@@ -81,7 +91,8 @@ TEST_F(PayloadConfig, RefusesEverythingElse) {
       with_weight(R"({"path_name": 1, "use_pickle": false, "tensor_meta": null})"),
       with_weight(R"({"path_name": null, "use_pickle": false, "tensor_meta": null})"),
       with_weight(R"({"path_name": "x", "use_pickle": 0, "tensor_meta": null})"),
-      with_weight(R"({"path_name": "x", "path_name": "y", "use_pickle": false, "tensor_meta": null})"),
+      with_weight(
+          R"({"path_name": "x", "path_name": "y", "use_pickle": false, "tensor_meta": null})"),
       with_meta("[]"),
       with_meta("{}"),
       changed_meta(R"("dtype": 7)", R"("dtype": 7.5)"),

@@ -11,10 +11,13 @@ static const int64_t patience_ns = INT64_C(10000000000);
 
 static void release_arena(void *arena) { tenon_arena_release((tenon_arena *)arena); }
 
-static void release_connection(void *connection) { tenon_connection_release((tenon_connection *)connection); }
+static void release_connection(void *connection) {
+  tenon_connection_release((tenon_connection *)connection);
+}
 
 /* The number of the word that a key has; 0 if there is no such key, -1 if it is none of them. */
-static int64_t word_of(const struct test_case *test, const char *key, const char *const *words, int64_t n) {
+static int64_t word_of(const struct test_case *test, const char *key, const char *const *words,
+                       int64_t n) {
   const char *text = case_find(test, key);
   int64_t i;
   if (text == NULL) return 0;
@@ -59,7 +62,8 @@ static int same_figure(const tenon_arena *arena, const char *name, long long wan
   return same(name, got, wanted);
 }
 
-static tenon_status storage_in(tenon_arena *arena, uint64_t nbytes, int64_t timeout_ns, tenon_storage **out, tenon_error **error) {
+static tenon_status storage_in(tenon_arena *arena, uint64_t nbytes, int64_t timeout_ns,
+                               tenon_storage **out, tenon_error **error) {
   tenon_storage_options options;
   tenon_wait wait;
   memset(&options, 0, sizeof(options));
@@ -73,7 +77,9 @@ static tenon_status storage_in(tenon_arena *arena, uint64_t nbytes, int64_t time
 }
 
 int run_arena(const struct test_case *test) {
-  static const char *const modes[] = {"SHARED", "LENDER_WRITES", "FROZEN"}, *const pages[] = {"AUTO", "SMALL", "THP", "HUGETLB"};
+  static const char *const modes[] = {"SHARED", "LENDER_WRITES", "FROZEN"}, *const pages[] = {
+                                                                                "AUTO", "SMALL",
+                                                                                "THP", "HUGETLB"};
   tenon_arena_options options;
   tenon_arena *arena = NULL;
   tenon_storage *storage = NULL;
@@ -93,15 +99,18 @@ int run_arena(const struct test_case *test) {
   status = tenon_arena_new(&options, &arena, &error);
   if (status != TENON_OK) return outcome(test, status, error);
   keep(arena, release_arena);
-  if (case_find(test, "reserve") != NULL) status = tenon_arena_reserve(arena, (uint64_t)case_number(test, "reserve"), &error);
+  if (case_find(test, "reserve") != NULL)
+    status = tenon_arena_reserve(arena, (uint64_t)case_number(test, "reserve"), &error);
   for (i = 0; i < n && status == TENON_OK; i++) {
-    status = storage_in(arena, (uint64_t)storages[i], case_number_or(test, "timeout_ms", 0) * 1000000, &storage, &error);
+    status = storage_in(arena, (uint64_t)storages[i],
+                        case_number_or(test, "timeout_ms", 0) * 1000000, &storage, &error);
     if (status == TENON_OK) keep_storage(storage);
   }
   MUST(outcome(test, status, error));
   for (at = 0; at < test->n; at++) {
     const char *name = test->keys[at] + strlen("expect.stats.");
-    if (strncmp(test->keys[at], "expect.stats.", strlen("expect.stats.")) == 0) MUST(same_figure(arena, name, atoll(test->values[at])));
+    if (strncmp(test->keys[at], "expect.stats.", strlen("expect.stats.")) == 0)
+      MUST(same_figure(arena, name, atoll(test->values[at])));
   }
   return 0;
 }
@@ -121,7 +130,8 @@ static int lend(const struct test_case *test, tenon_arena *arena, tenon_connecti
     tenon_tensor_release(tensor);
     tenon_storage_release(storage);
   }
-  for (left = case_number(test, "messages"); left > 0 && status == TENON_OK; left--) status = tenon_send(first, message, NULL, NULL);
+  for (left = case_number(test, "messages"); left > 0 && status == TENON_OK; left--)
+    status = tenon_send(first, message, NULL, NULL);
   tenon_message_release(message);
   return status == TENON_OK ? 0 : wrong("cannot lend: %s", tenon_status_name(status));
 }
@@ -151,7 +161,9 @@ int run_lease(const struct test_case *test) {
   size_t total = 0;
   int64_t left;
   int ends[2], tries;
-  for (tries = 0; tries < 10000 && tenon_lease_holders(NULL, 0, &total, NULL) == TENON_OK && total > 0; tries++) {
+  for (tries = 0;
+       tries < 10000 && tenon_lease_holders(NULL, 0, &total, NULL) == TENON_OK && total > 0;
+       tries++) {
     poll(NULL, 0, 1);
   }
   memset(&options, 0, sizeof(options));
@@ -163,9 +175,11 @@ int run_lease(const struct test_case *test) {
   adopt.struct_size = sizeof(adopt);
   adopt.flags = TENON_CONNECTION_ADOPT_SOCKET;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return wrong("no sockets");
-  if (tenon_connection_new(ends[0], &adopt, &first, NULL) != TENON_OK) return wrong("no connection");
+  if (tenon_connection_new(ends[0], &adopt, &first, NULL) != TENON_OK)
+    return wrong("no connection");
   keep(first, release_connection);
-  if (tenon_connection_new(ends[1], &adopt, &second, NULL) != TENON_OK) return wrong("no connection");
+  if (tenon_connection_new(ends[1], &adopt, &second, NULL) != TENON_OK)
+    return wrong("no connection");
   if (strcmp(end, "close") != 0) keep(second, release_connection);
   if (lend(test, arena, first) != 0) return 1;
   MUST(same_figure(arena, "blocks_live", 0));
@@ -178,7 +192,8 @@ int run_lease(const struct test_case *test) {
     tenon_message_release(message);
   }
   if (strcmp(end, "close") == 0) tenon_connection_release(second);
-  if (storage_in(arena, options.capacity_nbytes, patience_ns, &whole, NULL) != TENON_OK) return wrong("its blocks are still lent");
+  if (storage_in(arena, options.capacity_nbytes, patience_ns, &whole, NULL) != TENON_OK)
+    return wrong("its blocks are still lent");
   keep_storage(whole);
   return same_figure(arena, "blocks_lent", 0);
 }

@@ -38,11 +38,17 @@ static void release_tensor(void *object) { tenon_tensor_release((tenon_tensor *)
 
 static void release_message(void *object) { tenon_message_release((tenon_message *)object); }
 
-tenon_storage *keep_storage(tenon_storage *storage) { return (tenon_storage *)keep(storage, release_storage); }
+tenon_storage *keep_storage(tenon_storage *storage) {
+  return (tenon_storage *)keep(storage, release_storage);
+}
 
-tenon_tensor *keep_tensor(tenon_tensor *tensor) { return (tenon_tensor *)keep(tensor, release_tensor); }
+tenon_tensor *keep_tensor(tenon_tensor *tensor) {
+  return (tenon_tensor *)keep(tensor, release_tensor);
+}
 
-tenon_message *keep_message(tenon_message *message) { return (tenon_message *)keep(message, release_message); }
+tenon_message *keep_message(tenon_message *message) {
+  return (tenon_message *)keep(message, release_message);
+}
 
 static void *room(size_t nbytes) { return keep(calloc(nbytes + 1, 1), free); }
 
@@ -90,7 +96,9 @@ const char *case_text(const struct test_case *test, const char *key) {
   return value;
 }
 
-int64_t case_number(const struct test_case *test, const char *key) { return strtoll(case_text(test, key), NULL, 10); }
+int64_t case_number(const struct test_case *test, const char *key) {
+  return strtoll(case_text(test, key), NULL, 10);
+}
 
 int64_t case_number_or(const struct test_case *test, const char *key, int64_t otherwise) {
   return case_find(test, key) == NULL ? otherwise : case_number(test, key);
@@ -155,14 +163,17 @@ int wrong(const char *format, ...) {
 
 const char *wrong_reason(void) { return reason; }
 
-int same(const char *what, long long got, long long wanted) { return got == wanted ? 0 : wrong("%s is %lld, not %lld", what, got, wanted); }
+int same(const char *what, long long got, long long wanted) {
+  return got == wanted ? 0 : wrong("%s is %lld, not %lld", what, got, wanted);
+}
 
 int same_hex(const char *what, const void *got, size_t nbytes, const char *wanted) {
   const char *hex = hex_of_bytes(got, nbytes);
   return strcmp(hex, wanted) == 0 ? 0 : wrong("%s is %.200s, not %.200s", what, hex, wanted);
 }
 
-int same_numbers(const char *what, const int64_t *got, size_t n, const struct test_case *test, const char *key) {
+int same_numbers(const char *what, const int64_t *got, size_t n, const struct test_case *test,
+                 const char *key) {
   size_t n_wanted, i;
   const int64_t *wanted = case_numbers(test, key, &n_wanted);
   SAME(what, n, n_wanted);
@@ -172,13 +183,16 @@ int same_numbers(const char *what, const int64_t *got, size_t n, const struct te
 
 int same_bytes(const struct test_case *test, const void *got, size_t nbytes) {
   size_t n_wanted, n_masks, i, m;
-  const unsigned char *wanted = bytes_of_hex(case_text(test, "expect.bytes"), &n_wanted), *have = (const unsigned char *)got;
+  const unsigned char *wanted = bytes_of_hex(case_text(test, "expect.bytes"), &n_wanted),
+                      *have = (const unsigned char *)got;
   const int64_t *mask = case_numbers(test, "expect.mask", &n_masks);
   SAME("length", nbytes, n_wanted);
   for (i = 0; i < nbytes; i++) {
     int hidden = 0;
-    for (m = 0; m + 1 < n_masks; m += 2) hidden = hidden || ((int64_t)i >= mask[m] && (int64_t)i < mask[m + 1]);
-    if (!hidden && have[i] != wanted[i]) return wrong("byte %zu is %02x, not %02x", i, have[i], wanted[i]);
+    for (m = 0; m + 1 < n_masks; m += 2)
+      hidden = hidden || ((int64_t)i >= mask[m] && (int64_t)i < mask[m + 1]);
+    if (!hidden && have[i] != wanted[i])
+      return wrong("byte %zu is %02x, not %02x", i, have[i], wanted[i]);
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-/* Cases as the runner in C reads them: cases.txt (tests/vectors/README.md). What these functions return lives until the case is over. */
+/* Cases as the runner in C reads them: cases.txt (tests/vectors/README.md). What these functions
+ * return lives until the case is over. */
 #ifndef TENON_TESTS_VECTORS_CASE_H
 #define TENON_TESTS_VECTORS_CASE_H
 
@@ -34,7 +35,8 @@ const char *wrong_reason(void);
 /* 0 if they are the same. */
 int same(const char *what, long long got, long long wanted);
 int same_hex(const char *what, const void *got, size_t nbytes, const char *wanted);
-int same_numbers(const char *what, const int64_t *got, size_t n, const struct test_case *test, const char *key);
+int same_numbers(const char *what, const int64_t *got, size_t n, const struct test_case *test,
+                 const char *key);
 /* expect.bytes and expect.mask */
 int same_bytes(const struct test_case *test, const void *got, size_t nbytes);
 

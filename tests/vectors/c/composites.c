@@ -23,9 +23,13 @@ enum { N_FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 static void release_composite(void *object) { tenon_composite_release((tenon_composite *)object); }
 
-static void release_descriptor(void *object) { tenon_descriptor_release((tenon_descriptor *)object); }
+static void release_descriptor(void *object) {
+  tenon_descriptor_release((tenon_descriptor *)object);
+}
 
-static tenon_tensor **field_at(tenon_composite_spec *spec, size_t i) { return (tenon_tensor **)(void *)((char *)spec + fields[i].offset); }
+static tenon_tensor **field_at(tenon_composite_spec *spec, size_t i) {
+  return (tenon_tensor **)(void *)((char *)spec + fields[i].offset);
+}
 
 /* The prefix of the keys of the part with that name; NULL if the case does not give it. */
 static const char *prefix_of(const struct test_case *test, const char *name) {
@@ -43,8 +47,10 @@ static int make_part(const struct test_case *test, const char *prefix, tenon_ten
   size_t nbytes;
   const unsigned char *bytes = bytes_of_hex(case_text(test, case_key(prefix, "data")), &nbytes);
   tenon_storage *storage = make_storage(nbytes, 0);
-  if (tenon_storage_write(storage, 0, bytes, nbytes, NULL) != TENON_OK) return wrong("%s cannot be written", prefix);
-  if (make_tensor(test, prefix, storage, out, NULL) != TENON_OK) return wrong("%s is no tensor", prefix);
+  if (tenon_storage_write(storage, 0, bytes, nbytes, NULL) != TENON_OK)
+    return wrong("%s cannot be written", prefix);
+  if (make_tensor(test, prefix, storage, out, NULL) != TENON_OK)
+    return wrong("%s is no tensor", prefix);
   keep_tensor(*out);
   return 0;
 }
@@ -93,15 +99,19 @@ static int same_dtype(tenon_dtype got, const struct test_case *test, const char 
 
 static int same_data(tenon_tensor *tensor, const struct test_case *test, const char *prefix) {
   const tenon_storage *storage = tenon_tensor_storage(tensor);
-  return same_hex(prefix, tenon_storage_data(storage), (size_t)tenon_storage_nbytes(storage), case_text(test, case_key(prefix, "data")));
+  return same_hex(prefix, tenon_storage_data(storage), (size_t)tenon_storage_nbytes(storage),
+                  case_text(test, case_key(prefix, "data")));
 }
 
-/* Compares one part of a composite. checked: the part may be a copy, so only its shape is compared. */
-static int same_part(const struct test_case *test, const char *prefix, tenon_tensor *tensor, int checked) {
+/* Compares one part of a composite. checked: the part may be a copy, so only its shape is compared.
+ */
+static int same_part(const struct test_case *test, const char *prefix, tenon_tensor *tensor,
+                     int checked) {
   tenon_tensor_view view;
   size_t n;
   view.struct_size = sizeof(view);
-  if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK) return wrong("%s has no view", prefix);
+  if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK)
+    return wrong("%s has no view", prefix);
   MUST(same_dtype(view.dtype, test, case_key(prefix, "dtype")));
   MUST(same_numbers(prefix, view.sizes, (size_t)view.ndim, test, case_key(prefix, "sizes")));
   if (checked) return 0;
@@ -113,7 +123,8 @@ static int same_part(const struct test_case *test, const char *prefix, tenon_ten
 }
 
 /* Compares a composite with what it was made of. */
-static int same_composite(const struct test_case *test, const tenon_composite *composite, int checked) {
+static int same_composite(const struct test_case *test, const tenon_composite *composite,
+                          int checked) {
   tenon_composite_spec spec;
   const double scale = scale_of(test);
   size_t i, n_strides;
@@ -127,24 +138,30 @@ static int same_composite(const struct test_case *test, const tenon_composite *c
   SAME("ragged_dim", spec.ragged_dim, case_number_or(test, "spec.ragged_dim", 0));
   SAME("quantizer", spec.quantizer, case_number_or(test, "spec.quantizer", 0));
   SAME("coalesced", spec.coalesced, case_number_or(test, "spec.coalesced", 0));
-  if (memcmp(&spec.scale, &scale, sizeof(scale)) != 0) return wrong("scale is %.17g, not %.17g", spec.scale, scale);
+  if (memcmp(&spec.scale, &scale, sizeof(scale)) != 0)
+    return wrong("scale is %.17g, not %.17g", spec.scale, scale);
   MUST(same_dtype(spec.dtype, test, "expect.dtype"));
   MUST(same_numbers("sizes", spec.sizes, (size_t)spec.ndim, test, "expect.sizes"));
   case_numbers(test, "expect.strides", &n_strides);
-  MUST(same_numbers("strides", spec.strides, spec.strides == NULL ? 0 : n_strides, test, "expect.strides"));
+  MUST(same_numbers("strides", spec.strides, spec.strides == NULL ? 0 : n_strides, test,
+                    "expect.strides"));
   for (i = 0; i < N_FIELDS; i++) {
     const char *prefix = prefix_of(test, fields[i].name);
     tenon_tensor *part = *field_at(&spec, i);
-    if ((part == NULL) != (prefix == NULL)) return wrong("%s is %s", fields[i].name, part == NULL ? "missing" : "there");
+    if ((part == NULL) != (prefix == NULL))
+      return wrong("%s is %s", fields[i].name, part == NULL ? "missing" : "there");
     if (part != NULL) MUST(same_part(test, prefix, part, checked));
   }
   return 0;
 }
 
-/* Compares a message in which the composite stands behind one tensor. Its parts follow that tensor. */
-static int same_message(const struct test_case *test, const tenon_message *message, const char *name) {
+/* Compares a message in which the composite stands behind one tensor. Its parts follow that tensor.
+ */
+static int same_message(const struct test_case *test, const tenon_message *message,
+                        const char *name) {
   size_t n, n_parts, i, first;
-  const char **parts = case_texts(test, "expect.parts", &n), *found = tenon_message_composite_name(message, 0);
+  const char **parts = case_texts(test, "expect.parts", &n),
+             *found = tenon_message_composite_name(message, 0);
   tenon_composite *composite = tenon_message_composite(message, 0);
   SAME("composites", tenon_message_composite_count(message), 1);
   SAME("tensors", tenon_message_count(message), n + 1);
@@ -156,13 +173,16 @@ static int same_message(const struct test_case *test, const tenon_message *messa
     if (prefix == NULL) return wrong("the case does not give %s", parts[i]);
     MUST(same_data(tenon_message_tensor(message, first + i), test, prefix));
   }
-  if ((found == NULL) != (name == NULL) || (name != NULL && strcmp(found, name) != 0)) return wrong("the name does not come back");
-  if (name != NULL && tenon_message_find_composite(message, name) != composite) return wrong("the name does not find the composite");
+  if ((found == NULL) != (name == NULL) || (name != NULL && strcmp(found, name) != 0))
+    return wrong("the name does not come back");
+  if (name != NULL && tenon_message_find_composite(message, name) != composite)
+    return wrong("the name does not find the composite");
   return 0;
 }
 
 /* Opens a bytes-only descriptor of a message that has a tensor and the composite. */
-static int pass_on(const struct test_case *test, tenon_composite *composite, const char *name, tenon_message **opened) {
+static int pass_on(const struct test_case *test, tenon_composite *composite, const char *name,
+                   tenon_message **opened) {
   const char *first_name = "t";
   tenon_descriptor_options bytes_only = {sizeof(bytes_only), TENON_DESCRIPTOR_BYTES_ONLY, 0};
   tenon_tensor *tensor = NULL;
@@ -177,7 +197,8 @@ static int pass_on(const struct test_case *test, tenon_composite *composite, con
   if (tenon_message_new(&message, NULL) != TENON_OK) return wrong("no message");
   keep_message(message);
   status = tenon_message_add(message, &tensor, &first_name, 1, NULL, NULL);
-  if (status == TENON_OK) status = tenon_message_add_composites(message, &composite, &name, 1, NULL, NULL);
+  if (status == TENON_OK)
+    status = tenon_message_add_composites(message, &composite, &name, 1, NULL, NULL);
   if (status == TENON_OK) status = tenon_descriptor_new(message, &bytes_only, &descriptor, NULL);
   if (status != TENON_OK) return wrong("the message fails with %s", tenon_status_name(status));
   keep(descriptor, release_descriptor);
@@ -187,7 +208,8 @@ static int pass_on(const struct test_case *test, tenon_composite *composite, con
   if (begin > nbytes) return wrong("the composites begin past the end");
   MUST(same_bytes(test, bytes + begin, nbytes - (size_t)begin));
   status = tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, opened, NULL);
-  if (status != TENON_OK) return wrong("the descriptor is refused with %s", tenon_status_name(status));
+  if (status != TENON_OK)
+    return wrong("the descriptor is refused with %s", tenon_status_name(status));
   keep_message(*opened);
   return 0;
 }

@@ -1,4 +1,5 @@
-/* Device memory. It comes from an archive that is imported into it, for which no function of the driver is needed. */
+/* Device memory. It comes from an archive that is imported into it, for which no function of the
+ * driver is needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,14 +38,16 @@ static int write_archive(const tenon_module *module, uint32_t flags, struct arch
 
 static void release_module(void *module) { tenon_module_release((tenon_module *)module); }
 
-static tenon_status read_archive(const struct archive *archive, int32_t tensors, int32_t device, tenon_module **out, tenon_error **error) {
+static tenon_status read_archive(const struct archive *archive, int32_t tensors, int32_t device,
+                                 tenon_module **out, tenon_error **error) {
   tenon_import_options options;
   tenon_status status;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.tensors = tensors;
   options.device = device;
-  status = tenon_import_module_memory(archive->data, archive->nbytes, NULL, NULL, &options, out, error);
+  status =
+      tenon_import_module_memory(archive->data, archive->nbytes, NULL, NULL, &options, out, error);
   if (status == TENON_OK) keep(*out, release_module);
   return status;
 }
@@ -106,7 +109,8 @@ static int same_device(const tenon_storage *storage, int32_t type, int32_t id) {
 
 int run_cuda_counter(const struct test_case *test) {
   tenon_error *error = NULL;
-  const tenon_status status = tenon_release_cuda_counter(case_text(test, "counter"), (uint64_t)case_number(test, "slot"), &error);
+  const tenon_status status = tenon_release_cuda_counter(
+      case_text(test, "counter"), (uint64_t)case_number(test, "slot"), &error);
   return outcome(test, status, error);
 }
 
@@ -140,7 +144,8 @@ int run_cuda_open(const struct test_case *test) {
 
 static int compare_handle(const struct test_case *test, const tenon_cuda_handle *handle) {
   static const uint8_t unknown[16] = {0};
-  const char *memory = case_find(test, "expect.memory"), *counter = case_text(test, "expect.counter");
+  const char *memory = case_find(test, "expect.memory"),
+             *counter = case_text(test, "expect.counter");
   SAME("transport", handle->transport, case_number(test, "expect.transport"));
   SAME("device", handle->device, case_number(test, "expect.device"));
   SAME("nbytes", handle->nbytes, case_number(test, "expect.nbytes"));
@@ -148,7 +153,8 @@ static int compare_handle(const struct test_case *test, const tenon_cuda_handle 
   SAME("memory_nbytes", handle->memory_nbytes, case_number(test, "expect.memory_nbytes"));
   if (memory != NULL) MUST(same_hex("memory", handle->memory, strlen(memory) / 2, memory));
   SAME("counter_nbytes", strlen(handle->counter), case_number(test, "expect.counter_nbytes"));
-  if (strncmp(handle->counter, counter, strlen(counter)) != 0) return wrong("counter is %s", handle->counter);
+  if (strncmp(handle->counter, counter, strlen(counter)) != 0)
+    return wrong("counter is %s", handle->counter);
   SAME("fds", handle->n_fds, case_number(test, "expect.fds"));
   SAME("event_required", handle->event_required, case_number(test, "expect.event_required"));
   return same("uuid is not known", memcmp(handle->uuid, unknown, sizeof(unknown)) == 0, 0);
@@ -242,7 +248,8 @@ int run_cuda_arena(const struct test_case *test) {
   if (status != TENON_OK) return outcome(test, status, error);
   keep(arena, release_arena);
   for (i = 0; i < n && status == TENON_OK; i++) {
-    status = tenon_cuda_arena_allocate(arena, (uint64_t)storages[i], wait.timeout_ns > 0 ? &wait : NULL, &storage, &error);
+    status = tenon_cuda_arena_allocate(arena, (uint64_t)storages[i],
+                                       wait.timeout_ns > 0 ? &wait : NULL, &storage, &error);
     if (status == TENON_OK) keep_storage(storage);
   }
   MUST(outcome(test, status, error));
@@ -265,8 +272,10 @@ int run_cuda_event(const struct test_case *test) {
   if (status == TENON_OK) status = tenon_cuda_event_record(event, NULL, &error);
   if (status == TENON_OK) status = tenon_cuda_event_wait(event, NULL, &error);
   if (status == TENON_OK) status = tenon_cuda_event_synchronize(event, NULL, &error);
-  if (status == TENON_OK && strcmp(ask, "query") != 0) status = tenon_cuda_event_ipc_handle(event, handle, &error);
-  if (status == TENON_OK && strcmp(ask, "open") == 0) status = tenon_cuda_event_from_ipc_handle(handle, NULL, &other, &error);
+  if (status == TENON_OK && strcmp(ask, "query") != 0)
+    status = tenon_cuda_event_ipc_handle(event, handle, &error);
+  if (status == TENON_OK && strcmp(ask, "open") == 0)
+    status = tenon_cuda_event_from_ipc_handle(handle, NULL, &other, &error);
   if (status == TENON_OK) status = tenon_cuda_event_query(event, &complete, &error);
   tenon_cuda_event_release(other);
   tenon_cuda_event_release(event);
@@ -300,7 +309,8 @@ int run_cuda_module(const struct test_case *test) {
   if (status != TENON_OK) return 0;
   MUST(write_archive(there, kept ? TENON_EXPORT_KEEP_DEVICE : 0, &again));
   SAME("names_device", has(&again, "cuda:0"), case_number(test, "expect.names_device"));
-  if (!kept && (first.nbytes != again.nbytes || memcmp(first.data, again.data, first.nbytes) != 0)) return wrong("another archive");
+  if (!kept && (first.nbytes != again.nbytes || memcmp(first.data, again.data, first.nbytes) != 0))
+    return wrong("another archive");
   GIVE(read_archive(&again, TENON_IMPORT_MAP, 0, &back, NULL));
   data = case_texts(test, "expect.data", &n);
   for (i = 0; i < n; i++) {
@@ -308,7 +318,8 @@ int run_cuda_module(const struct test_case *test) {
     MUST(same_device(storage, 2, device));
     MUST(storage_of(back, i, &storage));
     MUST(same_device(storage, 1, 0));
-    MUST(same_hex("data", tenon_storage_data(storage), (size_t)tenon_storage_nbytes(storage), data[i]));
+    MUST(same_hex("data", tenon_storage_data(storage), (size_t)tenon_storage_nbytes(storage),
+                  data[i]));
   }
   return 0;
 }

@@ -55,7 +55,8 @@ static int compare_storage(const struct test_case *test, const tenon_storage *st
   MUST(same_hex("data", bytes, bytes == NULL ? 0 : strlen(data) / 2, data));
   SAME("read_only", tenon_storage_is_read_only(storage), case_number(test, "expect.read_only"));
   SAME("sealed", tenon_storage_is_sealed(storage), case_number(test, "expect.sealed"));
-  if (strcmp(mode, case_text(test, "expect.mode")) != 0) return wrong("mode is %s, not %s", mode, case_text(test, "expect.mode"));
+  if (strcmp(mode, case_text(test, "expect.mode")) != 0)
+    return wrong("mode is %s, not %s", mode, case_text(test, "expect.mode"));
   return same_count(case_text(test, "path"), case_number(test, "expect.count"));
 }
 
@@ -94,12 +95,14 @@ int run_new_named_file(const struct test_case *test) {
   options.struct_size = sizeof(options);
   options.directory = case_text(test, "directory");
   options.name = case_text(test, "name");
-  status = tenon_storage_new_filename(&options, (uint64_t)case_number(test, "nbytes"), &storage, &error);
+  status =
+      tenon_storage_new_filename(&options, (uint64_t)case_number(test, "nbytes"), &storage, &error);
   MUST(outcome(test, status, error));
   if (status != TENON_OK) return 0;
   status = tenon_storage_write(storage, 0, payload, payload_nbytes, NULL);
   data = read_file(path, &nbytes);
-  result = status != TENON_OK || data == NULL ? wrong("%s cannot be filled", path) : same_bytes(test, data, nbytes);
+  result = status != TENON_OK || data == NULL ? wrong("%s cannot be filled", path)
+                                              : same_bytes(test, data, nbytes);
   free(data);
   tenon_storage_release(storage);
   return result == 0 && access(path, F_OK) == 0 ? wrong("%s is left", path) : result;

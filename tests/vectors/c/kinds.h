@@ -5,15 +5,18 @@
 #include "case.h"
 
 /* run_vectors.c. prefix: of the keys dtype, sizes, strides, offset, flags. */
-int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage, tenon_tensor **out, tenon_error **error);
+int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage,
+                tenon_tensor **out, tenon_error **error);
 /* A tensor of uint8 that is all bytes of a storage. */
 tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out);
 /* A kept one; ends the program if there can be none. */
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags);
-/* Compares a status, its error (which it consumes) and the error's details with what is expected. */
+/* Compares a status, its error (which it consumes) and the error's details with what is expected.
+ */
 int outcome(const struct test_case *test, tenon_status status, tenon_error *error);
 /* The same for an expectation whose keys have another prefix than "expect.". */
-int outcome_of(const struct test_case *test, const char *prefix, tenon_status status, tenon_error *error);
+int outcome_of(const struct test_case *test, const char *prefix, tenon_status status,
+               tenon_error *error);
 
 /* messages.c */
 int run_message(const struct test_case *test);

@@ -15,7 +15,9 @@ static void say(const char *format, ...) {
   const size_t length = strlen(said);
   va_list arguments;
   va_start(arguments, format);
-  if (vsnprintf(said + length, sizeof(said) - length, format, arguments) >= (int)(sizeof(said) - length)) abort();
+  if (vsnprintf(said + length, sizeof(said) - length, format, arguments) >=
+      (int)(sizeof(said) - length))
+    abort();
   va_end(arguments);
 }
 
@@ -42,7 +44,8 @@ static int say_tensor(const tenon_message *message, tenon_tensor *tensor) {
   view.struct_size = sizeof(view);
   if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK) return wrong("a tensor has no view");
   for (i = 0; i < tenon_message_count(message); i++) {
-    if (tenon_tensor_storage(tenon_message_tensor(message, i)) == tenon_tensor_storage(tensor)) break;
+    if (tenon_tensor_storage(tenon_message_tensor(message, i)) == tenon_tensor_storage(tensor))
+      break;
   }
   if (i == tenon_message_count(message)) return wrong("a tensor has a storage of its own");
   say("x%zu:%d:%d:%d", i, view.dtype.code, view.dtype.bits, view.dtype.lanes);
@@ -73,7 +76,8 @@ static int say_node(const tenon_message *message, const tenon_object_node *node)
     case TENON_OBJECT_TENSOR: return say_tensor(message, node->tensor);
     case TENON_OBJECT_COMPOSITE:
       spec.struct_size = sizeof(spec);
-      if (tenon_composite_get_spec(node->composite, &spec, NULL) != TENON_OK) return wrong("no spec");
+      if (tenon_composite_get_spec(node->composite, &spec, NULL) != TENON_OK)
+        return wrong("no spec");
       say("k%d", (int)spec.layout);
       break;
     case TENON_OBJECT_TUPLE: say("t%u", (unsigned)node->count); break;
@@ -95,13 +99,17 @@ static int make_message(const struct test_case *test, tenon_message **message) {
     const unsigned char *bytes = bytes_of_hex(storages[i], &nbytes);
     tenon_storage *storage = make_storage(nbytes, 0);
     tenon_tensor *tensor = NULL;
-    if (tenon_storage_write(storage, 0, bytes, nbytes, NULL) != TENON_OK) return wrong("storage %zu cannot be written", i);
-    if (make_bytes_tensor(storage, &tensor) != TENON_OK) return wrong("storage %zu has no tensor", i);
+    if (tenon_storage_write(storage, 0, bytes, nbytes, NULL) != TENON_OK)
+      return wrong("storage %zu cannot be written", i);
+    if (make_bytes_tensor(storage, &tensor) != TENON_OK)
+      return wrong("storage %zu has no tensor", i);
     keep_tensor(tensor);
-    if (tenon_message_add(*message, &tensor, NULL, 1, NULL, NULL) != TENON_OK) return wrong("tensor %zu is refused", i);
+    if (tenon_message_add(*message, &tensor, NULL, 1, NULL, NULL) != TENON_OK)
+      return wrong("tensor %zu is refused", i);
   }
   user = bytes_of_hex(case_text(test, "user"), &nbytes);
-  if (tenon_message_set_user_bytes(*message, user, nbytes, NULL) != TENON_OK) return wrong("the user bytes are refused");
+  if (tenon_message_set_user_bytes(*message, user, nbytes, NULL) != TENON_OK)
+    return wrong("the user bytes are refused");
   return 0;
 }
 
@@ -109,7 +117,8 @@ static int make_message(const struct test_case *test, tenon_message **message) {
  * uses. The message has one tensor for each storage, in the order of first use. The header in
  * expect.user has their number. A composite ends the comparison of the order, because the text does
  * not list its parts. */
-static int same_storages(const struct test_case *test, const tenon_object *object, const tenon_message *again) {
+static int same_storages(const struct test_case *test, const tenon_object *object,
+                         const tenon_message *again) {
   const size_t count = tenon_message_count(again);
   tenon_object_node node;
   size_t i, nbytes, index, next = 0, wanted = 0;
@@ -119,15 +128,19 @@ static int same_storages(const struct test_case *test, const tenon_object *objec
   SAME("tensors", count, wanted);
   for (i = 0; i < tenon_object_count(object); i++) {
     node.struct_size = sizeof(node);
-    if (tenon_object_get_nodes(object, i, &node, 1, NULL) != TENON_OK) return wrong("node %zu cannot be read", i);
+    if (tenon_object_get_nodes(object, i, &node, 1, NULL) != TENON_OK)
+      return wrong("node %zu cannot be read", i);
     if (node.kind == TENON_OBJECT_COMPOSITE) return 0;
     if (node.kind != TENON_OBJECT_TENSOR) continue;
     for (index = 0; index < next; index++) {
-      if (tenon_tensor_storage(tenon_message_tensor(again, index)) == tenon_tensor_storage(node.tensor)) break;
+      if (tenon_tensor_storage(tenon_message_tensor(again, index)) ==
+          tenon_tensor_storage(node.tensor))
+        break;
     }
     if (index < next) continue;
     if (next == count) return wrong("a storage is not in the new message");
-    if (tenon_tensor_storage(tenon_message_tensor(again, next)) != tenon_tensor_storage(node.tensor))
+    if (tenon_tensor_storage(tenon_message_tensor(again, next)) !=
+        tenon_tensor_storage(node.tensor))
       return wrong("tensor %zu has another storage", next);
     next++;
   }
@@ -151,13 +164,15 @@ int run_object(const struct test_case *test) {
   said[0] = '\0';
   for (i = 0; i < tenon_object_count(object); i++) {
     node.struct_size = sizeof(node);
-    if (tenon_object_get_nodes(object, i, &node, 1, NULL) != TENON_OK) return wrong("node %zu cannot be read", i);
+    if (tenon_object_get_nodes(object, i, &node, 1, NULL) != TENON_OK)
+      return wrong("node %zu cannot be read", i);
     if (i > 0) say(" ");
     MUST(say_node(message, &node));
   }
   if (strcmp(said, case_text(test, "expect.text")) != 0) return wrong("the text is %s", said);
   if (case_find(test, "expect.user") == NULL) return 0;
-  if (tenon_message_new_from_object(object, NULL, &again, NULL) != TENON_OK) return wrong("the object cannot be sent");
+  if (tenon_message_new_from_object(object, NULL, &again, NULL) != TENON_OK)
+    return wrong("the object cannot be sent");
   keep_message(again);
   user = tenon_message_user_bytes(again, &nbytes);
   MUST(same_hex("user", user, nbytes, case_text(test, "expect.user")));

@@ -1,11 +1,13 @@
-/* usage: run_vectors FOLDER: executes the cases of FOLDER/cases.txt with the C API (tests/vectors/README.md). */
+/* usage: run_vectors FOLDER: executes the cases of FOLDER/cases.txt with the C API
+ * (tests/vectors/README.md). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kinds.h"
 
-int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage, tenon_tensor **out, tenon_error **error) {
+int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage,
+                tenon_tensor **out, tenon_error **error) {
   size_t n, n_sizes, n_strides;
   const int64_t *dtype = case_numbers(test, case_key(prefix, "dtype"), &n);
   tenon_tensor_spec spec;
@@ -45,37 +47,46 @@ tenon_storage *make_storage(uint64_t nbytes, uint32_t flags) {
   return keep_storage(storage);
 }
 
-int outcome_of(const struct test_case *test, const char *prefix, tenon_status status, tenon_error *error) {
-  const char *wanted = case_text(test, case_key(prefix, "status")), *message = tenon_error_message(error);
+int outcome_of(const struct test_case *test, const char *prefix, tenon_status status,
+               tenon_error *error) {
+  const char *wanted = case_text(test, case_key(prefix, "status")),
+             *message = tenon_error_message(error);
   const char *details = case_key(prefix, "details.");
   int result = 0, i;
   if (strcmp(tenon_status_name(status), wanted) != 0) {
     result = wrong("status is %s, not %s: %s", tenon_status_name(status), wanted, message);
   } else if (status != TENON_OK) {
-    if (tenon_error_code(error) != status) result = wrong("the error has code %d, not %d", tenon_error_code(error), status);
-    if (message[0] == '\0' || strchr(message, '\n') != NULL) result = wrong("no message of one line: '%s'", message);
+    if (tenon_error_code(error) != status)
+      result = wrong("the error has code %d, not %d", tenon_error_code(error), status);
+    if (message[0] == '\0' || strchr(message, '\n') != NULL)
+      result = wrong("no message of one line: '%s'", message);
   }
   for (i = 0; i < test->n; i++) {
     const char *key = test->keys[i] + strlen(details), *detail;
     if (strncmp(test->keys[i], details, strlen(details)) != 0) continue;
     detail = tenon_error_detail(error, key);
     if (detail == NULL || strcmp(detail, test->values[i]) != 0) {
-      result = wrong("detail %s is %s, not %s", key, detail == NULL ? "absent" : detail, test->values[i]);
+      result = wrong("detail %s is %s, not %s", key, detail == NULL ? "absent" : detail,
+                     test->values[i]);
     }
   }
   tenon_error_release(error);
   return result;
 }
 
-int outcome(const struct test_case *test, tenon_status status, tenon_error *error) { return outcome_of(test, "expect.", status, error); }
+int outcome(const struct test_case *test, tenon_status status, tenon_error *error) {
+  return outcome_of(test, "expect.", status, error);
+}
 
 static int run_status(const struct test_case *test) {
   const tenon_status status = (tenon_status)case_number(test, "status");
   const char *name = case_text(test, "name");
   tenon_status other;
-  if (strcmp(tenon_status_name(status), name) != 0) return wrong("name is %s, not %s", tenon_status_name(status), name);
+  if (strcmp(tenon_status_name(status), name) != 0)
+    return wrong("name is %s, not %s", tenon_status_name(status), name);
   for (other = 1; other < 32 && strcmp(name, "UNKNOWN") != 0; other++) {
-    if (other != status && strcmp(tenon_status_name(other), name) == 0) return wrong("%s is the name of %d too", name, other);
+    if (other != status && strcmp(tenon_status_name(other), name) == 0)
+      return wrong("%s is the name of %d too", name, other);
   }
   return 0;
 }
@@ -144,7 +155,9 @@ static const struct {
     {"new_named_file", "status details bytes mask", run_new_named_file},
     {"cuda_counter", "status details", run_cuda_counter},
     {"cuda_open", "status details", run_cuda_open},
-    {"cuda_share", "status details transport device nbytes offset memory memory_nbytes counter counter_nbytes fds event_required",
+    {"cuda_share",
+     "status details transport device nbytes offset memory memory_nbytes counter counter_nbytes "
+     "fds event_required",
      run_cuda_share},
     {"cuda_event", "status details complete", run_cuda_event},
     {"cuda_module", "status details names_device data", run_cuda_module},
@@ -158,7 +171,8 @@ static int check_keys(const struct test_case *test, const char *allowed) {
     const char *key = test->keys[i] + strlen("expect."), *found = allowed;
     size_t length = strcspn(key, ".");
     if (strncmp(test->keys[i], "expect.", strlen("expect.")) != 0) continue;
-    while (found != NULL && *found != '\0' && (strcspn(found, " ") != length || strncmp(found, key, length) != 0)) {
+    while (found != NULL && *found != '\0' &&
+           (strcspn(found, " ") != length || strncmp(found, key, length) != 0)) {
       found = strchr(found, ' ');
       found = found == NULL ? NULL : found + 1;
     }
@@ -178,7 +192,8 @@ static int run(const struct test_case *test) {
   return wrong("unknown kind %s", kind);
 }
 
-/* 0: this machine has what the case requires; 1, and a reason: it lacks it; 2, and a reason: nobody knows what that is. */
+/* 0: this machine has what the case requires; 1, and a reason: it lacks it; 2, and a reason: nobody
+ * knows what that is. */
 static int lacks(const struct test_case *test) {
   const char *
     requires

@@ -41,7 +41,8 @@ std::int64_t figure(const tenon::ArenaStats& now, const std::string& name) {
 }
 
 template <class Word>
-Word word_of(const Case& test, const std::string& key, const std::map<std::string, Word>& words, Word otherwise) {
+Word word_of(const Case& test, const std::string& key, const std::map<std::string, Word>& words,
+             Word otherwise) {
   const std::optional<std::string> text = test.find(key);
   if (!text) return otherwise;
   const auto found = words.find(*text);
@@ -52,10 +53,13 @@ Word word_of(const Case& test, const std::string& key, const std::map<std::strin
 }  // namespace
 
 void run_arena(const Case& test) {
-  const std::map<std::string, tenon::Mode> modes = {
-      {"SHARED", tenon::Mode::kShared}, {"LENDER_WRITES", tenon::Mode::kLenderWrites}, {"FROZEN", tenon::Mode::kFrozen}};
-  const std::map<std::string, tenon::Pages> pages = {
-      {"AUTO", tenon::Pages::kAuto}, {"SMALL", tenon::Pages::kSmall}, {"THP", tenon::Pages::kThp}, {"HUGETLB", tenon::Pages::kHugetlb}};
+  const std::map<std::string, tenon::Mode> modes = {{"SHARED", tenon::Mode::kShared},
+                                                    {"LENDER_WRITES", tenon::Mode::kLenderWrites},
+                                                    {"FROZEN", tenon::Mode::kFrozen}};
+  const std::map<std::string, tenon::Pages> pages = {{"AUTO", tenon::Pages::kAuto},
+                                                     {"SMALL", tenon::Pages::kSmall},
+                                                     {"THP", tenon::Pages::kThp},
+                                                     {"HUGETLB", tenon::Pages::kHugetlb}};
   tenon::ArenaOptions options;
   options.mode = word_of(test, "mode", modes, tenon::Mode::kShared);
   options.capacity_nbytes = static_cast<std::uint64_t>(test.number("capacity_nbytes"));
@@ -67,7 +71,8 @@ void run_arena(const Case& test) {
     arena = tenon::Arena::make(options);
     if (test.find("reserve")) arena.reserve(static_cast<std::uint64_t>(test.number("reserve")));
     tenon::StorageOptions in{.arena = &arena};
-    if (test.find("timeout_ms")) in.wait.timeout = std::chrono::milliseconds(test.number("timeout_ms"));
+    if (test.find("timeout_ms"))
+      in.wait.timeout = std::chrono::milliseconds(test.number("timeout_ms"));
     const std::vector<std::int64_t> sizes = test.numbers("storages").value();
     for (const std::int64_t nbytes : sizes) {
       kept.push_back(tenon::Storage::make(static_cast<std::uint64_t>(nbytes), in));
@@ -75,13 +80,15 @@ void run_arena(const Case& test) {
   });
   const std::string prefix = "expect.stats.";
   for (const auto& [key, value] : test.lines()) {
-    if (key.starts_with(prefix)) same<std::int64_t>(key, figure(arena.stats(), key.substr(prefix.size())), std::stoll(value));
+    if (key.starts_with(prefix))
+      same<std::int64_t>(key, figure(arena.stats(), key.substr(prefix.size())), std::stoll(value));
   }
 }
 
 void run_lease(const Case& test) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!tenon::lease_holders().empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+  while (!tenon::lease_holders().empty() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(1ms);
   const auto capacity = static_cast<std::uint64_t>(test.number("capacity_nbytes"));
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = capacity});
   int ends[2];
@@ -97,7 +104,8 @@ void run_lease(const Case& test) {
   for (std::int64_t i = 0; i < messages; ++i) first.send(message, {.timeout = kPatience});
   message.close();
   same<std::int64_t>("blocks_live", figure(arena.stats(), "blocks_live"), 0);
-  for (const std::string key : {"blocks_lent", "bytes_lent"}) same(key, figure(arena.stats(), key), test.number("expect." + key));
+  for (const std::string key : {"blocks_lent", "bytes_lent"})
+    same(key, figure(arena.stats(), key), test.number("expect." + key));
   const std::vector<tenon::LeaseHolder> holders = tenon::lease_holders();
   same<std::int64_t>("holders", static_cast<std::int64_t>(holders.size()), 1);
   const tenon::LeaseHolder& holder = holders[0];
@@ -117,6 +125,7 @@ void run_lease(const Case& test) {
   } else {
     throw Wrong("unknown end " + end);
   }
-  const tenon::Storage whole = tenon::Storage::make(capacity, {.arena = &arena, .wait = {.timeout = kPatience}});
+  const tenon::Storage whole =
+      tenon::Storage::make(capacity, {.arena = &arena, .wait = {.timeout = kPatience}});
   same<std::int64_t>("blocks_lent", figure(arena.stats(), "blocks_lent"), 0);
 }

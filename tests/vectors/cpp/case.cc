@@ -26,7 +26,9 @@ std::string Case::text(const std::string& key) const {
   return *value;
 }
 
-std::int64_t Case::number_or(const std::string& key, std::int64_t otherwise) const { return find(key) ? number(key) : otherwise; }
+std::int64_t Case::number_or(const std::string& key, std::int64_t otherwise) const {
+  return find(key) ? number(key) : otherwise;
+}
 
 std::vector<std::string> Case::texts(const std::string& key) const {
   std::vector<std::string> parts;
@@ -47,7 +49,8 @@ std::optional<std::vector<std::int64_t>> Case::numbers(const std::string& key) c
 
 void Case::same_bytes(std::span<const std::byte> got) const {
   const std::vector<std::byte> wanted = bytes_of_hex(text("expect.bytes"));
-  same<std::int64_t>("length", static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(wanted.size()));
+  same<std::int64_t>("length", static_cast<std::int64_t>(got.size()),
+                     static_cast<std::int64_t>(wanted.size()));
   std::vector<bool> hidden(got.size());
   if (find("expect.mask")) {
     for (const std::string& range : texts("expect.mask")) {
@@ -57,7 +60,8 @@ void Case::same_bytes(std::span<const std::byte> got) const {
   }
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (!hidden[i] && got[i] != wanted[i])
-      same("byte " + std::to_string(i), hex_of(got.subspan(i, 1)), hex_of(std::span(wanted).subspan(i, 1)));
+      same("byte " + std::to_string(i), hex_of(got.subspan(i, 1)),
+           hex_of(std::span(wanted).subspan(i, 1)));
   }
 }
 
@@ -78,4 +82,6 @@ std::string hex_of(std::span<const std::byte> bytes) {
   return hex;
 }
 
-std::string text_of(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}

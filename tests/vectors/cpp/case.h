@@ -1,4 +1,5 @@
-// One case in the flat form (tests/vectors/README.md, "cases.txt"), and comparing with what it expects.
+// One case in the flat form (tests/vectors/README.md, "cases.txt"), and comparing with what it
+// expects.
 #pragma once
 
 #include <cstddef>
@@ -52,5 +53,7 @@ inline std::string shown(const std::vector<std::int64_t>& values) {
 
 template <class Value>
 void same(const std::string& what, const Value& got, const Value& wanted) {
-  if (!(got == wanted)) throw Wrong(what + " is " + shown(got).substr(0, 200) + ", not " + shown(wanted).substr(0, 200));
+  if (!(got == wanted))
+    throw Wrong(what + " is " + shown(got).substr(0, 200) + ", not " +
+                shown(wanted).substr(0, 200));
 }

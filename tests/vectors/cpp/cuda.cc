@@ -1,4 +1,5 @@
-// Device memory. It comes from an archive that is imported into it, for which no function of the driver is needed.
+// Device memory. It comes from an archive that is imported into it, for which no function of the
+// driver is needed.
 #include <chrono>
 #include <map>
 #include <memory>
@@ -12,7 +13,12 @@ using Archive = std::shared_ptr<const std::vector<std::byte>>;
 
 Archive archive_of(const tenon::Module& module, const tenon::ExportOptions& options = {}) {
   auto all = std::make_shared<std::vector<std::byte>>();
-  tenon::export_module_to(module, [&](std::span<const std::byte> bytes) { all->insert(all->end(), bytes.begin(), bytes.end()); }, options);
+  tenon::export_module_to(
+      module,
+      [&](std::span<const std::byte> bytes) {
+        all->insert(all->end(), bytes.begin(), bytes.end());
+      },
+      options);
   return all;
 }
 
@@ -20,7 +26,9 @@ tenon::Module import_from(const Archive& archive, const tenon::ImportOptions& op
   return tenon::import_module_memory(*archive, archive, options);
 }
 
-tenon::ImportOptions to_device(std::int32_t device) { return {.tensors = tenon::ImportTensors::kDevice, .device = device}; }
+tenon::ImportOptions to_device(std::int32_t device) {
+  return {.tensors = tenon::ImportTensors::kDevice, .device = device};
+}
 
 // The case's data as the buffers t0, t1 and so on of a module of the host's.
 tenon::Module module_of(const Case& test) {
@@ -75,7 +83,10 @@ std::optional<std::string> missing(const Case& test) {
 }
 
 void run_cuda_counter(const Case& test) {
-  (void)outcome(test, [&] { tenon::release_cuda_counter(test.text("counter"), static_cast<std::uint64_t>(test.number("slot"))); });
+  (void)outcome(test, [&] {
+    tenon::release_cuda_counter(test.text("counter"),
+                                static_cast<std::uint64_t>(test.number("slot")));
+  });
 }
 
 void run_cuda_open(const Case& test) {
@@ -87,7 +98,11 @@ void run_cuda_open(const Case& test) {
   handle.slot = static_cast<std::uint64_t>(test.number("slot"));
   handle.memory = bytes_of_hex(test.text("memory"));
   tenon::Storage storage;
-  if (!outcome(test, [&] { storage = tenon::open_cuda(handle, nullptr, {.read_only = test.number_or("read_only", 0) != 0}); })) return;
+  if (!outcome(test, [&] {
+        storage =
+            tenon::open_cuda(handle, nullptr, {.read_only = test.number_or("read_only", 0) != 0});
+      }))
+    return;
   same("nbytes", static_cast<std::int64_t>(storage.nbytes()), test.number("nbytes"));
   same_device(storage, 2, handle.device);
 }
@@ -99,9 +114,10 @@ void run_cuda_share(const Case& test) {
   tenon::CudaHandle handle;
   const bool shared = outcome(test, [&] {
     if (test.number("record") != 0) storage.record_stream(nullptr);
-    handle = tenon::share_cuda(storage, nullptr,
-                               {.transport = static_cast<tenon::CudaTransport>(test.number("transport")),
-                                .form = static_cast<tenon::CudaForm>(test.number("form"))});
+    handle =
+        tenon::share_cuda(storage, nullptr,
+                          {.transport = static_cast<tenon::CudaTransport>(test.number("transport")),
+                           .form = static_cast<tenon::CudaForm>(test.number("form"))});
   });
   if (!shared) return;
   compare(test, handle);
@@ -117,8 +133,9 @@ void run_cuda_event(const Case& test) {
   const std::string ask = test.text("ask");
   bool complete = false;
   const bool done = outcome(test, [&] {
-    tenon::CudaEvent event = tenon::CudaEvent::make(
-        {.device = static_cast<std::int32_t>(test.number("device")), .interprocess = test.number("interprocess") != 0});
+    tenon::CudaEvent event =
+        tenon::CudaEvent::make({.device = static_cast<std::int32_t>(test.number("device")),
+                                .interprocess = test.number("interprocess") != 0});
     event.record(nullptr);
     event.wait(nullptr);
     event.synchronize();
@@ -155,27 +172,30 @@ void run_cuda_arena(const Case& test) {
   tenon::CudaArena arena;
   std::vector<tenon::Storage> kept;
   (void)outcome(test, [&] {
-    arena = tenon::CudaArena::make({.device = static_cast<std::int32_t>(test.number_or("device", 0)),
-                                    .transport = static_cast<tenon::CudaTransport>(test.number_or("transport", 0)),
-                                    .capacity_nbytes = static_cast<std::uint64_t>(test.number("capacity_nbytes"))});
+    arena = tenon::CudaArena::make(
+        {.device = static_cast<std::int32_t>(test.number_or("device", 0)),
+         .transport = static_cast<tenon::CudaTransport>(test.number_or("transport", 0)),
+         .capacity_nbytes = static_cast<std::uint64_t>(test.number("capacity_nbytes"))});
     tenon::Wait wait;
     wait.timeout = std::chrono::milliseconds(test.number_or("timeout_ms", 0));
     const std::vector<std::int64_t> sizes = test.numbers("storages").value();
-    for (const std::int64_t nbytes : sizes) kept.push_back(arena.allocate(static_cast<std::uint64_t>(nbytes), wait));
+    for (const std::int64_t nbytes : sizes)
+      kept.push_back(arena.allocate(static_cast<std::uint64_t>(nbytes), wait));
   });
   const std::string prefix = "expect.stats.";
   for (const auto& [key, value] : test.lines()) {
     if (!key.starts_with(prefix)) continue;
     const tenon::CudaArenaStats now = arena.stats();
     const auto number = [](auto figure) { return static_cast<std::int64_t>(figure); };
-    const std::map<std::string, std::int64_t> figures = {{"device", number(now.device)},
-                                                         {"transport", number(now.transport)},
-                                                         {"bytes_capacity", number(now.bytes_capacity)},
-                                                         {"bytes_used", number(now.bytes_used)},
-                                                         {"bytes_free", number(now.bytes_free)},
-                                                         {"bytes_largest_free", number(now.bytes_largest_free)},
-                                                         {"bytes_peak", number(now.bytes_peak)},
-                                                         {"blocks_used", number(now.blocks_used)}};
+    const std::map<std::string, std::int64_t> figures = {
+        {"device", number(now.device)},
+        {"transport", number(now.transport)},
+        {"bytes_capacity", number(now.bytes_capacity)},
+        {"bytes_used", number(now.bytes_used)},
+        {"bytes_free", number(now.bytes_free)},
+        {"bytes_largest_free", number(now.bytes_largest_free)},
+        {"bytes_peak", number(now.bytes_peak)},
+        {"blocks_used", number(now.blocks_used)}};
     const auto found = figures.find(key.substr(prefix.size()));
     if (found == figures.end()) throw Wrong("unknown figure " + key);
     same<std::int64_t>(key, found->second, std::stoll(value));

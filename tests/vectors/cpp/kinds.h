@@ -10,12 +10,14 @@
 // run_vectors.cc
 // Runs `call`, which must end as the case expects. Returns whether the call succeeded.
 // expect: the prefix of the keys of the expectation.
-bool outcome(const Case& test, const std::function<void()>& call, const std::string& expect = "expect.");
+bool outcome(const Case& test, const std::function<void()>& call,
+             const std::string& expect = "expect.");
 tenon::Dtype dtype_of(const Case& test, const std::string& key);
 std::vector<std::int64_t> numbers_of(tenon::Dtype dtype);
 std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> numbers);
 // prefix: of the keys dtype, sizes, strides, offset, flags.
-tenon::Tensor make_tensor(const Case& test, const std::string& prefix, const tenon::Storage& storage);
+tenon::Tensor make_tensor(const Case& test, const std::string& prefix,
+                          const tenon::Storage& storage);
 
 // composites.cc
 void run_composite(const Case& test);

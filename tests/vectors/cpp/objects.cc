@@ -18,18 +18,21 @@ std::string real(double number) {
 
 std::string dims(std::span<const std::int64_t> numbers) {
   std::string text;
-  for (const std::int64_t number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  for (const std::int64_t number : numbers)
+    text += (text.empty() ? "" : ",") + std::to_string(number);
   return text.empty() ? "-" : text;
 }
 
 std::string tensor_text(const tenon::Message& message, const tenon::Tensor& tensor) {
   const tenon::TensorView view = tensor.view();
   std::size_t index = 0;
-  while (index < message.size() && message.tensor(index).storage().get() != tensor.storage().get()) ++index;
+  while (index < message.size() && message.tensor(index).storage().get() != tensor.storage().get())
+    ++index;
   if (index == message.size()) throw Wrong("a tensor has a storage of its own");
   std::ostringstream text;
-  text << "x" << index << ":" << int{view.dtype().code} << ":" << int{view.dtype().bits} << ":" << view.dtype().lanes << ":"
-       << dims(view.sizes()) << ":" << dims(view.strides()) << ":" << view.offset() << ":" << view.flags();
+  text << "x" << index << ":" << int{view.dtype().code} << ":" << int{view.dtype().bits} << ":"
+       << view.dtype().lanes << ":" << dims(view.sizes()) << ":" << dims(view.strides()) << ":"
+       << view.offset() << ":" << view.flags();
   return text.str();
 }
 
@@ -43,10 +46,13 @@ std::string head(const tenon::Message& message, const tenon::Object& object) {
       const auto number = object.as<std::complex<double>>();
       return "c" + real(number.real()) + "," + real(number.imag());
     }
-    case tenon::ObjectKind::kStr: return "s" + hex_of(std::as_bytes(std::span(object.as<std::string_view>())));
+    case tenon::ObjectKind::kStr:
+      return "s" + hex_of(std::as_bytes(std::span(object.as<std::string_view>())));
     case tenon::ObjectKind::kBytes: return "b" + hex_of(object.as<std::span<const std::byte>>());
     case tenon::ObjectKind::kTensor: return tensor_text(message, object.as<tenon::Tensor>());
-    case tenon::ObjectKind::kComposite: return "k" + std::to_string(static_cast<std::int32_t>(object.as<tenon::Composite>().spec().layout));
+    case tenon::ObjectKind::kComposite:
+      return "k" +
+             std::to_string(static_cast<std::int32_t>(object.as<tenon::Composite>().spec().layout));
     case tenon::ObjectKind::kTuple: return "t" + std::to_string(object.size());
     case tenon::ObjectKind::kList: return "l" + std::to_string(object.size());
     case tenon::ObjectKind::kSet: return "S" + std::to_string(object.size());
@@ -68,7 +74,8 @@ tenon::Message message_of(const Case& test) {
   tenon::Message message = tenon::Message::make();
   for (const std::string& data : test.texts("storages")) {
     const tenon::Storage storage = tenon::Storage::make_from(bytes_of_hex(data));
-    message.add(tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())}, tenon::kDtypeOf<std::uint8_t>));
+    message.add(tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())},
+                                    tenon::kDtypeOf<std::uint8_t>));
   }
   message.set_user_bytes(bytes_of_hex(test.text("user")));
   return message;
@@ -80,7 +87,9 @@ bool collect_storages(const tenon::Object& object, std::vector<tenon::Storage>& 
   if (object.kind() == tenon::ObjectKind::kComposite) return false;
   if (object.kind() == tenon::ObjectKind::kTensor) {
     const tenon::Storage storage = object.as<tenon::Tensor>().storage();
-    const auto is_storage = [&](const tenon::Storage& other) { return other.get() == storage.get(); };
+    const auto is_storage = [&](const tenon::Storage& other) {
+      return other.get() == storage.get();
+    };
     if (std::none_of(used.begin(), used.end(), is_storage)) used.push_back(storage);
   }
   for (const tenon::Object& item : object.items()) {
@@ -99,13 +108,16 @@ void same_storages(const Case& test, const tenon::Object& object, const tenon::M
   const std::vector<std::byte> user = bytes_of_hex(test.text("expect.user"));
   if (user.size() < 16) throw Wrong(std::to_string(user.size()) + " bytes are no object");
   std::int64_t wanted = 0;
-  for (std::size_t i = 4; i-- > 0;) wanted = wanted << 8 | std::to_integer<std::int64_t>(user[12 + i]);
+  for (std::size_t i = 4; i-- > 0;)
+    wanted = wanted << 8 | std::to_integer<std::int64_t>(user[12 + i]);
   same<std::int64_t>("tensors", static_cast<std::int64_t>(again.size()), wanted);
   std::vector<tenon::Storage> used;
-  if (collect_storages(object, used)) same<std::int64_t>("storages", static_cast<std::int64_t>(used.size()), wanted);
+  if (collect_storages(object, used))
+    same<std::int64_t>("storages", static_cast<std::int64_t>(used.size()), wanted);
   if (used.size() > again.size()) throw Wrong("a storage is not in the new message");
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (again.tensor(i).storage().get() != used[i].get()) throw Wrong("tensor " + std::to_string(i) + " has another storage");
+    if (again.tensor(i).storage().get() != used[i].get())
+      throw Wrong("tensor " + std::to_string(i) + " has another storage");
   }
 }
 

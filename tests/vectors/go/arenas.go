@@ -18,10 +18,18 @@ func compareStats(arena *tenon.Arena, wanted map[string]int64) {
 		locked = 1
 	}
 	got := map[string]int64{
-		"bytes_capacity": int64(now.BytesCapacity), "bytes_reserved": int64(now.BytesReserved), "bytes_live": int64(now.BytesLive),
-		"bytes_lent": int64(now.BytesLent), "bytes_free": int64(now.BytesFree), "bytes_largest_free": int64(now.BytesLargestFree),
-		"bytes_retired": int64(now.BytesRetired), "bytes_peak": int64(now.BytesPeak), "blocks_live": int64(now.BlocksLive),
-		"blocks_lent": int64(now.BlocksLent), "fragmentation": int64(now.Fragmentation), "pages": int64(now.Pages),
+		"bytes_capacity": int64(
+			now.BytesCapacity,
+		), "bytes_reserved": int64(now.BytesReserved), "bytes_live": int64(now.BytesLive),
+		"bytes_lent": int64(
+			now.BytesLent,
+		), "bytes_free": int64(now.BytesFree), "bytes_largest_free": int64(now.BytesLargestFree),
+		"bytes_retired": int64(
+			now.BytesRetired,
+		), "bytes_peak": int64(now.BytesPeak), "blocks_live": int64(now.BlocksLive),
+		"blocks_lent": int64(
+			now.BlocksLent,
+		), "fragmentation": int64(now.Fragmentation), "pages": int64(now.Pages),
 		"page_nbytes": int64(now.PageBytes), "numa_node": int64(now.NUMANode), "locked": locked,
 	}
 	for key, value := range wanted {
@@ -49,7 +57,8 @@ func runArena(c, expect anything) {
 			"SHARED": tenon.Shared, "LENDER_WRITES": tenon.LenderWrites, "FROZEN": tenon.Frozen,
 		}),
 		Pages: word(c, "pages", "AUTO", map[string]tenon.Pages{
-			"AUTO": tenon.PagesAuto, "SMALL": tenon.PagesSmall, "THP": tenon.PagesTHP, "HUGETLB": tenon.PagesHugeTLB,
+			"AUTO": tenon.PagesAuto, "SMALL": tenon.PagesSmall, "THP": tenon.PagesTHP,
+			"HUGETLB": tenon.PagesHugeTLB,
 		}),
 	}
 	arena, err := tenon.NewArena(&options)
@@ -80,18 +89,23 @@ func runArena(c, expect anything) {
 	compareStats(arena, get(expect, "stats", map[string]int64{}))
 }
 
-// within calls with a context that has the case's time, or with nil. The time can be over before the library hears of the call, on a machine
-// that is busy: such an error has no details, and the call is repeated.
+// within calls with a context that has the case's time, or with nil. The time can be over before
+// the library hears of the call, on a machine that is busy: such an error has no details, and the
+// call is repeated.
 func within(c anything, call func(context.Context) error) error {
 	if !c.has("timeout_ms") {
 		return call(nil)
 	}
 	for tries := 0; ; tries++ {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(get(c, "timeout_ms", int64(0)))*time.Millisecond)
+		ctx, cancel := context.WithTimeout(
+			context.Background(),
+			time.Duration(get(c, "timeout_ms", int64(0)))*time.Millisecond,
+		)
 		err := call(ctx)
 		cancel()
 		var failure *tenon.Error
-		if tries == 100 || !errors.As(err, &failure) || failure.Code != tenon.ErrTimeout || len(failure.Details) > 0 {
+		if tries == 100 || !errors.As(err, &failure) || failure.Code != tenon.ErrTimeout ||
+			len(failure.Details) > 0 {
 			return err
 		}
 	}
@@ -113,7 +127,13 @@ func runLease(c, expect anything) {
 	message := must(tenon.NewMessage())
 	defer message.Close()
 	for _, nbytes := range get(c, "lend", []int64{}) {
-		tensor := must(tenon.Empty(tenon.DTypeOf[uint8](), []int64{nbytes}, &tenon.StorageOptions{Arena: arena}))
+		tensor := must(
+			tenon.Empty(
+				tenon.DTypeOf[uint8](),
+				[]int64{nbytes},
+				&tenon.StorageOptions{Arena: arena},
+			),
+		)
 		give(message.AddAll(nil, []*tenon.Tensor{tensor}, nil))
 		tensor.Close()
 	}
@@ -123,7 +143,8 @@ func runLease(c, expect anything) {
 	message.Close()
 	leases, nbytes := get(expect, "leases", uint64(0)), get(expect, "nbytes", uint64(0))
 	compareStats(arena, map[string]int64{
-		"blocks_live": 0, "blocks_lent": get(expect, "blocks_lent", int64(0)), "bytes_lent": get(expect, "bytes_lent", int64(0)),
+		"blocks_live": 0, "blocks_lent": get(expect, "blocks_lent", int64(0)),
+		"bytes_lent": get(expect, "bytes_lent", int64(0)),
 	})
 	holders := must(tenon.LeaseHolders())
 	same("holders", len(holders), 1)
@@ -131,7 +152,17 @@ func runLease(c, expect anything) {
 		fail("the age is %v", holders[0].Age)
 	}
 	holders[0].PID, holders[0].Age = 0, 0
-	same("holder", holders[0], tenon.LeaseHolder{UID: uint32(os.Getuid()), Leases: leases, NBytes: nbytes, Granted: leases, GrantedBytes: nbytes})
+	same(
+		"holder",
+		holders[0],
+		tenon.LeaseHolder{
+			UID:          uint32(os.Getuid()),
+			Leases:       leases,
+			NBytes:       nbytes,
+			Granted:      leases,
+			GrantedBytes: nbytes,
+		},
+	)
 	switch get(c, "end", "") {
 	case "receive":
 		for range messages {

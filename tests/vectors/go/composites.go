@@ -37,7 +37,9 @@ type tie struct {
 func (t tie) spec() tenon.CompositeSpec {
 	spec := tenon.CompositeSpec{
 		Layout: tenon.Layout(t.Layout), Sizes: t.Sizes, Strides: t.Strides, Offset: t.Offset,
-		Flags: tenon.TensorFlags(t.Flags), ZeroPoint: t.ZeroPoint, Axis: t.Axis, RaggedDim: t.RaggedDim,
+		Flags: tenon.TensorFlags(
+			t.Flags,
+		), ZeroPoint: t.ZeroPoint, Axis: t.Axis, RaggedDim: t.RaggedDim,
 		Quantizer: tenon.Quantizer(t.Quantizer), Coalesced: tenon.Coalesced(t.Coalesced),
 	}
 	if t.DType != nil {
@@ -54,7 +56,8 @@ func fields(spec *tenon.CompositeSpec) map[string]**tenon.Tensor {
 	return map[string]**tenon.Tensor{
 		"values": &spec.Values, "indices": &spec.Indices, "plain_indices": &spec.PlainIndices,
 		"offsets": &spec.Offsets, "lengths": &spec.Lengths, "component_sizes": &spec.ComponentSizes,
-		"component_strides": &spec.ComponentStrides, "scales": &spec.Scales, "zero_points": &spec.ZeroPoints,
+		"component_strides": &spec.ComponentStrides, "scales": &spec.Scales,
+		"zero_points": &spec.ZeroPoints,
 	}
 }
 
@@ -72,9 +75,15 @@ func sameData(tensor *tenon.Tensor, wanted part) {
 	same("data of "+wanted.Part, hex.EncodeToString(data), wanted.Data)
 }
 
-// sameComposite compares a composite with what it was made of. A checked composite may have copies of
-// parts, so only their shapes are compared.
-func sameComposite(composite *tenon.Composite, wanted tie, parts map[string]part, expect anything, checked bool) {
+// sameComposite compares a composite with what it was made of. A checked composite may have copies
+// of parts, so only their shapes are compared.
+func sameComposite(
+	composite *tenon.Composite,
+	wanted tie,
+	parts map[string]part,
+	expect anything,
+	checked bool,
+) {
 	got := must(composite.Spec())
 	defer got.Close()
 	given := wanted.spec()

@@ -10,7 +10,8 @@ import (
 	"libtenon/tenon"
 )
 
-// Device memory comes from an archive that is imported into it, for which no function of the driver is needed.
+// Device memory comes from an archive that is imported into it, for which no function of the driver
+// is needed.
 
 // missing says why a case cannot be run here, "" if it can.
 func missing(c anything) string {
@@ -44,7 +45,12 @@ func moduleOf(c anything) *tenon.Module {
 	for i, data := range get(c, "data", []string{}) {
 		storage := must(tenon.NewStorageFrom(unhex(data), nil))
 		defer storage.Close()
-		tensor := must(tenon.NewTensor(storage, tenon.Spec{DType: tenon.DTypeOf[uint8](), Sizes: []int64{int64(len(data) / 2)}}))
+		tensor := must(
+			tenon.NewTensor(
+				storage,
+				tenon.Spec{DType: tenon.DTypeOf[uint8](), Sizes: []int64{int64(len(data) / 2)}},
+			),
+		)
 		defer tensor.Close()
 		value := must(tenon.NewTensorValue(tensor))
 		defer value.Close()
@@ -67,10 +73,22 @@ func runCUDACounter(c, expect anything) {
 
 func runCUDAOpen(c, expect anything) {
 	handle := tenon.CUDAHandle{
-		Device: get(c, "device", int32(0)), NBytes: get(c, "nbytes", uint64(0)), Offset: get(c, "offset", uint64(0)),
-		Counter: get(c, "counter", ""), Slot: get(c, "slot", uint64(0)), Memory: unhex(get(c, "memory", "")),
+		Device: get(
+			c,
+			"device",
+			int32(0),
+		), NBytes: get(c, "nbytes", uint64(0)), Offset: get(c, "offset", uint64(0)),
+		Counter: get(
+			c,
+			"counter",
+			"",
+		), Slot: get(c, "slot", uint64(0)), Memory: unhex(get(c, "memory", "")),
 	}
-	storage, err := tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{ReadOnly: get(c, "read_only", false)})
+	storage, err := tenon.OpenCUDA(
+		handle,
+		0,
+		&tenon.OpenCUDAOptions{ReadOnly: get(c, "read_only", false)},
+	)
 	if outcome(expect, err) {
 		defer storage.Close()
 		same("nbytes", storage.NBytes(), handle.NBytes)
@@ -132,7 +150,12 @@ func runCUDAShare(c, expect anything) {
 func runCUDAEvent(c, expect anything) {
 	ask := get(c, "ask", "")
 	complete, err := func() (bool, error) {
-		event, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: get(c, "device", int32(0)), Interprocess: get(c, "interprocess", false)})
+		event, err := tenon.NewCUDAEvent(
+			&tenon.CUDAEventOptions{
+				Device:       get(c, "device", int32(0)),
+				Interprocess: get(c, "interprocess", false),
+			},
+		)
 		if err != nil {
 			return false, err
 		}
@@ -171,7 +194,11 @@ func runCUDAModule(c, expect anything) {
 	}
 	defer there.Close()
 	again := archiveOf(there, &tenon.ExportOptions{KeepDevice: kept})
-	same("names_device", bytes.Contains(again, []byte("cuda:0")), get(expect, "names_device", false))
+	same(
+		"names_device",
+		bytes.Contains(again, []byte("cuda:0")),
+		get(expect, "names_device", false),
+	)
 	if !kept && !bytes.Equal(first, again) {
 		fail("another archive")
 	}
@@ -189,7 +216,9 @@ func runCUDAModule(c, expect anything) {
 
 func runCUDAArena(c, expect anything) {
 	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{
-		Device: get(c, "device", int32(0)), Transport: get(c, "transport", tenon.CUDANoMemory), Capacity: get(c, "capacity_nbytes", uint64(0)),
+		Device:    get(c, "device", int32(0)),
+		Transport: get(c, "transport", tenon.CUDANoMemory),
+		Capacity:  get(c, "capacity_nbytes", uint64(0)),
 	})
 	if err != nil {
 		outcome(expect, err)
@@ -212,8 +241,12 @@ func runCUDAArena(c, expect anything) {
 	outcome(expect, err)
 	now := must(arena.Stats())
 	got := map[string]int64{
-		"device": int64(now.Device), "transport": int64(now.Transport), "bytes_capacity": int64(now.BytesCapacity),
-		"bytes_used": int64(now.BytesUsed), "bytes_free": int64(now.BytesFree), "bytes_largest_free": int64(now.BytesLargestFree),
+		"device": int64(
+			now.Device,
+		), "transport": int64(now.Transport), "bytes_capacity": int64(now.BytesCapacity),
+		"bytes_used": int64(
+			now.BytesUsed,
+		), "bytes_free": int64(now.BytesFree), "bytes_largest_free": int64(now.BytesLargestFree),
 		"bytes_peak": int64(now.BytesPeak), "blocks_used": int64(now.BlocksUsed),
 	}
 	for key, value := range get(expect, "stats", map[string]int64{}) {

@@ -15,8 +15,9 @@ import (
 )
 
 var codes = []tenon.Code{
-	tenon.ErrInvalidArgument, tenon.ErrPermission, tenon.ErrNotFound, tenon.ErrCorrupt, tenon.ErrIncompatible, tenon.ErrResourceExhausted,
-	tenon.ErrUnsupported, tenon.ErrPeerGone, tenon.ErrWouldBlock, tenon.ErrTimeout, tenon.ErrInterrupted, tenon.ErrCancelled, tenon.ErrIO,
+	tenon.ErrInvalidArgument, tenon.ErrPermission, tenon.ErrNotFound, tenon.ErrCorrupt,
+	tenon.ErrIncompatible, tenon.ErrResourceExhausted, tenon.ErrUnsupported, tenon.ErrPeerGone,
+	tenon.ErrWouldBlock, tenon.ErrTimeout, tenon.ErrInterrupted, tenon.ErrCancelled, tenon.ErrIO,
 	tenon.ErrInternal,
 }
 
@@ -44,7 +45,10 @@ func runDType(c, expect anything) {
 	}
 	storage := must(tenon.NewStorage(4096, nil))
 	defer storage.Close()
-	tensor, err := tenon.NewTensor(storage, tenon.Spec{DType: dtype, Sizes: []int64{get(c, "numel", int64(0))}})
+	tensor, err := tenon.NewTensor(
+		storage,
+		tenon.Spec{DType: dtype, Sizes: []int64{get(c, "numel", int64(0))}},
+	)
 	if outcome(expect, err) {
 		defer tensor.Close()
 		same("dtype", tensor.DType(), dtype)
@@ -172,7 +176,8 @@ func runEncode(c, expect anything) {
 	sameBytes(descriptor.Bytes(), expect)
 }
 
-// firstBytes are those from a tensor's first element on, as many as hex has digits for, if there are as many.
+// firstBytes are those from a tensor's first element on, as many as hex has digits for, if there
+// are as many.
 func firstBytes(storage *tenon.Storage, start uint64, digits string) string {
 	count := min(uint64(len(digits)/2), storage.NBytes()-min(storage.NBytes(), start))
 	data := make([]byte, count)
@@ -181,7 +186,11 @@ func firstBytes(storage *tenon.Storage, start uint64, digits string) string {
 }
 
 func runDescriptor(c, expect anything) {
-	message, err := tenon.OpenDescriptor(unhex(get(c, "bytes", "")), get(c, "fds", []int{}), optionsOf(c))
+	message, err := tenon.OpenDescriptor(
+		unhex(get(c, "bytes", "")),
+		get(c, "fds", []int{}),
+		optionsOf(c),
+	)
 	if !outcome(expect, err) {
 		return
 	}
@@ -238,11 +247,19 @@ func sameTensor(message *tenon.Message, i int, wanted anything) {
 }
 
 // countOf is the number at the start of a file in PyTorch's layout.
-func countOf(path string) int { return int(int32(binary.LittleEndian.Uint32(must(os.ReadFile(path))))) }
+func countOf(
+	path string,
+) int {
+	return int(int32(binary.LittleEndian.Uint32(must(os.ReadFile(path)))))
+}
 
 func runNamedFile(c, expect anything) {
 	path := get(c, "path", "")
-	handle := tenon.FilenameHandle{Name: path, Offset: get(c, "offset", uint64(0)), NBytes: get(c, "nbytes", uint64(0))}
+	handle := tenon.FilenameHandle{
+		Name:   path,
+		Offset: get(c, "offset", uint64(0)),
+		NBytes: get(c, "nbytes", uint64(0)),
+	}
 	storage, err := tenon.OpenFilename(context.Background(), handle, optionsOf(c))
 	if !outcome(expect, err) {
 		return
@@ -262,7 +279,10 @@ func runNamedFile(c, expect anything) {
 
 func runNewNamedFile(c, expect anything) {
 	directory, name := get(c, "directory", ""), get(c, "name", "")
-	storage, err := tenon.NewStorageFilename(get(c, "nbytes", uint64(0)), &tenon.FilenameOptions{Directory: directory, Name: name})
+	storage, err := tenon.NewStorageFilename(
+		get(c, "nbytes", uint64(0)),
+		&tenon.FilenameOptions{Directory: directory, Name: name},
+	)
 	if !outcome(expect, err) {
 		return
 	}

@@ -1,4 +1,5 @@
-// The runner of the vectors in Go. usage: vectors FOLDER: executes the cases of FOLDER/cases.json (tests/vectors/README.md).
+// The runner of the vectors in Go. usage: vectors FOLDER: executes the cases of FOLDER/cases.json
+// (tests/vectors/README.md).
 package main
 
 import (
@@ -14,7 +15,8 @@ import (
 	"libtenon/tenon"
 )
 
-// anything is one case, or an expectation, whose keys are read by name; what was not read was not known.
+// anything is one case, or an expectation, whose keys are read by name; what was not read was not
+// known.
 type anything struct {
 	keys map[string]json.RawMessage
 	read map[string]bool
@@ -66,7 +68,8 @@ func same(what string, got, wanted any) {
 	}
 }
 
-// outcome compares an error with the expected status, and says whether the call succeeded as it should.
+// outcome compares an error with the expected status, and says whether the call succeeded as it
+// should.
 func outcome(expect anything, err error) bool {
 	status := get(expect, "status", "")
 	details := get(expect, "details", map[string]string{})
@@ -112,7 +115,13 @@ func (s shape) spec() tenon.Spec {
 	if s.Offset != nil {
 		give(json.Unmarshal(s.Offset, &offset))
 	}
-	return tenon.Spec{DType: dtypeOf(s.DType), Sizes: s.Sizes, Strides: s.Strides, Offset: uint64(offset), Flags: tenon.TensorFlags(s.Flags)}
+	return tenon.Spec{
+		DType:   dtypeOf(s.DType),
+		Sizes:   s.Sizes,
+		Strides: s.Strides,
+		Offset:  uint64(offset),
+		Flags:   tenon.TensorFlags(s.Flags),
+	}
 }
 
 // shapeOf reads the keys of a case that describe one tensor.
@@ -129,7 +138,8 @@ func shapeOf(c anything) shape {
 // accessOf and optionsOf read what two kinds have in common.
 func optionsOf(c anything) *tenon.OpenOptions {
 	access, ok := map[string]tenon.Access{
-		"auto": tenon.AccessAuto, "read_only": tenon.AccessReadOnly, "writable": tenon.AccessWritable,
+		"auto": tenon.AccessAuto, "read_only": tenon.AccessReadOnly,
+		"writable": tenon.AccessWritable,
 	}[get(c, "access", "auto")]
 	if !ok {
 		fail("unknown access")
@@ -138,10 +148,12 @@ func optionsOf(c anything) *tenon.OpenOptions {
 }
 
 var kinds = map[string]func(c, expect anything){
-	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage, "encode": runEncode, "descriptor": runDescriptor,
-	"composite": runComposite, "object": runObject, "named_file": runNamedFile, "new_named_file": runNewNamedFile, "arena": runArena, "lease": runLease,
-	"cuda_counter": runCUDACounter, "cuda_open": runCUDAOpen, "cuda_share": runCUDAShare, "cuda_event": runCUDAEvent,
-	"cuda_module": runCUDAModule, "cuda_arena": runCUDAArena,
+	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage,
+	"encode": runEncode, "descriptor": runDescriptor, "composite": runComposite,
+	"object": runObject, "named_file": runNamedFile, "new_named_file": runNewNamedFile,
+	"arena": runArena, "lease": runLease, "cuda_counter": runCUDACounter, "cuda_open": runCUDAOpen,
+	"cuda_share": runCUDAShare, "cuda_event": runCUDAEvent, "cuda_module": runCUDAModule,
+	"cuda_arena": runCUDAArena,
 }
 
 // executed runs one case, and says how it went: the word and, but for "ok", the reason.
@@ -165,11 +177,39 @@ func executed(c anything) (word, reason string) {
 	expect := newAnything(raw)
 	run(c, expect)
 	// Only a success looks at all of it.
-	known := []string{"status", "details", "numel", "nbytes", "strides", "contiguous", "count", "find", "bytes", "mask", "tensors", "user",
-		"data", "read_only", "sealed", "mode", "stats", "transport", "device", "offset", "memory", "memory_nbytes", "counter",
-		"counter_nbytes", "fds", "event_required", "complete", "names_device"}
+	known := []string{
+		"status",
+		"details",
+		"numel",
+		"nbytes",
+		"strides",
+		"contiguous",
+		"count",
+		"find",
+		"bytes",
+		"mask",
+		"tensors",
+		"user",
+		"data",
+		"read_only",
+		"sealed",
+		"mode",
+		"stats",
+		"transport",
+		"device",
+		"offset",
+		"memory",
+		"memory_nbytes",
+		"counter",
+		"counter_nbytes",
+		"fds",
+		"event_required",
+		"complete",
+		"names_device",
+	}
 	for key := range expect.keys {
-		if !expect.read[key] && (get(expect, "status", "OK") == "OK" || !slices.Contains(known, key)) {
+		if !expect.read[key] &&
+			(get(expect, "status", "OK") == "OK" || !slices.Contains(known, key)) {
 			fail("unknown expectation %q", key)
 		}
 	}
@@ -193,7 +233,9 @@ func main() {
 		id := get(c, "id", "")
 		word, reason := executed(c)
 		failed = failed || word == "FAIL"
-		fmt.Println(strings.TrimSpace(fmt.Sprintln(word, id, strings.Join(strings.Fields(reason), " "))))
+		fmt.Println(
+			strings.TrimSpace(fmt.Sprintln(word, id, strings.Join(strings.Fields(reason), " "))),
+		)
 	}
 	tenon.Trim()
 	tenon.FilenameLeave()

@@ -26,8 +26,17 @@ func tensorText(message *tenon.Message, tensor *tenon.Tensor) string {
 		own := must(message.Tensor(i))
 		defer own.Close()
 		if storageID(own) == storageID(tensor) {
-			return fmt.Sprintf("x%d:%d:%d:%d:%s:%s:%d:%d", i, spec.DType.Code(), spec.DType.Bits(), spec.DType.Lanes(),
-				dims(spec.Sizes), dims(spec.Strides), spec.Offset, uint32(spec.Flags))
+			return fmt.Sprintf(
+				"x%d:%d:%d:%d:%s:%s:%d:%d",
+				i,
+				spec.DType.Code(),
+				spec.DType.Bits(),
+				spec.DType.Lanes(),
+				dims(spec.Sizes),
+				dims(spec.Strides),
+				spec.Offset,
+				uint32(spec.Flags),
+			)
 		}
 	}
 	fail("a tensor has a storage of its own")
@@ -142,7 +151,12 @@ func runObject(c, expect anything) {
 		bytes := unhex(data)
 		storage := must(tenon.NewStorageFrom(bytes, nil))
 		defer storage.Close()
-		tensor := must(tenon.NewTensor(storage, tenon.Spec{DType: tenon.NewDType(1, 8, 1), Sizes: []int64{int64(len(bytes))}}))
+		tensor := must(
+			tenon.NewTensor(
+				storage,
+				tenon.Spec{DType: tenon.NewDType(1, 8, 1), Sizes: []int64{int64(len(bytes))}},
+			),
+		)
 		defer tensor.Close()
 		give(message.Add("", tensor))
 	}

@@ -26,31 +26,53 @@ def scale_of(spec: Case) -> float:
 
 
 def compressed(make: Callable[..., tenon.Composite]) -> Callable[..., tenon.Composite]:
-    return lambda spec, parts, **flags: make(parts["indices"], parts["plain_indices"], parts["values"], spec["sizes"], **flags)
+    return lambda spec, parts, **flags: make(
+        parts["indices"], parts["plain_indices"], parts["values"], spec["sizes"], **flags
+    )
 
 
 def coo(spec: Case, parts: Parts, **flags: bool) -> tenon.Composite:
     coalesced = COALESCED_WORDS[spec.get("coalesced", 0)]
-    return tenon.SparseTensor.coo(parts["indices"], parts["values"], spec["sizes"], coalesced=coalesced, **flags)
+    return tenon.SparseTensor.coo(
+        parts["indices"], parts["values"], spec["sizes"], coalesced=coalesced, **flags
+    )
 
 
 def jagged(spec: Case, parts: Parts, **flags: bool) -> tenon.Composite:
-    return tenon.JaggedTensor.of(parts["values"], parts["offsets"], parts.get("lengths"), ragged_dim=spec["ragged_dim"], **flags)
+    return tenon.JaggedTensor.of(
+        parts["values"],
+        parts["offsets"],
+        parts.get("lengths"),
+        ragged_dim=spec["ragged_dim"],
+        **flags,
+    )
 
 
 def nested(_spec: Case, parts: Parts, **flags: bool) -> tenon.Composite:
-    return tenon.NestedTensor.of(parts["values"], parts["component_sizes"], parts["component_strides"], parts["offsets"], **flags)
+    return tenon.NestedTensor.of(
+        parts["values"],
+        parts["component_sizes"],
+        parts["component_strides"],
+        parts["offsets"],
+        **flags,
+    )
 
 
 def meta(spec: Case, _parts: Parts, **flags: bool) -> tenon.Composite:
     dtype = _dtype.name_of(dtype_number(spec["dtype"]))
-    return tenon.MetaTensor.of(spec["sizes"], dtype, strides=spec["strides"], offset=spec.get("offset", 0), **flags)
+    return tenon.MetaTensor.of(
+        spec["sizes"], dtype, strides=spec["strides"], offset=spec.get("offset", 0), **flags
+    )
 
 
 def quantized(spec: Case, parts: Parts, **flags: bool) -> tenon.Composite:
     if "scales" in parts:
-        return tenon.QuantizedTensor.per_channel(parts["values"], parts["scales"], parts["zero_points"], spec["axis"], **flags)
-    return tenon.QuantizedTensor.per_tensor(parts["values"], scale_of(spec), spec["zero_point"], **flags)
+        return tenon.QuantizedTensor.per_channel(
+            parts["values"], parts["scales"], parts["zero_points"], spec["axis"], **flags
+        )
+    return tenon.QuantizedTensor.per_tensor(
+        parts["values"], scale_of(spec), spec["zero_point"], **flags
+    )
 
 
 CLASS_METHODS: dict[str, Callable[..., tenon.Composite]] = {
@@ -77,11 +99,22 @@ def make(case: Case, parts: Parts) -> tenon.Composite:
     layout = LAYOUT_NAMES[spec["layout"]]
     # A case that is to be refused may lack a part, or have one too many.
     if case["expect"]["status"] == "OK" and flags <= REQUIRES_GRAD | IS_PARAMETER:
-        words = {"requires_grad": bool(flags & REQUIRES_GRAD), "is_parameter": bool(flags & IS_PARAMETER)}
+        words = {
+            "requires_grad": bool(flags & REQUIRES_GRAD),
+            "is_parameter": bool(flags & IS_PARAMETER),
+        }
         return CLASS_METHODS[layout](spec, parts, **words)
     fields: dict[str, Any] = {name: spec.get(name, 0) for name in NUMBERS}
     dtype = _dtype.name_of(dtype_number(spec["dtype"])) if "dtype" in spec else None
-    return rebuild(layout, dict(parts), spec.get("sizes"), spec.get("strides"), flags, dtype, {**fields, "scale": scale_of(spec)})
+    return rebuild(
+        layout,
+        dict(parts),
+        spec.get("sizes"),
+        spec.get("strides"),
+        flags,
+        dtype,
+        {**fields, "scale": scale_of(spec)},
+    )
 
 
 def same_data(tensor: Tensor, part: Case) -> None:
@@ -144,7 +177,10 @@ def run_composite(case: Case) -> None:
     expect = case["expect"]
     known(expect, "status", "details", "bytes", "parts", "sizes", "strides", "dtype", "check")
     name = text_of(case["name"])
-    parts = {part["part"]: tensor_of(tenon.Storage.new_from(bytes.fromhex(part["data"])), part) for part in case["parts"]}
+    parts = {
+        part["part"]: tensor_of(tenon.Storage.new_from(bytes.fromhex(part["data"])), part)
+        for part in case["parts"]
+    }
     composite = outcome(expect, lambda: make(case, parts))
     if composite is None:
         return

@@ -1,4 +1,7 @@
-"""Device memory. It comes from an archive that is imported into it, for which no function of the driver is needed."""
+"""Device memory.
+
+It comes from an archive that is imported into it, for which no function of the driver is needed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ def module_of(case: Case) -> tenon.Module:
     """The case's data as the buffers t0, t1 and so on of a module of the host's."""
     module = tenon.Module("Net")
     for index, data in enumerate(map(bytes.fromhex, case["data"])):
-        module.add_buffer(f"t{index}", tenon.Tensor.over(tenon.Storage.new_from(data), len(data), "uint8"))
+        module.add_buffer(
+            f"t{index}", tenon.Tensor.over(tenon.Storage.new_from(data), len(data), "uint8")
+        )
     return module
 
 
@@ -43,7 +48,9 @@ def run_open(case: Case) -> None:
         b"",
         event_required=False,
     )
-    storage = outcome(case["expect"], lambda: tenon.open_cuda(handle, read_only=case.get("read_only", False)))
+    storage = outcome(
+        case["expect"], lambda: tenon.open_cuda(handle, read_only=case.get("read_only", False))
+    )
     if storage is not None:
         with storage:
             same("nbytes", storage.nbytes, case["nbytes"])
@@ -81,7 +88,16 @@ def run_share(case: Case) -> None:
     expect = case["expect"]
     known(
         expect,
-        *("status", "details", "transport", "device", "nbytes", "offset", "memory", "memory_nbytes"),
+        *(
+            "status",
+            "details",
+            "transport",
+            "device",
+            "nbytes",
+            "offset",
+            "memory",
+            "memory_nbytes",
+        ),
         *("counter", "counter_nbytes", "fds", "event_required"),
     )
     module = module_of(case)
@@ -101,7 +117,11 @@ def run_share(case: Case) -> None:
             compare(expect, handle)
             with tenon.open_cuda(handle) as again:
                 if handle.nbytes == 0:
-                    same("nbytes and device", (again.nbytes, again.device), (0, f"cuda:{handle.device}"))
+                    same(
+                        "nbytes and device",
+                        (again.nbytes, again.device),
+                        (0, f"cuda:{handle.device}"),
+                    )
                 else:
                     same("storage", again.id, storage.id)
 
@@ -130,7 +150,9 @@ def run_module(case: Case) -> None:
     expect = case["expect"]
     known(expect, "status", "details", "names_device", "data")
     first = archive_of(module_of(case))
-    there = outcome(expect, lambda: tenon.import_module(first, tensors="device", device=case["device"]))
+    there = outcome(
+        expect, lambda: tenon.import_module(first, tensors="device", device=case["device"])
+    )
     if there is None:
         return
     again = archive_of(there, keep_device=case["keep_device"])
@@ -153,8 +175,15 @@ def run_arena(case: Case) -> None:
 
     def act() -> bool:
         transport = transport_of(case.get("transport", 0))
-        arenas.append(tenon.CudaArena(case["capacity_nbytes"], device=case.get("device", 0), transport=transport))
-        kept.extend(arenas[0].allocate(nbytes, timeout=case.get("timeout_ms", 0) / 1000) for nbytes in case["storages"])
+        arenas.append(
+            tenon.CudaArena(
+                case["capacity_nbytes"], device=case.get("device", 0), transport=transport
+            )
+        )
+        kept.extend(
+            arenas[0].allocate(nbytes, timeout=case.get("timeout_ms", 0) / 1000)
+            for nbytes in case["storages"]
+        )
         return True
 
     outcome(expect, act)

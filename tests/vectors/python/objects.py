@@ -40,11 +40,20 @@ def words(value: Any, storages: list[tenon.Storage]) -> list[str]:
         number = value._dtype_number
         dtype = f"{number & 0xFF}:{number >> 8 & 0xFF}:{number >> 16}"
         where = storages.index(value.storage)
-        return [f"x{where}:{dtype}:{numbers(value.shape)}:{numbers(value.strides)}:{value.offset}:{value._flags}"]
+        return [
+            f"x{where}:{dtype}:{numbers(value.shape)}:{numbers(value.strides)}"
+            f":{value.offset}:{value._flags}"
+        ]
     if isinstance(value, tenon.Composite):
         return [f"k{next(number for number, name in LAYOUT_NAMES.items() if name == value.layout)}"]
-    kind = next(letter for letter, kinds in (("t", tuple), ("l", list), ("S", (set, frozenset)), ("d", dict)) if isinstance(value, kinds))
-    inside = [part for entry in value.items() for part in entry] if isinstance(value, dict) else value
+    kind = next(
+        letter
+        for letter, kinds in (("t", tuple), ("l", list), ("S", (set, frozenset)), ("d", dict))
+        if isinstance(value, kinds)
+    )
+    inside = (
+        [part for entry in value.items() for part in entry] if isinstance(value, dict) else value
+    )
     return [f"{kind}{len(value)}", *(word for part in inside for word in words(part, storages))]
 
 

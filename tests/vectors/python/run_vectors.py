@@ -1,4 +1,6 @@
-"""usage: run_vectors.py FOLDER: executes the cases of FOLDER/cases.json with Tenon's Python package (tests/vectors/README.md)."""
+"""usage: run_vectors.py FOLDER: executes the cases of FOLDER/cases.json with Tenon's Python package
+(tests/vectors/README.md).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,19 @@ import composites
 import cuda
 import objects
 import tenon
-from case import Case, Skip, Wrong, dtype_number, known, missing, outcome, same, same_bytes, tensor_of, text_of
+from case import (
+    Case,
+    Skip,
+    Wrong,
+    dtype_number,
+    known,
+    missing,
+    outcome,
+    same,
+    same_bytes,
+    tensor_of,
+    text_of,
+)
 from tenon import _dtype, error
 from tenon._native import ffi, lib
 from tenon.arena import PAGES
@@ -35,7 +49,9 @@ def run_status(case: Case) -> None:
     same("code", made.code, name)
     same("status", made.status, number)
     kinds = [
-        next(kind for kind in type(error.from_status(other)).__mro__ if kind is not tenon.OutOfMemory)
+        next(
+            kind for kind in type(error.from_status(other)).__mro__ if kind is not tenon.OutOfMemory
+        )
         for other in range(1, 32)
         if other != number and ffi.string(lib.tenon_status_name(other)) != b"UNKNOWN"
     ]
@@ -52,7 +68,11 @@ def run_dtype(case: Case) -> None:
     with tenon.Storage.new(4096) as storage:
         tensor = outcome(
             expect,
-            lambda: tenon.Tensor.over(storage, (numel,), name) if name else tenon.Tensor._new(storage, number, (numel,), None, 0, 0),
+            lambda: (
+                tenon.Tensor.over(storage, (numel,), name)
+                if name
+                else tenon.Tensor._new(storage, number, (numel,), None, 0, 0)
+            ),
         )
         if tensor is not None:
             same("nbytes", tensor.nbytes, expect["nbytes"])
@@ -90,9 +110,17 @@ def run_message(case: Case) -> None:
             for name, index in expect.get("find", []):
                 found = message.get(text_of(name))
                 if index < 0 or found is None:
-                    same(f"find {name}", None if found is None else "found", None if index < 0 else index)
+                    same(
+                        f"find {name}",
+                        None if found is None else "found",
+                        None if index < 0 else index,
+                    )
                 else:
-                    same(f"find {name}", found.storage.id, tensors[index].storage.id if index < len(tensors) else None)
+                    same(
+                        f"find {name}",
+                        found.storage.id,
+                        tensors[index].storage.id if index < len(tensors) else None,
+                    )
 
 
 def run_encode(case: Case) -> None:
@@ -100,7 +128,10 @@ def run_encode(case: Case) -> None:
     storages = [tenon.Storage.new(nbytes, isolated=True) for nbytes in case["storages"]]
     tensors = [tensor_of(storages[spec["storage"]], spec) for spec in case["tensors"]]
     names = [text_of(spec["name"]) for spec in case["tensors"]]
-    with tenon.Message(tensors, names, bytes.fromhex(case["user"])) as message, tenon.Descriptor(message) as descriptor:
+    with (
+        tenon.Message(tensors, names, bytes.fromhex(case["user"])) as message,
+        tenon.Descriptor(message) as descriptor,
+    ):
         same_bytes(descriptor.bytes, case["expect"])
 
 
@@ -121,10 +152,16 @@ def run_descriptor(case: Case) -> None:
     with message:
         same("user bytes", message.user_bytes.hex(), expect["user"])
         same("count", len(message), len(expect["tensors"]))
-        for index, (tensor, name, wanted) in enumerate(zip(message.tensors, message.names, expect["tensors"], strict=True)):
+        for index, (tensor, name, wanted) in enumerate(
+            zip(message.tensors, message.names, expect["tensors"], strict=True)
+        ):
             got = {
                 "name": None if name is None else name.encode().hex(),
-                "dtype": [tensor._dtype_number & 255, tensor._dtype_number >> 8 & 255, tensor._dtype_number >> 16],
+                "dtype": [
+                    tensor._dtype_number & 255,
+                    tensor._dtype_number >> 8 & 255,
+                    tensor._dtype_number >> 16,
+                ],
                 "sizes": list(tensor.shape),
                 "strides": list(tensor.strides),
                 "offset": tensor.offset,
@@ -133,7 +170,11 @@ def run_descriptor(case: Case) -> None:
                 "nbytes": tensor.nbytes,
                 "contiguous": tensor.is_contiguous,
                 "read_only": tensor.read_only,
-                "data": first_bytes(tensor, min(len(wanted.get("data", "")) // 2, tensor.storage.nbytes)).hex(),
+                "data": (
+                    first_bytes(
+                        tensor, min(len(wanted.get("data", "")) // 2, tensor.storage.nbytes)
+                    ).hex()
+                ),
             }
             for key, value in wanted.items():
                 same(f"tensor {index} {key}", got.get(key, "unknown"), value)
@@ -149,12 +190,18 @@ def run_named_file(case: Case) -> None:
     known(expect, "status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count")
     handle = tenon.FilenameHandle(case["path"], case["nbytes"], case["offset"])
     access, unsealed = case.get("access", "auto"), case.get("allow_unsealed", False)
-    storage = outcome(expect, lambda: tenon.open_filename(handle, access=access, allow_unsealed=unsealed))
+    storage = outcome(
+        expect, lambda: tenon.open_filename(handle, access=access, allow_unsealed=unsealed)
+    )
     if storage is None:
         return
     with storage:
         same("nbytes", storage.nbytes, expect["nbytes"])
-        same("data", storage.read(0, min(len(expect["data"]) // 2, storage.nbytes)).hex(), expect["data"])
+        same(
+            "data",
+            storage.read(0, min(len(expect["data"]) // 2, storage.nbytes)).hex(),
+            expect["data"],
+        )
         same("read_only", storage.read_only, expect["read_only"])
         same("sealed", storage.is_sealed, expect["sealed"])
         same("mode", storage.mode.upper(), expect["mode"])
@@ -194,10 +241,17 @@ def run_arena(case: Case) -> None:
 
     def act() -> bool:
         mode, pages = case.get("mode", "SHARED").lower(), case.get("pages", "AUTO").lower()
-        arenas.append(tenon.Arena(case["capacity_nbytes"], mode=mode, alignment=case.get("alignment", 0), pages=pages))
+        arenas.append(
+            tenon.Arena(
+                case["capacity_nbytes"], mode=mode, alignment=case.get("alignment", 0), pages=pages
+            )
+        )
         if "reserve" in case:
             arenas[0].reserve(case["reserve"])
-        kept.extend(arenas[0].storage(nbytes, timeout=case.get("timeout_ms", 0) / 1000) for nbytes in case["storages"])
+        kept.extend(
+            arenas[0].storage(nbytes, timeout=case.get("timeout_ms", 0) / 1000)
+            for nbytes in case["storages"]
+        )
         return True
 
     outcome(expect, act)
@@ -218,10 +272,35 @@ def run_lease(case: Case) -> None:
         for _ in range(case["messages"]):
             first.send(tensors, timeout=10)
         del tensors
-        compare_stats(arena, {"blocks_live": 0, "blocks_lent": expect["blocks_lent"], "bytes_lent": expect["bytes_lent"]})
+        compare_stats(
+            arena,
+            {
+                "blocks_live": 0,
+                "blocks_lent": expect["blocks_lent"],
+                "bytes_lent": expect["bytes_lent"],
+            },
+        )
         (holder,) = tenon.lease_holders()
-        got = (holder.uid, holder.leases, holder.nbytes, holder.granted, holder.granted_bytes, holder.age > 0)
-        same("holder", got, (os.getuid(), expect["leases"], expect["nbytes"], expect["leases"], expect["nbytes"], True))
+        got = (
+            holder.uid,
+            holder.leases,
+            holder.nbytes,
+            holder.granted,
+            holder.granted_bytes,
+            holder.age > 0,
+        )
+        same(
+            "holder",
+            got,
+            (
+                os.getuid(),
+                expect["leases"],
+                expect["nbytes"],
+                expect["leases"],
+                expect["nbytes"],
+                True,
+            ),
+        )
         for _ in range(case["messages"] if case["end"] == "receive" else 0):
             second.recv(timeout=10).close()
         if case["end"] == "close":

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tenon::{Arena, ArenaOptions, Connection, Message, Pages, StorageOptions, TensorMut, TensorSpec};
+use tenon::{
+    Arena, ArenaOptions, Connection, Message, Pages, StorageOptions, TensorMut, TensorSpec,
+};
 
 use crate::{array, known, number, numbers, outcome, same, text, unsigned, wrong, Not, Outcome};
 
@@ -44,7 +46,9 @@ fn compare_stats(arena: &Arena, wanted: &Value) -> Outcome {
 pub(crate) fn run_arena(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "details", "stats"])?;
-    let mut options = ArenaOptions::new().capacity(unsigned(&case["capacity_nbytes"])?).alignment(case["alignment"].as_u64().unwrap_or(0));
+    let mut options = ArenaOptions::new()
+        .capacity(unsigned(&case["capacity_nbytes"])?)
+        .alignment(case["alignment"].as_u64().unwrap_or(0));
     options = match case["mode"].as_str() {
         None | Some("SHARED") => options,
         Some("LENDER_WRITES") => options.lender_writes(),
@@ -101,12 +105,20 @@ pub(crate) fn run_lease(case: &Value) -> Outcome {
         first.send(&message, PATIENCE)?;
     }
     drop(message);
-    let lent = serde_json::json!({"blocks_live": 0, "blocks_lent": expect["blocks_lent"], "bytes_lent": expect["bytes_lent"]});
+    let lent = serde_json::json!({
+        "blocks_live": 0,
+        "blocks_lent": expect["blocks_lent"],
+        "bytes_lent": expect["bytes_lent"],
+    });
     compare_stats(&arena, &lent)?;
     let holders = tenon::lease_holders()?;
     same("holders", holders.len(), 1)?;
     let (leases, nbytes) = (unsigned(&expect["leases"])?, unsigned(&expect["nbytes"])?);
-    same("holder", (holders[0].leases, holders[0].nbytes, holders[0].granted, holders[0].granted_bytes), (leases, nbytes, leases, nbytes))?;
+    same(
+        "holder",
+        (holders[0].leases, holders[0].nbytes, holders[0].granted, holders[0].granted_bytes),
+        (leases, nbytes, leases, nbytes),
+    )?;
     same("uid", holders[0].uid, fs::metadata("/proc/self")?.uid())?;
     same("age is 0", holders[0].age.is_zero(), false)?;
     match text(&case["end"])? {

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use tenon::{
-    Access, Composite, CompositeSpec, Descriptor, Flags, Message, OpenOptions, Quantizer, StorageOptions, Tensor, TensorLayout, TensorMut,
+    Access, Composite, CompositeSpec, Descriptor, Flags, Message, OpenOptions, Quantizer,
+    StorageOptions, Tensor, TensorLayout, TensorMut,
 };
 
 use crate::{
-    array, dtype_of, first_bytes, hex, known, name_of, number, numbers, outcome, same, same_bytes, tensor_of, text, unsigned, wrong, Not,
-    Outcome,
+    array, dtype_of, first_bytes, hex, known, name_of, number, numbers, outcome, same, same_bytes,
+    tensor_of, text, unsigned, wrong, Not, Outcome,
 };
 
 pub(crate) const LAYOUTS: [(i64, TensorLayout); 10] = [
@@ -23,15 +24,22 @@ pub(crate) const LAYOUTS: [(i64, TensorLayout); 10] = [
     (66, TensorLayout::Quantized),
 ];
 
-const QUANTIZERS: [(i64, Quantizer); 4] =
-    [(0, Quantizer::None), (1, Quantizer::PerTensorAffine), (2, Quantizer::PerChannelAffine), (3, Quantizer::PerChannelAffineFloatQparams)];
+const QUANTIZERS: [(i64, Quantizer); 4] = [
+    (0, Quantizer::None),
+    (1, Quantizer::PerTensorAffine),
+    (2, Quantizer::PerChannelAffine),
+    (3, Quantizer::PerChannelAffineFloatQparams),
+];
 
 const COALESCED: [(i64, Option<bool>); 3] = [(0, None), (1, Some(false)), (2, Some(true))];
 
 /// The enum variant for a number of C. A case with a number that Rust lacks is skipped.
 fn word_for<T: Copy>(table: &[(i64, T)], what: &str, wanted: i64) -> Outcome<T> {
     let found = table.iter().find(|(number, _)| *number == wanted);
-    found.map_or_else(|| Err(Not::Skip(format!("an enum of Rust's has no {what} {wanted}"))), |(_, word)| Ok(*word))
+    found.map_or_else(
+        || Err(Not::Skip(format!("an enum of Rust's has no {what} {wanted}"))),
+        |(_, word)| Ok(*word),
+    )
 }
 
 pub(crate) fn number_for<T: PartialEq>(table: &[(i64, T)], wanted: T) -> i64 {
@@ -115,7 +123,11 @@ fn same_composite(case: &Value, composite: &Composite, checked: bool) -> Outcome
     same("scale", spec.scale.to_bits(), scale_of(given)?.to_bits())?;
     same("dtype", spec.dtype, Some(dtype_of(&expect["dtype"])?))?;
     same("sizes", &spec.sizes, &numbers(&expect["sizes"])?)?;
-    same("strides", spec.strides.clone(), if expect["strides"].is_null() { None } else { Some(numbers(&expect["strides"])?) })?;
+    same(
+        "strides",
+        spec.strides.clone(),
+        if expect["strides"].is_null() { None } else { Some(numbers(&expect["strides"])?) },
+    )?;
     for (name, field) in named(&mut spec) {
         let part = part_of(case, name)?;
         same(&format!("there are {name}"), field.is_some(), part.is_some())?;
@@ -142,7 +154,8 @@ fn same_message(case: &Value, message: &Message, name: Option<&str>) -> Outcome 
     same("tensors", message.len(), parts.len() + 1)?;
     same("parts", message.composite_parts(0), 1..1 + parts.len())?;
     for (index, part) in parts.iter().enumerate() {
-        let (Some(part), Some(tensor)) = (part_of(case, text(part)?)?, message.tensor(1 + index)) else {
+        let (Some(part), Some(tensor)) = (part_of(case, text(part)?)?, message.tensor(1 + index))
+        else {
             return wrong(format!("there is no {part}"));
         };
         same_data(&tensor, part)?;
@@ -150,7 +163,11 @@ fn same_message(case: &Value, message: &Message, name: Option<&str>) -> Outcome 
     same("name", message.composite_name(0), name)?;
     if let Some(name) = name {
         let (found, first) = (message.find_composite(name), message.composite(0));
-        same("found by name", found.map(|found| found.as_raw()), first.map(|first| first.as_raw()))?;
+        same(
+            "found by name",
+            found.map(|found| found.as_raw()),
+            first.map(|first| first.as_raw()),
+        )?;
     }
     Ok(())
 }

@@ -1,15 +1,19 @@
-//! Device memory. It comes from an archive that is imported into it, for which no function of the driver is needed.
+//! Device memory. It comes from an archive that is imported into it, for which no function of the
+//! driver is needed.
 
 use std::ptr::null_mut;
 use std::time::Duration;
 
 use serde_json::Value;
 use tenon::{
-    cuda_available, export_module_to, import_bytes, release_cuda_counter, CudaArenaOptions, CudaEvent, CudaEventOptions, CudaForm,
-    CudaHandle, CudaOptions, CudaTransport, ExportOptions, ImportOptions, Module, Storage, StorageMut, TensorMut, TensorSpec,
+    cuda_available, export_module_to, import_bytes, release_cuda_counter, CudaArenaOptions,
+    CudaEvent, CudaEventOptions, CudaForm, CudaHandle, CudaOptions, CudaTransport, ExportOptions,
+    ImportOptions, Module, Storage, StorageMut, TensorMut, TensorSpec,
 };
 
-use crate::{array, first_bytes, hex, hex_of, known, number, outcome, same, text, unsigned, wrong, Outcome};
+use crate::{
+    array, first_bytes, hex, hex_of, known, number, outcome, same, text, unsigned, wrong, Outcome,
+};
 
 /// Why a case cannot be run here.
 pub(crate) fn missing(case: &Value) -> Outcome<Option<String>> {
@@ -49,7 +53,11 @@ fn storage_of(module: &Module, index: u64) -> Outcome<Storage> {
 
 pub(crate) fn run_cuda_counter(case: &Value) -> Outcome {
     known(&case["expect"], &["status", "details"])?;
-    outcome(&case["expect"], release_cuda_counter(text(&case["counter"])?, unsigned(&case["slot"])?)).map(|_| ())
+    outcome(
+        &case["expect"],
+        release_cuda_counter(text(&case["counter"])?, unsigned(&case["slot"])?),
+    )
+    .map(|_| ())
 }
 
 pub(crate) fn run_cuda_open(case: &Value) -> Outcome {
@@ -63,7 +71,11 @@ pub(crate) fn run_cuda_open(case: &Value) -> Outcome {
         memory: hex(&case["memory"])?,
         ..CudaHandle::default()
     };
-    let options = if case["read_only"].as_bool() == Some(true) { CudaOptions::new().read_only() } else { CudaOptions::new() };
+    let options = if case["read_only"].as_bool() == Some(true) {
+        CudaOptions::new().read_only()
+    } else {
+        CudaOptions::new()
+    };
     // SAFETY: the default stream.
     let opened = unsafe { handle.open(null_mut(), options) };
     let Some(storage) = outcome(&case["expect"], opened)? else { return Ok(()) };
@@ -130,12 +142,16 @@ pub(crate) fn run_cuda_share(case: &Value) -> Outcome {
     )?;
     let mut module = module_of(case)?;
     if text(&case["on"])? == "cuda" {
-        module = import_bytes(archive_of(&module, &ExportOptions::new())?, &ImportOptions::new().on_device(0))?;
+        module = import_bytes(
+            archive_of(&module, &ExportOptions::new())?,
+            &ImportOptions::new().on_device(0),
+        )?;
     }
     let storage = storage_of(&module, unsigned(&case["share"])?)?;
     let transport = transport_of(number(&case["transport"])?);
     let forms = [CudaForm::A, CudaForm::B, CudaForm::C, CudaForm::D, CudaForm::E];
-    let options = CudaOptions::new().transport(transport).form(forms[unsigned(&case["form"])? as usize]);
+    let options =
+        CudaOptions::new().transport(transport).form(forms[unsigned(&case["form"])? as usize]);
     let record = flag(&case["record"])?;
     // SAFETY: the default stream, twice.
     let shared = unsafe {
@@ -190,13 +206,18 @@ pub(crate) fn run_cuda_module(case: &Value) -> Outcome {
     let Some(there) = outcome(expect, imported)? else { return Ok(()) };
     let options = if kept { ExportOptions::new().keep_device() } else { ExportOptions::new() };
     let again = archive_of(&there, &options)?;
-    same("names_device", again.windows(6).any(|word| word == b"cuda:0"), flag(&expect["names_device"])?)?;
+    same(
+        "names_device",
+        again.windows(6).any(|word| word == b"cuda:0"),
+        flag(&expect["names_device"])?,
+    )?;
     if !kept && first != again {
         return wrong("another archive");
     }
     let back = import_bytes(again, &ImportOptions::new())?;
     for (index, data) in array(&expect["data"])?.iter().enumerate() {
-        let (on_device, on_host) = (storage_of(&there, index as u64)?, storage_of(&back, index as u64)?);
+        let (on_device, on_host) =
+            (storage_of(&there, index as u64)?, storage_of(&back, index as u64)?);
         same("device", on_device.device(), (2, device))?;
         same("device", on_host.device(), (1, 0))?;
         same("data", first_bytes(&on_host, 0, on_host.nbytes() as usize)?.as_str(), text(data)?)?;

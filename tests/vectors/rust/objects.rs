@@ -57,14 +57,17 @@ fn object_text(message: &Message, object: &Object) -> Outcome<String> {
         Object::Str(value) => format!("s{}", hex_of(value.as_bytes())),
         Object::Bytes(value) => format!("b{}", hex_of(value)),
         Object::Tensor(tensor) => tensor_text(message, tensor)?,
-        Object::Composite(composite) => format!("k{}", number_for(&LAYOUTS, composite.spec()?.layout)),
+        Object::Composite(composite) => {
+            format!("k{}", number_for(&LAYOUTS, composite.spec()?.layout))
+        }
         Object::Tuple(items) => container("t", items)?,
         Object::List(items) => container("l", items)?,
         Object::Set(items) => container("S", items)?,
         Object::Dict(entries) => {
             let mut text = format!("d{}", entries.len());
             for (key, value) in entries {
-                text += &format!(" {} {}", object_text(message, key)?, object_text(message, value)?);
+                text +=
+                    &format!(" {} {}", object_text(message, key)?, object_text(message, value)?);
             }
             text
         }
@@ -86,7 +89,11 @@ fn collect_storages(object: &Object, used: &mut Vec<u64>) -> bool {
         _ => {}
     }
     object.items().into_iter().flatten().all(|item| collect_storages(item, used))
-        && object.entries().into_iter().flatten().all(|(key, value)| collect_storages(key, used) && collect_storages(value, used))
+        && object
+            .entries()
+            .into_iter()
+            .flatten()
+            .all(|(key, value)| collect_storages(key, used) && collect_storages(value, used))
 }
 
 /// Compares the tensors of a message that is made from the object with the storages that the
@@ -117,7 +124,10 @@ pub(crate) fn run_object(case: &Value) -> Outcome {
         let bytes = hex(data)?;
         let storage = StorageOptions::new().copy_from(&bytes)?;
         let sizes = [bytes.len() as i64];
-        message.add(None, &Tensor::new(&storage, &TensorSpec::new(tenon::DType::new(1, 8), &sizes))?)?;
+        message.add(
+            None,
+            &Tensor::new(&storage, &TensorSpec::new(tenon::DType::new(1, 8), &sizes))?,
+        )?;
     }
     message.set_user_bytes(&hex(&case["user"])?)?;
     let Some(object) = outcome(expect, message.object())? else { return Ok(()) };

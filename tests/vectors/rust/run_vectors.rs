@@ -1,4 +1,5 @@
-//! usage: run_vectors FOLDER: executes the cases of FOLDER/cases.json with the Rust wrapper (tests/vectors/README.md).
+//! usage: run_vectors FOLDER: executes the cases of FOLDER/cases.json with the Rust wrapper
+//!        (tests/vectors/README.md).
 
 mod arenas;
 mod composites;
@@ -14,8 +15,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use tenon::{
-    Access, DType, Descriptor, ErrorKind, FilenameHandle, FilenameOptions, Flags, Message, OpenOptions, Storage, StorageMut,
-    StorageOptions, TensorMut, TensorSpec,
+    Access, DType, Descriptor, ErrorKind, FilenameHandle, FilenameOptions, Flags, Message,
+    OpenOptions, Storage, StorageMut, StorageOptions, TensorMut, TensorSpec,
 };
 
 /// Why a case is not ok.
@@ -53,7 +54,10 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, wanted: T) -> Outcom
 // The parts of a case. What is absent is Value::Null.
 
 fn known(expect: &Value, keys: &[&str]) -> Outcome {
-    match expect.as_object().and_then(|expect| expect.keys().find(|key| !keys.contains(&key.as_str()))) {
+    match expect
+        .as_object()
+        .and_then(|expect| expect.keys().find(|key| !keys.contains(&key.as_str())))
+    {
         Some(key) => wrong(format!("unknown expectation {key}")),
         None => Ok(()),
     }
@@ -81,7 +85,12 @@ fn numbers(value: &Value) -> Outcome<Vec<i64>> {
 
 fn hex(value: &Value) -> Outcome<Vec<u8>> {
     let text = text(value)?;
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|error| Not::Wrong(error.to_string()))).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| {
+            u8::from_str_radix(&text[at..at + 2], 16).map_err(|error| Not::Wrong(error.to_string()))
+        })
+        .collect()
 }
 
 fn hex_of(bytes: &[u8]) -> String {
@@ -90,7 +99,9 @@ fn hex_of(bytes: &[u8]) -> String {
 
 fn dtype_of(value: &Value) -> Outcome<DType> {
     match numbers(value)?.as_slice() {
-        [code, bits, lanes] => Ok(DType { code: *code as u8, bits: *bits as u8, lanes: *lanes as u16 }),
+        [code, bits, lanes] => {
+            Ok(DType { code: *code as u8, bits: *bits as u8, lanes: *lanes as u16 })
+        }
         _ => wrong(format!("{value} is no dtype")),
     }
 }
@@ -99,7 +110,9 @@ fn name_of(value: &Value, repeat: usize) -> Outcome<Option<String>> {
     if value.is_null() {
         return Ok(None);
     }
-    String::from_utf8(hex(value)?.repeat(repeat)).map(Some).map_err(|_| Not::Skip("a &str of Rust's cannot hold invalid UTF-8".into()))
+    String::from_utf8(hex(value)?.repeat(repeat))
+        .map(Some)
+        .map_err(|_| Not::Skip("a &str of Rust's cannot hold invalid UTF-8".into()))
 }
 
 fn times(value: &Value) -> usize {
@@ -128,7 +141,9 @@ fn tensor_of(storage: &StorageMut, case: &Value) -> Outcome<tenon::Result<Tensor
     let sizes = numbers(&case["sizes"])?;
     let strides = if case["strides"].is_null() { None } else { Some(numbers(&case["strides"])?) };
     let flags = Flags::from_raw(case["flags"].as_u64().unwrap_or(0) as u32);
-    let mut spec = TensorSpec::new(dtype_of(&case["dtype"])?, &sizes).offset(case["offset"].as_u64().unwrap_or(0)).flags(flags);
+    let mut spec = TensorSpec::new(dtype_of(&case["dtype"])?, &sizes)
+        .offset(case["offset"].as_u64().unwrap_or(0))
+        .flags(flags);
     if let Some(strides) = &strides {
         spec = spec.strides(strides);
     }
@@ -159,7 +174,11 @@ fn run_status(case: &Value) -> Outcome {
     let (code, name) = (number(&case["status"])? as i32, text(&case["name"])?);
     // The wrapper has no words for OK and for what is no code.
     // SAFETY: static storage, never NULL.
-    same("name", unsafe { CStr::from_ptr(tenon::sys::tenon_status_name(code)) }.to_str().unwrap_or_default(), name)?;
+    same(
+        "name",
+        unsafe { CStr::from_ptr(tenon::sys::tenon_status_name(code)) }.to_str().unwrap_or_default(),
+        name,
+    )?;
     let kind = ErrorKind::from_code(code);
     if name == "OK" || name == "UNKNOWN" {
         return same("kind", kind, None);
@@ -182,7 +201,10 @@ fn run_dtype(case: &Value) -> Outcome {
         same("name of the dtype", dtype.to_string().as_str(), name)?;
     }
     let storage = StorageMut::new(4096)?;
-    if let Some(tensor) = outcome(expect, TensorMut::new(&storage, &TensorSpec::new(dtype, &[number(&case["numel"])?])))? {
+    if let Some(tensor) = outcome(
+        expect,
+        TensorMut::new(&storage, &TensorSpec::new(dtype, &[number(&case["numel"])?])),
+    )? {
         same("nbytes", tensor.nbytes(), unsigned(&expect["nbytes"])?)?;
         same("dtype", tensor.dtype(), dtype)?;
     }
@@ -207,9 +229,17 @@ fn run_layout(case: &Value) -> Outcome {
 fn run_message(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "count", "find", "details"])?;
-    let names: Vec<_> = array(&case["names"])?.iter().map(|name| name_of(name, times(&case["name_repeat"]))).collect::<Outcome<_>>()?;
-    let user = if case["user"].is_null() { Vec::new() } else { hex(&case["user"])?.repeat(times(&case["user_repeat"])) };
-    let tensors: Vec<_> = names.iter().map(|_| TensorMut::zeros::<u8>(&[1])).collect::<tenon::Result<_>>()?;
+    let names: Vec<_> = array(&case["names"])?
+        .iter()
+        .map(|name| name_of(name, times(&case["name_repeat"])))
+        .collect::<Outcome<_>>()?;
+    let user = if case["user"].is_null() {
+        Vec::new()
+    } else {
+        hex(&case["user"])?.repeat(times(&case["user_repeat"]))
+    };
+    let tensors: Vec<_> =
+        names.iter().map(|_| TensorMut::zeros::<u8>(&[1])).collect::<tenon::Result<_>>()?;
     let mut message = Message::new()?;
     let mut fill = || {
         message.add_all(names.iter().map(Option::as_ref).zip(&tensors), Access::Auto)?;
@@ -233,7 +263,11 @@ fn run_message(case: &Value) -> Outcome {
         let found = message.find(&name).map(|tensor| tensor.storage().id());
         match wanted {
             None => same("found", found, None)?,
-            Some(index) => same("found", found, Some(tensors.get(index).map_or(0, |tensor| tensor.storage().id())))?,
+            Some(index) => same(
+                "found",
+                found,
+                Some(tensors.get(index).map_or(0, |tensor| tensor.storage().id())),
+            )?,
         }
     }
     Ok(())
@@ -242,8 +276,10 @@ fn run_message(case: &Value) -> Outcome {
 fn run_encode(case: &Value) -> Outcome {
     known(&case["expect"], &["bytes", "mask"])?;
     let isolated = StorageOptions::new().isolated();
-    let storages: Vec<_> =
-        array(&case["storages"])?.iter().map(|nbytes| Ok(isolated.create(unsigned(nbytes)?)?)).collect::<Outcome<_>>()?;
+    let storages: Vec<_> = array(&case["storages"])?
+        .iter()
+        .map(|nbytes| Ok(isolated.create(unsigned(nbytes)?)?))
+        .collect::<Outcome<_>>()?;
     let mut message = Message::new()?;
     for spec in array(&case["tensors"])? {
         let tensor = tensor_of(&storages[unsigned(&spec["storage"])? as usize], spec)??;
@@ -272,7 +308,10 @@ fn run_descriptor(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "details", "tensors", "user"])?;
     // SAFETY: whoever started the runner gave it these.
-    let fds: Vec<_> = numbers(&case["fds"])?.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd as i32) }).collect();
+    let fds: Vec<_> = numbers(&case["fds"])?
+        .iter()
+        .map(|fd| unsafe { BorrowedFd::borrow_raw(*fd as i32) })
+        .collect();
     let opened = Descriptor::open(&hex(&case["bytes"])?, &fds, access_of(case), options_of(case));
     let Some(message) = outcome(expect, opened)? else { return Ok(()) };
     same("user bytes", hex_of(message.user_bytes()).as_str(), text(&expect["user"])?)?;
@@ -282,7 +321,10 @@ fn run_descriptor(case: &Value) -> Outcome {
         for (key, value) in wanted.as_object().into_iter().flatten() {
             let got = match key.as_str() {
                 "name" => view.name().map(|name| hex_of(name.as_bytes())).into(),
-                "dtype" => vec![view.dtype().code.into(), view.dtype().bits.into(), view.dtype().lanes].into(),
+                "dtype" => {
+                    vec![view.dtype().code.into(), view.dtype().bits.into(), view.dtype().lanes]
+                        .into()
+                }
                 "sizes" => view.sizes().into(),
                 "strides" => view.strides().into(),
                 "offset" => view.offset().into(),
@@ -305,14 +347,23 @@ fn run_descriptor(case: &Value) -> Outcome {
 
 fn count_in(path: &str) -> Outcome<i64> {
     let data = fs::read(path)?;
-    Ok(i32::from_le_bytes(data[..4].try_into().map_err(|_| Not::Wrong("a file of less than 4 bytes".into()))?).into())
+    Ok(i32::from_le_bytes(
+        data[..4].try_into().map_err(|_| Not::Wrong("a file of less than 4 bytes".into()))?,
+    )
+    .into())
 }
 
 fn run_named_file(case: &Value) -> Outcome {
     let expect = &case["expect"];
-    known(expect, &["status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count"])?;
+    known(
+        expect,
+        &["status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count"],
+    )?;
     let path = text(&case["path"])?;
-    let handle = FilenameHandle { offset: unsigned(&case["offset"])?, ..FilenameHandle::new(path, unsigned(&case["nbytes"])?) };
+    let handle = FilenameHandle {
+        offset: unsigned(&case["offset"])?,
+        ..FilenameHandle::new(path, unsigned(&case["nbytes"])?)
+    };
     let opened = match access_of(case) {
         Access::ReadOnly => handle.open_read_only(options_of(case), None),
         Access::Writable => handle.open_writable(options_of(case), None).map(Storage::from),
@@ -334,7 +385,10 @@ fn run_new_named_file(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "details", "bytes", "mask"])?;
     let (directory, name) = (text(&case["directory"])?, text(&case["name"])?);
-    let made = StorageMut::new_filename(&FilenameOptions::new().directory(directory).name(name), unsigned(&case["nbytes"])?);
+    let made = StorageMut::new_filename(
+        &FilenameOptions::new().directory(directory).name(name),
+        unsigned(&case["nbytes"])?,
+    );
     let Some(storage) = outcome(expect, made)? else { return Ok(()) };
     storage.write(0, &hex(&case["payload"])?)?;
     let path = Path::new(directory).join(name);

@@ -1,7 +1,8 @@
 /* Modules whose tensors are views of a Python object's bytes. */
 #include "ext.h"
 
-/* import_memory(object, address of a tenon_import_options) -> address of a tenon_module, with a reference for the caller */
+/* import_memory(object, address of a tenon_import_options) -> address of a tenon_module, with a
+ * reference for the caller */
 PyObject *import_memory(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *object, *number;
@@ -14,7 +15,8 @@ PyObject *import_memory(PyObject *module, PyObject *args) {
   tenon_error *error = NULL;
   tenon_status status;
   Py_BEGIN_ALLOW_THREADS
-    status = tenon_import_module_memory(held->buf, (size_t)held->len, release_held_buffer, held, options, &imported, &error);
+    status = tenon_import_module_memory(held->buf, (size_t)held->len, release_held_buffer, held,
+                                        options, &imported, &error);
   Py_END_ALLOW_THREADS
   if (status != TENON_OK) {
     release_held_buffer(held);

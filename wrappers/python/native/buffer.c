@@ -4,9 +4,20 @@
 static const char *buffer_format(tenon_dtype dtype) {
   if (dtype.lanes != 1) return NULL;
   switch (dtype.code) {
-    case TENON_DTYPE_INT: return dtype.bits == 8 ? "b" : dtype.bits == 16 ? "h" : dtype.bits == 32 ? "i" : dtype.bits == 64 ? "q" : NULL;
-    case TENON_DTYPE_UINT: return dtype.bits == 8 ? "B" : dtype.bits == 16 ? "H" : dtype.bits == 32 ? "I" : dtype.bits == 64 ? "Q" : NULL;
-    case TENON_DTYPE_FLOAT: return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : NULL;
+    case TENON_DTYPE_INT:
+      return dtype.bits == 8    ? "b"
+             : dtype.bits == 16 ? "h"
+             : dtype.bits == 32 ? "i"
+             : dtype.bits == 64 ? "q"
+                                : NULL;
+    case TENON_DTYPE_UINT:
+      return dtype.bits == 8    ? "B"
+             : dtype.bits == 16 ? "H"
+             : dtype.bits == 32 ? "I"
+             : dtype.bits == 64 ? "Q"
+                                : NULL;
+    case TENON_DTYPE_FLOAT:
+      return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : NULL;
     case TENON_DTYPE_COMPLEX: return dtype.bits == 64 ? "Zf" : dtype.bits == 128 ? "Zd" : NULL;
     case TENON_DTYPE_BOOL: return dtype.bits == 8 ? "?" : NULL;
     default: return NULL;
@@ -83,15 +94,19 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   const char *format = buffer_format(spec.dtype);
   if (wants(flags, PyBUF_WRITABLE) && read_only) return buffer_error("the tensor is read-only");
   if (spec.flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG))
-    return buffer_error("the tensor's conjugate or negative bit is set: its bytes are not its values");
+    return buffer_error(
+        "the tensor's conjugate or negative bit is set: its bytes are not its values");
   if (((unsigned)spec.dtype.bits * spec.dtype.lanes) % 8 != 0)
     return buffer_error("elements smaller than a byte have no buffer: use the storage's data");
   if (wants(flags, PyBUF_FORMAT) && format == NULL)
-    return buffer_error("this dtype has no buffer format: view it as an unsigned integer of the same size, such as view(dtype=\"uint16\")");
+    return buffer_error(
+        "this dtype has no buffer format: view it as an unsigned integer of the same size, such as "
+        "view(dtype=\"uint16\")");
   if (!contiguous) {
     if (!wants(flags, PyBUF_STRIDES)) return buffer_error("the tensor is not contiguous");
     if (wants(flags, PyBUF_C_CONTIGUOUS)) return buffer_error("the tensor is not C-contiguous");
-    if ((wants(flags, PyBUF_F_CONTIGUOUS) || wants(flags, PyBUF_ANY_CONTIGUOUS)) && !is_fortran(&spec))
+    if ((wants(flags, PyBUF_F_CONTIGUOUS) || wants(flags, PyBUF_ANY_CONTIGUOUS)) &&
+        !is_fortran(&spec))
       return buffer_error("the tensor is not contiguous");
   } else if (wants(flags, PyBUF_F_CONTIGUOUS) && !is_fortran(&spec)) {
     return buffer_error("the tensor is not Fortran-contiguous");
@@ -147,7 +162,8 @@ int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   const int read_only = tenon_storage_is_read_only(storage);
   void *data = (void *)(uintptr_t)tenon_storage_data(storage);
   if (data == NULL && check_lender(storage) != 0) return -1;
-  const int rc = PyBuffer_FillInfo(view, self, data == NULL ? &nothing : data, (Py_ssize_t)tenon_storage_nbytes(storage), read_only, flags);
+  const int rc = PyBuffer_FillInfo(view, self, data == NULL ? &nothing : data,
+                                   (Py_ssize_t)tenon_storage_nbytes(storage), read_only, flags);
   if (rc == 0) view->internal = tenon_storage_retain(storage);
   return rc;
 }
@@ -171,8 +187,8 @@ Py_buffer *hold_buffer(PyObject *object) {
   return NULL;
 }
 
-/* The last release may come from any thread at any time; once the interpreter is on its way out the buffer is left alone (the process
-   ends with it). */
+/* The last release may come from any thread at any time; once the interpreter is on its way out the
+   buffer is left alone (the process ends with it). */
 void release_held_buffer(void *context) {
   if (is_finalizing()) return;
   PyGILState_STATE state = PyGILState_Ensure();

@@ -1,5 +1,6 @@
-/* What tells that nobody will read a message. Over a socket that is a marker: the write end of a pipe, which travels with the message, and
-   of which the sender keeps the read end. Of a queue, which is a pipe, it is a duplicate of the end to which the sender writes. */
+/* What tells that nobody will read a message. Over a socket that is a marker: the write end of a
+   pipe, which travels with the message, and of which the sender keeps the read end. Of a queue,
+   which is a pipe, it is a duplicate of the end to which the sender writes. */
 #include "ext.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include <unistd.h>
 
 static int is_shortage(int error) {
-  return error == ETOOMANYREFS || error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+  return error == ETOOMANYREFS || error == EMFILE || error == ENFILE || error == ENOMEM ||
+         error == ENOBUFS;
 }
 
 static ssize_t send_both(int fd, struct iovec *parts, int marker) {
@@ -32,7 +34,8 @@ static ssize_t send_both(int fd, struct iovec *parts, int marker) {
   return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* send_with_marker(fd, header, message) -> (bytes of both that went, the read end), or None: no marker can be had now, and nothing went */
+/* send_with_marker(fd, header, message) -> (bytes of both that went, the read end), or None: no
+ * marker can be had now, and nothing went */
 PyObject *send_with_marker(PyObject *module, PyObject *args) {
   (void)module;
   int fd;
@@ -65,8 +68,8 @@ PyObject *send_with_marker(PyObject *module, PyObject *args) {
   return result;
 }
 
-/* watch_queue(the write end, ticket, nanoseconds): take the message back so long after nobody has the read end. Without a free fd, or if
-   too many are watched, the message goes by the limits. */
+/* watch_queue(the write end, ticket, nanoseconds): take the message back so long after nobody has
+   the read end. Without a free fd, or if too many are watched, the message goes by the limits. */
 PyObject *watch_queue(PyObject *module, PyObject *args) {
   (void)module;
   int fd;
@@ -75,6 +78,7 @@ PyObject *watch_queue(PyObject *module, PyObject *args) {
   long long grace_ns;
   if (!PyArg_ParseTuple(args, "iy#L:watch_queue", &fd, &ticket, &nbytes, &grace_ns)) return NULL;
   const int end = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (end >= 0 && tenon_ticket_watch(ticket, (size_t)nbytes, end, grace_ns, NULL) != TENON_OK) close(end);
+  if (end >= 0 && tenon_ticket_watch(ticket, (size_t)nbytes, end, grace_ns, NULL) != TENON_OK)
+    close(end);
   Py_RETURN_NONE;
 }

@@ -16,7 +16,9 @@ typedef struct {
 
 static int number_of_storage(Parts *parts, tenon_storage *storage) {
   int number = 0;
-  while (number < parts->n_storages && tenon_storage_id(parts->storages[number]) != tenon_storage_id(storage)) ++number;
+  while (number < parts->n_storages &&
+         tenon_storage_id(parts->storages[number]) != tenon_storage_id(storage))
+    ++number;
   if (number == parts->n_storages) parts->storages[parts->n_storages++] = storage;
   return number;
 }
@@ -24,7 +26,8 @@ static int number_of_storage(Parts *parts, tenon_storage *storage) {
 static int take_parts(Parts *parts, PyObject *tensors) {
   const Py_ssize_t n = PyList_Size(tensors);
   if (n > MOST) {
-    PyErr_Format(PyExc_ValueError, "%zd tensors, and a message in pieces has at most %d", n, (int)MOST);
+    PyErr_Format(PyExc_ValueError, "%zd tensors, and a message in pieces has at most %d", n,
+                 (int)MOST);
     return -1;
   }
   PyObject *tuple = PyList_AsTuple(tensors);
@@ -38,7 +41,8 @@ static int take_parts(Parts *parts, PyObject *tensors) {
 static tenon_status deposit(Parts *parts, tenon_deposit **out, tenon_error **error) {
   tenon_status status = tenon_deposit_new(out, error);
   for (int i = 0; status == TENON_OK && i < parts->n_storages; ++i)
-    status = tenon_deposit_add(*out, parts->storages[i], TENON_ACCESS_AUTO, parts->records[i], &parts->record_nbytes[i], error);
+    status = tenon_deposit_add(*out, parts->storages[i], TENON_ACCESS_AUTO, parts->records[i],
+                               &parts->record_nbytes[i], error);
   if (status != TENON_OK) (void)tenon_deposit_withdraw(*out);
   return status;
 }
@@ -49,7 +53,8 @@ static int append(PyObject *list, PyObject *item) {
   return result;
 }
 
-/* (number of the storage, dtype, shape, strides or None, offset, flags), as Tensor._new takes them */
+/* (number of the storage, dtype, shape, strides or None, offset, flags), as Tensor._new takes them
+ */
 static PyObject *form_of(const tenon_tensor *tensor, int number) {
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
@@ -58,10 +63,13 @@ static PyObject *form_of(const tenon_tensor *tensor, int number) {
   const tenon_status status = tenon_tensor_get_spec(tensor, &spec, &error);
   if (status != TENON_OK) return raise_status(status, error);
   PyObject *shape = tuple_of_numbers(spec.sizes, spec.ndim);
-  PyObject *strides = tenon_tensor_is_contiguous(tensor) ? Py_NewRef(Py_None) : tuple_of_numbers(spec.strides, spec.ndim);
+  PyObject *strides = tenon_tensor_is_contiguous(tensor)
+                          ? Py_NewRef(Py_None)
+                          : tuple_of_numbers(spec.strides, spec.ndim);
   PyObject *form = NULL;
   if (shape != NULL && strides != NULL)
-    form = Py_BuildValue("(iIOOKI)", number, number_of_dtype(spec.dtype), shape, strides, (unsigned long long)spec.offset, spec.flags);
+    form = Py_BuildValue("(iIOOKI)", number, number_of_dtype(spec.dtype), shape, strides,
+                         (unsigned long long)spec.offset, spec.flags);
   Py_XDECREF(shape);
   Py_XDECREF(strides);
   return form;
@@ -73,9 +81,12 @@ static PyObject *result_of_deposit(const Parts *parts, const tenon_deposit *made
   PyObject *records = PyList_New(0), *forms = PyList_New(0), *result = NULL;
   int failed = records == NULL || forms == NULL;
   for (int i = 0; !failed && i < parts->n_storages; ++i)
-    failed = append(records, PyBytes_FromStringAndSize((const char *)parts->records[i], (Py_ssize_t)parts->record_nbytes[i])) != 0;
-  for (int i = 0; !failed && i < (int)parts->batch.n; ++i) failed = append(forms, form_of(parts->batch.tensors[i], parts->numbers[i])) != 0;
-  if (!failed) result = Py_BuildValue("(y#OO)", (const char *)head, (Py_ssize_t)nbytes, records, forms);
+    failed = append(records, PyBytes_FromStringAndSize((const char *)parts->records[i],
+                                                       (Py_ssize_t)parts->record_nbytes[i])) != 0;
+  for (int i = 0; !failed && i < (int)parts->batch.n; ++i)
+    failed = append(forms, form_of(parts->batch.tensors[i], parts->numbers[i])) != 0;
+  if (!failed)
+    result = Py_BuildValue("(y#OO)", (const char *)head, (Py_ssize_t)nbytes, records, forms);
   Py_XDECREF(records);
   Py_XDECREF(forms);
   return result;
@@ -123,12 +134,16 @@ static int64_t now_ns(void) {
 }
 
 /* Goes on where a signal has ended it. Runs without the GIL. The records are the caller's alone. */
-static tenon_status fetch(Fetch *it, const char *const *records, const size_t *nbytes, int n, tenon_error **error) {
+static tenon_status fetch(Fetch *it, const char *const *records, const size_t *nbytes, int n,
+                          tenon_error **error) {
   tenon_status status = TENON_OK;
-  if (it->fetched == NULL) status = tenon_fetched_new(it->head, (size_t)it->head_nbytes, &it->options, &it->wait, &it->fetched, error);
+  if (it->fetched == NULL)
+    status = tenon_fetched_new(it->head, (size_t)it->head_nbytes, &it->options, &it->wait,
+                               &it->fetched, error);
   while (status == TENON_OK && it->n_storages < n) {
     const int i = it->n_storages;
-    status = tenon_fetched_storage(it->fetched, records[i], nbytes[i], &it->wait, &it->storages[i], error);
+    status = tenon_fetched_storage(it->fetched, records[i], nbytes[i], &it->wait, &it->storages[i],
+                                   error);
     if (status == TENON_OK) it->n_storages = i + 1;
   }
   return status;
@@ -139,7 +154,8 @@ static int fetch_storages(Fetch *it) {
   size_t nbytes[MOST];
   const Py_ssize_t n = PyList_Size(it->records);
   if (n > MOST) {
-    PyErr_Format(PyExc_ValueError, "%zd storages, and a message in pieces has at most %d", n, (int)MOST);
+    PyErr_Format(PyExc_ValueError, "%zd storages, and a message in pieces has at most %d", n,
+                 (int)MOST);
     return -1;
   }
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -173,8 +189,11 @@ static PyObject *tensor_of_form(PyTypeObject *type, const Fetch *it, PyObject *f
   unsigned long long offset;
   PyObject *shape, *strides;
   if (!PyTuple_Check(form)) return PyErr_Format(PyExc_TypeError, "a tensor's form must be a tuple");
-  if (!PyArg_ParseTuple(form, "iIO!OKI", &number, &dtype, &PyTuple_Type, &shape, &strides, &offset, &flags)) return NULL;
-  if (number < 0 || number >= it->n_storages) return PyErr_Format(PyExc_ValueError, "storage %d of %d", number, it->n_storages);
+  if (!PyArg_ParseTuple(form, "iIO!OKI", &number, &dtype, &PyTuple_Type, &shape, &strides, &offset,
+                        &flags))
+    return NULL;
+  if (number < 0 || number >= it->n_storages)
+    return PyErr_Format(PyExc_ValueError, "storage %d of %d", number, it->n_storages);
   return make_tensor(type, it->storages[number], dtype, shape, strides, offset, flags);
 }
 
@@ -186,8 +205,9 @@ static PyObject *tensors_of_forms(PyTypeObject *type, const Fetch *it, PyObject 
   return result;
 }
 
-/* fetch_tensors(class, head, records, forms, nanoseconds to wait, whether signals end the wait) -> list of tensors. What was not
-   opened is given back. The sender is trusted to say what it lends, so memory that it can cut short is taken too. */
+/* fetch_tensors(class, head, records, forms, nanoseconds to wait, whether signals end the wait) ->
+   list of tensors. What was not opened is given back. The sender is trusted to say what it lends,
+   so memory that it can cut short is taken too. */
 PyObject *fetch_tensors(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *type, *forms;
@@ -195,8 +215,9 @@ PyObject *fetch_tensors(PyObject *module, PyObject *args) {
   int interruptible;
   Fetch it;
   memset(&it, 0, sizeof it);
-  if (!PyArg_ParseTuple(args, "Oy#O!O!Lp:fetch_tensors", &type, &it.head, &it.head_nbytes, &PyList_Type, &it.records, &PyList_Type, &forms,
-                        &timeout_ns, &interruptible) ||
+  if (!PyArg_ParseTuple(args, "Oy#O!O!Lp:fetch_tensors", &type, &it.head, &it.head_nbytes,
+                        &PyList_Type, &it.records, &PyList_Type, &forms, &timeout_ns,
+                        &interruptible) ||
       !is_subclass(type, interpreter()->tensor_type))
     return NULL;
   it.options.struct_size = sizeof it.options;
@@ -204,7 +225,8 @@ PyObject *fetch_tensors(PyObject *module, PyObject *args) {
   it.wait.struct_size = sizeof it.wait;
   it.wait.flags = interruptible ? TENON_WAIT_INTERRUPTIBLE : 0;
   it.deadline = now_ns() + timeout_ns;
-  PyObject *result = fetch_storages(&it) == 0 ? tensors_of_forms((PyTypeObject *)type, &it, forms) : NULL;
+  PyObject *result =
+      fetch_storages(&it) == 0 ? tensors_of_forms((PyTypeObject *)type, &it, forms) : NULL;
   for (int i = 0; i < it.n_storages; ++i) give_back_storage(it.storages[i]);
   tenon_fetched_release(it.fetched);
   return result;

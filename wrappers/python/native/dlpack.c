@@ -18,11 +18,13 @@ static void delete_legacy(void *managed) {
 
 /* A capsule that nobody consumed. The deleters are libtenon's own and need no interpreter. */
 static void drop_versioned(PyObject *capsule) {
-  if (PyCapsule_IsValid(capsule, VERSIONED)) give_back_managed(PyCapsule_GetPointer(capsule, VERSIONED), delete_versioned);
+  if (PyCapsule_IsValid(capsule, VERSIONED))
+    give_back_managed(PyCapsule_GetPointer(capsule, VERSIONED), delete_versioned);
 }
 
 static void drop_legacy(PyObject *capsule) {
-  if (PyCapsule_IsValid(capsule, LEGACY)) give_back_managed(PyCapsule_GetPointer(capsule, LEGACY), delete_legacy);
+  if (PyCapsule_IsValid(capsule, LEGACY))
+    give_back_managed(PyCapsule_GetPointer(capsule, LEGACY), delete_legacy);
 }
 
 PyObject *legacy_capsule(tenon_tensor *tensor) {
@@ -35,7 +37,8 @@ PyObject *legacy_capsule(tenon_tensor *tensor) {
   return capsule;
 }
 
-/* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the bytes are read-only */
+/* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the
+ * bytes are read-only */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
   int versioned, is_copied, lets_write = 0;
   if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;
@@ -65,7 +68,8 @@ PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule) {
     status = tenon_tensor_from_dlpack(PyCapsule_GetPointer(capsule, VERSIONED), &tensor, &error);
   } else if (PyCapsule_IsValid(capsule, LEGACY)) {
     used = "used_" LEGACY;
-    status = tenon_tensor_from_dlpack_legacy(PyCapsule_GetPointer(capsule, LEGACY), &tensor, &error);
+    status =
+        tenon_tensor_from_dlpack_legacy(PyCapsule_GetPointer(capsule, LEGACY), &tensor, &error);
   } else {
     PyErr_SetString(PyExc_ValueError, "not a DLPack capsule, or one that was consumed already");
     return NULL;

@@ -1,6 +1,6 @@
-/* DLPack's C exchange API (since DLPack 1.3): a table of functions by which two libraries in one process
-   exchange tensors without capsules and without calling Python methods. A type announces its table in
-   the attribute __dlpack_c_exchange_api__. */
+/* DLPack's C exchange API (since DLPack 1.3): a table of functions by which two libraries in one
+   process exchange tensors without capsules and without calling Python methods. A type announces
+   its table in the attribute __dlpack_c_exchange_api__. */
 #include "ext.h"
 
 #include <dlpack/dlpack.h>
@@ -9,7 +9,8 @@
 
 #define API_NAME "dlpack_exchange_api"
 
-/* The tensor of a Python object, and its layout. DLPack has no conjugate and no negative bit. NULL: raised. */
+/* The tensor of a Python object, and its layout. DLPack has no conjugate and no negative bit. NULL:
+ * raised. */
 static tenon_tensor *plain_tensor(void *object, tenon_tensor_spec *spec) {
   if (!PyObject_TypeCheck((PyObject *)object, interpreter()->tensor_type)) {
     PyErr_SetString(PyExc_TypeError, "not a tenon.Tensor");
@@ -17,7 +18,8 @@ static tenon_tensor *plain_tensor(void *object, tenon_tensor_spec *spec) {
   }
   tenon_tensor *tensor = get_spec(object, spec);
   if (tensor == NULL || (spec->flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG)) == 0) return tensor;
-  PyErr_SetString(PyExc_BufferError, "DLPack has no conjugate and no negative bit, and one of the tensor's is set");
+  PyErr_SetString(PyExc_BufferError,
+                  "DLPack has no conjugate and no negative bit, and one of the tensor's is set");
   return NULL;
 }
 
@@ -47,15 +49,17 @@ static int managed_to_object(DLManagedTensorVersioned *managed, void **out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* The sizes and strides are the tensor's own, which the caller keeps. A DLTensor cannot say that its
-   bytes are read-only, so a read-only tensor is refused. */
+/* The sizes and strides are the tensor's own, which the caller keeps. A DLTensor cannot say that
+   its bytes are read-only, so a read-only tensor is refused. */
 static int view_of_object(void *object, DLTensor *out) {
   tenon_tensor_spec spec;
   tenon_tensor *tensor = plain_tensor(object, &spec);
   if (tensor == NULL) return -1;
   const tenon_storage *storage = tenon_tensor_storage(tensor);
   if (tenon_storage_is_read_only(storage)) {
-    PyErr_SetString(PyExc_BufferError, "the tensor is read-only, and a DLTensor cannot say so: use managed_tensor_from_py_object_no_sync");
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is read-only, and a DLTensor cannot say so: use "
+                    "managed_tensor_from_py_object_no_sync");
     return -1;
   }
   const void *data = tensor_address(tensor);
@@ -84,7 +88,8 @@ static int current_stream(DLDeviceType device_type, int32_t device_id, void **ou
 
 /* A new shared tensor of the CPU. The caller need not hold the GIL. */
 static int allocate_managed(DLTensor *prototype, DLManagedTensorVersioned **out, void *context,
-                            void (*set_error)(void *context, const char *kind, const char *message)) {
+                            void (*set_error)(void *context, const char *kind,
+                                              const char *message)) {
   if (prototype->device.device_type != kDLCPU) {
     set_error(context, "BufferError", "Tenon allocates tensors on the CPU only");
     return -1;
@@ -110,7 +115,8 @@ static int allocate_managed(DLTensor *prototype, DLManagedTensorVersioned **out,
   tenon_tensor_release(tensor);
   tenon_storage_release(storage);
   if (status == TENON_OK) return 0;
-  set_error(context, status == TENON_RESOURCE_EXHAUSTED ? "MemoryError" : "BufferError", tenon_error_message(error));
+  set_error(context, status == TENON_RESOURCE_EXHAUSTED ? "MemoryError" : "BufferError",
+            tenon_error_message(error));
   tenon_error_release(error);
   return -1;
 }
@@ -124,7 +130,8 @@ static const DLPackExchangeAPI exchange = {
     .current_work_stream = current_stream,
 };
 
-/* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes. */
+/* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes.
+ */
 PyObject *exchange_api(PyObject *module, PyObject *type) {
   (void)module;
   Interpreter *its = interpreter();
@@ -135,8 +142,9 @@ PyObject *exchange_api(PyObject *module, PyObject *type) {
   return PyCapsule_New((void *)(uintptr_t)&exchange, API_NAME, NULL);
 }
 
-/* from_exchange(class, capsule, object) -> a tensor over the object's memory, or None: the capsule's
-   table has another major version. The object must be of the type that has the capsule. */
+/* from_exchange(class, capsule, object) -> a tensor over the object's memory, or None: the
+   capsule's table has another major version. The object must be of the type that has the capsule.
+ */
 PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
   PyObject *capsule, *object;
   if (!PyArg_ParseTuple(args, "OO:from_exchange", &capsule, &object)) return NULL;

@@ -1,11 +1,14 @@
 #pragma once
 
-/* The part of the Python wrapper that cffi cannot do: types that export a buffer (Python 3.11 has no __buffer__ for classes), DLPack
-   capsules, and one call for all the tensors of a message. Written for the limited API of 3.11, so one build serves every later Python.
+/* The part of the Python wrapper that cffi cannot do: types that export a buffer (Python 3.11 has
+   no __buffer__ for classes), DLPack capsules, and one call for all the tensors of a message.
+   Written for the limited API of 3.11, so one build serves every later Python.
 
-   Every object here owns one reference to a tenon object and nothing else; an exported buffer owns a reference of its own, so that
-   closing an object never pulls memory from under a view. No deleter that libtenon keeps touches Python, but release_held_buffer and what
-   other frameworks hand in with DLPack. References are given back by give_back_tensor and give_back_storage alone. */
+   Every object here owns one reference to a tenon object and nothing else; an exported buffer owns
+   a reference of its own, so that closing an object never pulls memory from under a view. No
+   deleter that libtenon keeps touches Python, but release_held_buffer and what other frameworks
+   hand in with DLPack. References are given back by give_back_tensor and give_back_storage alone.
+ */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -29,15 +32,17 @@ typedef struct Interpreter {
   PyTypeObject *tensor_type;   /* what tenon.Tensor derives from */
   PyTypeObject *storage_type;  /* what tenon.Storage derives from */
   PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
-  PyObject *error_factory;     /* tenon.error.from_status: (status, address of the tenon_error or 0) -> exception */
+  PyObject *error_factory; /* tenon.error.from_status: (status, address of the tenon_error or 0) ->
+                              exception */
   struct Interpreter *next;
 } Interpreter;
 
-/* The state of the calling thread's interpreter. The caller holds the GIL. All fields are NULL once the
-   interpreter has unloaded the module. */
+/* The state of the calling thread's interpreter. The caller holds the GIL. All fields are NULL once
+   the interpreter has unloaded the module. */
 Interpreter *interpreter(void);
 
-PyObject *raise_status(tenon_status status, tenon_error *error); /* takes over the error; always NULL */
+PyObject *raise_status(tenon_status status,
+                       tenon_error *error); /* takes over the error; always NULL */
 PyObject *raise_closed(const char *what);
 int is_finalizing(void);
 void *pointer_from(PyObject *number);
@@ -54,12 +59,15 @@ void give_back_managed(void *managed, void (*deleter)(void *managed));
 /* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
-tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec); /* of a TensorObject; NULL: raised */
-PyObject *device_of(const tenon_storage *storage);               /* (type, number), as DLPack counts them */
+tenon_tensor *get_spec(PyObject *self,
+                       tenon_tensor_spec *spec);   /* of a TensorObject; NULL: raised */
+PyObject *device_of(const tenon_storage *storage); /* (type, number), as DLPack counts them */
 PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n);
-/* A tensor over a storage, which stays the caller's. The shape is a tuple, the strides are one or None. */
-PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype, PyObject *shape, PyObject *strides,
-                      unsigned long long offset, unsigned int flags);
+/* A tensor over a storage, which stays the caller's. The shape is a tuple, the strides are one or
+ * None. */
+PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype,
+                      PyObject *shape, PyObject *strides, unsigned long long offset,
+                      unsigned int flags);
 extern PyType_Spec tensor_spec;
 PyObject *packed_nbytes(PyObject *module, PyObject *args);
 
@@ -75,22 +83,24 @@ unsigned int number_of_dtype(tenon_dtype dtype);
 int read_shape(PyObject *tuple, Shape *out); /* -1: raised */
 
 /* The spec borrows sizes and steps (the strides). If steps is NULL the tensor is packed. */
-tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags);
+tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps,
+                          unsigned int flags);
 
-/* How many bytes lie from the start of the first element to the end of the last one. 0 means that this
-   function does not tell: there are no elements, a stride is negative, or an element is no whole number
-   of bytes. */
+/* How many bytes lie from the start of the first element to the end of the last one. 0 means that
+   this function does not tell: there are no elements, a stride is negative, or an element is no
+   whole number of bytes. */
 uint64_t extent_nbytes(const tenon_tensor_spec *spec);
 
-/* A tensor over the storage that has all of these elements, the first one at this address, and its offset
-   in the spec. NULL: no storage has them. */
+/* A tensor over the storage that has all of these elements, the first one at this address, and its
+   offset in the spec. NULL: no storage has them. */
 tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec);
 
 extern PyType_Spec storage_spec;
 
 /* buffer.c */
-const void *tensor_address(const tenon_tensor *tensor); /* NULL and raised: its lender is gone; NULL alone: it is empty */
-int check_on_cpu(const tenon_storage *storage);         /* 0: the host can read the bytes; -1: raised */
+const void *tensor_address(
+    const tenon_tensor *tensor); /* NULL and raised: its lender is gone; NULL alone: it is empty */
+int check_on_cpu(const tenon_storage *storage); /* 0: the host can read the bytes; -1: raised */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);
@@ -109,15 +119,16 @@ PyObject *tensor_from_exchange(PyObject *type, PyObject *args);
 
 /* message.c */
 
-/* The tensors of a message. They are retained, so that another thread that closes one while the GIL is free does no harm. Begins as zeros,
-   and is dropped whether or not it could be filled. */
+/* The tensors of a message. They are retained, so that another thread that closes one while the GIL
+   is free does no harm. Begins as zeros, and is dropped whether or not it could be filled. */
 typedef struct {
   Py_ssize_t n;
   tenon_tensor **tensors;
   const char **names; /* NULL: none has a name */
 } Batch;
 
-int fill_batch(Batch *batch, PyObject *tensors, PyObject *names); /* tuples, names may be None; -1: raised */
+int fill_batch(Batch *batch, PyObject *tensors,
+               PyObject *names); /* tuples, names may be None; -1: raised */
 void drop_batch(Batch *batch);
 PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);

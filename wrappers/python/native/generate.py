@@ -1,4 +1,6 @@
-"""Write the C source of tenon._cffi from Tenon's own headers: the preprocessor reads them, cffi is given what it says."""
+"""Write the C source of tenon._cffi from Tenon's own headers: the preprocessor reads them, cffi is
+given what it says.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ STUBS = ("stddef.h", "stdint.h")
 # What the library calls while it exports; tenon/archive.py has the functions.
 CALLBACKS = """
 extern "Python" int64_t tenon_python_write(void *, const void *, size_t);
-extern "Python" tenon_status tenon_python_extra_files(void *, const tenon_module *, const tenon_file **, size_t *);
+extern "Python" tenon_status tenon_python_extra_files(void *, const tenon_module *,
+                                                      const tenon_file **, size_t *);
 """
 
 
@@ -25,20 +28,43 @@ def preprocess(compiler: str, includes: list[str], *more: str) -> str:
     with tempfile.TemporaryDirectory() as stubs:
         for name in STUBS:
             Path(stubs, name).write_text("")
-        command = [compiler, "-E", "-P", "-nostdinc", f"-I{stubs}", *(f"-I{path}" for path in includes), *more, "-x", "c", "-"]
-        done = subprocess.run(command, input="#include <tenon/tenon.h>\n", stdout=subprocess.PIPE, text=True, check=True)
+        command = [
+            compiler,
+            "-E",
+            "-P",
+            "-nostdinc",
+            f"-I{stubs}",
+            *(f"-I{path}" for path in includes),
+            *more,
+            "-x",
+            "c",
+            "-",
+        ]
+        done = subprocess.run(
+            command,
+            input="#include <tenon/tenon.h>\n",
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     return done.stdout
 
 
 def numeric_macros(compiler: str, includes: list[str]) -> list[str]:
     lines = preprocess(compiler, includes, "-dM").splitlines()
-    return sorted(f"#define {match[1]} ..." for line in lines if (match := re.match(r"#define (TENON_[A-Z_]+) [0-9]+$", line)))
+    return sorted(
+        f"#define {match[1]} ..."
+        for line in lines
+        if (match := re.match(r"#define (TENON_[A-Z_]+) [0-9]+$", line))
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", required=True)
-    parser.add_argument("--include", action="append", default=[], help="a folder that holds tenon/*.h")
+    parser.add_argument(
+        "--include", action="append", default=[], help="a folder that holds tenon/*.h"
+    )
     parser.add_argument("output")
     arguments = parser.parse_args()
 

@@ -5,14 +5,17 @@
 PyObject *message_tensors(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *number, *type;
-  if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) || !is_subclass(type, interpreter()->tensor_type)) return NULL;
+  if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) ||
+      !is_subclass(type, interpreter()->tensor_type))
+    return NULL;
   const tenon_message *message = pointer_from(number);
   if (message == NULL && PyErr_Occurred()) return NULL;
   const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
   PyObject *list = PyList_New(n);
   if (list == NULL) return NULL;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject *item = wrap_tensor((PyTypeObject *)type, tenon_tensor_retain(tenon_message_tensor(message, (size_t)i)));
+    PyObject *item = wrap_tensor((PyTypeObject *)type,
+                                 tenon_tensor_retain(tenon_message_tensor(message, (size_t)i)));
     if (item == NULL || PyList_SetItem(list, i, item) != 0) {
       Py_DECREF(list);
       return NULL;
@@ -65,7 +68,8 @@ int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
       PyObject *type = PyType_GetName(Py_TYPE(item));
       if (type != NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "item %zd is of type %U and not a tenon.Tensor: make one of it (tenon.from_numpy, tenon.torch.from_torch, "
+                     "item %zd is of type %U and not a tenon.Tensor: make one of it "
+                     "(tenon.from_numpy, tenon.torch.from_torch, "
                      "tenon.from_dlpack), and put other data into user_bytes",
                      i, type);
         Py_DECREF(type);
@@ -73,7 +77,9 @@ int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
       return -1;
     }
     if (((TensorObject *)item)->tensor == NULL) {
-      PyErr_Format(PyExc_ValueError, "tensor %zd is already closed: send it before close() or the end of its with block", i);
+      PyErr_Format(
+          PyExc_ValueError,
+          "tensor %zd is already closed: send it before close() or the end of its with block", i);
       return -1;
     }
     batch->tensors[i] = tenon_tensor_retain(((TensorObject *)item)->tensor);
@@ -102,7 +108,9 @@ PyObject *message_add(PyObject *module, PyObject *args) {
   tenon_share_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OO!OI:message_add", &number, &PyTuple_Type, &tensors, &names, &options.access)) return NULL;
+  if (!PyArg_ParseTuple(args, "OO!OI:message_add", &number, &PyTuple_Type, &tensors, &names,
+                        &options.access))
+    return NULL;
   if (names != Py_None && !PyTuple_Check(names)) {
     PyErr_SetString(PyExc_TypeError, "names must be a tuple or None");
     return NULL;
@@ -115,7 +123,8 @@ PyObject *message_add(PyObject *module, PyObject *args) {
     tenon_error *error = NULL;
     tenon_status status;
     Py_BEGIN_ALLOW_THREADS
-      status = tenon_message_add(message, batch.tensors, batch.names, (size_t)batch.n, &options, &error);
+      status =
+          tenon_message_add(message, batch.tensors, batch.names, (size_t)batch.n, &options, &error);
     Py_END_ALLOW_THREADS
     result = status == TENON_OK ? Py_NewRef(Py_None) : raise_status(status, error);
   }

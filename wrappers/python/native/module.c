@@ -3,9 +3,10 @@
 
 static int finalizing; /* set by atexit: from then on nobody may ask for the GIL from a deleter */
 
-/* The states of all interpreters. A process can have several (mod_wsgi runs many), and each imports the
-   module for itself. The GIL guards this list, because all these interpreters share one GIL: Python does
-   not let an interpreter with its own GIL import the module. Python never uses an id twice. */
+/* The states of all interpreters. A process can have several (mod_wsgi runs many), and each imports
+   the module for itself. The GIL guards this list, because all these interpreters share one GIL:
+   Python does not let an interpreter with its own GIL import the module. Python never uses an id
+   twice. */
 static Interpreter *interpreters;
 
 Interpreter *interpreter(void) {
@@ -20,11 +21,13 @@ Interpreter *interpreter(void) {
 PyObject *raise_status(tenon_status status, tenon_error *error) {
   PyObject *factory = interpreter()->error_factory;
   if (factory == NULL) {
-    PyErr_Format(PyExc_RuntimeError, "%s: %s", tenon_status_name(status), tenon_error_message(error));
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", tenon_status_name(status),
+                 tenon_error_message(error));
     tenon_error_release(error);
     return NULL;
   }
-  PyObject *exception = PyObject_CallFunction(factory, "iK", (int)status, (unsigned long long)(uintptr_t)error);
+  PyObject *exception =
+      PyObject_CallFunction(factory, "iK", (int)status, (unsigned long long)(uintptr_t)error);
   if (exception != NULL) {
     PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_DECREF(exception);
@@ -33,7 +36,9 @@ PyObject *raise_status(tenon_status status, tenon_error *error) {
 }
 
 PyObject *raise_closed(const char *what) {
-  return PyErr_Format(PyExc_ValueError, "this %s is already closed: use it before close() or the end of its with block", what);
+  return PyErr_Format(
+      PyExc_ValueError,
+      "this %s is already closed: use it before close() or the end of its with block", what);
 }
 
 void *pointer_from(PyObject *number) { return PyLong_AsVoidPtr(number); }
@@ -54,7 +59,9 @@ int is_subclass(PyObject *type, PyTypeObject *base) {
 PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   (void)args;
   (void)kwargs;
-  PyErr_SetString(PyExc_TypeError, "use tenon.empty, tenon.zeros, tenon.from_numpy, tenon.from_dlpack or Storage.new");
+  PyErr_SetString(
+      PyExc_TypeError,
+      "use tenon.empty, tenon.zeros, tenon.from_numpy, tenon.from_dlpack or Storage.new");
   (void)type;
   return NULL;
 }
@@ -79,7 +86,8 @@ static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   /* Deleters run in the main interpreter, so they go on when another interpreter ends. */
-  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+    __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
   Py_RETURN_NONE;
 }
 
@@ -90,15 +98,21 @@ static PyMethodDef module_methods[] = {
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
     {"exchange_api", exchange_api, METH_O, "The capsule of DLPack's C exchange API."},
-    {"send_with_marker", send_with_marker, METH_VARARGS, "Send a message over a socket, with the end of a pipe."},
-    {"watch_queue", watch_queue, METH_VARARGS, "Take a message back when nobody has the read end of its pipe."},
+    {"send_with_marker", send_with_marker, METH_VARARGS,
+     "Send a message over a socket, with the end of a pipe."},
+    {"watch_queue", watch_queue, METH_VARARGS,
+     "Take a message back when nobody has the read end of its pipe."},
     {"deposit_tensors", deposit_tensors, METH_O, "Deposit some tensors in pieces, in one call."},
     {"fetch_tensors", fetch_tensors, METH_VARARGS, "Fetch some tensors in pieces, in one call."},
-    {"torch_setup", torch_setup, METH_O, "The objects of Python that torch tensors need on their way."},
+    {"torch_setup", torch_setup, METH_O,
+     "The objects of Python that torch tensors need on their way."},
     {"torch_reducer", torch_reducer, METH_O, "The reducer of torch tensors, around one in Python."},
-    {"torch_find", torch_find, METH_O, "A torch tensor that lies in Tenon's memory as Tenon's, or None."},
-    {"torch_pick", torch_pick, METH_O, "A torch tensor of the message that this thread loads, or None."},
-    {"set_error_factory", set_error_factory, METH_O, "Who turns a status and an error into an exception."},
+    {"torch_find", torch_find, METH_O,
+     "A torch tensor that lies in Tenon's memory as Tenon's, or None."},
+    {"torch_pick", torch_pick, METH_O,
+     "A torch tensor of the message that this thread loads, or None."},
+    {"set_error_factory", set_error_factory, METH_O,
+     "Who turns a status and an error into an exception."},
     {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
     {NULL, NULL, 0, NULL}};
 
@@ -113,7 +127,9 @@ static int module_exec(PyObject *module) {
   its->id = PyInterpreterState_GetID(PyInterpreterState_Get());
   its->next = interpreters; /* In front: the newest import in an interpreter counts. */
   interpreters = its;
-  return add_type(module, &tensor_spec, &its->tensor_type) != 0 ? -1 : add_type(module, &storage_spec, &its->storage_type);
+  return add_type(module, &tensor_spec, &its->tensor_type) != 0
+             ? -1
+             : add_type(module, &storage_spec, &its->storage_type);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg) {
@@ -145,8 +161,11 @@ static void module_free(void *module) {
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "tenon._native_ext", "Buffers, capsules and batches.",
-                                        sizeof(Interpreter),   module_methods,      module_slots,
-                                        module_traverse,       module_clear,        module_free};
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT, "tenon._native_ext", "Buffers, capsules and batches.",
+    sizeof(Interpreter),   module_methods,      module_slots,
+    module_traverse,       module_clear,        module_free};
 
-__attribute__((visibility("default"))) PyObject *PyInit__native_ext(void) { return PyModuleDef_Init(&module_def); }
+__attribute__((visibility("default"))) PyObject *PyInit__native_ext(void) {
+  return PyModuleDef_Init(&module_def);
+}

@@ -42,14 +42,15 @@ static PyObject *storage_at(PyObject *type, PyObject *args) {
   tenon_storage *storage = NULL;
   uint64_t offset = 0;
   tenon_error *error = NULL;
-  const tenon_status status = tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, &error);
+  const tenon_status status =
+      tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, &error);
   if (status != TENON_OK) return raise_status(status, error);
   PyObject *found = wrap_storage((PyTypeObject *)type, storage);
   return found == NULL ? NULL : Py_BuildValue("(NK)", found, (unsigned long long)offset);
 }
 
-/* open_unsealed(fd, nbytes): does what tenon.open_fd does with allow_unsealed=True, for from_torch. The
-   options are made here, and not by cffi at each call. */
+/* open_unsealed(fd, nbytes): does what tenon.open_fd does with allow_unsealed=True, for from_torch.
+   The options are made here, and not by cffi at each call. */
 static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
   tenon_fd_handle handle;
   unsigned long long nbytes;
@@ -67,7 +68,8 @@ static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS
     status = tenon_open_fd(&handle, &options, &storage, &error);
   Py_END_ALLOW_THREADS
-  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage) : raise_status(status, error);
+  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage)
+                            : raise_status(status, error);
 }
 
 static PyObject *storage_retained(PyObject *self, PyObject *unused) {
@@ -83,7 +85,9 @@ static PyObject *storage_new(PyObject *type, PyObject *args) {
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
-  if (!PyArg_ParseTuple(args, "KIIKK:new", &nbytes, &options.mode, &options.flags, &alignment, &arena)) return NULL;
+  if (!PyArg_ParseTuple(args, "KIIKK:new", &nbytes, &options.mode, &options.flags, &alignment,
+                        &arena))
+    return NULL;
   options.alignment = alignment;
   options.arena = (tenon_arena *)(uintptr_t)arena;
   tenon_storage *storage = NULL;
@@ -103,7 +107,9 @@ static PyObject *storage_new_from(PyObject *type, PyObject *args) {
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OIIKK:new_from", &data, &options.mode, &options.flags, &alignment, &arena)) return NULL;
+  if (!PyArg_ParseTuple(args, "OIIKK:new_from", &data, &options.mode, &options.flags, &alignment,
+                        &arena))
+    return NULL;
   options.alignment = alignment;
   options.arena = (tenon_arena *)(uintptr_t)arena;
   Py_buffer view;
@@ -128,7 +134,8 @@ static PyObject *storage_wrap(PyObject *type, PyObject *object) {
   options.flags = held->readonly ? (uint32_t)TENON_STORAGE_READ_ONLY : 0;
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
-  const tenon_status status = tenon_storage_wrap(held->buf, (uint64_t)held->len, release_held_buffer, held, &options, &storage, &error);
+  const tenon_status status = tenon_storage_wrap(
+      held->buf, (uint64_t)held->len, release_held_buffer, held, &options, &storage, &error);
   if (status != TENON_OK) {
     release_held_buffer(held);
     return raise_status(status, error);
@@ -144,19 +151,22 @@ static PyObject *storage_get_closed(PyObject *self, void *unused) {
 static PyObject *storage_get_nbytes(PyObject *self, void *unused) {
   (void)unused;
   tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage") : PyLong_FromUnsignedLongLong(tenon_storage_nbytes(storage));
+  return storage == NULL ? raise_closed("storage")
+                         : PyLong_FromUnsignedLongLong(tenon_storage_nbytes(storage));
 }
 
 static PyObject *storage_get_id(PyObject *self, void *unused) {
   (void)unused;
   tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage") : PyLong_FromUnsignedLongLong(tenon_storage_id(storage));
+  return storage == NULL ? raise_closed("storage")
+                         : PyLong_FromUnsignedLongLong(tenon_storage_id(storage));
 }
 
 static PyObject *storage_get_read_only(PyObject *self, void *unused) {
   (void)unused;
   tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage") : PyBool_FromLong(tenon_storage_is_read_only(storage));
+  return storage == NULL ? raise_closed("storage")
+                         : PyBool_FromLong(tenon_storage_is_read_only(storage));
 }
 
 static PyObject *storage_get_device_numbers(PyObject *self, void *unused) {
@@ -166,21 +176,26 @@ static PyObject *storage_get_device_numbers(PyObject *self, void *unused) {
 }
 
 static PyMethodDef storage_methods[] = {
-    {"close", storage_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
+    {"close", storage_close, METH_NOARGS,
+     "Give this reference back; views that are out stay valid. Again: nothing."},
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
     {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
-    {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS, "Make a storage that holds a copy of a buffer."},
-    {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS, "Open memory that others can cut short."},
+    {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS,
+     "Make a storage that holds a copy of a buffer."},
+    {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS,
+     "Open memory that others can cut short."},
     {"_at", storage_at, METH_VARARGS | METH_CLASS, "Find the storage at an address."},
     {"_wrap", storage_wrap, METH_O | METH_CLASS, "Make a private storage over an object's buffer."},
-    {"_retained", storage_retained, METH_NOARGS, "The address, with one reference more for the caller."},
+    {"_retained", storage_retained, METH_NOARGS,
+     "The address, with one reference more for the caller."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef storage_getset[] = {
     {"closed", storage_get_closed, NULL, "Whether close was called.", NULL},
     {"nbytes", storage_get_nbytes, NULL, "The size in bytes.", NULL},
     {"id", storage_get_id, NULL, "A number never given to another storage of this process.", NULL},
-    {"read_only", storage_get_read_only, NULL, "Whether this process must not write to the bytes.", NULL},
+    {"read_only", storage_get_read_only, NULL, "Whether this process must not write to the bytes.",
+     NULL},
     {"_device_numbers", storage_get_device_numbers, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -192,5 +207,5 @@ static PyType_Slot storage_slots[] = {{Py_tp_dealloc, storage_dealloc},
                                       {Py_bf_releasebuffer, storage_releasebuffer},
                                       {0, NULL}};
 
-PyType_Spec storage_spec = {"tenon._native_ext.StorageBase", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                            storage_slots};
+PyType_Spec storage_spec = {"tenon._native_ext.StorageBase", sizeof(StorageObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, storage_slots};

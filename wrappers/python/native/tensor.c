@@ -55,7 +55,9 @@ int read_shape(PyObject *tuple, Shape *out) {
   return read_numbers(tuple, n < TENON_TENSOR_MAX_NDIM ? n : TENON_TENSOR_MAX_NDIM, out->numbers);
 }
 
-unsigned int number_of_dtype(tenon_dtype dtype) { return dtype.code | (unsigned int)dtype.bits << 8 | (unsigned int)dtype.lanes << 16; }
+unsigned int number_of_dtype(tenon_dtype dtype) {
+  return dtype.code | (unsigned int)dtype.bits << 8 | (unsigned int)dtype.lanes << 16;
+}
 
 static tenon_dtype dtype_from(unsigned int number) {
   const tenon_dtype dtype = {(uint8_t)number, (uint8_t)(number >> 8), (uint16_t)(number >> 16)};
@@ -72,11 +74,13 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args) {
   if (read_shape(shape, &sizes) != 0) return NULL;
   uint64_t nbytes = 0;
   tenon_error *error = NULL;
-  const tenon_status status = tenon_dtype_nbytes(dtype_from(dtype), sizes.numbers, sizes.ndim, &nbytes, &error);
+  const tenon_status status =
+      tenon_dtype_nbytes(dtype_from(dtype), sizes.numbers, sizes.ndim, &nbytes, &error);
   return status == TENON_OK ? PyLong_FromUnsignedLongLong(nbytes) : raise_status(status, error);
 }
 
-tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags) {
+tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps,
+                          unsigned int flags) {
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.struct_size = sizeof spec;
@@ -88,13 +92,16 @@ tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *s
   return spec;
 }
 
-PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype, PyObject *shape, PyObject *strides,
-                      unsigned long long offset, unsigned int flags) {
+PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype,
+                      PyObject *shape, PyObject *strides, unsigned long long offset,
+                      unsigned int flags) {
   Shape sizes, steps;
   if (read_shape(shape, &sizes) != 0) return NULL;
   if (strides != Py_None) {
     if (!PyTuple_Check(strides) || PyTuple_Size(strides) != PyTuple_Size(shape))
-      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %d numbers, as many as the shape has", (int)sizes.ndim);
+      return PyErr_Format(PyExc_ValueError,
+                          "strides must be a tuple of %d numbers, as many as the shape has",
+                          (int)sizes.ndim);
     if (read_shape(strides, &steps) != 0) return NULL;
   }
   tenon_tensor_spec spec = spec_of(dtype, &sizes, strides == Py_None ? NULL : &steps, flags);
@@ -105,13 +112,14 @@ PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int d
   return status == TENON_OK ? wrap_tensor(type, tensor) : raise_status(status, error);
 }
 
-/* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes << 16 */
+/* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes <<
+ * 16 */
 static PyObject *tensor_new(PyObject *type, PyObject *args) {
   PyObject *owner, *shape, *strides;
   unsigned int dtype, flags;
   unsigned long long offset;
-  if (!PyArg_ParseTuple(args, "O!IO!OKI:new", interpreter()->storage_type, &owner, &dtype, &PyTuple_Type, &shape, &strides, &offset,
-                        &flags))
+  if (!PyArg_ParseTuple(args, "O!IO!OKI:new", interpreter()->storage_type, &owner, &dtype,
+                        &PyTuple_Type, &shape, &strides, &offset, &flags))
     return NULL;
   tenon_storage *storage = ((StorageObject *)owner)->storage;
   if (storage == NULL) return raise_closed("storage");
@@ -125,7 +133,8 @@ uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
   for (int32_t i = 0; i < spec->ndim; ++i) {
     uint64_t step;
     if (spec->sizes[i] <= 0 || spec->strides[i] < 0) return 0;
-    if (__builtin_mul_overflow((uint64_t)(spec->sizes[i] - 1), (uint64_t)spec->strides[i], &step)) return 0;
+    if (__builtin_mul_overflow((uint64_t)(spec->sizes[i] - 1), (uint64_t)spec->strides[i], &step))
+      return 0;
     if (__builtin_add_overflow(last, step, &last)) return 0;
   }
   if (last == UINT64_MAX || __builtin_mul_overflow(last + 1, bits / 8, &nbytes)) return 0;
@@ -137,7 +146,9 @@ tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec) {
   tenon_storage *storage = NULL;
   tenon_tensor *tensor = NULL;
   uint64_t offset = 0;
-  if (nbytes == 0 || tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, NULL) != TENON_OK) return NULL;
+  if (nbytes == 0 || tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset,
+                                      NULL) != TENON_OK)
+    return NULL;
   const uint64_t itemsize = (uint64_t)spec->dtype.bits * spec->dtype.lanes / 8;
   spec->offset = offset / itemsize;
   if (offset % itemsize == 0) (void)tenon_tensor_new(storage, spec, &tensor, NULL);
@@ -145,14 +156,17 @@ tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec) {
   return tensor;
 }
 
-/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these elements.
-   None: no storage has them. */
+/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these
+   elements. None: no storage has them. */
 static PyObject *tensor_at(PyObject *type, PyObject *args) {
   PyObject *shape, *strides;
   unsigned int dtype, flags;
   unsigned long long address;
-  if (!PyArg_ParseTuple(args, "KIO!O!I:at", &address, &dtype, &PyTuple_Type, &shape, &PyTuple_Type, &strides, &flags)) return NULL;
-  if (PyTuple_Size(strides) != PyTuple_Size(shape) || PyTuple_Size(shape) > TENON_TENSOR_MAX_NDIM) Py_RETURN_NONE;
+  if (!PyArg_ParseTuple(args, "KIO!O!I:at", &address, &dtype, &PyTuple_Type, &shape, &PyTuple_Type,
+                        &strides, &flags))
+    return NULL;
+  if (PyTuple_Size(strides) != PyTuple_Size(shape) || PyTuple_Size(shape) > TENON_TENSOR_MAX_NDIM)
+    Py_RETURN_NONE;
   Shape sizes, steps;
   if (read_shape(shape, &sizes) != 0 || read_shape(strides, &steps) != 0) return NULL;
   tenon_tensor_spec spec = spec_of(dtype, &sizes, &steps, flags);
@@ -236,25 +250,29 @@ static PyObject *tensor_get_closed(PyObject *self, void *unused) {
 static PyObject *tensor_get_nbytes(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : PyLong_FromUnsignedLongLong(tenon_tensor_nbytes(tensor));
+  return tensor == NULL ? raise_closed("tensor")
+                        : PyLong_FromUnsignedLongLong(tenon_tensor_nbytes(tensor));
 }
 
 static PyObject *tensor_get_numel(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : PyLong_FromUnsignedLongLong(tenon_tensor_numel(tensor));
+  return tensor == NULL ? raise_closed("tensor")
+                        : PyLong_FromUnsignedLongLong(tenon_tensor_numel(tensor));
 }
 
 static PyObject *tensor_get_read_only(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : PyBool_FromLong(tenon_storage_is_read_only(tenon_tensor_storage(tensor)));
+  return tensor == NULL ? raise_closed("tensor")
+                        : PyBool_FromLong(tenon_storage_is_read_only(tenon_tensor_storage(tensor)));
 }
 
 static PyObject *tensor_get_contiguous(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : PyBool_FromLong(tenon_tensor_is_contiguous(tensor));
+  return tensor == NULL ? raise_closed("tensor")
+                        : PyBool_FromLong(tenon_tensor_is_contiguous(tensor));
 }
 
 static PyObject *tensor_get_address(PyObject *self, void *unused) {
@@ -279,27 +297,35 @@ static PyObject *tensor_storage_as(PyObject *self, PyObject *type) {
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"close", tensor_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
+    {"close", tensor_close, METH_NOARGS,
+     "Give this reference back; views that are out stay valid. Again: nothing."},
     {"_adopt", tensor_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
     {"_new", tensor_new, METH_VARARGS | METH_CLASS, "Make a tensor over a storage."},
-    {"_at", tensor_at, METH_VARARGS | METH_CLASS, "Make a tensor over the storage that lies at an address."},
-    {"_retained", tensor_retained, METH_NOARGS, "The address, with one reference more for the caller."},
+    {"_at", tensor_at, METH_VARARGS | METH_CLASS,
+     "Make a tensor over the storage that lies at an address."},
+    {"_retained", tensor_retained, METH_NOARGS,
+     "The address, with one reference more for the caller."},
     {"_storage_as", tensor_storage_as, METH_O, "The storage, as an object of the given class."},
     {"_to_dlpack", tensor_to_dlpack, METH_VARARGS, "A capsule."},
     {"_from_dlpack", tensor_from_dlpack, METH_O | METH_CLASS, "Consume a capsule."},
-    {"_from_exchange", tensor_from_exchange, METH_VARARGS | METH_CLASS, "Take an object by its type's C exchange API."},
+    {"_from_exchange", tensor_from_exchange, METH_VARARGS | METH_CLASS,
+     "Take an object by its type's C exchange API."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef tensor_getset[] = {
     {"closed", tensor_get_closed, NULL, "Whether close was called.", NULL},
     {"shape", tensor_get_shape, NULL, "Elements in each dimension.", NULL},
-    {"strides", tensor_get_strides, NULL, "Elements from one index to the next, for each dimension.", NULL},
-    {"offset", tensor_get_offset, NULL, "Elements from the start of the storage to the element with index 0, 0, ...", NULL},
+    {"strides", tensor_get_strides, NULL,
+     "Elements from one index to the next, for each dimension.", NULL},
+    {"offset", tensor_get_offset, NULL,
+     "Elements from the start of the storage to the element with index 0, 0, ...", NULL},
     {"ndim", tensor_get_ndim, NULL, "Number of dimensions.", NULL},
     {"nbytes", tensor_get_nbytes, NULL, "Bytes that the elements take when packed.", NULL},
     {"numel", tensor_get_numel, NULL, "Number of elements.", NULL},
-    {"read_only", tensor_get_read_only, NULL, "Whether this process must not write to the elements.", NULL},
-    {"is_contiguous", tensor_get_contiguous, NULL, "Whether the elements lie packed, last dimension fastest.", NULL},
+    {"read_only", tensor_get_read_only, NULL,
+     "Whether this process must not write to the elements.", NULL},
+    {"is_contiguous", tensor_get_contiguous, NULL,
+     "Whether the elements lie packed, last dimension fastest.", NULL},
     {"_flags", tensor_get_flags, NULL, NULL, NULL},
     {"_dtype_number", tensor_get_dtype_number, NULL, NULL, NULL},
     {"_address", tensor_get_address, NULL, NULL, NULL},
@@ -314,4 +340,5 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_bf_releasebuffer, tensor_releasebuffer},
                                      {0, NULL}};
 
-PyType_Spec tensor_spec = {"tenon._native_ext.TensorBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, tensor_slots};
+PyType_Spec tensor_spec = {"tenon._native_ext.TensorBase", sizeof(TensorObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, tensor_slots};

@@ -1,16 +1,20 @@
-/* Torch tensors on their way through multiprocessing's pickler: the kinds of which most messages are made. tenon/torch/_reducers.py
-   and _rebuild.py send and receive all kinds. What this file has no answer for (NULL without an exception) goes on there, so each
-   function here does what they do for its kind, and refuses nothing.
+/* Torch tensors on their way through multiprocessing's pickler: the kinds of which most messages
+   are made. tenon/torch/_reducers.py and _rebuild.py send and receive all kinds. What this file has
+   no answer for (NULL without an exception) goes on there, so each function here does what they do
+   for its kind, and refuses nothing.
 
-   PyTorch is called by its Python methods, so this file compiles without PyTorch and serves every version of it. The locks are those of
-   _storage.py. They are only tried: whoever waited for one here would keep the GIL from its holder. */
+   PyTorch is called by its Python methods, so this file compiles without PyTorch and serves every
+   version of it. The locks are those of _storage.py. They are only tried: whoever waited for one
+   here would keep the GIL from its holder. */
 #include "ext.h"
 
 #include <dlpack/dlpack.h>
 
-#define SMALL_NBYTES ((uint64_t)1 << 16) /* as _storage.SMALL_NBYTES: what is copied with the GIL held */
+#define SMALL_NBYTES \
+  ((uint64_t)1 << 16) /* as _storage.SMALL_NBYTES: what is copied with the GIL held */
 
-/* Objects of Python, which torch_setup gets once for the life of the process: a process has one interpreter that can import PyTorch. */
+/* Objects of Python, which torch_setup gets once for the life of the process: a process has one
+ * interpreter that can import PyTorch. */
 static struct {
   PyObject *tensor_class;   /* torch.Tensor. Subclasses, parameters among them, go the other way */
   PyObject *strided;        /* torch.strided */
@@ -29,26 +33,34 @@ static struct {
   PyObject *locks;          /* list: tenon.torch._storage.locks */
   PyObject *wrapped;        /* tenon.Tensor */
   PyObject *picker;         /* tenon.torch._rebuild.pick_tensor */
-  PyObject *has_names;      /* "has_names" if tensors of this PyTorch can have named dimensions, else None */
-  PyObject *untyped;        /* "untyped_storage", or "_storage" before PyTorch 2 */
-  PyObject *swaps;          /* whether storages have _swap_data_ptr_ */
-  PyObject *storage_class;  /* torch.UntypedStorage */
-  PyObject *let_go;         /* tenon.torch._storage.let_go */
+  PyObject
+      *has_names; /* "has_names" if tensors of this PyTorch can have named dimensions, else None */
+  PyObject *untyped;       /* "untyped_storage", or "_storage" before PyTorch 2 */
+  PyObject *swaps;         /* whether storages have _swap_data_ptr_ */
+  PyObject *storage_class; /* torch.UntypedStorage */
+  PyObject *let_go;        /* tenon.torch._storage.let_go */
 } its;
 
 #define N_OBJECTS (sizeof its / sizeof(PyObject *))
 
 static struct {
-  PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock, *forget_expired;
-  PyObject *layout, *is_cpu, *is_nested, *requires_grad, *hooks, *is_conj, *is_neg, *dtype, *data_ptr, *shape, *stride, *storage_offset;
-  PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former, *is_inference, *data, *free_weak_ref;
+  PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock,
+      *forget_expired;
+  PyObject *layout, *is_cpu, *is_nested, *requires_grad, *hooks, *is_conj, *is_neg, *dtype,
+      *data_ptr, *shape, *stride, *storage_offset;
+  PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former, *is_inference, *data,
+      *free_weak_ref;
 } name;
 
 static const char *const names[] = {
-    "acquire",        "release",         "collected",     "current",      "tensors",        "references",      "limit",   "lock",
-    "forget_expired", "layout",          "is_cpu",        "is_nested",    "requires_grad",  "_backward_hooks", "is_conj", "is_neg",
-    "dtype",          "data_ptr",        "shape",         "stride",       "storage_offset", "nbytes",          "_cdata",  "_use_count",
-    "_weak_ref",      "_swap_data_ptr_", "_tenon_former", "is_inference", "data",           "_free_weak_ref"};
+    "acquire",        "release",         "collected",     "current",
+    "tensors",        "references",      "limit",         "lock",
+    "forget_expired", "layout",          "is_cpu",        "is_nested",
+    "requires_grad",  "_backward_hooks", "is_conj",       "is_neg",
+    "dtype",          "data_ptr",        "shape",         "stride",
+    "storage_offset", "nbytes",          "_cdata",        "_use_count",
+    "_weak_ref",      "_swap_data_ptr_", "_tenon_former", "is_inference",
+    "data",           "_free_weak_ref"};
 
 _Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
 
@@ -72,7 +84,9 @@ PyObject *torch_setup(PyObject *module, PyObject *objects) {
 
 /* ---- calls. -1 and NULL: raised */
 
-static PyObject *ask(PyObject *object, PyObject *method) { return PyObject_CallMethodObjArgs(object, method, NULL); }
+static PyObject *ask(PyObject *object, PyObject *method) {
+  return PyObject_CallMethodObjArgs(object, method, NULL);
+}
 
 /* 1 or 0, and the reference to the answer is given back. */
 static int truth(PyObject *answer) {
@@ -97,7 +111,9 @@ static int is_attribute(PyObject *object, PyObject *attribute, const PyObject *w
 }
 
 /* 1: the lock is this thread's now. 0: another thread has it. */
-static int try_lock(PyObject *lock) { return truth(PyObject_CallMethodObjArgs(lock, name.acquire, Py_False, NULL)); }
+static int try_lock(PyObject *lock) {
+  return truth(PyObject_CallMethodObjArgs(lock, name.acquire, Py_False, NULL));
+}
 
 /* A pending exception stays. */
 static void unlock(PyObject *lock) {
@@ -110,7 +126,8 @@ static void unlock(PyObject *lock) {
 
 /* ---- the sender */
 
-/* Whether a tensor is its elements and nothing else: no gradient, no hooks, no bits, no names. 1, 0 or -1. */
+/* Whether a tensor is its elements and nothing else: no gradient, no hooks, no bits, no names. 1, 0
+ * or -1. */
 static int is_plain(PyObject *tensor) {
   if ((PyObject *)Py_TYPE(tensor) != its.tensor_class) return 0;
   int is;
@@ -134,7 +151,8 @@ typedef struct Layout {
   tenon_tensor_spec spec;
 } Layout;
 
-/* A tensor's element type, sizes and strides, with offset 0. 1; 0: Tenon has no such tensor; -1: raised. */
+/* A tensor's element type, sizes and strides, with offset 0. 1; 0: Tenon has no such tensor; -1:
+ * raised. */
 static int read_layout(PyObject *tensor, Layout *out) {
   PyObject *dtype = PyObject_GetAttr(tensor, name.dtype);
   if (dtype == NULL) return -1;
@@ -166,7 +184,8 @@ static int read_plain(PyObject *tensor, Layout *layout, uint64_t *address) {
   return to_number(ask(tensor, name.data_ptr), address) == 0 ? 1 : -1;
 }
 
-/* A torch tensor over all bytes of a storage that lies on the host and can be written. NULL: raised. */
+/* A torch tensor over all bytes of a storage that lies on the host and can be written. NULL:
+ * raised. */
 static PyObject *torch_over(tenon_tensor *tensor) {
   PyObject *capsule = legacy_capsule(tensor);
   if (capsule == NULL) return NULL;
@@ -176,10 +195,12 @@ static PyObject *torch_over(tenon_tensor *tensor) {
 }
 
 static PyObject *key_of(const tenon_storage *storage) {
-  return Py_BuildValue("(KiK)", (unsigned long long)tenon_storage_id(storage), 0, (unsigned long long)tenon_storage_nbytes(storage));
+  return Py_BuildValue("(KiK)", (unsigned long long)tenon_storage_id(storage), 0,
+                       (unsigned long long)tenon_storage_nbytes(storage));
 }
 
-/* Note which torch storage lies over a storage. The caller has the lock of its.known, and no torch storage was known. -1: raised. */
+/* Note which torch storage lies over a storage. The caller has the lock of its.known, and no torch
+ * storage was known. -1: raised. */
 static int note(PyObject *references, PyObject *key, PyObject *untyped) {
   PyObject *reference = ask(untyped, name.weak_ref);
   if (reference == NULL) return -1;
@@ -194,8 +215,9 @@ static int note(PyObject *references, PyObject *key, PyObject *untyped) {
   return done == NULL ? -1 : 0;
 }
 
-/* As note, for a storage that is new, so no other thread can have noted one. Without the lock there is no note, and a message that comes
-   back here gets a second torch storage over the same bytes. 1, 0: another thread has the lock; -1: raised. */
+/* As note, for a storage that is new, so no other thread can have noted one. Without the lock there
+   is no note, and a message that comes back here gets a second torch storage over the same bytes.
+   1, 0: another thread has the lock; -1: raised. */
 static int note_new(const tenon_storage *storage, PyObject *untyped) {
   PyObject *lock = PyObject_GetAttr(its.known, name.lock);
   if (lock == NULL) return -1;
@@ -212,7 +234,8 @@ static int note_new(const tenon_storage *storage, PyObject *untyped) {
   return result;
 }
 
-/* Whether nobody else can look at the former memory of a tensor's storage: one count is the tensor's, one the Python object's. */
+/* Whether nobody else can look at the former memory of a tensor's storage: one count is the
+ * tensor's, one the Python object's. */
 static int is_alone(PyObject *tensor, PyObject *untyped) {
   if (its.count_storage == Py_None) return 0;
   PyObject *cdata = PyObject_GetAttr(untyped, name.cdata);
@@ -226,8 +249,10 @@ static int is_alone(PyObject *tensor, PyObject *untyped) {
   return n <= 1;
 }
 
-/* A new Tenon tensor of a whole storage, with a copy of so many bytes, and a torch tensor over it. NULL: not made. */
-static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec, tenon_tensor **own) {
+/* A new Tenon tensor of a whole storage, with a copy of so many bytes, and a torch tensor over it.
+ * NULL: not made. */
+static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec,
+                         tenon_tensor **own) {
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
@@ -236,7 +261,8 @@ static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_s
   void *data = NULL;
   PyObject *result = NULL;
   *own = NULL;
-  if (tenon_storage_new(&options, nbytes, &storage, NULL) == TENON_OK && tenon_storage_data_mut(storage, &data, NULL) == TENON_OK &&
+  if (tenon_storage_new(&options, nbytes, &storage, NULL) == TENON_OK &&
+      tenon_storage_data_mut(storage, &data, NULL) == TENON_OK &&
       tenon_tensor_new(storage, spec, own, NULL) == TENON_OK)
     result = torch_over(*own);
   if (result != NULL) memcpy(data, (const void *)(uintptr_t)address, nbytes);
@@ -248,8 +274,10 @@ static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_s
   return result;
 }
 
-/* Give a torch storage new memory with the same bytes, as _storage._swap does. A Tenon tensor over the storage; NULL: not done. */
-static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec) {
+/* Give a torch storage new memory with the same bytes, as _storage._swap does. A Tenon tensor over
+ * the storage; NULL: not done. */
+static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes,
+                          const tenon_tensor_spec *spec) {
   const int alone = is_alone(tensor, untyped);
   if (alone < 0) return NULL;
   Shape sizes = {1, {(int64_t)nbytes}};
@@ -257,7 +285,8 @@ static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address,
   tenon_tensor *whole = NULL, *result = NULL;
   PyObject *target = copy_of(address, nbytes, &bytes, &whole);
   PyObject *theirs = target == NULL ? NULL : ask(target, its.untyped);
-  PyObject *swapped = theirs == NULL ? NULL : PyObject_CallMethodObjArgs(untyped, name.swap, theirs, NULL);
+  PyObject *swapped =
+      theirs == NULL ? NULL : PyObject_CallMethodObjArgs(untyped, name.swap, theirs, NULL);
   /* A NumPy array or a DLPack consumer may point to the former memory. */
   if (swapped != NULL && (alone || PyObject_SetAttr(untyped, name.former, theirs) == 0) &&
       note_new(tenon_tensor_storage(whole), untyped) >= 0)
@@ -269,10 +298,13 @@ static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address,
   return result;
 }
 
-/* For a PyTorch without _swap_data_ptr_: give a tensor that is all of its storage another one, if it has the former alone, as
-   _storage._replace does. That shows when the tensor has let go of it. Takes over `untyped`. NULL: not done. */
-static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec) {
-  PyObject *former = truth(ask(tensor, name.is_inference)) == 0 ? ask(untyped, name.weak_ref) : NULL;
+/* For a PyTorch without _swap_data_ptr_: give a tensor that is all of its storage another one, if
+   it has the former alone, as _storage._replace does. That shows when the tensor has let go of it.
+   Takes over `untyped`. NULL: not done. */
+static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes,
+                             const tenon_tensor_spec *spec) {
+  PyObject *former =
+      truth(ask(tensor, name.is_inference)) == 0 ? ask(untyped, name.weak_ref) : NULL;
   tenon_tensor *own = NULL;
   PyObject *target = former == NULL ? NULL : copy_of(address, nbytes, spec, &own);
   Py_DECREF(untyped);
@@ -283,7 +315,8 @@ static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t addre
     Py_CLEAR(former);
   }
   if (former != NULL) {
-    PyObject *freed = PyObject_CallMethodObjArgs(its.storage_class, name.free_weak_ref, former, NULL);
+    PyObject *freed =
+        PyObject_CallMethodObjArgs(its.storage_class, name.free_weak_ref, former, NULL);
     Py_XDECREF(freed);
     Py_DECREF(former);
   }
@@ -298,8 +331,8 @@ static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t addre
   return NULL;
 }
 
-/* Whether a tensor of this spec is all that a storage of so many bytes has, packed, and of an element type that every PyTorch takes by
-   DLPack. 1, 0 or -1. */
+/* Whether a tensor of this spec is all that a storage of so many bytes has, packed, and of an
+   element type that every PyTorch takes by DLPack. 1, 0 or -1. */
 static int is_whole(const tenon_tensor_spec *spec, uint64_t nbytes) {
   int64_t packed = 1;
   for (int32_t i = spec->ndim - 1; i >= 0; --i) {
@@ -314,8 +347,9 @@ static int is_whole(const tenon_tensor_spec *spec, uint64_t nbytes) {
   return result;
 }
 
-/* Move a tensor's private memory to Tenon's, if it is small and can move in place. Its first element was at `address`, where no memory of
-   Tenon's is. NULL: it is for _storage.move_of_tensor. */
+/* Move a tensor's private memory to Tenon's, if it is small and can move in place. Its first
+   element was at `address`, where no memory of Tenon's is. NULL: it is for _storage.move_of_tensor.
+ */
 static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec *spec) {
   if (truth(PyObject_CallNoArgs(its.is_current)) != 1) return NULL;
   PyObject *untyped = ask(tensor, its.untyped);
@@ -323,10 +357,12 @@ static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec 
   tenon_tensor *result = NULL;
   uint64_t nbytes, cdata, now;
   if (to_number(ask(untyped, name.nbytes), &nbytes) == 0 && nbytes != 0 && nbytes <= SMALL_NBYTES &&
-      to_number(PyObject_GetAttr(untyped, name.cdata), &cdata) == 0 && to_number(ask(tensor, name.storage_offset), &spec->offset) == 0 &&
+      to_number(PyObject_GetAttr(untyped, name.cdata), &cdata) == 0 &&
+      to_number(ask(tensor, name.storage_offset), &spec->offset) == 0 &&
       truth(PyObject_CallFunctionObjArgs(its.is_shared, untyped, NULL)) == 0) {
     const uint64_t begin = address - spec->offset * (spec->dtype.bits * spec->dtype.lanes / 8u);
-    PyObject *lock = Py_NewRef(PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
+    PyObject *lock = Py_NewRef(
+        PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
     if (try_lock(lock) == 1) {
       /* Another thread may have moved it meanwhile. */
       const int is_there = to_number(ask(untyped, name.data_ptr), &now) == 0 && now == begin;
@@ -344,19 +380,23 @@ static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec 
   return result;
 }
 
-/* What the pickler writes for a plain tensor of a message that is being collected. NULL alone: it is for the reducer in Python. */
+/* What the pickler writes for a plain tensor of a message that is being collected. NULL alone: it
+ * is for the reducer in Python. */
 static PyObject *reduce_plain(PyObject *tensor) {
   if (its.pickling == NULL) return NULL; /* PyTorch is still being imported */
   PyObject *collected = PyObject_GetAttr(its.pickling, name.collected);
   PyObject *result = NULL;
   Layout layout;
   uint64_t address;
-  if (collected != NULL && PyList_Check(collected) && is_attribute(its.own_strategy, name.current, its.by_name) == 0 &&
+  if (collected != NULL && PyList_Check(collected) &&
+      is_attribute(its.own_strategy, name.current, its.by_name) == 0 &&
       read_plain(tensor, &layout, &address) == 1) {
     tenon_tensor *found = tensor_at_address(address, &layout.spec);
-    if (found == NULL && extent_nbytes(&layout.spec) != 0) found = move(tensor, address, &layout.spec);
+    if (found == NULL && extent_nbytes(&layout.spec) != 0)
+      found = move(tensor, address, &layout.spec);
     PyObject *own = found == NULL ? NULL : wrap_tensor((PyTypeObject *)its.wrapped, found);
-    if (own != NULL && PyList_Append(collected, own) == 0) result = Py_BuildValue("(O(n))", its.picker, PyList_Size(collected) - 1);
+    if (own != NULL && PyList_Append(collected, own) == 0)
+      result = Py_BuildValue("(O(n))", its.picker, PyList_Size(collected) - 1);
     Py_XDECREF(own);
   }
   Py_XDECREF(collected);
@@ -370,20 +410,24 @@ static PyObject *reduce(PyObject *in_python, PyObject *tensor) {
   return PyObject_CallFunctionObjArgs(in_python, tensor, NULL);
 }
 
-/* torch_reducer(in_python) -> the reducer of torch tensors: this file's for plain ones, and in_python for all others */
+/* torch_reducer(in_python) -> the reducer of torch tensors: this file's for plain ones, and
+ * in_python for all others */
 PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
-  static PyMethodDef definition = {"reduce_tensor", reduce, METH_O, "What multiprocessing's pickler writes for a torch tensor."};
+  static PyMethodDef definition = {"reduce_tensor", reduce, METH_O,
+                                   "What multiprocessing's pickler writes for a torch tensor."};
   (void)module;
   return PyCFunction_New(&definition, in_python);
 }
 
-/* torch_find(tensor) -> a plain torch tensor that lies in Tenon's memory as Tenon's, or None: from_torch has to look itself */
+/* torch_find(tensor) -> a plain torch tensor that lies in Tenon's memory as Tenon's, or None:
+ * from_torch has to look itself */
 PyObject *torch_find(PyObject *module, PyObject *tensor) {
   (void)module;
   Layout layout;
   uint64_t address;
   tenon_tensor *found = NULL;
-  if (its.pickling != NULL && read_plain(tensor, &layout, &address) == 1) found = tensor_at_address(address, &layout.spec);
+  if (its.pickling != NULL && read_plain(tensor, &layout, &address) == 1)
+    found = tensor_at_address(address, &layout.spec);
   if (found != NULL) return wrap_tensor((PyTypeObject *)its.wrapped, found);
   PyErr_Clear();
   Py_RETURN_NONE;
@@ -394,13 +438,16 @@ PyObject *torch_find(PyObject *module, PyObject *tensor) {
 /* Whether a received tensor is all that its storage has, and PyTorch may write to it. */
 static int is_for_torch(PyObject *item) {
   tenon_tensor_spec spec;
-  if (!PyObject_TypeCheck(item, interpreter()->tensor_type) || get_spec(item, &spec) == NULL || spec.flags != 0) return 0;
+  if (!PyObject_TypeCheck(item, interpreter()->tensor_type) || get_spec(item, &spec) == NULL ||
+      spec.flags != 0)
+    return 0;
   const tenon_storage *storage = tenon_tensor_storage(((TensorObject *)item)->tensor);
   return !tenon_storage_is_read_only(storage) && tenon_storage_device(storage).type == kDLCPU &&
          is_whole(&spec, tenon_storage_nbytes(storage)) == 1;
 }
 
-/* A torch tensor over a whole storage that no torch storage lies over yet. NULL alone: it is for _storage.tensor_over. */
+/* A torch tensor over a whole storage that no torch storage lies over yet. NULL alone: it is for
+ * _storage.tensor_over. */
 static PyObject *make_known(tenon_tensor *tensor) {
   PyObject *lock = PyObject_GetAttr(its.known, name.lock);
   if (lock == NULL) return NULL;
@@ -408,7 +455,8 @@ static PyObject *make_known(tenon_tensor *tensor) {
   if (try_lock(lock) == 1) {
     PyObject *references = PyObject_GetAttr(its.known, name.references);
     PyObject *key = key_of(tenon_tensor_storage(tensor));
-    if (references != NULL && key != NULL && PyDict_GetItemWithError(references, key) == NULL && !PyErr_Occurred()) {
+    if (references != NULL && key != NULL && PyDict_GetItemWithError(references, key) == NULL &&
+        !PyErr_Occurred()) {
       result = torch_over(tensor);
       PyObject *untyped = result == NULL ? NULL : ask(result, its.untyped);
       if (untyped == NULL || note(references, key, untyped) != 0) Py_CLEAR(result);
@@ -422,7 +470,8 @@ static PyObject *make_known(tenon_tensor *tensor) {
   return result;
 }
 
-/* torch_pick(number) -> a torch tensor of the message that this thread loads, or None: it is for pick_tensor in Python */
+/* torch_pick(number) -> a torch tensor of the message that this thread loads, or None: it is for
+ * pick_tensor in Python */
 PyObject *torch_pick(PyObject *module, PyObject *index) {
   (void)module;
   const Py_ssize_t i = PyLong_AsSsize_t(index);

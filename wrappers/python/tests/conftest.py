@@ -20,20 +20,22 @@ import tenon
 from hypothesis import settings
 from names import settled
 
-# No example database: a test run leaves nothing in the tree. A failure prints what repeats its example.
+# No example database: a test run leaves nothing in the tree. A failure prints what repeats its
+# example.
 settings.register_profile("tenon", database=None, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("tenon")
 
 
-# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and would
-# lose it with the process.
+# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and
+# would lose it with the process.
 STDERR = [2]
 
 
 def pytest_configure() -> None:
     """Called while pytest captures nothing."""
     STDERR[0] = os.dup(2)
-    # A shell starts its background jobs with SIGINT ignored. Python leaves it so, and so do the children.
+    # A shell starts its background jobs with SIGINT ignored. Python leaves it so, and so do the
+    # children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -49,7 +51,9 @@ def pytest_collection_finish() -> None:
 
 
 def count_fds() -> int:
-    """Open fds of this process that are not those of segments which the arena keeps warm, nor of directories in which it had names."""
+    """Open fds of this process that are not those of segments which the arena keeps warm, nor of
+    directories in which it had names.
+    """
     count = -tenon.stats().segment_fds
     for number in os.listdir("/proc/self/fd"):
         try:
@@ -68,7 +72,9 @@ def held() -> tuple[int, int, int]:
 
 
 def held_now() -> tuple[int, int, int]:
-    """What is held when nothing is being let go of: the library's thread may close an fd between the two counts of count_fds()."""
+    """What is held when nothing is being let go of: the library's thread may close an fd between
+    the two counts of count_fds().
+    """
     value = held()
     for _ in range(100):
         time.sleep(0.002)
@@ -94,7 +100,13 @@ def nothing_left(the_librarys_thread: None) -> Iterator[None]:
     # thread was about to close for the test before, `before` has counted and `after` has not.
     for _ in range(250):
         after = held()
-        more = [name for name, old, new in zip(("fds", "storages", "bytes opened"), before, after, strict=True) if new > old]
+        more = [
+            name
+            for name, old, new in zip(
+                ("fds", "storages", "bytes opened"), before, after, strict=True
+            )
+            if new > old
+        ]
         if not more:
             break
         time.sleep(0.02)
@@ -107,9 +119,14 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts Python programs; those that still run at the end are killed."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(program: str, *arguments: object, fds: tuple[int, ...] = (), python: str = sys.executable) -> subprocess.Popen[bytes]:
+    def start(
+        program: str, *arguments: object, fds: tuple[int, ...] = (), python: str = sys.executable
+    ) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [python, "-B", "-c", program, *map(str, arguments)], pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [python, "-B", "-c", program, *map(str, arguments)],
+            pass_fds=fds,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         running.append(process)
         return process
@@ -123,7 +140,10 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 @pytest.fixture(scope="session")
 def watched() -> Iterator[str]:
-    """A directory of our own, in memory. One for all tests, and first: what the library opens to watch it stays open for a while."""
+    """A directory of our own, in memory.
+
+    One for all tests, and first: what the library opens to watch it stays open for a while.
+    """
     path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
     os.chmod(path, 0o755)
     keep = tenon.Storage.new_filename(8, tenon.Filename(directory=path))

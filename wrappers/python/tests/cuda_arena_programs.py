@@ -1,4 +1,5 @@
-"""Programs that test_cuda_arena.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+"""Programs that test_cuda_arena.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
+one.
 
 Each is a process: python cuda_arena_programs.py PROGRAM.
 """
@@ -19,7 +20,21 @@ from typing import Any
 
 import pytest
 import tenon
-from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, is_live, new_host_room, new_stream, nothing_left, over, read, use_device
+from cuda_kit import (
+    IPC_OPEN,
+    Array,
+    Gate,
+    check,
+    collected,
+    cuda,
+    is_live,
+    new_host_room,
+    new_stream,
+    nothing_left,
+    over,
+    read,
+    use_device,
+)
 
 CAPACITY = 2 << 20
 
@@ -37,7 +52,11 @@ def address_of(tensor: tenon.Tensor) -> int:
 
 def fill(tensor: tenon.Tensor, byte: int, stream: int) -> None:
     pointer = ctypes.c_uint64(address_of(tensor))
-    check(cuda.cuMemsetD8Async(pointer, ctypes.c_ubyte(byte), ctypes.c_size_t(tensor.nbytes), ctypes.c_void_p(stream)))
+    check(
+        cuda.cuMemsetD8Async(
+            pointer, ctypes.c_ubyte(byte), ctypes.c_size_t(tensor.nbytes), ctypes.c_void_p(stream)
+        )
+    )
 
 
 def given_back(arena: tenon.CudaArena) -> bool:
@@ -57,7 +76,9 @@ def is_opened(times: int) -> bool:
 
 
 def receives() -> None:
-    """Its copies are given to its stream before the sender's work is let go: nothing but the names of the two streams holds them back."""
+    """Its copies are given to its stream before the sender's work is let go: nothing but the names
+    of the two streams holds them back.
+    """
     use_device()
     stream = new_stream()
     with tenon.Connection(int(sys.argv[2]), adopt=True, cuda_keep_open=True) as connection:
@@ -66,7 +87,14 @@ def receives() -> None:
         room = new_host_room(2)
         for i, name in enumerate(("one", "other")):
             to = ctypes.c_void_p(ctypes.addressof(room) + i)
-            check(cuda.cuMemcpyDtoHAsync_v2(to, ctypes.c_uint64(address_of(tensors[name])), ctypes.c_size_t(1), ctypes.c_void_p(stream)))
+            check(
+                cuda.cuMemcpyDtoHAsync_v2(
+                    to,
+                    ctypes.c_uint64(address_of(tensors[name])),
+                    ctypes.c_size_t(1),
+                    ctypes.c_void_p(stream),
+                )
+            )
         connection.send()
         check(cuda.cuStreamSynchronize(ctypes.c_void_p(stream)))
         assert room.raw == b"\7\x08", room.raw
@@ -85,12 +113,18 @@ def sends() -> None:
     use_device()
     stream = new_stream()
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    receiver = subprocess.Popen([sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())], pass_fds=[there.fileno()])
+    receiver = subprocess.Popen(
+        [sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())],
+        pass_fds=[there.fileno()],
+    )
     there.close()
     with tenon.Connection(here, adopt=True) as connection, tenon.CudaArena(CAPACITY) as arena:
         connection.set_stream(0, stream)
         gate = Gate(stream)
-        tensors = {"one": over(arena.allocate(1000)), "other": over(arena.allocate(1000, timeout=60))}
+        tensors = {
+            "one": over(arena.allocate(1000)),
+            "other": over(arena.allocate(1000, timeout=60)),
+        }
         fill(tensors["one"], 7, stream)
         fill(tensors["other"], 8, stream)
         connection.send(tensors)
@@ -123,7 +157,10 @@ def comes_home() -> None:
         with pytest.raises(tenon.PermissionDenied):
             left.send([frozen])
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with tenon.Connection(one, adopt=True, cuda_let_write=True) as left, tenon.Connection(other, adopt=True) as right:
+    with (
+        tenon.Connection(one, adopt=True, cuda_let_write=True) as left,
+        tenon.Connection(other, adopt=True) as right,
+    ):
         left.send([frozen])
         (again,) = right.recv()
         assert again.storage == frozen.storage
@@ -141,10 +178,25 @@ def full() -> None:
     assert arena.allocate(0).nbytes == 0
     storage = arena.allocate(CAPACITY)
     now = arena.stats()
-    assert (now.device, now.transport, now.bytes_capacity, now.bytes_used) == (0, "ipc", CAPACITY, CAPACITY)
-    assert (now.bytes_free, now.bytes_largest_free, now.bytes_peak, now.blocks_used) == (0, 0, CAPACITY, 1)
+    assert (now.device, now.transport, now.bytes_capacity, now.bytes_used) == (
+        0,
+        "ipc",
+        CAPACITY,
+        CAPACITY,
+    )
+    assert (now.bytes_free, now.bytes_largest_free, now.bytes_peak, now.blocks_used) == (
+        0,
+        0,
+        CAPACITY,
+        1,
+    )
     assert repr(arena) == f"<tenon.CudaArena of {CAPACITY} bytes on cuda:0: {CAPACITY} used>"
-    wanted = {"limit": "arena", "limit_value": str(CAPACITY), "wanted": "256", "in_use": str(CAPACITY)}
+    wanted = {
+        "limit": "arena",
+        "limit_value": str(CAPACITY),
+        "wanted": "256",
+        "in_use": str(CAPACITY),
+    }
     for error, timeout in ((tenon.ResourceExhausted, 0), (tenon.Timeout, 0.003)):
         with pytest.raises(error) as info:
             arena.allocate(256, timeout=timeout)

@@ -18,7 +18,11 @@ import tenon
 from cuda_kit import Array, collected, nothing_left, read, use_device
 from tenon import SparseTensor
 
-CROW_INDICES, COL_INDICES, VALUES = np.array([0, 2, 2, 3]), np.array([0, 3, 1]), np.array([1, 2, 3], "float32")
+CROW_INDICES, COL_INDICES, VALUES = (
+    np.array([0, 2, 2, 3]),
+    np.array([0, 3, 1]),
+    np.array([1, 2, 3], "float32"),
+)
 # The array on the device has the values, four bytes of padding, the row pointers and the column
 # indices.
 DATA = VALUES.tobytes() + bytes(4) + CROW_INDICES.tobytes() + COL_INDICES.tobytes()
@@ -36,15 +40,26 @@ def csr_over(whole: tenon.Tensor) -> SparseTensor:
 
 def check_refusals(sparse: SparseTensor) -> None:
     for call in (sparse.check, sparse.to_scipy):
-        with pytest.raises(tenon.Unsupported, match=r"the indices are on a device.*copy them to the host") as caught:
+        with pytest.raises(
+            tenon.Unsupported, match=r"the indices are on a device.*copy them to the host"
+        ) as caught:
             call()
         assert caught.value.details["part"] == "indices"
-    with pytest.raises(tenon.InvalidArgument, match="the indices are on another device than the values") as mixed:
+    with pytest.raises(
+        tenon.InvalidArgument, match="the indices are on another device than the values"
+    ) as mixed:
         SparseTensor.csr(CROW_INDICES, sparse.plain_indices, sparse.values, (3, 4))
     assert mixed.value.details["part"] == "indices"
     # The remedy of the first refusal: the parts as the host's.
-    host = [np.frombuffer(read(part), part.dtype) for part in (sparse.indices, sparse.plain_indices, sparse.values)]
-    assert SparseTensor.csr(*host, (3, 4)).check().to_scipy().toarray().tolist() == [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]]
+    host = [
+        np.frombuffer(read(part), part.dtype)
+        for part in (sparse.indices, sparse.plain_indices, sparse.values)
+    ]
+    assert SparseTensor.csr(*host, (3, 4)).check().to_scipy().toarray().tolist() == [
+        [1, 0, 0, 2],
+        [0, 0, 0, 0],
+        [0, 3, 0, 0],
+    ]
 
 
 # ---- the other process
@@ -56,7 +71,12 @@ def receives() -> None:
         message = connection.recv(timeout=60)
         sparse = message.composite("features")
         assert isinstance(sparse, SparseTensor)
-        assert (sparse.layout, sparse.shape, sparse.dtype, sparse.device) == ("sparse_csr", (3, 4), "float32", "cuda:0")
+        assert (sparse.layout, sparse.shape, sparse.dtype, sparse.device) == (
+            "sparse_csr",
+            (3, 4),
+            "float32",
+            "cuda:0",
+        )
         assert sparse.values.storage == sparse.indices.storage == sparse.plain_indices.storage
         check_refusals(sparse)
         connection.send()
@@ -75,7 +95,10 @@ def sends() -> None:
     use_device()
     array = Array(DATA)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    receiver = subprocess.Popen([sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())], pass_fds=[there.fileno()])
+    receiver = subprocess.Popen(
+        [sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())],
+        pass_fds=[there.fileno()],
+    )
     there.close()
     with tenon.Connection(here, adopt=True) as connection:
         connection.send({"features": csr_over(tenon.from_dlpack(array))}, timeout=60)

@@ -1,4 +1,5 @@
-"""Programs that test_cuda_event.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+"""Programs that test_cuda_event.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
+one.
 
 Each is a process: python cuda_event_programs.py PROGRAM.
 """
@@ -46,7 +47,14 @@ class TorchStream:
 
 
 def fill(pointer: int, byte: int, stream: int) -> None:
-    check(cuda.cuMemsetD8Async(ctypes.c_uint64(pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(stream)))
+    check(
+        cuda.cuMemsetD8Async(
+            ctypes.c_uint64(pointer),
+            ctypes.c_ubyte(byte),
+            ctypes.c_size_t(len(DATA)),
+            ctypes.c_void_p(stream),
+        )
+    )
 
 
 def events() -> int:
@@ -58,7 +66,9 @@ def looks() -> int:
 
 
 def interrupt_who_waits(before: int) -> None:
-    """Ctrl-C, once somebody has looked at an event more often than that, and so waits for it; or, where nobody counts, soon."""
+    """Ctrl-C, once somebody has looked at an event more often than that, and so waits for it; or,
+    where nobody counts, soon.
+    """
     if not ON_THE_FAKE:
         time.sleep(0.3)
     while ON_THE_FAKE and looks() <= before + 2:
@@ -70,7 +80,9 @@ def interrupt_who_waits(before: int) -> None:
 
 
 def orders_after() -> None:
-    """Its copy is given to its stream before the sender's work is let go: nothing but the event holds it back."""
+    """Its copy is given to its stream before the sender's work is let go: nothing but the event
+    holds it back.
+    """
     use_device()
     stream = new_stream()
     memory, handle = take()
@@ -200,7 +212,11 @@ def errors() -> None:
     event = tenon.CudaEvent(device=0, interprocess=True)
     handle = event.ipc_handle()
     # cuda.h names no error for it.
-    own = (tenon.InvalidArgument, "the process that made it cannot") if ON_THE_FAKE else (tenon.TenonError, "")
+    own = (
+        (tenon.InvalidArgument, "the process that made it cannot")
+        if ON_THE_FAKE
+        else (tenon.TenonError, "")
+    )
     with pytest.raises(own[0], match=own[1]) as info:
         tenon.CudaEvent.from_ipc_handle(handle)
     assert "cuda_error" in info.value.details
@@ -223,7 +239,14 @@ def errors() -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            for call in (event.query, event.record, event.wait, event.synchronize, event.ipc_handle, tenon.CudaEvent):
+            for call in (
+                event.query,
+                event.record,
+                event.wait,
+                event.synchronize,
+                event.ipc_handle,
+                tenon.CudaEvent,
+            ):
                 with pytest.raises(tenon.Unsupported, match="child of fork"):
                     call()
             event.close()

@@ -1,4 +1,5 @@
-"""What the programs of cuda_*programs.py and tests/gpu have in common: device memory of the driver, and a second process.
+"""What the programs of cuda_*programs.py and tests/gpu have in common: device memory of the driver,
+and a second process.
 
 The driver is the one that tests/fake_cuda plays, or a real one, which has no ledger to be asked.
 """
@@ -21,7 +22,9 @@ from dlpack_kit import DLTensor  # type: ignore[import-not-found]
 cuda = ctypes.CDLL("libcuda.so.1")
 ON_THE_FAKE = hasattr(cuda, "fake_cuda_live")
 if ON_THE_FAKE:
-    cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
+    cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = (
+        ctypes.c_uint64
+    )
 ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
 # How much longer than usual to be patient: compute-sanitizer takes its time.
 PATIENCE = max(int(os.environ.get("TENON_TEST_PATIENCE", "1")), 1)
@@ -61,8 +64,8 @@ code_is_loaded = False
 def load_code() -> None:
     """The first fill and copy.
 
-    A real driver loads the code of each with the first of its kind, which can wait for all that is under way: for ever, where that waits
-    for this process.
+    A real driver loads the code of each with the first of its kind, which can wait for all that is
+    under way: for ever, where that waits for this process.
     """
     global code_is_loaded
     if code_is_loaded:
@@ -70,7 +73,11 @@ def load_code() -> None:
     room = ctypes.c_uint64()
     check(cuda.cuMemAlloc_v2(ctypes.byref(room), ctypes.c_size_t(8192)))
     for offset, nbytes in ((0, 4000), (1, 1)):
-        check(cuda.cuMemsetD8_v2(ctypes.c_uint64(room.value + offset), ctypes.c_ubyte(0), ctypes.c_size_t(nbytes)))
+        check(
+            cuda.cuMemsetD8_v2(
+                ctypes.c_uint64(room.value + offset), ctypes.c_ubyte(0), ctypes.c_size_t(nbytes)
+            )
+        )
     check(cuda.cuMemcpy(ctypes.c_uint64(room.value + 4096), room, ctypes.c_size_t(4000)))
     check(cuda.cuMemFree_v2(room))
     code_is_loaded = True
@@ -80,7 +87,9 @@ HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Gate:
-    """Work of a stream that ends when it is told to, so that nothing depends on how long anything takes."""
+    """Work of a stream that ends when it is told to, so that nothing depends on how long anything
+    takes.
+    """
 
     def __init__(self, stream: int) -> None:
         load_code()
@@ -96,7 +105,9 @@ class Gate:
 
 
 def take_time(stream: int = 0, us: int = 200_000) -> None:
-    """What the stream is given from now on comes that much later, on every driver: the function of the host that it waits for sleeps."""
+    """What the stream is given from now on comes that much later, on every driver: the function of
+    the host that it waits for sleeps.
+    """
     load_code()
     usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
     check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), usleep, ctypes.c_void_p(us)))
@@ -105,8 +116,8 @@ def take_time(stream: int = 0, us: int = 200_000) -> None:
 def new_host_room(nbytes: int) -> ctypes.Array[ctypes.c_char]:
     """Zeros in host memory that the driver knows, until the process ends.
 
-    A copy from a device into any other host memory is over when the call returns: a program whose copies
-    wait for work that it has still to let go would wait for itself.
+    A copy from a device into any other host memory is over when the call returns: a program whose
+    copies wait for work that it has still to let go would wait for itself.
     """
     room = ctypes.c_void_p()
     check(cuda.cuMemHostAlloc(ctypes.byref(room), ctypes.c_size_t(nbytes), 0))
@@ -144,7 +155,10 @@ class Managed(ctypes.Structure):
 
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+new_capsule.restype, new_capsule.argtypes = (
+    ctypes.py_object,
+    [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+)
 
 
 # What a capsule points to, and its deleter, have to outlive whoever takes it.
@@ -152,7 +166,9 @@ handed_out: list[Any] = []
 
 
 class Array:
-    """Bytes on the device, as another framework's array: freed when the last who took it has let go."""
+    """Bytes on the device, as another framework's array: freed when the last who took it has let
+    go.
+    """
 
     def __init__(self, data: bytes, *, read_only: bool = False, device_type: int = 2) -> None:
         self.nbytes, self.read_only, self.device_type = len(data), read_only, device_type
@@ -189,7 +205,9 @@ class Receiver:
     """The other process, which calls one of the functions below."""
 
     def __init__(self, name: str) -> None:
-        self.process = subprocess.Popen([sys.executable, "-B", sys.argv[0], name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", sys.argv[0], name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def send(self, value: object) -> None:
         assert self.process.stdin is not None

@@ -1,4 +1,6 @@
-"""Programs that test_cuda_multiprocessing.py runs on the driver of tests/fake_cuda, each a process: they take PROGRAM and METHOD."""
+"""Programs that test_cuda_multiprocessing.py runs on the driver of tests/fake_cuda, each a process:
+they take PROGRAM and METHOD.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,22 @@ def echo(inbox: Any, outbox: Any) -> None:
     use_device()
     while (tensors := inbox.get()) is not None:
         told = [
-            (each.device, each.dtype, each.shape, each.strides, each.offset, read(each) if each.is_contiguous else b"") for each in tensors
+            (
+                each.device,
+                each.dtype,
+                each.shape,
+                each.strides,
+                each.offset,
+                read(each) if each.is_contiguous else b"",
+            )
+            for each in tensors
         ]
         if tensors[0].numel:
-            check(cuda.cuMemsetD8_v2(ctypes.c_uint64(tensors[0]._address), ctypes.c_ubyte(9), ctypes.c_size_t(1)))
+            check(
+                cuda.cuMemsetD8_v2(
+                    ctypes.c_uint64(tensors[0]._address), ctypes.c_ubyte(9), ctypes.c_size_t(1)
+                )
+            )
         same = [each.storage == tensors[0].storage for each in tensors]
         del tensors
         gc.collect()
@@ -58,7 +72,9 @@ def ended(process: Any, inbox: Any) -> None:
 
 
 def lends(context: Any, array: Any) -> None:
-    """Views of one storage, whose receiver gets one storage; the sender sees what he writes, and gets the memory back."""
+    """Views of one storage, whose receiver gets one storage; the sender sees what he writes, and
+    gets the memory back.
+    """
     process, inbox, outbox = started(context)
     tensor = tenon.from_dlpack(array)
     halves = tensor.view((50, 40), "float16")
@@ -67,7 +83,9 @@ def lends(context: Any, array: Any) -> None:
         (first, columns, row, whole), same = outbox.get(timeout=30)
         now = DATA if turn == 0 else b"\t" + DATA[1:]
         assert first == whole == ("cuda:0", "uint8", (4000,), (1,), 0, now)
-        assert columns == ("cuda:0", "float16", (49, 20), (40, 2), 40, b"") and row[5] == DATA[240:320]
+        assert (
+            columns == ("cuda:0", "float16", (49, 20), (40, 2), 40, b"") and row[5] == DATA[240:320]
+        )
         assert same == [True] * 4
     assert read(tensor) == b"\t" + DATA[1:]
     inbox.put([tensor])
@@ -91,14 +109,21 @@ def with_fds(context: Any) -> None:
 
 
 def together(context: Any) -> None:
-    """Of the host, of a pool and of cudaMalloc, and an empty one, in one message; empty ones stay where they are."""
+    """Of the host, of a pool and of cudaMalloc, and an empty one, in one message; empty ones stay
+    where they are.
+    """
     process, inbox, outbox = started(context)
     arrays = [PoolArray(DATA), Array(DATA), PoolArray(b"abc")]
     tensors = [tenon.from_dlpack(each) for each in arrays]
     empty = tenon.from_dlpack(Array(b""))
     inbox.put([*tensors, empty])
     told, same = outbox.get(timeout=30)
-    assert [each[5] for each in told] == [DATA, DATA, b"abc", b""] and same == [True, False, False, False]
+    assert [each[5] for each in told] == [DATA, DATA, b"abc", b""] and same == [
+        True,
+        False,
+        False,
+        False,
+    ]
     assert told[3] == ("cuda:0", "uint8", (0,), (1,), 0, b"")
     for number in range(2):
         inbox.put([empty] * (number + 1))

@@ -1,4 +1,5 @@
-"""Programs that test_cuda_pinned.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+"""Programs that test_cuda_pinned.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
+one.
 
 Each is a process: python cuda_pinned_programs.py PROGRAM.
 """
@@ -12,7 +13,21 @@ import sys
 
 import pytest
 import tenon
-from cuda_kit import DATA, ON_THE_FAKE, Array, Receiver, bytes_at, check, cuda, give, live, new_stream, nothing_left, take, use_device
+from cuda_kit import (
+    DATA,
+    ON_THE_FAKE,
+    Array,
+    Receiver,
+    bytes_at,
+    check,
+    cuda,
+    give,
+    live,
+    new_stream,
+    nothing_left,
+    take,
+    use_device,
+)
 
 REGISTRATION = 14
 
@@ -20,7 +35,11 @@ REGISTRATION = 14
 def copy(to: int, source: int) -> None:
     """In a stream of its own, beside the host."""
     stream = ctypes.c_void_p(new_stream())
-    check(cuda.cuMemcpyAsync(ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(len(DATA)), stream))
+    check(
+        cuda.cuMemcpyAsync(
+            ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(len(DATA)), stream
+        )
+    )
     check(cuda.cuStreamSynchronize(stream))
     check(cuda.cuStreamDestroy_v2(stream))
 
@@ -40,7 +59,11 @@ def lends_after() -> None:
         array = Array(bytes(len(DATA)))
         copy(array.pointer, address)
         assert bytes_at(array.pointer, len(DATA)) == DATA
-        check(cuda.cuMemsetD8_v2(ctypes.c_uint64(array.pointer), ctypes.c_ubyte(9), ctypes.c_size_t(len(DATA))))
+        check(
+            cuda.cuMemsetD8_v2(
+                ctypes.c_uint64(array.pointer), ctypes.c_ubyte(9), ctypes.c_size_t(len(DATA))
+            )
+        )
         copy(address, array.pointer)
         array.free()
         give("written")
@@ -79,7 +102,11 @@ def errors() -> None:
         storage.pin(999)
     with pytest.raises(TypeError):
         storage.pin("0")  # type: ignore[arg-type]
-    with tenon.Arena() as arena, arena.storage(64) as small, pytest.raises(tenon.ResourceExhausted, match="ISOLATED") as refused:
+    with (
+        tenon.Arena() as arena,
+        arena.storage(64) as small,
+        pytest.raises(tenon.ResourceExhausted, match="ISOLATED") as refused,
+    ):
         small.pin()
     assert refused.value.details["limit"] == "memory of the segment"
     with tenon.Storage.new(0) as empty:

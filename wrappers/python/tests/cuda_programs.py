@@ -1,4 +1,5 @@
-"""Programs that test_by_cuda.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one: python cuda_programs.py PROGRAM.
+"""Programs that test_by_cuda.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one:
+python cuda_programs.py PROGRAM.
 
 A program that needs a receiver starts another; the two talk in pickles.
 """
@@ -55,7 +56,9 @@ def reads() -> None:
             options["stream"] = own
         with tenon.open_cuda(handle, **options) as storage:
             tensor = over(storage)
-            give((storage.device, tensor.__dlpack_device__(), read(tensor) if tensor.nbytes else b""))
+            give(
+                (storage.device, tensor.__dlpack_device__(), read(tensor) if tensor.nbytes else b"")
+            )
             del tensor
         assert collected()
         give("let go")
@@ -69,14 +72,25 @@ def lends() -> None:
     receiver = Receiver("reads")
     array = Array(DATA)
     tensor = tenon.from_dlpack(array)
-    assert tensor.device == tensor.storage.device == "cuda:0" and tensor.__dlpack_device__() == (2, 0) and array.streams == [1]
+    assert (
+        tensor.device == tensor.storage.device == "cuda:0"
+        and tensor.__dlpack_device__() == (2, 0)
+        and array.streams == [1]
+    )
     stream = new_stream()
     letters: tuple[Any, ...] = ("A", "B", "C", "D", "E")
     for form in letters:
         for given in (None, stream, 1, 2):
             handle = tensor.storage.share_cuda(stream=given, form=form)
-            assert handle.transport == "ipc" and handle.nbytes == len(DATA) and handle.device == 0 and len(handle.uuid or b"") == 16
-            assert len(handle.memory) == {"A": 64, "B": 65}.get(form, 66) and len(handle.event) == 64
+            assert (
+                handle.transport == "ipc"
+                and handle.nbytes == len(DATA)
+                and handle.device == 0
+                and len(handle.uuid or b"") == 16
+            )
+            assert (
+                len(handle.memory) == {"A": 64, "B": 65}.get(form, 66) and len(handle.event) == 64
+            )
             assert re.fullmatch("/tenon-cuda-[0-9a-f]{32}", handle.counter)
             receiver.send((handle, {"stream": "own" if given == stream else given}))
             assert receiver.receive() == ("cuda:0", (2, 0), DATA)
@@ -142,9 +156,16 @@ def items() -> None:
     device, memory, nbytes, offset, counter, slot, event, required = handle.torch_tuple()
     assert (device, nbytes, offset, slot) == (0, 1000, 1000, handle.slot)
     assert type(memory) is bytes and memory == handle.memory and len(memory) == 64
-    assert type(counter) is bytes and counter == handle.counter.encode() and type(event) is bytes and len(event) == 64
+    assert (
+        type(counter) is bytes
+        and counter == handle.counter.encode()
+        and type(event) is bytes
+        and len(event) == 64
+    )
     assert type(required) is bool and required is handle.event_required
-    assert pickle.loads(pickle.dumps(handle)) == handle and hash(handle) == hash(pickle.loads(pickle.dumps(handle)))
+    assert pickle.loads(pickle.dumps(handle)) == handle and hash(handle) == hash(
+        pickle.loads(pickle.dumps(handle))
+    )
     assert handle.counter in repr(handle)
     with pytest.raises(AttributeError):
         handle.nbytes = 1
@@ -174,7 +195,13 @@ def empties() -> None:
     assert tensor.__cuda_array_interface__["data"] == (0, False)
     handle = tensor.storage.share_cuda()
     assert handle.torch_tuple() == (0, None, 0, 0, None, 0, None, None)
-    assert (handle.transport, handle.memory, handle.event, handle.counter, handle.event_required) == ("none", b"", b"", "", False)
+    assert (
+        handle.transport,
+        handle.memory,
+        handle.event,
+        handle.counter,
+        handle.event_required,
+    ) == ("none", b"", b"", "", False)
     for each in (
         handle,
         tenon.CudaHandle.from_torch_tuple(handle.torch_tuple()),
@@ -232,7 +259,11 @@ def refuses_the_host() -> None:
             call()
     with pytest.raises((BufferError, RuntimeError, tenon.Unsupported)):
         np.from_dlpack(tensor)
-    assert repr(tensor) == "<tenon.Tensor shape=(4000,), dtype=uint8, cuda:0>" and "4000 bytes, cuda:0" in repr(storage)
+    assert repr(
+        tensor
+    ) == "<tenon.Tensor shape=(4000,), dtype=uint8, cuda:0>" and "4000 bytes, cuda:0" in repr(
+        storage
+    )
     assert len(storage) == 4000 and len(columns) == 10 and not storage.read_only
     del calls, call, caught, columns
     storage.close()
@@ -244,7 +275,14 @@ def interface() -> None:
     use_device()
     array = Array(DATA)
     tensor = tenon.from_dlpack(array)
-    expected = {"shape": (4000,), "strides": None, "typestr": "|u1", "data": (array.pointer, False), "version": 3, "stream": 1}
+    expected = {
+        "shape": (4000,),
+        "strides": None,
+        "typestr": "|u1",
+        "data": (array.pointer, False),
+        "version": 3,
+        "stream": 1,
+    }
     assert tensor.__cuda_array_interface__ == expected
     halves = tensor.view((50, 40), "float16")[1:, ::2]
     assert halves.__cuda_array_interface__ == {
@@ -255,12 +293,29 @@ def interface() -> None:
         "version": 3,
         "stream": 1,
     }
-    for dtype, typestr in (("bool", "|b1"), ("int64", "<i8"), ("complex64", "<c8"), ("float64", "<f8")):
+    for dtype, typestr in (
+        ("bool", "|b1"),
+        ("int64", "<i8"),
+        ("complex64", "<c8"),
+        ("float64", "<f8"),
+    ):
         assert tensor.view(dtype=dtype).__cuda_array_interface__["typestr"] == typestr
     # What numpy lacks, or has as something else.
-    for dtype in ("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "int4", "uint4", "complex32", "float128", "float32x2"):
+    for dtype in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float4_e2m1fn_x2",
+        "int4",
+        "uint4",
+        "complex32",
+        "float128",
+        "float32x2",
+    ):
         assert not hasattr(tensor.view(dtype=dtype), "__cuda_array_interface__")
-    assert not hasattr(tenon.Tensor.over(tensor.storage, 4, "complex64").view(dtype="bfloat16"), "__cuda_array_interface__")
+    assert not hasattr(
+        tenon.Tensor.over(tensor.storage, 4, "complex64").view(dtype="bfloat16"),
+        "__cuda_array_interface__",
+    )
     constant = tenon.from_dlpack(Array(DATA, read_only=True))
     assert constant.__cuda_array_interface__["data"][1] is True
     with pytest.raises(BufferError):
@@ -326,7 +381,10 @@ def streams() -> None:
                 tensor.storage.share_cuda(stream=bad)
         # As DLPack has them.
         for good in (None, 1, 2, stream, -1):
-            assert tenon.from_dlpack(Offers(tensor.__dlpack__(stream=good, max_version=(1, 0)))).device == "cuda:0"
+            assert (
+                tenon.from_dlpack(Offers(tensor.__dlpack__(stream=good, max_version=(1, 0)))).device
+                == "cuda:0"
+            )
             assert tenon.from_dlpack(Offers(tensor.__dlpack__(stream=good))).device == "cuda:0"
         for bad in (0, -2):
             with pytest.raises(tenon.InvalidArgument, match="ambiguous"):
@@ -361,7 +419,9 @@ class Offers:
 
 
 def ordered() -> None:
-    """A consumer's stream comes after those in which the bytes were used: by DLPack, by the interface, and as it is told."""
+    """A consumer's stream comes after those in which the bytes were used: by DLPack, by the
+    interface, and as it is told.
+    """
     use_device()
     used, other = new_stream(), new_stream()
     array = Array(bytes(len(DATA)))
@@ -369,7 +429,12 @@ def ordered() -> None:
     tensor.storage.record_stream(used)
     for byte, (reader, how) in enumerate(((other, "dlpack"), (0, "interface"), (other, "told")), 1):
         gate = Gate(used)
-        fill = (ctypes.c_uint64(array.pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(used))
+        fill = (
+            ctypes.c_uint64(array.pointer),
+            ctypes.c_ubyte(byte),
+            ctypes.c_size_t(len(DATA)),
+            ctypes.c_void_p(used),
+        )
         check(cuda.cuMemsetD8Async(*fill))
         capsule = None
         if how == "dlpack":
@@ -379,7 +444,14 @@ def ordered() -> None:
         else:
             tensor.storage.order_stream(other)
         room = new_host_room(len(DATA))
-        check(cuda.cuMemcpyDtoHAsync_v2(room, ctypes.c_uint64(array.pointer), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(reader)))
+        check(
+            cuda.cuMemcpyDtoHAsync_v2(
+                room,
+                ctypes.c_uint64(array.pointer),
+                ctypes.c_size_t(len(DATA)),
+                ctypes.c_void_p(reader),
+            )
+        )
         gate.open()
         check(cuda.cuStreamSynchronize(ctypes.c_void_p(reader)))
         assert room.raw == bytes([byte]) * len(DATA), how
@@ -401,7 +473,14 @@ def recorded() -> None:
         array = Array(DATA)
         tensor = tenon.from_dlpack(array)
         take_time(stream)
-        check(cuda.cuMemsetD8Async(ctypes.c_uint64(array.pointer), ctypes.c_ubyte(7), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(stream)))
+        check(
+            cuda.cuMemsetD8Async(
+                ctypes.c_uint64(array.pointer),
+                ctypes.c_ubyte(7),
+                ctypes.c_size_t(len(DATA)),
+                ctypes.c_void_p(stream),
+            )
+        )
         if how == "recorded":
             tensor.storage.record_stream(stream)
         else:
@@ -414,7 +493,9 @@ def recorded() -> None:
 
 
 def waits_without_the_gil() -> None:
-    """A last release waits for the device, and that for a function of the host that is written in Python."""
+    """A last release waits for the device, and that for a function of the host that is written in
+    Python.
+    """
     use_device()
     stream = new_stream()
 
@@ -483,7 +564,10 @@ def archives() -> None:
     for stream in (None, new_stream()):
         there = tenon.import_module(wanted, tensors="device", device=0)
         assert is_live(1, ALLOCATION)
-        assert there["w"].device == "cuda:0" and read(there["w"]) == np.arange(1000, dtype=np.float32).tobytes()
+        assert (
+            there["w"].device == "cuda:0"
+            and read(there["w"]) == np.arange(1000, dtype=np.float32).tobytes()
+        )
         again, kept = io.BytesIO(), io.BytesIO()
         tenon.export_module(there, again, stream=stream)
         assert again.getvalue() == wanted.getvalue()
@@ -493,7 +577,9 @@ def archives() -> None:
         gc.collect()
         assert is_live(0, ALLOCATION)
     back = tenon.import_module(kept)
-    assert back["w"].device == "cpu" and any("another device (cuda:" in line for line in back.warnings)
+    assert back["w"].device == "cpu" and any(
+        "another device (cuda:" in line for line in back.warnings
+    )
     with pytest.raises(tenon.InvalidArgument, match="device 999"):
         tenon.import_module(kept, tensors="device", device=999)
     with pytest.raises(tenon.InvalidArgument):
@@ -523,7 +609,9 @@ def errors() -> None:
     items = list(handle.torch_tuple())
 
     def but(**more: Any) -> tenon.CudaHandle:
-        return tenon.CudaHandle(**{**{name: getattr(handle, name) for name in type(handle).__slots__}, **more})
+        return tenon.CudaHandle(
+            **{**{name: getattr(handle, name) for name in type(handle).__slots__}, **more}
+        )
 
     for device in (-1, 999):
         with pytest.raises(tenon.InvalidArgument):
@@ -540,14 +628,38 @@ def errors() -> None:
         tenon.open_cuda(but(memory=bytes(1000)))
     with pytest.raises(tenon.Unsupported):
         tenon.open_cuda(but(memory=b"\3e" + bytes(300)))
-    for bad in ({"event": b"x"}, {"uuid": b"x"}, {"counter": "/a\0b"}, {"counter": "/" + "a" * 255}, {"nbytes": -1}, {"slot": 1 << 64}):
+    for bad in (
+        {"event": b"x"},
+        {"uuid": b"x"},
+        {"counter": "/a\0b"},
+        {"counter": "/" + "a" * 255},
+        {"nbytes": -1},
+        {"slot": 1 << 64},
+    ):
         with pytest.raises(ValueError):
             tenon.open_cuda(but(**bad))
-    for counter, slot in (("torch_1", 0), ("/../x", 0), ("/a\0b", 0), (handle.counter, 10_000), (handle.counter, -1)):
+    for counter, slot in (
+        ("torch_1", 0),
+        ("/../x", 0),
+        ("/a\0b", 0),
+        (handle.counter, 10_000),
+        (handle.counter, -1),
+    ):
         with pytest.raises(ValueError):
             tenon.release_cuda_counter(counter, slot)
     tenon.release_cuda_counter("/torch_1_2_3", 0)
-    for position, wrong in ((0, "0"), (1, "memory"), (2, None), (3, 1.5), (4, "/name"), (4, None), (5, True), (6, None), (7, 1), (7, None)):
+    for position, wrong in (
+        (0, "0"),
+        (1, "memory"),
+        (2, None),
+        (3, 1.5),
+        (4, "/name"),
+        (4, None),
+        (5, True),
+        (6, None),
+        (7, 1),
+        (7, None),
+    ):
         with pytest.raises(TypeError):
             tenon.CudaHandle.from_torch_tuple((*items[:position], wrong, *items[position + 1 :]))
     for tuple_ in (

@@ -1,7 +1,9 @@
-"""Programs that test_cuda_torch.py runs on the driver of tests/fake_cuda, each a process: python cuda_torch_programs.py PROGRAM.
+"""Programs that test_cuda_torch.py runs on the driver of tests/fake_cuda, each a process: python
+cuda_torch_programs.py PROGRAM.
 
-PyTorch itself does not run on that driver. In its place stands a module with those of its rules that tenon.torch has to keep: it hands out
-what lies on its current device alone, nothing conjugated, the negative bit forgotten, and not every element type; and takes as little.
+PyTorch itself does not run on that driver. In its place stands a module with those of its rules
+that tenon.torch has to keep: it hands out what lies on its current device alone, nothing
+conjugated, the negative bit forgotten, and not every element type; and takes as little.
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ import numpy as np
 import pytest
 import tenon
 import tenon.torch
-from cuda_kit import DATA, Array, check, collected, cuda, new_stream, nothing_left, read, take_time, use_device
+from cuda_kit import (
+    DATA,
+    Array,
+    check,
+    collected,
+    cuda,
+    new_stream,
+    nothing_left,
+    read,
+    take_time,
+    use_device,
+)
 
 ALONE = types.SimpleNamespace(device=1, stream=0, unversioned=False)
 LACKS = {"bool", "float8_e4m3fn"}
@@ -43,12 +56,16 @@ class Tensor:
     layout, requires_grad, _backward_hooks = "torch.strided", False, None
     is_cpu, is_cuda, is_nested, is_quantized, is_meta = False, True, False, False, False
 
-    def __init__(self, array: Any, name: str = "uint8", conj: bool = False, neg: bool = False) -> None:
+    def __init__(
+        self, array: Any, name: str = "uint8", conj: bool = False, neg: bool = False
+    ) -> None:
         self.array, self.dtype, self._conj, self._neg = array, getattr(torch, name), conj, neg
         self.device = types.SimpleNamespace(type="cuda", index=0)
 
     def _like(self, **more: Any) -> Tensor:
-        return Tensor(self.array, **{"name": self.dtype.name, "conj": self._conj, "neg": self._neg, **more})
+        return Tensor(
+            self.array, **{"name": self.dtype.name, "conj": self._conj, "neg": self._neg, **more}
+        )
 
     def is_conj(self) -> bool:
         return self._conj
@@ -98,10 +115,17 @@ def from_dlpack(source: Any) -> Tensor:
 
 
 torch: Any = types.ModuleType("torch")
-torch.Tensor, torch.dtype, torch.__version__, torch.from_dlpack = Tensor, dtype, "of this test", from_dlpack
+torch.Tensor, torch.dtype, torch.__version__, torch.from_dlpack = (
+    Tensor,
+    dtype,
+    "of this test",
+    from_dlpack,
+)
 torch.strided = Tensor.layout
 torch._neg_view = lambda tensor: tensor._like(neg=not tensor._neg)
-torch.cuda = types.SimpleNamespace(device=on_device, current_stream=lambda device: Stream(ALONE.stream))
+torch.cuda = types.SimpleNamespace(
+    device=on_device, current_stream=lambda device: Stream(ALONE.stream)
+)
 for each in ("uint8", "bool", "float8_e4m3fn", "int16", "float16", "int32", "float32", "complex64"):
     setattr(torch, each, dtype(each))
 sys.modules["torch"] = torch
@@ -124,7 +148,9 @@ class Typed(Array):
 
 
 def takes() -> None:
-    """Of another device than the current one, with all its bits, and of types that the capsule has not."""
+    """Of another device than the current one, with all its bits, and of types that the capsule has
+    not.
+    """
     use_device()
     for conj, neg in ((False, False), (True, False), (False, True), (True, True)):
         for make in (tenon.torch.from_torch, tenon.from_dlpack):
@@ -133,7 +159,11 @@ def takes() -> None:
             assert (tensor.is_conj, tensor.is_neg, tensor.dtype) == (conj, neg, "complex64")
             assert ALONE.device == 1
             back = tenon.torch.to_torch(tensor)
-            assert (back.is_conj(), back.is_neg(), str(back.dtype)) == (conj, neg, "torch.complex64")
+            assert (back.is_conj(), back.is_neg(), str(back.dtype)) == (
+                conj,
+                neg,
+                "torch.complex64",
+            )
             del tensor, back
             assert collected() and array.freed == 1
     for name in ("bool", "float8_e4m3fn"):
@@ -174,7 +204,9 @@ def gives_read_only() -> None:
 
 
 def counts_as_used() -> None:
-    """The stream that is named keeps the memory, by whatever name; the default one that nobody named does not."""
+    """The stream that is named keeps the memory, by whatever name; the default one that nobody
+    named does not.
+    """
     use_device()
     ALONE.stream = stream = new_stream()
     ways: dict[str, Any] = {
@@ -186,7 +218,14 @@ def counts_as_used() -> None:
         array = Array(DATA)
         tensor = make(array)
         take_time(stream)
-        check(cuda.cuMemsetD8Async(ctypes.c_uint64(array.pointer), ctypes.c_ubyte(7), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(stream)))
+        check(
+            cuda.cuMemsetD8Async(
+                ctypes.c_uint64(array.pointer),
+                ctypes.c_ubyte(7),
+                ctypes.c_size_t(len(DATA)),
+                ctypes.c_void_p(stream),
+            )
+        )
         tensor.close()
         assert not array.freed and tenon.cuda_collect() == 1, name
         assert collected() and array.freed == 1

@@ -1,7 +1,8 @@
-"""Programs that test_cuda_transport.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+"""Programs that test_cuda_transport.py runs on the driver of tests/fake_cuda, and tests/gpu on a
+real one.
 
-Each is a process: python cuda_transport_programs.py PROGRAM. The memory is a pool's, to which a handle with an fd leads: both go over a
-socket.
+Each is a process: python cuda_transport_programs.py PROGRAM. The memory is a pool's, to which a
+handle with an fd leads: both go over a socket.
 """
 
 from __future__ import annotations
@@ -38,8 +39,16 @@ class PoolArray(Array):
         super().__init__(b"")
         check(cuda.cuMemFree_v2(ctypes.c_uint64(self.pointer)))
         self.pool, pointer = ctypes.c_void_p(), ctypes.c_uint64()
-        check(cuda.cuMemPoolCreate(ctypes.byref(self.pool), ctypes.byref(PoolProps(1, handle_types, 1, 0))))
-        check(cuda.cuMemAllocFromPoolAsync(ctypes.byref(pointer), ctypes.c_size_t(len(data)), self.pool, None))
+        check(
+            cuda.cuMemPoolCreate(
+                ctypes.byref(self.pool), ctypes.byref(PoolProps(1, handle_types, 1, 0))
+            )
+        )
+        check(
+            cuda.cuMemAllocFromPoolAsync(
+                ctypes.byref(pointer), ctypes.c_size_t(len(data)), self.pool, None
+            )
+        )
         check(cuda.cuMemcpyHtoD_v2(pointer, data, ctypes.c_size_t(len(data))))
         self.nbytes, self.pointer = len(data), pointer.value
 
@@ -80,12 +89,19 @@ def sends() -> None:
     with pytest.raises(tenon.Unsupported, match="the fd of its pool"):
         tensor.storage.share_cuda(transport="ipc")
     handle = tensor.storage.share_cuda()
-    assert handle.transport == "pool" and len(handle.fds) == 1 and handle == pickle.loads(pickle.dumps(handle))
+    assert (
+        handle.transport == "pool"
+        and len(handle.fds) == 1
+        and handle == pickle.loads(pickle.dumps(handle))
+    )
     with pytest.raises(tenon.Unsupported, match="IPC"):
         handle.torch_tuple()
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with here, there:
-        receiver = subprocess.Popen([sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())], pass_fds=[there.fileno()])
+        receiver = subprocess.Popen(
+            [sys.executable, "-B", sys.argv[0], "receives", str(there.fileno())],
+            pass_fds=[there.fileno()],
+        )
         there.close()
         socket.send_fds(here, [pickle.dumps(handle)], handle.fds)
         assert here.recv(1 << 16) == DATA
@@ -110,7 +126,9 @@ def refused() -> None:
     nothing_left()
 
 
-PROGRAMS: dict[str, Callable[[], None]] = {each.__name__: each for each in (receives, sends, refused)}
+PROGRAMS: dict[str, Callable[[], None]] = {
+    each.__name__: each for each in (receives, sends, refused)
+}
 
 if __name__ == "__main__":
     if not tenon.cuda_available():

@@ -42,11 +42,25 @@ def identity(context):
     assert nothing.shape == (0, 4) and scalar.shape == () and scalar.requires_grad
     indices, values = tenon.from_numpy(np.array([[0, 2], [1, 0]])), lend([1.0, 2.0])
     sparse = tenon.SparseTensor.coo(indices, values, (3, 2), coalesced=True, requires_grad=True)
-    inbox.put({"sparse": sparse, "values": values, "meta": tenon.MetaTensor.of((2, 3), "int8", offset=1)})
+    inbox.put(
+        {"sparse": sparse, "values": values, "meta": tenon.MetaTensor.of((2, 3), "int8", offset=1)}
+    )
     got = outbox.get(timeout=60)
-    assert repr(got["sparse"]) == repr(sparse) and got["sparse"].is_coalesced and got["sparse"].requires_grad
-    assert got["sparse"].indices.tolist() == [[0, 2], [1, 0]] and got["sparse"].values.storage == got["values"].storage == values.storage
-    assert (got["meta"].shape, got["meta"].dtype, got["meta"].strides, got["meta"].offset) == ((2, 3), "int8", (3, 1), 1)
+    assert (
+        repr(got["sparse"]) == repr(sparse)
+        and got["sparse"].is_coalesced
+        and got["sparse"].requires_grad
+    )
+    assert (
+        got["sparse"].indices.tolist() == [[0, 2], [1, 0]]
+        and got["sparse"].values.storage == got["values"].storage == values.storage
+    )
+    assert (got["meta"].shape, got["meta"].dtype, got["meta"].strides, got["meta"].offset) == (
+        (2, 3),
+        "int8",
+        (3, 1),
+        1,
+    )
     inbox.put(None)
     ended(process)
 
@@ -92,7 +106,10 @@ def refused(context):
     try:
         ForkingPickler.dumps(lend([1], isolated=True))
     except tenon.ResourceExhausted as error:
-        assert error.details["limit"] == "max_unfetched_segments" and error.details["limit_value"] == "2"
+        assert (
+            error.details["limit"] == "max_unfetched_segments"
+            and error.details["limit_value"] == "2"
+        )
     else:
         raise AssertionError("no limit")
     for data in held:
@@ -139,7 +156,8 @@ def many(context):
     total = back.get(timeout=60)
     assert total == 2 * sum(range(300)), total
     ended(process)
-    # A thread's listener and wake-up, the queues' ends, a watch of the message until the library looks; nothing for each tensor.
+    # A thread's listener and wake-up, the queues' ends, a watch of the message until the library
+    # looks; nothing for each tensor.
     assert tenon.multiprocessing.unfetched() == (0, 0)
     assert fds() <= before + 9, (before, fds())
 

@@ -10,7 +10,17 @@ from multiprocessing.reduction import ForkingPickler
 
 import tenon
 import tenon.multiprocessing
-from multiprocessing_kit import NAMES, ended, fds, keepers, lend, same, start, start_and_wait, stay_after_put
+from multiprocessing_kit import (
+    NAMES,
+    ended,
+    fds,
+    keepers,
+    lend,
+    same,
+    start,
+    start_and_wait,
+    stay_after_put,
+)
 
 
 def names() -> list[str]:
@@ -59,7 +69,13 @@ def by_name(context):
 
 def who_is_named(context):
     """Which tensors are born in a file, and that the others travel too."""
-    named = [tenon.zeros(3), tenon.empty((2, 2), "int8"), lend([1]), lend([[1, 2], [3, 4]])[:, 1].clone(), tenon.zeros(3, isolated=True)]
+    named = [
+        tenon.zeros(3),
+        tenon.empty((2, 2), "int8"),
+        lend([1]),
+        lend([[1, 2], [3, 4]])[:, 1].clone(),
+        tenon.zeros(3, isolated=True),
+    ]
     assert len(names()) == len(named)
     others = [
         tenon.zeros(3, mode="lender_writes"),
@@ -79,7 +95,9 @@ def who_is_named(context):
         tenon.multiprocessing.set_sharing_strategy(strategy)
         for tensor in [*named, *others, before]:
             back = ForkingPickler.loads(bytes(ForkingPickler.dumps(tensor)))
-            assert back.tolist() == tensor.tolist() and (not tensor.numel or back.storage.same_memory(tensor.storage))
+            assert back.tolist() == tensor.tolist() and (
+                not tensor.numel or back.storage.same_memory(tensor.storage)
+            )
     try:
         ForkingPickler.dumps(private)
     except tenon.Unsupported:
@@ -120,11 +138,14 @@ def _put_named_and_leave(q, count):
 
 
 def names_exit_first(context):
-    # With a name of our own the library's thread looks at what others let go: it must know that messages are on their way.
+    # With a name of our own the library's thread looks at what others let go: it must know that
+    # messages are on their way.
     ours = lend([0])
     q = context.Queue()
     ended(start(context, _put_named_and_leave, q, 100))
-    assert len(names()) == 101 and tenon.sweep(NAMES) == tenon.Sweep(1, 100, 0, 0, 0), tenon.sweep(NAMES)
+    assert len(names()) == 101 and tenon.sweep(NAMES) == tenon.Sweep(1, 100, 0, 0, 0), tenon.sweep(
+        NAMES
+    )
     keepers(0)
     for i in range(100):
         tensor = q.get(timeout=60)
@@ -167,7 +188,9 @@ def names_killed(context):
 
 
 def names_killed_unseen(context):
-    """As before, but nobody has used a name yet, so nobody looks: then what comes may still come, whole."""
+    """As before, but nobody has used a name yet, so nobody looks: then what comes may still come,
+    whole.
+    """
     q = context.Queue()
     process = start_and_wait(context, _put_named_and_wait, q)
     os.kill(process.pid, signal.SIGKILL)

@@ -11,7 +11,18 @@ from multiprocessing.reduction import ForkingPickler
 
 import tenon
 import tenon.multiprocessing
-from multiprocessing_kit import ended, fds, keepers, lend, same, start, start_and_wait, stay_after_put, stop, wait_until_gone
+from multiprocessing_kit import (
+    ended,
+    fds,
+    keepers,
+    lend,
+    same,
+    start,
+    start_and_wait,
+    stay_after_put,
+    stop,
+    wait_until_gone,
+)
 
 
 def _put_and_leave(q, count):
@@ -67,7 +78,7 @@ def killed_after_put(context):
 
 
 def killed_while_fetched(context):
-    """A receiver that is already in the queue of callers of a stopped sender learns of its death."""
+    """A receiver that already waits for a stopped sender learns of its death."""
     q = context.Queue()
     process = start_and_wait(context, _put_and_wait, q)
     stop(process.pid)
@@ -106,7 +117,8 @@ def _keep_briefly(q):
 def keeper_times_out(context):
     q = context.Queue()
     process = start(context, _keep_briefly, q)
-    # Before it ends, the keeper's program may still be on its way to the background, as two processes.
+    # Before it ends, the keeper's program may still be on its way to the background, as two
+    # processes.
     ended(process)
     wait_until_gone(keepers(1))
     try:
@@ -118,7 +130,9 @@ def keeper_times_out(context):
 
 
 def family_is_killed(context):
-    """Leaves a keeper and a child behind, and kills everybody but the keeper; the test sees that nothing is left."""
+    """Leaves a keeper and a child behind, and kills everybody but the keeper; the test sees that
+    nothing is left.
+    """
     q = context.Queue()
     ended(start(context, _put_and_leave, q, 3))
     process = start_and_wait(context, _put_and_wait, context.Queue())
@@ -149,7 +163,9 @@ def _child(q, is_started, method):
 
 
 def grandchild(context):
-    """Producer and its parent are gone; the root, which has not touched a tensor yet, still gets it."""
+    """Producer and its parent are gone; the root, which has not touched a tensor yet, still gets
+    it.
+    """
     q, is_started = context.Queue(), context.Event()
     ended(start(context, _child, q, is_started, context.get_start_method()))
     time.sleep(1)
@@ -184,7 +200,8 @@ def fork_while_serving(context):
     same(ForkingPickler.loads(own), [9])
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     same(ForkingPickler.loads(mine), [1, 2, 3])
-    # What this process met the child by stays for a while. The thread that served the child closes its end when it sees the child's.
+    # What this process met the child by stays for a while. The thread that served the child closes
+    # its end when it sees the child's.
     end = time.monotonic() + 30
     while fds() > before + 2 and time.monotonic() < end:
         time.sleep(0.01)

@@ -29,13 +29,17 @@ def fds() -> int:
 
 
 def keepers(count: int = 0) -> list[int]:
-    """The keepers of this program, once there are as many: the marker in the environment is its own."""
+    """The keepers of this program, once there are as many: the marker in the environment is its
+    own.
+    """
     marker = b"TENON_TEST_MARKER=" + os.environ["TENON_TEST_MARKER"].encode()
     while True:
         found = []
         for name in os.listdir("/proc"):
             try:
-                if name.isdecimal() and marker in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                if name.isdecimal() and marker in Path("/proc", name, "environ").read_bytes().split(
+                    b"\0"
+                ):
                     if b"\0--keep\0" in Path("/proc", name, "cmdline").read_bytes():
                         found.append(int(name))
             except OSError:
@@ -89,13 +93,18 @@ def ended(process, code=0) -> None:
 
 
 def stop(pid):
-    """SIGSTOP, and wait until no thread of the process runs any more: kill returns before the last one has stopped."""
+    """SIGSTOP, and wait until no thread of the process runs any more: kill returns before the last
+    one has stopped.
+    """
     os.kill(pid, signal.SIGSTOP)
     while True:
         states = []
         for task in os.listdir(f"/proc/{pid}/task"):
             # A thread that has ended runs no more.
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat:
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat,
+            ):
                 states.append(stat.read().rpartition(")")[2].split()[0])
         if all(state in "TtZX" for state in states):
             return

@@ -1,4 +1,6 @@
-"""Scenarios: what a receiver lets go is the sender's again, and what nobody fetches goes by a limit."""
+"""Scenarios: what a receiver lets go is the sender's again, and what nobody fetches goes by a
+limit.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def unfetched_goes_by_a_limit(context):
     _is_withdrawn(old)
 
     tenon.multiprocessing.configure(max_unfetched_seconds=0, max_unfetched_nbytes=10_000)
-    first, second, third = (bytes(ForkingPickler.dumps(tenon.zeros((1000,), "float32"))) for _ in range(3))
+    first, second, third = (
+        bytes(ForkingPickler.dumps(tenon.zeros((1000,), "float32"))) for _ in range(3)
+    )
     _is_withdrawn(first)
     assert ForkingPickler.loads(second).shape == ForkingPickler.loads(third).shape == (1000,)
     tenon.multiprocessing.configure(max_unfetched_nbytes=0)
@@ -160,7 +164,10 @@ def unread_message_goes_with_its_pipe(context):
 
 
 def unread_message_goes_with_its_queue(context):
-    """A queue's last reader ends, or lets go of the queue. CPython closes a queue's read end only with its feeder thread."""
+    """A queue's last reader ends, or lets go of the queue.
+
+    CPython closes a queue's read end only with its feeder thread.
+    """
     tenon.multiprocessing.configure(fetch_seconds=1)
     joinable, simple, back = context.JoinableQueue(), context.SimpleQueue(), context.Queue()
     process = start(context, _leave_the_last, joinable, simple, back)
@@ -262,7 +269,11 @@ def many_unread_messages_leave_fds(context):
 def half_a_message_is_given_back(context):
     """Its unpickler failed after the first tensor."""
     with tenon.Arena(1 << 20) as arena:
-        data = bytes(ForkingPickler.dumps([arena.zeros((1000,), "float32"), _Fails(), arena.zeros((1000,), "float32")]))
+        data = bytes(
+            ForkingPickler.dumps(
+                [arena.zeros((1000,), "float32"), _Fails(), arena.zeros((1000,), "float32")]
+            )
+        )
         reader, writer = os.pipe()
         child = os.fork()
         if not child:

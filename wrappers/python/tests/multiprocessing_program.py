@@ -1,4 +1,6 @@
-"""Scenarios that test_multiprocessing.py runs, each as a program of its own: python multiprocessing_program.py SCENARIO METHOD."""
+"""Scenarios that test_multiprocessing.py runs, each as a program of its own: python
+multiprocessing_program.py SCENARIO METHOD.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,11 @@ def visit(path):
 
 
 def request(kind, *things):
-    return b"TnD1" + struct.pack("<3I", kind, len(things), 0) + b"".join(struct.pack("<2IQ", *thing) for thing in things)
+    return (
+        b"TnD1"
+        + struct.pack("<3I", kind, len(things), 0)
+        + b"".join(struct.pack("<2IQ", *thing) for thing in things)
+    )
 
 
 def another_user(context):
@@ -66,7 +70,15 @@ def strangers_speak(context):
     before = fds()
     silent = [visit(path)]
     thing = (0, 1, 1)
-    garbage = (b"x", b"y" * 5000, request(0), request(3), request(HELLO) + b"z", request(THINGS, thing)[:-1], b"TnD2" + request(HELLO)[4:])
+    garbage = (
+        b"x",
+        b"y" * 5000,
+        request(0),
+        request(3),
+        request(HELLO) + b"z",
+        request(THINGS, thing)[:-1],
+        b"TnD2" + request(HELLO)[4:],
+    )
     for words, code in (*((each, 1) for each in garbage), (request(THINGS, (9, 1, 999)), 3)):
         visitor = visit(path)
         visitor.send(words)

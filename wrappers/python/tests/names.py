@@ -20,7 +20,8 @@ OPEN = (
     SEND
     + """
 name, nbytes = sys.argv[1], int(sys.argv[2])
-storage = tenon.open_filename(name, nbytes, int(sys.argv[3]) if len(sys.argv) > 3 else 0, allow_unsealed=True)
+offset = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+storage = tenon.open_filename(name, nbytes, offset, allow_unsealed=True)
 tensor = tenon.Tensor.over(storage, (nbytes // 4,), "float32")
 say(tensor.tolist())
 for line in sys.stdin:
@@ -32,7 +33,11 @@ for line in sys.stdin:
 
 
 def settled(path: str) -> list[str]:
-    """What is left in a directory. Two who look at a name at once disturb each other, and then the thread looks again, a little later."""
+    """What is left in a directory.
+
+    Two who look at a name at once disturb each other, and then the thread looks again, a little
+    later.
+    """
     gc.collect()
     deadline = time.monotonic() + 10
     while os.listdir(path) and time.monotonic() < deadline:
@@ -70,4 +75,6 @@ def gone(path: str) -> None:
 
 
 def named(folder: str, values: object = (1.0, 2.0, 3.0), **options: object) -> tenon.Tensor:
-    return tenon.from_numpy(np.asarray(values, "float32"), filename=tenon.Filename(directory=folder, **options))  # type: ignore[arg-type]
+    return tenon.from_numpy(
+        np.asarray(values, "float32"), filename=tenon.Filename(directory=folder, **options)
+    )  # type: ignore[arg-type]

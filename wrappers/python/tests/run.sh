@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# usage: run.sh python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin [PYTEST ARGUMENT...]
+# usage: run.sh python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin [PYTEST
+#        ARGUMENT...]
 #
-# Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is
-# installed. 77: it is not there.
+# Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel
+# is installed. 77: it is not there.
 #
 # multiprocessing   tenon.multiprocessing with fds, and the start methods fork and forkserver
 # spawn             the start method spawn, with fds and with names
@@ -18,8 +19,9 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 kind="${1:-}"
 python="${TENON_PYTHON:-}"
-[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin)$ ]] || {
-  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+known_kinds='python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin'
+[[ "$kind" =~ ^($known_kinds)$ ]] || {
+  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 }
 shift
@@ -36,7 +38,8 @@ export PYTHONDONTWRITEBYTECODE=1
 cd "$here"
 "$python" -c '' 2>/dev/null || skip "uid $(id -u) cannot run $python"
 "$python" -c 'import pytest, hypothesis, numpy, tenon' || {
-  echo "$python lacks Tenon's wheel or what its tests need: tools/setup.sh and tools/test put them there" >&2
+  echo "$python lacks Tenon's wheel or what its tests need: tools/setup.sh and tools/test put" \
+    "them there" >&2
   exit 1
 }
 if [[ "$kind" == interop* || "$kind" == dropin ]]; then
@@ -55,7 +58,8 @@ if [[ "$kind" == interop* || "$kind" == dropin ]]; then
   for peer in "${TENON_TORCH_DEBIAN:-/usr/bin/python3}" "${TENON_TORCH_NEWEST:-}"; do
     if [[ -n "$peer" ]] && "$peer" -c "$look" 2>/dev/null; then found=yes; fi
   done
-  [[ -n "$found" ]] || skip "no PyTorch that uid $(id -u) can run: neither TENON_TORCH_DEBIAN (or /usr/bin/python3) nor TENON_TORCH_NEWEST"
+  [[ -n "$found" ]] || skip "no PyTorch that uid $(id -u) can run: neither TENON_TORCH_DEBIAN" \
+    "(or /usr/bin/python3) nor TENON_TORCH_NEWEST"
   exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "${files[@]}" "$@"
 fi
 

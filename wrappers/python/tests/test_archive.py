@@ -34,14 +34,20 @@ def names_of(data: bytes) -> list[str]:
 
 def same(left: tenon.Module, right: tenon.Module) -> bool:
     ours, theirs = left.tensors(), right.tensors()
-    return list(ours) == list(theirs) and all(ours[name].tolist() == theirs[name].tolist() for name in ours)
+    return list(ours) == list(theirs) and all(
+        ours[name].tolist() == theirs[name].tolist() for name in ours
+    )
 
 
 def test_to_a_path_and_back(tmp_path: Path) -> None:
     module, path = mlp(), tmp_path / "net.v1.pt"
     for target in (path, str(path), os.fsencode(path)):
         report = tenon.export_module(module, target)
-        assert report.nbytes == path.stat().st_size and report.version == 10 and report.skipped_files == 0
+        assert (
+            report.nbytes == path.stat().st_size
+            and report.version == 10
+            and report.skipped_files == 0
+        )
         assert report.records == len(names_of(path.read_bytes())) and report.oldest_pytorch
     assert {name.split("/")[0] for name in names_of(path.read_bytes())} == {"net.v1"}
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -49,7 +55,11 @@ def test_to_a_path_and_back(tmp_path: Path) -> None:
     assert same(module, back) and back.class_name == module.class_name and back.code == module.code
     assert back["fc1.weight"].read_only
     assert back.report is not None and back.version == back.report.version == 10
-    assert (back.report.mapped_storages, back.report.filled_storages, back.report.records) == (4, 0, report.records)
+    assert (back.report.mapped_storages, back.report.filled_storages, back.report.records) == (
+        4,
+        0,
+        report.records,
+    )
     assert back.warnings == () and "version=10" in repr(back.report)
     assert back["fc1"].report is None
 
@@ -68,7 +78,9 @@ def test_to_files_and_fds(tmp_path: Path) -> None:
     assert path.read_bytes() == wanted
     with open(path, "rb") as file:
         file.read(3)
-        assert same(module, tenon.import_module(file)) and same(module, tenon.import_module(file.fileno()))
+        assert same(module, tenon.import_module(file)) and same(
+            module, tenon.import_module(file.fileno())
+        )
         assert file.read(1) == wanted[3:4]
     fd = os.open(path, os.O_RDWR | os.O_TRUNC)
     try:
@@ -198,7 +210,12 @@ def test_extra_files_and_the_hook() -> None:
         return {"b": "hook's", "c": "hook's", "d": "hook's"}
 
     data = io.BytesIO()
-    report = tenon.export_module(module, data, extra_files={"a": "this export's", "c": bytearray(b"this export's")}, hook=hook)
+    report = tenon.export_module(
+        module,
+        data,
+        extra_files={"a": "this export's", "c": bytearray(b"this export's")},
+        hook=hook,
+    )
     assert seen == [module] and seen[0] is module and report.skipped_files == 2
     assert dict(tenon.import_module(data).extra_files) == {
         "a": b"this export's",
@@ -238,7 +255,9 @@ def test_options(tmp_path: Path) -> None:
     module.define("def more(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n")
     with pytest.raises(tenon.InvalidArgument) as caught:
         tenon.export_module(module, path)
-    assert "no_such_operator" in caught.value.details["excerpt"] and caught.value.details["excerpt"] in str(caught.value)
+    assert "no_such_operator" in caught.value.details["excerpt"] and caught.value.details[
+        "excerpt"
+    ] in str(caught.value)
     assert tenon.import_module(path).version == 3
     tenon.export_module(module, path, check=False)
     assert "no_such_operator" in tenon.import_module(path).code["__torch__.py"]
@@ -257,7 +276,9 @@ def test_options(tmp_path: Path) -> None:
         ({"extra_files": {"a\0": b""}}, tenon.InvalidArgument),
     ],
 )
-def test_wrong_export_options(options: dict[str, object], kind: type[BaseException], tmp_path: Path) -> None:
+def test_wrong_export_options(
+    options: dict[str, object], kind: type[BaseException], tmp_path: Path
+) -> None:
     with pytest.raises(kind):
         tenon.export_module(mlp(), tmp_path / "a.pt", **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
@@ -284,7 +305,14 @@ def test_where_no_file_can_be(tmp_path: Path) -> None:
 def sources(data: bytes) -> list[object]:
     mapped = mmap.mmap(-1, len(data))
     mapped[:] = data
-    return [data, bytearray(data), memoryview(data), io.BytesIO(data), mapped, np.frombuffer(data, np.uint8)]
+    return [
+        data,
+        bytearray(data),
+        memoryview(data),
+        io.BytesIO(data),
+        mapped,
+        np.frombuffer(data, np.uint8),
+    ]
 
 
 @pytest.mark.parametrize("tensors", ["map", "map_private", "fill"])
@@ -328,7 +356,7 @@ def test_views_keep_the_buffer() -> None:
 
 
 def test_a_buffer_after_the_interpreter() -> None:
-    """A tensor over Python's bytes that outlives them: its deleter must not ask for what is gone."""
+    """A tensor over Python's bytes that outlives them: its deleter must not use them."""
     program = """
 import io, sys, tenon
 module = tenon.Module("M")
@@ -341,7 +369,9 @@ handle, member = back.handle, back.find("w")
 import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(back["w"]))
 print("done", flush=True)
 """
-    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -378,7 +408,11 @@ def test_a_file_that_is_replaced_stays(tmp_path: Path) -> None:
         tenon.export_module(module, path)
         assert module["fc2.bias"].tolist() == [100, 101, 102]
     back = tenon.import_module(path)
-    assert back["fc1.weight"].tolist() == [[0] * 4] * 8 and back["fc2.bias"].tolist() == [100, 101, 102]
+    assert back["fc1.weight"].tolist() == [[0] * 4] * 8 and back["fc2.bias"].tolist() == [
+        100,
+        101,
+        102,
+    ]
 
 
 def test_sharing_survives() -> None:
@@ -399,7 +433,10 @@ def test_sharing_survives() -> None:
 
 def test_every_kind_of_value_comes_back() -> None:
     module = tenon.Module("Values")
-    module.define_types("__torch__", "class Pair(NamedTuple):\n  a : int\n  b : Optional[str]\nclass Color(Enum):\n  RED = 1\n")
+    module.define_types(
+        "__torch__",
+        "class Pair(NamedTuple):\n  a : int\n  b : Optional[str]\nclass Color(Enum):\n  RED = 1\n",
+    )
     values = {
         "n": ("int", -5),
         "f": ("float", 0.1),
@@ -426,7 +463,11 @@ def test_every_kind_of_value_comes_back() -> None:
         assert back[name] == value and back.find(name).type == type_
     assert list(back["nested"]) == ["b", "a"]
     assert (back["meta"].device, back["meta"].shape) == ("meta", (2, 3))
-    assert (back["quantized"].scale, back["quantized"].zero_point, back["quantized"].scalar_type.name) == (0.5, 3, "quint8")
+    assert (
+        back["quantized"].scale,
+        back["quantized"].zero_point,
+        back["quantized"].scalar_type.name,
+    ) == (0.5, 3, "quint8")
     assert back["sparse"].values.tolist() == [1.0, 2.0] and back["bits"].storage.read() == b"abcd"
 
 
@@ -448,7 +489,10 @@ def test_damaged_archives(where: int) -> None:
     with pytest.raises((tenon.Corrupt, tenon.Unsupported)) as caught:
         tenon.import_module(damaged)
     if where in (1, 2):
-        assert "data.pkl" in caught.value.details["record"] and caught.value.details["offset"].isdecimal()
+        assert (
+            "data.pkl" in caught.value.details["record"]
+            and caught.value.details["offset"].isdecimal()
+        )
 
 
 def test_a_damaged_tensor_is_found_by_check() -> None:
@@ -466,7 +510,12 @@ def test_limits() -> None:
     for options in ({"max_inflated_nbytes": 100}, {"max_records": 3}, {"max_depth": 1}):
         with pytest.raises(tenon.ResourceExhausted):
             tenon.import_module(data, **options)  # type: ignore[arg-type]
-    for wrong in ({"max_inflated_nbytes": -1}, {"tensors": "read"}, {"check": "some"}, {"mode": "open"}):
+    for wrong in (
+        {"max_inflated_nbytes": -1},
+        {"tensors": "read"},
+        {"check": "some"},
+        {"mode": "open"},
+    ):
         with pytest.raises(ValueError):
             tenon.import_module(data, **wrong)  # type: ignore[arg-type]
 
@@ -492,7 +541,14 @@ def test_many_threads_read_one_module() -> None:
 
     def look() -> None:
         for _ in range(20):
-            found.append((list(module.tensors()), module["fc1.weight"].shape, module["fc2"].class_name, len(exported(module))))
+            found.append(
+                (
+                    list(module.tensors()),
+                    module["fc1.weight"].shape,
+                    module["fc2"].class_name,
+                    len(exported(module)),
+                )
+            )
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:
@@ -502,7 +558,9 @@ def test_many_threads_read_one_module() -> None:
     assert len(found) == 80 and all(each == found[0] for each in found)
 
 
-def rewritten(data: bytes, more: dict[str, bytes] | None = None, replace: dict[bytes, bytes] | None = None) -> bytes:
+def rewritten(
+    data: bytes, more: dict[str, bytes] | None = None, replace: dict[bytes, bytes] | None = None
+) -> bytes:
     """The archive again, with more entries behind its own and with other code."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
@@ -531,7 +589,12 @@ def test_extra_files_of_any_name_are_kept_under_a_safe_one() -> None:
     module = tenon.import_module(rewritten(data, more))
     assert same(module, mlp())
     kept = {name: bytes(content) for name, content in module.extra_files.items()}
-    assert kept == {"etc/model/conf.json": b"1", "meta/conf.json": b"2", "_/_/up": b"3", "plain": b"4"}
+    assert kept == {
+        "etc/model/conf.json": b"1",
+        "meta/conf.json": b"2",
+        "_/_/up": b"3",
+        "plain": b"4",
+    }
     warnings = "\n".join(module.warnings)
     told = '"/etc/model/conf.json" is absolute: it is kept as "etc/model/conf.json"'
     for part in (told, "backslash", 'not kept, for there is a "plain" already'):
@@ -545,10 +608,14 @@ def test_bytes_behind_an_archive_and_folders_of_macos_are_passed_over() -> None:
     for behind in (b"\n", b"x" * 65535):
         module = tenon.import_module(data + behind)
         assert same(module, mlp())
-        assert module.warnings == (f"{len(behind)} bytes follow the end of the archive, and are passed over",)
+        assert module.warnings == (
+            f"{len(behind)} bytes follow the end of the archive, and are passed over",
+        )
     with pytest.raises(tenon.Corrupt):
         tenon.import_module(data + b"x" * 70000)
-    module = tenon.import_module(rewritten(data, {"__MACOSX/m/._data.pkl": b"x", "__MACOSX/._m": b"y"}))
+    module = tenon.import_module(
+        rewritten(data, {"__MACOSX/m/._data.pkl": b"x", "__MACOSX/._m": b"y"})
+    )
     assert same(module, mlp()) and len(module.warnings) == 1 and "__MACOSX" in module.warnings[0]
 
 
@@ -563,22 +630,33 @@ def test_a_device_map_is_pairs_of_devices() -> None:
 
 def test_code_that_names_a_device_is_told() -> None:
     module = tenon.Module("M")
-    module.define('def forward(self, x: Tensor) -> Tensor:\n  return torch.to(x, torch.device("cuda:0"))\n')
+    module.define(
+        'def forward(self, x: Tensor) -> Tensor:\n  return torch.to(x, torch.device("cuda:0"))\n'
+    )
     data = exported(module)
     assert tenon.import_module(data).warnings == (
-        "the code names the device cuda:0, in __torch__.M.forward: it runs only where PyTorch has one, wherever the tensors are",
+        (
+            "the code names the device cuda:0, in __torch__.M.forward: it runs only where PyTorch"
+            " has one, wherever the tensors are"
+        ),
     )
     assert tenon.import_module(rewritten(data, replace={b"cuda:0": b"cpu"})).warnings == ()
 
 
 def test_divisions_of_numbers_do_not_tie_a_module_to_its_version() -> None:
     module = tenon.Module("M")
-    module.define("def forward(self, x: Tensor, k: int) -> Tensor:\n  return torch.mul(x, torch.div(1., float(k)) + k / 2)\n")
+    module.define(
+        "def forward(self, x: Tensor, k: int) -> Tensor:\n  return torch.mul(x, torch.div(1.,"
+        " float(k)) + k / 2)\n"
+    )
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(exported(module))) as new, zipfile.ZipFile(out, "w") as old:
         for name in new.namelist():
             is_version = name.endswith("/.data/version")
-            old.writestr(name.replace(".data/", "") if is_version else name, b"3\n" if is_version else new.read(name))
+            old.writestr(
+                name.replace(".data/", "") if is_version else name,
+                b"3\n" if is_version else new.read(name),
+            )
     back = tenon.import_module(out.getvalue())
     assert back.version == 3 and back.warnings == ()
     back.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")

@@ -19,7 +19,14 @@ def test_a_fresh_one() -> None:
     with tenon.Arena(4 * MIB) as arena:
         now = arena.stats()
         assert now.bytes_capacity == 4 * MIB
-        assert (now.bytes_live, now.bytes_lent, now.blocks_live, now.blocks_lent, now.bytes_peak, now.bytes_retired) == (0, 0, 0, 0, 0, 0)
+        assert (
+            now.bytes_live,
+            now.bytes_lent,
+            now.blocks_live,
+            now.blocks_lent,
+            now.bytes_peak,
+            now.bytes_retired,
+        ) == (0, 0, 0, 0, 0, 0)
         assert now.pages in ("small", "thp") and now.page_nbytes >= 4096
         assert now.numa_node is None and not now.locked
         assert now == arena.stats() and hash(now) == hash(arena.stats())
@@ -39,7 +46,11 @@ def test_all_its_storages_share_one_fd_and_one_mapping() -> None:
     with tenon.Arena(16 * MIB) as arena:
         tensors = [arena.empty(100) for _ in range(1000)]
         now = tenon.stats()
-        assert (now.storages - before.storages, now.segments - before.segments, now.segment_fds - before.segment_fds) == (1000, 1, 1)
+        assert (
+            now.storages - before.storages,
+            now.segments - before.segments,
+            now.segment_fds - before.segment_fds,
+        ) == (1000, 1, 1)
         assert arena.stats().blocks_live == 1000
         with tensors[0].storage.share_fd() as first, tensors[999].storage.share_fd() as last:
             assert first.segment_nbytes == last.segment_nbytes == 16 * MIB
@@ -97,7 +108,9 @@ def test_a_full_one_says_so() -> None:
         with pytest.raises(tenon.ResourceExhausted) as caught:
             arena.empty(1000)
         details = caught.value.details
-        assert {key: details[key] for key in ("limit", "limit_value", "live", "lent", "holders")} == {
+        assert {
+            key: details[key] for key in ("limit", "limit_value", "live", "lent", "holders")
+        } == {
             "limit": "arena",
             "limit_value": str(MIB),
             "live": str(MIB),
@@ -121,7 +134,9 @@ def test_a_wait_times_out() -> None:
             with pytest.raises(tenon.Timeout) as caught:
                 arena.tensor(np.zeros(10), timeout=timeout)
             assert timeout <= time.monotonic() - start < timeout + 30
-            assert caught.value.details["holders"] == "nobody" and caught.value.details["live"] == str(MIB)
+            assert caught.value.details["holders"] == "nobody" and caught.value.details[
+                "live"
+            ] == str(MIB)
         del keep
         with pytest.raises(ValueError, match="negative"):
             arena.empty(1, timeout=-1)
@@ -172,7 +187,14 @@ def test_options_refused(options: dict[str, Any], error: type[Exception]) -> Non
 
 
 @pytest.mark.parametrize(
-    "options", [{"private": True}, {"isolated": True}, {"mode": "frozen"}, {"mode": "lender_writes"}, {"filename": tenon.Filename()}]
+    "options",
+    [
+        {"private": True},
+        {"isolated": True},
+        {"mode": "frozen"},
+        {"mode": "lender_writes"},
+        {"filename": tenon.Filename()},
+    ],
 )
 def test_what_no_storage_in_an_arena_is(options: dict[str, Any]) -> None:
     with tenon.Arena(MIB) as arena:
@@ -183,7 +205,9 @@ def test_what_no_storage_in_an_arena_is(options: dict[str, Any]) -> None:
 
 @pytest.fixture
 def the_pool() -> Iterator[None]:
-    """The machine's pool of huge pages is nobody else's: see Setting in tests/unit/memory/backing_kit.h."""
+    """The machine's pool of huge pages is nobody else's: see Setting in
+    tests/unit/memory/backing_kit.h.
+    """
     with open("/proc/sys/vm/nr_hugepages") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -207,7 +231,10 @@ def test_reserve_and_prefault() -> None:
         assert arena.stats().bytes_reserved >= 3 * MIB
         arena.reserve(1 << 60)
         now = arena.stats()
-        assert now.bytes_reserved == 8 * MIB == now.bytes_free == now.bytes_largest_free and now.fragmentation == 0
+        assert (
+            now.bytes_reserved == 8 * MIB == now.bytes_free == now.bytes_largest_free
+            and now.fragmentation == 0
+        )
     with tenon.Arena(8 * MIB, prefault_nbytes=4 * MIB) as arena:
         while arena.stats().bytes_reserved < 4 * MIB:
             time.sleep(0.001)
@@ -220,7 +247,12 @@ def test_storages_outlive_the_arena() -> None:
     arena.close()
     arena.close()
     assert tensor.tolist() == [3] * 8
-    for use in (lambda: arena.empty(1), arena.stats, lambda: arena.reserve(1), lambda: tenon.Storage.new(1, arena=arena)):
+    for use in (
+        lambda: arena.empty(1),
+        arena.stats,
+        lambda: arena.reserve(1),
+        lambda: tenon.Storage.new(1, arena=arena),
+    ):
         with pytest.raises(ValueError, match="already closed"):
             use()
     view = tensor.numpy()
@@ -294,7 +326,15 @@ class NotAnArena:
 
 def test_another_object_is_no_arena() -> None:
     """Its address would be taken for an arena's."""
-    others: list[Any] = [object(), 1, "arena", tenon.Cancel(), tenon.Storage.new(8), tenon.zeros(1), NotAnArena()]
+    others: list[Any] = [
+        object(),
+        1,
+        "arena",
+        tenon.Cancel(),
+        tenon.Storage.new(8),
+        tenon.zeros(1),
+        NotAnArena(),
+    ]
     makers: list[Callable[..., object]] = [
         lambda **more: tenon.empty(16, **more),
         lambda **more: tenon.zeros(16, **more),

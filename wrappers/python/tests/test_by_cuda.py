@@ -1,4 +1,6 @@
-"""CUDA: whether it can be used and why not, and memory of devices, on the driver that tests/fake_cuda plays."""
+"""CUDA: whether it can be used and why not, and memory of devices, on the driver that
+tests/fake_cuda plays.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_one_answer() -> None:
 
 def run(driver: Path, **more: str) -> list[str]:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), **more}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
     lines = done.stdout.splitlines()
     if "this build of Tenon has no CUDA" in done.stdout:
         pytest.skip("this wheel was built without CUDA")

@@ -27,7 +27,12 @@ def test_a_file_in_pytorchs_layout(folder: str) -> None:
     assert struct.unpack_from("6f", data, HEADER) == (0, 0, 0, 0, 0, 7)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     storage = tensor.storage
-    assert (storage.mode, storage.is_shared, storage.is_sealed, storage.nbytes) == ("shared", True, False, 24)
+    assert (storage.mode, storage.is_shared, storage.is_sealed, storage.nbytes) == (
+        "shared",
+        True,
+        False,
+        24,
+    )
     with open(path, "r+b") as file:
         file.seek(HEADER)
         file.write(struct.pack("f", 5))
@@ -54,18 +59,30 @@ def test_every_maker_takes_a_filename(folder: str) -> None:
         tenon.from_numpy(np.zeros((0, 2)), filename=filename),
     ]
     assert len(os.listdir(folder)) == len(made)
-    assert made[2].tolist() == array.tolist() and made[3].tolist() == array[:, ::2].tolist() and made[6].tolist() == [0, 1, 2]
+    assert (
+        made[2].tolist() == array.tolist()
+        and made[3].tolist() == array[:, ::2].tolist()
+        and made[6].tolist() == [0, 1, 2]
+    )
     assert tenon.Storage.new_filename(5, filename).data == bytes(5)
     for tensor in made:
         handle = tensor.storage.share_filename()
         assert handle.nbytes == tensor.nbytes and os.path.dirname(handle.name) == folder
-    for wrong in ({"mode": "frozen"}, {"mode": "lender_writes"}, {"private": True}, {"alignment": 128}):
+    for wrong in (
+        {"mode": "frozen"},
+        {"mode": "lender_writes"},
+        {"private": True},
+        {"alignment": 128},
+    ):
         with pytest.raises(ValueError, match="named file"):
             tenon.empty(3, filename=filename, **wrong)  # type: ignore[arg-type]
 
 
 def test_names(folder: str) -> None:
-    first, second = tenon.zeros(1, filename=tenon.Filename()), tenon.zeros(1, filename=tenon.Filename())
+    first, second = (
+        tenon.zeros(1, filename=tenon.Filename()),
+        tenon.zeros(1, filename=tenon.Filename()),
+    )
     names = [tensor.storage.share_filename().name for tensor in (first, second)]
     assert all(re.fullmatch("/tenon-[0-9a-f]{32}", name) for name in names) and names[0] != names[1]
     assert os.path.exists(f"/dev/shm{names[0]}")
@@ -76,7 +93,13 @@ def test_names(folder: str) -> None:
     path = other.storage.share_filename().name
     assert re.fullmatch(re.escape(folder) + "/train.[0-9a-f]{32}", path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
-    for name in ("caf\u00e9 1", os.fsdecode(b"\xff\xfe"), "a" * (255 - len(folder) - 1), "-", "..."):
+    for name in (
+        "caf\u00e9 1",
+        os.fsdecode(b"\xff\xfe"),
+        "a" * (255 - len(folder) - 1),
+        "-",
+        "...",
+    ):
         tensor = named(folder, name=name)
         handle = tensor.storage.share_filename()
         assert handle.name == f"{folder}/{name}" and os.path.exists(handle.name)
@@ -108,14 +131,33 @@ BAD_LEAVES = ["a/b", "/a", "..", ".", "a\0b", "a" * 256, "a" * 300]
 
 @pytest.mark.parametrize("name", BAD_LEAVES)
 def test_bad_names_to_make(folder: str, name: str) -> None:
-    for filename in (tenon.Filename(name, directory=folder), tenon.Filename(prefix=f"{name}/", directory=folder)):
-        for make in (lambda f: tenon.zeros(3, filename=f), lambda f: tenon.Storage.new(8).share_filename(filename=f)):
+    for filename in (
+        tenon.Filename(name, directory=folder),
+        tenon.Filename(prefix=f"{name}/", directory=folder),
+    ):
+        for make in (
+            lambda f: tenon.zeros(3, filename=f),
+            lambda f: tenon.Storage.new(8).share_filename(filename=f),
+        ):
             with pytest.raises(tenon.InvalidArgument) as caught:
                 make(filename)
             assert "path" in caught.value.details
 
 
-BAD_NAMES = ["a", "/", "/.", "/..", "/a/", "/a/..", "a/b", "/a\0b", "/" + "a" * 255, "/" + "a" * 300, "\0", "/a\0"]
+BAD_NAMES = [
+    "a",
+    "/",
+    "/.",
+    "/..",
+    "/a/",
+    "/a/..",
+    "a/b",
+    "/a\0b",
+    "/" + "a" * 255,
+    "/" + "a" * 300,
+    "\0",
+    "/a\0",
+]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -162,16 +204,24 @@ def test_what_is_not_there(folder: str) -> None:
 
 def test_what_is_no_named_file(folder: str) -> None:
     tensor = named(folder, name="good")
-    paths = {kind: f"{folder}/{kind}" for kind in ("short", "link", "pipe", "folder", "zero", "negative", "many")}
+    paths = {
+        kind: f"{folder}/{kind}"
+        for kind in ("short", "link", "pipe", "folder", "zero", "negative", "many")
+    }
     Path(paths["short"]).write_bytes(bytes(10))
     os.symlink(f"{folder}/good", paths["link"])
     os.mkfifo(paths["pipe"])
     os.mkdir(paths["folder"])
     for kind, count in (("zero", 0), ("negative", -1), ("many", 2**31 - 1)):
         Path(paths[kind]).write_bytes(struct.pack("i", count) + bytes(HEADER + 12 - 4))
-    before = {path: Path(path).read_bytes() for path in (paths["zero"], paths["negative"], paths["many"], paths["short"])}
+    before = {
+        path: Path(path).read_bytes()
+        for path in (paths["zero"], paths["negative"], paths["many"], paths["short"])
+    }
     for kind, path in paths.items():
-        with pytest.raises((tenon.Corrupt, tenon.NotFound) if kind == "zero" else tenon.Corrupt) as caught:
+        with pytest.raises(
+            (tenon.Corrupt, tenon.NotFound) if kind == "zero" else tenon.Corrupt
+        ) as caught:
             tenon.open_filename(path, 12, allow_unsealed=True, timeout=5)
         assert caught.value.details["path"] == path, kind
     with pytest.raises(tenon.Corrupt) as caught:
@@ -223,7 +273,12 @@ def test_wrong_arguments(folder: str) -> None:
 def test_values() -> None:
     handle = tenon.FilenameHandle("/leaf", 8, 0, "/tmp/manager", "writable")
     same = tenon.FilenameHandle("/leaf", nbytes=8, manager="/tmp/manager", access="writable")
-    assert handle == same and hash(handle) == hash(same) and handle != tenon.FilenameHandle("/leaf", 8) and handle != "/leaf"
+    assert (
+        handle == same
+        and hash(handle) == hash(same)
+        and handle != tenon.FilenameHandle("/leaf", 8)
+        and handle != "/leaf"
+    )
     assert pickle.loads(pickle.dumps(handle)) == handle
     assert "'/leaf'" in repr(handle) and "nbytes=8" in repr(handle)
     with pytest.raises(AttributeError):
@@ -231,13 +286,22 @@ def test_values() -> None:
     with pytest.raises(AttributeError):
         del handle.nbytes
     assert handle.torch_tuple() == (b"/tmp/manager", b"/leaf", 8)
-    assert tenon.FilenameHandle.from_torch_tuple(b"/tmp/manager", b"/leaf", 8) == tenon.FilenameHandle("/leaf", 8, manager="/tmp/manager")
+    assert tenon.FilenameHandle.from_torch_tuple(
+        b"/tmp/manager", b"/leaf", 8
+    ) == tenon.FilenameHandle("/leaf", 8, manager="/tmp/manager")
     assert tenon.FilenameHandle.from_torch_tuple(b"", b"leaf", 8).name == "/leaf"
-    assert tenon.FilenameHandle.from_torch_tuple(b"\xff", b"/\xff", 8).torch_tuple() == (b"\xff", b"/\xff", 8)
+    assert tenon.FilenameHandle.from_torch_tuple(b"\xff", b"/\xff", 8).torch_tuple() == (
+        b"\xff",
+        b"/\xff",
+        8,
+    )
     with pytest.raises(tenon.InvalidArgument):
         tenon.FilenameHandle("/leaf", 8, 64).torch_tuple()
     filename = tenon.Filename("a", mode=0o644)
-    assert filename == tenon.Filename(name="a", mode=0o644) and pickle.loads(pickle.dumps(filename)) == filename
+    assert (
+        filename == tenon.Filename(name="a", mode=0o644)
+        and pickle.loads(pickle.dumps(filename)) == filename
+    )
     assert tenon.Sweep(1, 2, 3, 4, 5).dead == 3
 
 
@@ -248,7 +312,9 @@ def test_one_storage_by_name_and_by_fd(folder: str) -> None:
     tensor = named(folder)
     storage = tensor.storage
     handle = storage.share_filename()
-    assert handle == storage.share_filename() and handle.access == "writable" and handle.manager == ""
+    assert (
+        handle == storage.share_filename() and handle.access == "writable" and handle.manager == ""
+    )
     by_name = tenon.open_filename(handle, allow_unsealed=True)
     with storage.share_fd() as lent:
         by_fd = tenon.open_fd(lent, allow_unsealed=True)
@@ -290,7 +356,11 @@ def test_private_opens(folder: str) -> None:
     with pytest.raises(TypeError):
         read_only.data[0] = 1
     tensor.numpy()[2] = 4
-    assert struct.unpack("3f", copy.data) == (9, 2, 3) and struct.unpack("3f", read_only.data) == (1, 2, 4)
+    assert struct.unpack("3f", copy.data) == (9, 2, 3) and struct.unpack("3f", read_only.data) == (
+        1,
+        2,
+        4,
+    )
 
 
 def test_access(folder: str) -> None:

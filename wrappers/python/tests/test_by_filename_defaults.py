@@ -1,4 +1,4 @@
-"""What one side sends by default the other opens by default: each strategy, through each carrier."""
+"""What one side sends by default, the other opens by default: each strategy and carrier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def by_connection(tensor: tenon.Tensor, **how: bool) -> tenon.Storage:
     import socket
 
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with tenon.Connection(left, adopt=True) as lender, tenon.Connection(right, adopt=True, **how) as borrower:  # type: ignore[arg-type]
+    with (
+        tenon.Connection(left, adopt=True) as lender,
+        tenon.Connection(right, adopt=True, **how) as borrower,
+    ):  # type: ignore[arg-type]
         lender.send(tensor)
         return borrower.recv(timeout=60)[0].storage
 
@@ -60,7 +63,8 @@ def test_by_the_strategy_of_names(carrier: Carrier, named: None) -> None:
 def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
     tensor = tenon.zeros(3)
     assert tensor.storage.is_sealed and carrier(tensor) == tensor.storage
-    # A named file was asked for in one process, so it is in the other, where nobody knows who sent it.
+    # A named file was asked for in one process, so it is in the other, where nobody knows who sent
+    # it.
     asked = tenon.zeros(3, filename=tenon.Filename(directory=folder))
     if carrier is not by_connection:
         with pytest.raises(tenon.PermissionDenied):
@@ -68,14 +72,16 @@ def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
     assert carrier(asked, allow_unsealed=True) == asked.storage
 
 
-def test_a_connection_takes_a_named_file_of_the_same_user(folder: str, child: Callable[..., Any]) -> None:
+def test_a_connection_takes_a_named_file_of_the_same_user(
+    folder: str, child: Callable[..., Any]
+) -> None:
     """The receiver never chose the sender's strategy."""
     import socket
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sender = (
-        "import sys, tenon; tenon.multiprocessing.set_sharing_strategy('file_system'); "
-        "connection = tenon.Connection(int(sys.argv[1])); connection.send(tenon.zeros(3)); connection.recv()"
+        "import sys, tenon; tenon.multiprocessing.set_sharing_strategy('file_system'); connection ="
+        " tenon.Connection(int(sys.argv[1])); connection.send(tenon.zeros(3)); connection.recv()"
     )
     process = child(sender, theirs.fileno(), fds=(theirs.fileno(),))
     theirs.close()
@@ -93,7 +99,9 @@ def test_a_connection_refuses_unsealed_memory_where_it_is_told_to(folder: str) -
         by_connection(asked, allow_unsealed=False)
 
 
-def test_another_process_of_that_strategy_opens_a_name(folder: str, child: Callable[..., Any]) -> None:
+def test_another_process_of_that_strategy_opens_a_name(
+    folder: str, child: Callable[..., Any]
+) -> None:
     tensor = tenon.zeros(3, filename=tenon.Filename(directory=folder))
     program = (
         "import sys, tenon; tenon.multiprocessing.set_sharing_strategy(sys.argv[2]); "

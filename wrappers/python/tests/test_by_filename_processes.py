@@ -68,7 +68,8 @@ def test_killed_holders(folder: str, child: Child, first: str) -> None:
     maker = child(
         SEND
         + """
-tensor = tenon.from_numpy(__import__("numpy").arange(3.0, dtype="float32"), filename=tenon.Filename("shared", directory=sys.argv[1]))
+array = __import__("numpy").arange(3.0, dtype="float32")
+tensor = tenon.from_numpy(array, filename=tenon.Filename("shared", directory=sys.argv[1]))
 say("made")
 sys.stdin.readline(); say(tensor.tolist()); tensor.close(); say("closed"); sys.stdin.readline()
 """,
@@ -92,8 +93,11 @@ sys.stdin.readline(); say(tensor.tolist()); tensor.close(); say("closed"); sys.s
 MAKE_AND_WAIT = (
     SEND
     + """
-tensors = [tenon.zeros(1 << 18, filename=tenon.Filename(directory=sys.argv[1])) for _ in range(int(sys.argv[2]))]
-arena = tenon.zeros(10); arena.storage.share_filename(filename=tenon.Filename(directory=sys.argv[1], prefix="tenon-socket-"))
+count = int(sys.argv[2])
+names = [tenon.Filename(directory=sys.argv[1]) for _ in range(count)]
+tensors = [tenon.zeros(1 << 18, filename=name) for name in names]
+arena = tenon.zeros(10)
+arena.storage.share_filename(filename=tenon.Filename(directory=sys.argv[1], prefix="tenon-socket-"))
 say("made"); sys.stdin.readline()
 """
 )
@@ -106,7 +110,12 @@ def test_sweep(unwatched: str, child: Child) -> None:
     process.kill()
     process.wait()
     would = tenon.sweep(unwatched, dry_run=True)
-    assert (would.live, would.in_flight, would.dead, would.unsure) == (0, 0, 4, 0) and would.removed_nbytes >= 3 << 20
+    assert (would.live, would.in_flight, would.dead, would.unsure) == (
+        0,
+        0,
+        4,
+        0,
+    ) and would.removed_nbytes >= 3 << 20
     assert len([name for name in os.listdir(unwatched) if not name.startswith(".")]) == 4
     assert tenon.sweep(unwatched) == would
     assert os.listdir(unwatched) == []
@@ -119,7 +128,12 @@ def test_sweep_leaves_what_is_not_ours(folder: str) -> None:
     maker = subprocess.Popen(["true"])
     maker.wait()
     torch = f"torch_{maker.pid}_2_3"
-    foreign = {torch: b"\1" + bytes(HEADER + 3), "tenon-not": b"\1" + bytes(HEADER + 3), "x": b"", "tenon-short": b"1"}
+    foreign = {
+        torch: b"\1" + bytes(HEADER + 3),
+        "tenon-not": b"\1" + bytes(HEADER + 3),
+        "x": b"",
+        "tenon-short": b"1",
+    }
     for name, data in foreign.items():
         Path(folder, name).write_bytes(data)
     os.symlink("x", f"{folder}/tenon-link")
@@ -138,7 +152,9 @@ def test_sweep_leaves_what_is_not_ours(folder: str) -> None:
 
 
 def test_a_live_peer_removes_what_a_killed_one_left(folder: str, child: Child) -> None:
-    """No call of this process's: the library's thread watches the directories in which it has names."""
+    """No call of this process's: the library's thread watches the directories in which it has
+    names.
+    """
     ours = named(folder)
     process = child(MAKE_AND_WAIT, folder, 2)
     line(process)
@@ -165,7 +181,9 @@ def test_fork(folder: str) -> None:
             # The parent has let go.
             tensor.numpy()[0] = 4
             assert tensor.tolist() == [4, 2, 3] and os.path.exists(f"{folder}/forked")
-            assert tenon.open_filename(f"{folder}/forked", 12, allow_unsealed=True) == tensor.storage
+            assert (
+                tenon.open_filename(f"{folder}/forked", 12, allow_unsealed=True) == tensor.storage
+            )
             own = tenon.zeros(3, filename=tenon.Filename("own", directory=folder))
             own.close()
             gone(f"{folder}/own")
@@ -191,7 +209,14 @@ def test_a_forked_child_lends_by_socket(folder: str, child: Child) -> None:
     if not pid:
         try:
             own = tenon.from_numpy(np.arange(3, dtype=np.float32) + 5)
-            os.write(writer, repr(own.storage.share_filename(filename=tenon.Filename("childs", directory=folder)).offset).encode())
+            os.write(
+                writer,
+                repr(
+                    own.storage.share_filename(
+                        filename=tenon.Filename("childs", directory=folder)
+                    ).offset
+                ).encode(),
+            )
             signal.pause()
         finally:
             os._exit(1)

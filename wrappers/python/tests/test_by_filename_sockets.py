@@ -26,7 +26,10 @@ from names import OPEN, SEND, Child, count_of, gone, line, named, settled, tell,
 def test_many_tensors_meet_under_one_name(child: Child) -> None:
     tensors = [tenon.from_numpy(np.full(3, i, np.float32)) for i in range(20)]
     handles = [tensor.storage.share_filename() for tensor in tensors]
-    assert len({handle.name for handle in handles}) == 1 and len({handle.offset for handle in handles}) == 20
+    assert (
+        len({handle.name for handle in handles}) == 1
+        and len({handle.offset for handle in handles}) == 20
+    )
     process = child(OPEN, handles[7].name, 12, handles[7].offset)
     assert line(process) == "[7.0, 7.0, 7.0]"
     tell(process, "write 1")
@@ -66,7 +69,8 @@ def test_the_lender_is_gone(folder: str, child: Child) -> None:
     process = child(
         SEND
         + """
-t = tenon.zeros(3); h = t.storage.share_filename(filename=tenon.Filename("lent", directory=sys.argv[1])); say(h.offset)
+t = tenon.zeros(3)
+h = t.storage.share_filename(filename=tenon.Filename("lent", directory=sys.argv[1])); say(h.offset)
 sys.stdin.readline()
 """,
         folder,
@@ -87,13 +91,15 @@ sys.stdin.readline()
 
 def test_a_lender_that_is_stopped(folder: str, child: Child) -> None:
     process = child(
-        SEND
-        + "t = tenon.zeros(3); t.storage.share_filename(filename=tenon.Filename('lent', directory=sys.argv[1])); say(1); sys.stdin.read()",
+        SEND + "t = tenon.zeros(3); t.storage.share_filename(filename=tenon.Filename('lent',"
+        " directory=sys.argv[1])); say(1); sys.stdin.read()",
         folder,
     )
     line(process)
     process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    wait_until(
+        lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    )
     begin = time.monotonic()
     with pytest.raises(tenon.Timeout):
         tenon.open_filename(f"{folder}/lent", 12, timeout=0.3)
@@ -151,7 +157,11 @@ def test_in_flight(folder: str, child: Child) -> None:
     assert count_of(handle.name) == 3
     tensor.close()
     assert count_of(handle.name) == 2 and tenon.sweep(folder, dry_run=True).dead == 0
-    receive = SEND + "s = tenon.open_filename(sys.argv[1], 12, allow_unsealed=True, decref=True); say(len(s)); sys.stdin.readline()"
+    receive = (
+        SEND
+        + "s = tenon.open_filename(sys.argv[1], 12, allow_unsealed=True, decref=True); say(len(s));"
+        " sys.stdin.readline()"
+    )
     process = child(receive, handle.name)
     line(process)
     assert count_of(handle.name) == 2
@@ -165,7 +175,8 @@ def test_in_flight(folder: str, child: Child) -> None:
 
 def test_in_flight_of_a_process_that_ended(folder: str, child: Child) -> None:
     program = (
-        SEND + "t = tenon.zeros(3, filename=tenon.Filename('m', directory=sys.argv[1])); t.storage.share_filename(in_flight=True); say(1); "
+        SEND + "t = tenon.zeros(3, filename=tenon.Filename('m', directory=sys.argv[1]));"
+        " t.storage.share_filename(in_flight=True); say(1); "
     )
     # In order: it waits for its reader.
     process = child(program, folder)
@@ -208,7 +219,9 @@ def test_unlink(folder: str) -> None:
 def test_another_user(folder: str) -> None:
     closed, readable = named(folder, name="closed"), named(folder, name="readable", mode=0o644)
     frozen = tenon.from_numpy(np.arange(3.0), mode="frozen")
-    offset = frozen.storage.share_filename(filename=tenon.Filename("socket", directory=folder)).offset
+    offset = frozen.storage.share_filename(
+        filename=tenon.Filename("socket", directory=folder)
+    ).offset
     grouped = named(folder, name="grouped", mode=0o660, group=65533)
     for groups, expected in (([], "closed"), ([65533], "open")):
         pid = os.fork()
@@ -222,20 +235,31 @@ def test_another_user(folder: str) -> None:
                 os.setresuid(65534, 65534, 65534)
                 for name in ("closed", "readable", "socket"):
                     try:
-                        tenon.open_filename(f"{folder}/{name}", 12, offset if name == "socket" else 0, allow_unsealed=True)
+                        tenon.open_filename(
+                            f"{folder}/{name}",
+                            12,
+                            offset if name == "socket" else 0,
+                            allow_unsealed=True,
+                        )
                     except tenon.PermissionDenied as error:
                         assert error.details["path"] == f"{folder}/{name}", error.details
                     else:
                         raise AssertionError(name)
                 try:
-                    tenon.open_filename(f"{folder}/closed", 12, allow_unsealed=True, other_user=True)
+                    tenon.open_filename(
+                        f"{folder}/closed", 12, allow_unsealed=True, other_user=True
+                    )
                     raise AssertionError("closed")
                 except tenon.PermissionDenied:
                     pass
-                storage = tenon.open_filename(f"{folder}/readable", 12, allow_unsealed=True, other_user=True)
+                storage = tenon.open_filename(
+                    f"{folder}/readable", 12, allow_unsealed=True, other_user=True
+                )
                 assert storage.read_only and storage.read() == struct.pack("3f", 1, 2, 3)
                 try:
-                    storage = tenon.open_filename(f"{folder}/grouped", 12, allow_unsealed=True, other_user=True)
+                    storage = tenon.open_filename(
+                        f"{folder}/grouped", 12, allow_unsealed=True, other_user=True
+                    )
                     assert expected == "open" and not storage.read_only
                 except tenon.PermissionDenied:
                     assert expected == "closed"
@@ -252,7 +276,9 @@ def test_another_user(folder: str) -> None:
 
 
 def is_empty(place: str) -> bool:
-    """Whether nothing is there, be it for want of the folder, which the manager may remove at any time."""
+    """Whether nothing is there, be it for want of the folder, which the manager may remove at any
+    time.
+    """
     try:
         return not os.listdir(place)
     except FileNotFoundError:
@@ -261,7 +287,9 @@ def is_empty(place: str) -> bool:
 
 @pytest.fixture
 def no_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A place in which no manager is yet, for processes that the test starts; it is empty again in the end."""
+    """A place in which no manager is yet, for processes that the test starts; it is empty again in
+    the end.
+    """
     place = tempfile.mkdtemp(prefix="tenon-manager-")
     os.rmdir(place)
     monkeypatch.setenv("TENON_MANAGER_FOLDER", place)
@@ -272,11 +300,18 @@ def no_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_manager_start(child: Child, no_manager: str) -> None:
-    program = SEND + "path = tenon.manager_start(); assert path == tenon.manager_start(); say(path); sys.stdin.readline()"
+    program = (
+        SEND + "path = tenon.manager_start(); assert path == tenon.manager_start(); say(path);"
+        " sys.stdin.readline()"
+    )
     first, second = child(program), child(program)
     path = line(first)
     assert path == line(second) and os.path.dirname(path) == no_manager
-    assert stat.S_ISSOCK(os.stat(path).st_mode) and os.stat(path).st_uid == os.geteuid() and len(os.fsencode(path)) < 108
+    assert (
+        stat.S_ISSOCK(os.stat(path).st_mode)
+        and os.stat(path).st_uid == os.geteuid()
+        and len(os.fsencode(path)) < 108
+    )
     first.communicate()
     third = child(program)
     assert line(third) == path

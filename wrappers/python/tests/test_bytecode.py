@@ -1,4 +1,6 @@
-"""Bytecode for PyTorch's lite interpreter in archives, the operators that it calls, and debug tables."""
+"""Bytecode for PyTorch's lite interpreter in archives, the operators that it calls, and debug
+tables.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,19 @@ GOLDEN = sorted((Path(__file__).parents[3] / "tests/golden/lite").glob("*.ptl"))
 OPERATORS = ["aten::linear", "aten::relu"]
 
 
-def exported(module: tenon.Module, **options: object) -> tuple[tenon.ExportReport, dict[str, bytes], io.BytesIO]:
+def exported(
+    module: tenon.Module, **options: object
+) -> tuple[tenon.ExportReport, dict[str, bytes], io.BytesIO]:
     """The report, the records and the file."""
     file = io.BytesIO()
     report = tenon.export_module(module, file, **options)  # type: ignore[arg-type]
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
-        return report, {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}, file
+        return (
+            report,
+            {name.partition("/")[2]: archive.read(name) for name in archive.namelist()},
+            file,
+        )
 
 
 def test_the_flatbuffer_form() -> None:
@@ -39,14 +47,20 @@ def two_methods() -> tenon.Module:
     """The lite interpreter runs forward and cannot run awaited."""
     module = tenon.Module("Two")
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
-    module.define("def awaited(self, x: Tensor) -> Tensor:\n  later = awaitable(torch.relu, x)\n  return x\n")
+    module.define(
+        "def awaited(self, x: Tensor) -> Tensor:\n  later = awaitable(torch.relu, x)\n  return x\n"
+    )
     return module
 
 
 @pytest.mark.parametrize("methods", [None, "forward", ["forward"], ("forward",)])
 def test_bytecode_is_compiled(methods: object) -> None:
     report, records, file = exported(mlp(), bytecode="compile", methods=methods)
-    assert report.bytecode_functions == 1 and report.debug_tables == 0 and b"aten::linear" in records["bytecode.pkl"]
+    assert (
+        report.bytecode_functions == 1
+        and report.debug_tables == 0
+        and b"aten::linear" in records["bytecode.pkl"]
+    )
     assert "bytecode_functions=1" in repr(report)
     # Bytecode of Tenon's is bytecode that an import takes, and that an export keeps.
     back = tenon.import_module(file)
@@ -71,7 +85,9 @@ def test_what_the_bytecode_looks_like() -> None:
 
 def test_a_forked_function_runs_at_once_if_asked() -> None:
     module = tenon.Module("Forks")
-    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n")
+    module.define(
+        "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n"
+    )
     with pytest.raises(tenon.Unsupported, match="forks_at_once"):
         exported(module, bytecode="compile")
     report, records, _ = exported(module, bytecode="compile", emit=["forks_at_once"])
@@ -151,7 +167,12 @@ def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
     # The method can be left out by a choice of methods.
     assert module.opnames("forward") == ["aten::relu"]
-    assert tenon.export_module(module, path, bytecode="compile", methods=["forward"]).bytecode_functions == 1
+    assert (
+        tenon.export_module(
+            module, path, bytecode="compile", methods=["forward"]
+        ).bytecode_functions
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,18 +187,29 @@ def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path
         ({"methods": [3], "bytecode": "compile"}, TypeError, "str"),
         ({"bytecode": "compile", "bytecode_version": 3}, tenon.InvalidArgument, "from 4 to 8"),
         ({"bytecode_version": 8}, tenon.InvalidArgument, "bytecode_version and emit_flags are for"),
-        ({"bytecode": "compile", "emit": ["small"]}, ValueError, "'small' is not one of default_inputs"),
+        (
+            {"bytecode": "compile", "emit": ["small"]},
+            ValueError,
+            "'small' is not one of default_inputs",
+        ),
         ({"bytecode": "always"}, ValueError, "'always' is not one of keep, drop, compile"),
     ],
 )
-def test_wrong_options(options: dict[str, object], kind: type[BaseException], words: str, tmp_path: Path) -> None:
+def test_wrong_options(
+    options: dict[str, object], kind: type[BaseException], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(kind, match=words):
         tenon.export_module(mlp(), tmp_path / "a.pt", **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_methods_of_opnames() -> None:
-    for methods, kind in (("predict", tenon.NotFound), ([], tenon.InvalidArgument), ([3], TypeError), (3, TypeError)):
+    for methods, kind in (
+        ("predict", tenon.NotFound),
+        ([], tenon.InvalidArgument),
+        ([3], TypeError),
+        (3, TypeError),
+    ):
         with pytest.raises(kind):
             mlp().opnames(methods)  # type: ignore[arg-type]
     closed = mlp()

@@ -27,7 +27,8 @@ with tenon.Connection(int(sys.argv[1]), adopt=True) as connection:
         for tensor in message:
             if not tensor.read_only:
                 tensor.numpy()[...] += 1
-        connection.send([], user_bytes=repr([(t.shape, t.dtype, t.read_only, t.tolist()) for t in message]).encode())
+        seen = [(t.shape, t.dtype, t.read_only, t.tolist()) for t in message]
+        connection.send([], user_bytes=repr(seen).encode())
 """
 
 
@@ -60,7 +61,11 @@ def test_another_process_writes_in_place(child: Any, kind: int) -> None:
         connection.send(lender_writes)
         assert "[5, 2]" in connection.recv(timeout=60).user_bytes.decode()
     assert reply == repr(
-        [((2, 2), "float32", False, [[1.0, 3.0], [4.0, 6.0]]), ((2,), "bool", True, [True, False]), ((2,), "int64", True, [1, 2])]
+        [
+            ((2, 2), "float32", False, [[1.0, 3.0], [4.0, 6.0]]),
+            ((2,), "bool", True, [True, False]),
+            ((2,), "int64", True, [1, 2]),
+        ]
     )
     assert tensor.tolist() == [[1.0, 1.0, 3.0], [4.0, 4.0, 6.0]]
     assert tenon.stats().bytes_copied == before
@@ -74,7 +79,11 @@ def test_lists_dicts_and_names(kind: int) -> None:
         tensors = [tenon.zeros((i,), "int32") for i in range(300)]
         left.send(tensors, [f"layer.{i}" for i in range(300)], b"meta")
         message = right.recv()
-        assert len(message) == 300 and message["layer.7"].shape == (7,) and message.user_bytes == b"meta"
+        assert (
+            len(message) == 300
+            and message["layer.7"].shape == (7,)
+            and message.user_bytes == b"meta"
+        )
         right.send({"back": message[299]})
         assert left.recv()["back"].storage == tensors[299].storage
 
@@ -85,7 +94,9 @@ def test_ten_thousand(kind: int) -> None:
     with left, right:
         tensor = tenon.zeros(10_000, "int32")
         tensor.numpy()[...] = range(10_000)
-        thread = threading.Thread(target=left.send, args=([tensor[i : i + 1] for i in range(10_000)],))
+        thread = threading.Thread(
+            target=left.send, args=([tensor[i : i + 1] for i in range(10_000)],)
+        )
         thread.start()
         message = right.recv(timeout=60)
         thread.join()
@@ -150,7 +161,11 @@ def test_peer_gone() -> None:
         assert left.recv()["last"].shape == (2,)
         with pytest.raises(tenon.PeerGone) as gone:
             left.recv()
-        assert isinstance(gone.value, ConnectionError) and gone.value.errno and gone.value.code == "PEER_GONE"
+        assert (
+            isinstance(gone.value, ConnectionError)
+            and gone.value.errno
+            and gone.value.code == "PEER_GONE"
+        )
         with pytest.raises(ConnectionError):
             left.send(tenon.zeros(1))
 
@@ -308,7 +323,10 @@ def test_polling() -> None:
 
 def test_limits_of_the_receiver() -> None:
     left, right = socket.socketpair()
-    with tenon.Connection(left, adopt=True) as sender, tenon.Connection(right, adopt=True, max_tensors=2) as receiver:
+    with (
+        tenon.Connection(left, adopt=True) as sender,
+        tenon.Connection(right, adopt=True, max_tensors=2) as receiver,
+    ):
         sender.send([tenon.zeros(1) for _ in range(3)])
         with pytest.raises(tenon.TenonError):
             receiver.recv()
@@ -324,7 +342,10 @@ def test_garbage_is_corrupt() -> None:
 
 def test_private_openings() -> None:
     left, right = socket.socketpair()
-    with tenon.Connection(left, adopt=True) as sender, tenon.Connection(right, adopt=True, private_copy=True) as receiver:
+    with (
+        tenon.Connection(left, adopt=True) as sender,
+        tenon.Connection(right, adopt=True, private_copy=True) as receiver,
+    ):
         tensor = tenon.zeros(3)
         sender.send(tensor)
         got = receiver.recv()[0]
@@ -345,7 +366,9 @@ def test_threads_on_one_connection() -> None:
             counts[right.recv(timeout=60).user_bytes[0]] += 1
 
     with left, right:
-        threads = [threading.Thread(target=send, args=(i,)) for i in range(4)] + [threading.Thread(target=receive) for _ in range(2)]
+        threads = [threading.Thread(target=send, args=(i,)) for i in range(4)] + [
+            threading.Thread(target=receive) for _ in range(2)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -369,7 +392,8 @@ def test_the_gil_is_free_while_we_wait() -> None:
         thread.start()
         while ticks == 0:
             time.sleep(0.001)
-        # Beside a sleep, which has the GIL free: how often the thread runs depends on the machine's load.
+        # Beside a sleep, which has the GIL free: how often the thread runs depends on the machine's
+        # load.
         for _ in range(50):
             before = ticks
             time.sleep(0.1)
@@ -431,7 +455,9 @@ def test_another_users_peer(tmp_path: Path) -> None:
         for options in ({"same_user": True}, {"group": 65531}, {"same_user": True, "group": 65531}):
             with pytest.raises(tenon.PermissionDenied, match=f"pid {pid} of user 65534") as caught:
                 tenon.Connection(ours, adopt=True, **options)  # type: ignore[arg-type]
-            assert caught.value.details["uid"] == "65534" and caught.value.details["pid"] == str(pid)
+            assert caught.value.details["uid"] == "65534" and caught.value.details["pid"] == str(
+                pid
+            )
         for options in ({}, {"group": 65533}, {"group": 65534, "same_user": True}):
             with tenon.Connection(ours, **options) as connection:  # type: ignore[arg-type]
                 assert connection.peer() == tenon.Peer(pid, 65534, 65534)

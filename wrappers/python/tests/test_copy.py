@@ -14,7 +14,12 @@ def test_a_copy_is_over_the_same_bytes() -> None:
     tensor = tenon.from_numpy(np.arange(12).reshape(3, 4))[1:, ::2]
     again = copy.copy(tensor)
     assert again is not tensor and again.storage == tensor.storage
-    assert (again.shape, again.strides, again.offset, again.dtype) == (tensor.shape, tensor.strides, tensor.offset, tensor.dtype)
+    assert (again.shape, again.strides, again.offset, again.dtype) == (
+        tensor.shape,
+        tensor.strides,
+        tensor.offset,
+        tensor.dtype,
+    )
     tensor.close()
     assert again.tolist() == [[4, 6], [8, 10]]
     storage = again.storage
@@ -69,7 +74,9 @@ def test_values() -> None:
         tenon.ScalarType("int8"),
         tenon.TensorSpec.meta((2, 3)),
     ):
-        assert copy.copy(value) == copy.deepcopy(value) == value and type(copy.deepcopy(value)) is type(value)
+        assert copy.copy(value) == copy.deepcopy(value) == value and type(
+            copy.deepcopy(value)
+        ) is type(value)
     tensor = tenon.zeros(4, "int8")
     spec = tenon.TensorSpec.quantized(tensor, 0.5)
     copied, beside = copy.deepcopy((spec, tensor))

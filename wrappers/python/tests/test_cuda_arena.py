@@ -1,4 +1,6 @@
-"""Arenas on a device, and device memory in messages of a connection, on the driver that tests/fake_cuda plays."""
+"""Arenas on a device, and device memory in messages of a connection, on the driver that
+tests/fake_cuda plays.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ def test_without_a_device() -> None:
 
 @pytest.mark.parametrize("program", ["sends", "comes_home", "full", "refused"])
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(driver),
+        "FAKE_CUDA_WORLD": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     file = Path(__file__).with_name("cuda_arena_programs.py")
     done = subprocess.run([sys.executable, "-B", str(file), program], env=environment, check=False)
     if done.returncode == 77:

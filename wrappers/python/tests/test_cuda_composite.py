@@ -11,7 +11,12 @@ import pytest
 
 
 def test_on_a_device(driver: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(driver),
+        "FAKE_CUDA_WORLD": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     file = Path(__file__).with_name("cuda_composite_programs.py")
     done = subprocess.run([sys.executable, "-B", str(file), "sends"], env=environment, check=False)
     if done.returncode == 77:

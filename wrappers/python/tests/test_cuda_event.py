@@ -22,7 +22,12 @@ def test_without_a_device() -> None:
 
 @pytest.mark.parametrize("program", ["orders", "travels", "waits", "errors"])
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(driver),
+        "FAKE_CUDA_WORLD": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     file = Path(__file__).with_name("cuda_event_programs.py")
     done = subprocess.run([sys.executable, "-B", str(file), program], env=environment, check=False)
     if done.returncode == 77:

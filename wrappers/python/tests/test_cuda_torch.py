@@ -1,4 +1,6 @@
-"""PyTorch's device tensors, of which cuda_torch_programs.py has a stand-in, on the driver that tests/fake_cuda plays."""
+"""PyTorch's device tensors, of which cuda_torch_programs.py has a stand-in, on the driver that
+tests/fake_cuda plays.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ import pytest
 
 @pytest.mark.parametrize("program", ["takes", "gives_read_only", "counts_as_used"])
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(driver),
+        "FAKE_CUDA_WORLD": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     if program == "counts_as_used":
         environment["FAKE_CUDA_LATENCY"] = "stream=1000000"
     file = Path(__file__).with_name("cuda_torch_programs.py")

@@ -38,14 +38,21 @@ def made() -> tuple[bytes, list[bytes], list[tuple[Any, ...]]]:
     return deposit_tensors([tenon.empty((4,), "float32")])
 
 
-def fetch(head: bytes, records: list[bytes], forms: list[tuple[Any, ...]], nanoseconds: int = 60 * SECOND) -> list[tenon.Tensor]:
+def fetch(
+    head: bytes, records: list[bytes], forms: list[tuple[Any, ...]], nanoseconds: int = 60 * SECOND
+) -> list[tenon.Tensor]:
     return fetch_tensors(tenon.Tensor, head, records, forms, nanoseconds, True)
 
 
 @contextmanager
 def lender() -> Iterator[subprocess.Popen[str]]:
-    """Another process that has deposited a tensor. Its standard output has what a receiver needs."""
-    with subprocess.Popen([sys.executable, "-c", LENDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    """Another process that has deposited a tensor.
+
+    Its standard output has what a receiver needs.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", LENDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         process.send_signal(signal.SIGCONT)
         assert process.stdin is not None
@@ -110,7 +117,11 @@ def a_signal_ends_the_wait_if_its_handler_raises() -> None:
         assert len(calls) == 3
 
 
-SCENARIOS = (another_process_is_asked, a_lender_does_not_answer, a_signal_ends_the_wait_if_its_handler_raises)
+SCENARIOS = (
+    another_process_is_asked,
+    a_lender_does_not_answer,
+    a_signal_ends_the_wait_if_its_handler_raises,
+)
 
 
 @pytest.mark.parametrize("scenario", [scenario.__name__ for scenario in SCENARIOS])
@@ -124,7 +135,12 @@ def test_what_cannot_be_deposited() -> None:
     closed = tenon.empty((1,), "uint8")
     closed.close()
     before = tenon.deposit.stats().messages
-    for wrong, kind in ((tensors, ValueError), ([tensors[0], closed], ValueError), ([None], TypeError), ((), TypeError)):
+    for wrong, kind in (
+        (tensors, ValueError),
+        ([tensors[0], closed], ValueError),
+        ([None], TypeError),
+        ((), TypeError),
+    ):
         with pytest.raises(kind):
             deposit_tensors(wrong)  # type: ignore[arg-type]
     with pytest.raises(tenon.Unsupported):

@@ -37,7 +37,13 @@ def test_in_one_process() -> None:
 def test_in_another_process(child, bytes_only: bool) -> None:  # type: ignore[no-untyped-def]
     tensor = tenon.from_numpy(np.arange(3))
     ours, theirs = socket.socketpair()
-    with ours, theirs, tenon.Descriptor(tenon.Message({"w": tensor}, user_bytes=b"u"), bytes_only=bytes_only) as descriptor:
+    with (
+        ours,
+        theirs,
+        tenon.Descriptor(
+            tenon.Message({"w": tensor}, user_bytes=b"u"), bytes_only=bytes_only
+        ) as descriptor,
+    ):
         assert bool(descriptor.fds) != bytes_only
         process = child(OPENER, theirs.fileno(), fds=(theirs.fileno(),))
         socket.send_fds(ours, [descriptor.bytes], list(descriptor.fds))

@@ -83,7 +83,9 @@ def test_both_forms_and_only_once() -> None:
         assert tenon.from_dlpack(Offers(capsule)).shape == (3,)
         with pytest.raises(ValueError, match="consumed"):
             tenon.from_dlpack(Offers(capsule))
-    assert '"dltensor"' in repr(tensor.__dlpack__()) and '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(1, 1)))
+    assert '"dltensor"' in repr(tensor.__dlpack__()) and '"dltensor_versioned"' in repr(
+        tensor.__dlpack__(max_version=(1, 1))
+    )
     with pytest.raises(ValueError):
         tenon.from_dlpack(Offers(object()))
 
@@ -124,7 +126,9 @@ def test_bits_that_dlpack_has_not_are_never_lost() -> None:
         for more in ways:
             with pytest.raises(BufferError, match="conjugate") as caught:
                 tensor.__dlpack__(**more)
-            assert isinstance(caught.value, tenon.Unsupported) and caught.value.code == "UNSUPPORTED"
+            assert (
+                isinstance(caught.value, tenon.Unsupported) and caught.value.code == "UNSUPPORTED"
+            )
 
 
 pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -132,7 +136,9 @@ pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ct
 
 
 class Pinned:
-    """As PyTorch's of pin_memory, and CuPy's: memory of the host, by the name that DLPack has for pinned memory."""
+    """As PyTorch's of pin_memory, and CuPy's: memory of the host, by the name that DLPack has for
+    pinned memory.
+    """
 
     def __init__(self, tensor: tenon.Tensor, versioned: bool) -> None:
         self.tensor, self.versioned = tensor, versioned
@@ -143,7 +149,8 @@ class Pinned:
     def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any:
         assert max_version is not None and max_version >= (1, 0)
         capsule = self.tensor.__dlpack__(max_version=max_version if self.versioned else None)
-        # Before it stand the version, manager_ctx, deleter and flags, and in both forms the data pointer.
+        # Before it stand the version, manager_ctx, deleter and flags, and in both forms the data
+        # pointer.
         name, offset = (b"dltensor_versioned", 40) if self.versioned else (b"dltensor", 8)
         kind = ctypes.c_int32.from_address(pointer_of(capsule, name) + offset)
         assert kind.value == 1
@@ -155,7 +162,11 @@ class Pinned:
 def test_pinned_memory_is_the_hosts(versioned: bool) -> None:
     tensor = tenon.from_numpy(np.arange(6, dtype=np.int32).reshape(2, 3))
     taken = tenon.from_dlpack(Pinned(tensor, versioned))
-    assert taken.device == "cpu" and taken.__dlpack_device__() == (1, 0) and taken.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (
+        taken.device == "cpu"
+        and taken.__dlpack_device__() == (1, 0)
+        and taken.tolist() == [[0, 1, 2], [3, 4, 5]]
+    )
     taken.numpy()[0, 0] = 7
     assert tensor[0, 0].item() == 7
     with pytest.raises(tenon.InvalidArgument, match="stream"):
@@ -182,8 +193,9 @@ def test_dtypes(dtype: str) -> None:
 def test_deleters_during_interpreter_exit(child: Any) -> None:
     program = """
 import numpy, tenon
-keep = [tenon.zeros(10).__dlpack__(max_version=(1, 0)), tenon.zeros(10).__dlpack__(), tenon.from_dlpack(numpy.arange(5)),
-        tenon.Storage.wrap(bytearray(10)), memoryview(tenon.zeros(4)), numpy.from_dlpack(tenon.zeros(5))]
+keep = [tenon.zeros(10).__dlpack__(max_version=(1, 0)), tenon.zeros(10).__dlpack__(),
+        tenon.from_dlpack(numpy.arange(5)), tenon.Storage.wrap(bytearray(10)),
+        memoryview(tenon.zeros(4)), numpy.from_dlpack(tenon.zeros(5))]
 cycle = [keep]; cycle.append(cycle)
 import sys; sys.keep = keep
 print("ok")
@@ -204,8 +216,14 @@ class Exchange(ctypes.Structure):
         ("version", Version),
         ("prev_api", ctypes.c_void_p),
         ("allocate", ctypes.c_void_p),
-        ("managed_from_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))),
-        ("managed_to_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))),
+        (
+            "managed_from_object",
+            ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p)),
+        ),
+        (
+            "managed_to_object",
+            ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object)),
+        ),
         ("view_of_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)),
         ("current_stream", ctypes.c_void_p),
     )

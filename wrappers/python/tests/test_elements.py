@@ -73,12 +73,21 @@ def test_as_numpy_has_it(dtype: str) -> None:
                 assert outcome(float, shaped) == outcome(float, array.item())
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in NUMPY_DTYPES if not dtype.startswith("complex")])
+@pytest.mark.parametrize(
+    "dtype", [dtype for dtype in NUMPY_DTYPES if not dtype.startswith("complex")]
+)
 def test_rounding_as_the_python_number(dtype: str) -> None:
     for value in values_of(dtype):
         tensor = tenon.from_numpy(np.array([value], dtype))
         plain = tensor.numpy().item()
-        for ask in (round, math.trunc, math.floor, math.ceil, lambda x: round(x, 1), lambda x: round(x, None)):
+        for ask in (
+            round,
+            math.trunc,
+            math.floor,
+            math.ceil,
+            lambda x: round(x, 1),
+            lambda x: round(x, None),
+        ):
             assert outcome(ask, tensor) == outcome(ask, plain)
 
 
@@ -96,9 +105,15 @@ def test_elements_of_bytes_are_no_digits() -> None:
 
 def test_strided_and_read_only() -> None:
     array = np.arange(12, dtype=np.float64).reshape(3, 4)
-    for tensor in (tenon.from_numpy(array), tenon.from_numpy(array, mode="frozen"), tenon.from_dlpack(array)):
+    for tensor in (
+        tenon.from_numpy(array),
+        tenon.from_numpy(array, mode="frozen"),
+        tenon.from_dlpack(array),
+    ):
         assert float(tensor[1, 2]) == float(tensor[:, 2][1]) == float(tensor[::-1][1:2, 2:3]) == 6
-        assert [[int(x) for x in row] for row in tensor[::2, ::-2]] == array[::2, ::-2].astype(int).tolist()
+        assert [[int(x) for x in row] for row in tensor[::2, ::-2]] == array[::2, ::-2].astype(
+            int
+        ).tolist()
 
 
 def flagged(array: np.ndarray[Any, Any], flags: int) -> tenon.Tensor:
@@ -125,10 +140,31 @@ def test_conjugated_and_negated() -> None:
 # Patterns and what they mean, from the definitions of the formats.
 PATTERNS: dict[str, dict[int, float]] = {
     "bfloat16": {0x3F80: 1.0, 0xC040: -3.0, 0x7F80: math.inf, 0x7FC0: math.nan, 0x0001: 2.0**-133},
-    "float8_e3m4": {0x30: 1.0, 0xC8: -3.0, 0x01: 2.0**-6, 0x70: math.inf, 0xF1: math.nan, 0x6F: 15.5},
-    "float8_e4m3": {0x38: 1.0, 0x77: 240.0, 0x78: math.inf, 0xF8: -math.inf, 0x79: math.nan, 0x01: 2.0**-9},
+    "float8_e3m4": {
+        0x30: 1.0,
+        0xC8: -3.0,
+        0x01: 2.0**-6,
+        0x70: math.inf,
+        0xF1: math.nan,
+        0x6F: 15.5,
+    },
+    "float8_e4m3": {
+        0x38: 1.0,
+        0x77: 240.0,
+        0x78: math.inf,
+        0xF8: -math.inf,
+        0x79: math.nan,
+        0x01: 2.0**-9,
+    },
     "float8_e4m3b11fnuz": {0x58: 1.0, 0x80: math.nan, 0x7F: 30.0, 0x01: 2.0**-13},
-    "float8_e4m3fn": {0x38: 1.0, 0x7E: 448.0, 0x7F: math.nan, 0xFF: math.nan, 0x80: -0.0, 0x01: 2.0**-9},
+    "float8_e4m3fn": {
+        0x38: 1.0,
+        0x7E: 448.0,
+        0x7F: math.nan,
+        0xFF: math.nan,
+        0x80: -0.0,
+        0x01: 2.0**-9,
+    },
     "float8_e4m3fnuz": {0x40: 1.0, 0x7F: 240.0, 0x80: math.nan, 0x01: 2.0**-10},
     "float8_e5m2": {0x3C: 1.0, 0x7B: 57344.0, 0x7C: math.inf, 0x7D: math.nan, 0x01: 2.0**-16},
     "float8_e5m2fnuz": {0x40: 1.0, 0x7F: 57344.0, 0x80: math.nan, 0x01: 2.0**-17},
@@ -182,11 +218,24 @@ def test_half_complex_and_lanes() -> None:
         float(tenon.zeros((), "float32x4"))
 
 
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES + [dtype for dtype in OTHER_DTYPES if "x" not in dtype])
+@pytest.mark.parametrize(
+    "dtype", NUMPY_DTYPES + [dtype for dtype in OTHER_DTYPES if "x" not in dtype]
+)
 @pytest.mark.parametrize("shape", [(0,), (2,), (2, 2)])
 def test_of_more_or_fewer_elements_it_is_a_type_error(dtype: str, shape: tuple[int, ...]) -> None:
     tensor = tenon.zeros(shape, dtype)
-    asked = [int, float, complex, bool, operator.index, round, math.trunc, math.floor, math.ceil, lambda x: f"{x:.2f}"]
+    asked = [
+        int,
+        float,
+        complex,
+        bool,
+        operator.index,
+        round,
+        math.trunc,
+        math.floor,
+        math.ceil,
+        lambda x: f"{x:.2f}",
+    ]
     for ask in asked:
         with pytest.raises(TypeError, match=r"shape|has no|no number|numpy\(\)"):
             ask(tensor)
@@ -200,7 +249,11 @@ def test_without_dimensions() -> None:
     for ask in (len, iter):
         with pytest.raises(TypeError, match=r"item\(\)"):
             ask(tensor)
-    assert bytes(tensor) == b"\3\0" and [10, 20, 30, 40][tensor] == 40 and list(range(tensor)) == [0, 1, 2]
+    assert (
+        bytes(tensor) == b"\3\0"
+        and [10, 20, 30, 40][tensor] == 40
+        and list(range(tensor)) == [0, 1, 2]
+    )
     closed = tenon.zeros(())
     closed.close()
     assert "closed" in f"{closed}"
@@ -208,7 +261,12 @@ def test_without_dimensions() -> None:
 
 def test_comparing_and_looking_for_values() -> None:
     tensor, other = tenon.zeros(2), tenon.zeros(2)
-    assert tensor == tensor and tensor != other and tensor in [other, tensor] and len({tensor, other, tensor}) == 2
+    assert (
+        tensor == tensor
+        and tensor != other
+        and tensor in [other, tensor]
+        and len({tensor, other, tensor}) == 2
+    )
     assert tensor != None and tensor != "text"  # noqa: E711
     asked: list[Callable[[], Any]] = [
         lambda: tensor == 0,
@@ -218,7 +276,9 @@ def test_comparing_and_looking_for_values() -> None:
         lambda: max(tensor, other),  # type: ignore[type-var]
     ]
     for ask in asked:
-        with pytest.raises(TypeError, match=r"compare what item\(\), tolist\(\) or numpy\(\) gives"):
+        with pytest.raises(
+            TypeError, match=r"compare what item\(\), tolist\(\) or numpy\(\) gives"
+        ):
             ask()
     with pytest.raises(TypeError, match=r"in tensor\.numpy\(\)"):
         0 in tensor  # noqa: B015
@@ -227,6 +287,10 @@ def test_comparing_and_looking_for_values() -> None:
 
 
 def test_as_a_shape() -> None:
-    for shape in (np.array([2, 3]), tenon.from_numpy(np.array([2, 3])), [tenon.from_numpy(np.array(2)), 3]):
+    for shape in (
+        np.array([2, 3]),
+        tenon.from_numpy(np.array([2, 3])),
+        [tenon.from_numpy(np.array(2)), 3],
+    ):
         assert tenon.zeros(shape).shape == (2, 3)
     assert tenon.zeros(tenon.from_numpy(np.array(4))).shape == (4,)

@@ -30,7 +30,9 @@ from tenon._native import lib
         (tenon.Internal, RuntimeError, "INTERNAL"),
     ],
 )
-def test_every_code_is_a_built_in_kind(kind: type[tenon.TenonError], builtin: type[BaseException], code: str) -> None:
+def test_every_code_is_a_built_in_kind(
+    kind: type[tenon.TenonError], builtin: type[BaseException], code: str
+) -> None:
     status = getattr(lib, f"TENON_{code}")
     error = errors.from_status(status)
     assert isinstance(error, kind) and isinstance(error, builtin)
@@ -41,14 +43,20 @@ def test_every_code_is_a_built_in_kind(kind: type[tenon.TenonError], builtin: ty
 
 
 def test_every_code_is_mapped() -> None:
-    codes = {getattr(lib, name) for name in dir(lib) if lib.tenon_status_name(0) and name.startswith("TENON_") and name[6:] in names()}
+    codes = {
+        getattr(lib, name)
+        for name in dir(lib)
+        if lib.tenon_status_name(0) and name.startswith("TENON_") and name[6:] in names()
+    }
     assert codes == set(errors._KINDS)
 
 
 def names() -> set[str]:
     from tenon._native import ffi
 
-    return {ffi.string(lib.tenon_status_name(status)).decode() for status in range(1, 200)} - {"UNKNOWN"}
+    return {ffi.string(lib.tenon_status_name(status)).decode() for status in range(1, 200)} - {
+        "UNKNOWN"
+    }
 
 
 def test_unknown_codes_are_internal() -> None:
@@ -61,7 +69,11 @@ def test_memory_limits_are_memory_errors() -> None:
     with pytest.raises(MemoryError) as caught:
         tenon.empty(1 << 45)
     error = caught.value
-    assert isinstance(error, tenon.OutOfMemory) and isinstance(error, OSError) and error.errno == errno.ENOMEM
+    assert (
+        isinstance(error, tenon.OutOfMemory)
+        and isinstance(error, OSError)
+        and error.errno == errno.ENOMEM
+    )
     assert error.details["limit"] and int(error.details["wanted"]) == 4 << 45
 
 
@@ -94,7 +106,10 @@ def test_message_and_errno() -> None:
 def test_cause_is_chained() -> None:
     read, write = os.pipe()
     try:
-        with tenon.Descriptor(tenon.zeros(3)) as descriptor, pytest.raises(tenon.TenonError) as caught:
+        with (
+            tenon.Descriptor(tenon.zeros(3)) as descriptor,
+            pytest.raises(tenon.TenonError) as caught,
+        ):
             tenon.open_descriptor(descriptor.bytes, [read])
     finally:
         os.close(read)
@@ -108,4 +123,9 @@ def test_errors_can_be_pickled() -> None:
         with pytest.raises(tenon.TenonError) as caught:
             raise errors.make(kind, "why", option="x")
         copy = pickle.loads(pickle.dumps(caught.value))
-        assert type(copy) is kind and copy.args == caught.value.args and copy.details == {"option": "x"} and copy.code == caught.value.code
+        assert (
+            type(copy) is kind
+            and copy.args == caught.value.args
+            and copy.details == {"option": "x"}
+            and copy.code == caught.value.code
+        )

@@ -1,4 +1,7 @@
-"""Several interpreters in one process, as under mod_wsgi. Each imports tenon and leaves the others' types and errors alone."""
+"""Several interpreters in one process, as under mod_wsgi.
+
+Each imports tenon and leaves the others' types and errors alone.
+"""
 
 from __future__ import annotations
 
@@ -76,5 +79,7 @@ print("ok")
 
 def test_another_interpreter_imports_tenon() -> None:
     program = f"SECOND = {SECOND!r}\n{FIRST}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300
+    )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

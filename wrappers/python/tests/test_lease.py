@@ -1,4 +1,4 @@
-"""Leases: what another process holds is not used again, and comes back however that process ends."""
+"""Leases: memory that another process holds is not used again and comes back at its end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def borrower(child: Callable[..., Any]) -> Iterator[Borrower]:
         process.wait(60)
 
 
-def lend_all(arena: tenon.Arena, borrower: Borrower, take: str = "held.append(connection.recv(timeout=60)[0])") -> None:
+def lend_all(
+    arena: tenon.Arena,
+    borrower: Borrower,
+    take: str = "held.append(connection.recv(timeout=60)[0])",
+) -> None:
     """Lend a tensor that fills the arena, and keep nothing of it here."""
     tensor = arena.full(arena.stats().bytes_capacity, 5, "uint8")
     borrower.connection.send(tensor, timeout=60)
@@ -66,12 +70,19 @@ def test_a_lent_block_stays_until_it_is_given_back(borrower: Borrower) -> None:
         now = arena.stats()
         assert (now.blocks_live, now.blocks_lent, now.bytes_live, now.bytes_lent) == (0, 1, 0, MIB)
         (holder,) = tenon.lease_holders()
-        assert (holder.pid, holder.uid, holder.leases, holder.nbytes) == (borrower.pid, os.getuid(), 1, MIB)
+        assert (holder.pid, holder.uid, holder.leases, holder.nbytes) == (
+            borrower.pid,
+            os.getuid(),
+            1,
+            MIB,
+        )
         assert (holder.granted, holder.granted_bytes) == (1, MIB) and 0 < holder.age < 60
         assert "granted=1" in repr(holder)
         with pytest.raises(tenon.ResourceExhausted) as caught:
             arena.empty(MIB, "uint8")
-        assert f"pid {borrower.pid} " in caught.value.details["holders"] and caught.value.details["lent"] == str(MIB)
+        assert f"pid {borrower.pid} " in caught.value.details["holders"] and caught.value.details[
+            "lent"
+        ] == str(MIB)
         borrower.run("assert held[0].numpy().sum() == 5 * 1048576; held.clear()")
         assert arena.zeros(MIB, "uint8", timeout=60).numpy().sum() == 0
         assert arena.stats().blocks_lent == 0
@@ -84,7 +95,9 @@ def test_many_in_one_message(borrower: Borrower) -> None:
         borrower.run("held.extend(connection.recv(timeout=60))")
         del tensors[::2]
         assert (arena.stats().blocks_live, arena.stats().blocks_lent) == (1000, 2000)
-        borrower.run("assert all((t.numpy() == i % 251).all() for i, t in enumerate(held)); del held[:500]")
+        borrower.run(
+            "assert all((t.numpy() == i % 251).all() for i, t in enumerate(held)); del held[:500]"
+        )
         # Another thread of the library may be in the middle of taking them back.
         wait_until(lambda: arena.stats().blocks_lent == 1500)
         tensors.clear()
@@ -94,12 +107,26 @@ def test_many_in_one_message(borrower: Borrower) -> None:
 
 
 @pytest.mark.parametrize(
-    "view", ["numpy.from_dlpack(m[0])", "m[0].numpy()", "memoryview(m[0])", "m[0].__dlpack__(max_version=(1, 0))", "m[0].__dlpack__()"]
+    "view",
+    [
+        "numpy.from_dlpack(m[0])",
+        "m[0].numpy()",
+        "memoryview(m[0])",
+        "m[0].__dlpack__(max_version=(1, 0))",
+        "m[0].__dlpack__()",
+    ],
 )
 def test_a_view_keeps_the_lease(borrower: Borrower, view: str) -> None:
     with tenon.Arena(MIB) as arena:
-        lend_all(arena, borrower, f"m = connection.recv(timeout=60); held.append({view}); m.close(); del m")
-        assert (arena.stats().blocks_lent, [each.leases for each in tenon.lease_holders()]) == (1, [1])
+        lend_all(
+            arena,
+            borrower,
+            f"m = connection.recv(timeout=60); held.append({view}); m.close(); del m",
+        )
+        assert (arena.stats().blocks_lent, [each.leases for each in tenon.lease_holders()]) == (
+            1,
+            [1],
+        )
         with pytest.raises(tenon.Timeout):
             arena.empty(1, timeout=0.1)
         borrower.run("held.clear()")

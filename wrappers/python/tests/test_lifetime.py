@@ -118,8 +118,11 @@ def test_wrapped_memory_released_by_a_thread_without_python() -> None:
     storage.close()
     from tenon._native import ffi, lib
 
-    # The last release comes from C, with the interpreter's lock not held (ctypes lets it go around the call).
-    release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(ffi.cast("uintptr_t", ffi.addressof(lib, "tenon_storage_release"))))
+    # The last release comes from C, with the interpreter's lock not held (ctypes lets it go around
+    # the call).
+    release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+        int(ffi.cast("uintptr_t", ffi.addressof(lib, "tenon_storage_release")))
+    )
     thread = threading.Thread(target=release, args=(address,))
     thread.start()
     thread.join()

@@ -12,7 +12,11 @@ def test_sequence_and_mapping() -> None:
     message = tenon.Message([first, second, first], names=["a", None, "a"], user_bytes=b"\0more")
     assert len(message) == 3
     assert message.names == ["a", None, "a"] and message.keys() == ["a"]
-    assert message[1].dtype == "int8" and message[-1].shape == (2,) and message["a"].storage == first.storage
+    assert (
+        message[1].dtype == "int8"
+        and message[-1].shape == (2,)
+        and message["a"].storage == first.storage
+    )
     assert [t.shape for t in message] == [(2,), (3, 3), (2,)]
     assert message.user_bytes == b"\0more"
     assert "a" in message and "b" not in message and 3 not in message and "a\0" not in message

@@ -28,7 +28,11 @@ def test_building() -> None:
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.scale)\n")
     module.check()
     found = {member.name: member for member in module.members()}
-    assert [(name, member.kind, member.type) for name, member in found.items() if name not in ("training",)] == [
+    assert [
+        (name, member.kind, member.type)
+        for name, member in found.items()
+        if name not in ("training",)
+    ] == [
         ("scale", "parameter", "Tensor"),
         ("bias", "parameter", "NoneType"),
         ("mean", "buffer", "Tensor"),
@@ -41,8 +45,16 @@ def test_building() -> None:
         ("table", "constant", "Tensor"),
         ("forward", "method", ""),
     ]
-    assert found["sizes"].value == [1, 2] and found["bias"].value is None and found["bias"].handle is not None
-    assert found["depth"].value == 4 and found["forward"].value is None and found["forward"].handle is None
+    assert (
+        found["sizes"].value == [1, 2]
+        and found["bias"].value is None
+        and found["bias"].handle is not None
+    )
+    assert (
+        found["depth"].value == 4
+        and found["forward"].value is None
+        and found["forward"].handle is None
+    )
     assert "torch.mul" in found["forward"].source
     assert [table.tolist() for table in module.constants] == [[0, 1]]
     assert list(module.code) == ["__torch__/my.py", "__torch__/layers.py"]
@@ -68,7 +80,11 @@ def test_what_does_not_fit(build: object, detail: str, found: str) -> None:
     with pytest.raises(tenon.InvalidArgument) as caught:
         build(module)  # type: ignore[operator]
     assert caught.value.details[detail] == found
-    assert [member.name for member in module.members() if member.name != "training"] == ["fc1", "fc2", "forward"]
+    assert [member.name for member in module.members() if member.name != "training"] == [
+        "fc1",
+        "fc2",
+        "forward",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +127,11 @@ def test_errors_of_code_show_the_place() -> None:
     with pytest.raises(tenon.InvalidArgument) as caught:
         module.define("def bad(self) -> int:\n  return 1 +\n")
     message, *excerpt = str(caught.value).split("\n")
-    assert "\n".join(excerpt) == caught.value.details["excerpt"] and "return 1 +" in excerpt[0] and excerpt[1].strip(" ") == "^"
+    assert (
+        "\n".join(excerpt) == caught.value.details["excerpt"]
+        and "return 1 +" in excerpt[0]
+        and excerpt[1].strip(" ") == "^"
+    )
     assert caught.value.details["line"] == "2" and ":2:" in message
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     module.define("def bad(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n")
@@ -127,7 +147,9 @@ def test_an_operand_of_a_wrong_type_is_shown() -> None:
     with pytest.raises(tenon.InvalidArgument) as caught:
         module.check()
     message, source, caret = str(caught.value).split("\n")
-    assert message.startswith("code/__torch__.py:7:22: torch.add takes a Tensor as self, and gets a str")
+    assert message.startswith(
+        "code/__torch__.py:7:22: torch.add takes a Tensor as self, and gets a str"
+    )
     details = caught.value.details
     assert (details["file"], details["line"], details["column"]) == ("code/__torch__.py", "7", "22")
     assert source.strip() == 'return torch.add("a", x)' and caret.strip() == "^^^"
@@ -190,7 +212,9 @@ def test_shared_tensors() -> None:
 def test_identity() -> None:
     module = mlp()
     child = module["fc1"]
-    assert child == module["fc1"] and child is not module["fc1"] and hash(child) == hash(module["fc1"])
+    assert (
+        child == module["fc1"] and child is not module["fc1"] and hash(child) == hash(module["fc1"])
+    )
     assert child != module["fc2"] and child != 1 and len({child, module["fc1"], module["fc2"]}) == 2
     assert child.handle is module["fc1"].handle and child.handle.kind == "object"
     child["bias"] = np.full(8, 9, "float32")
@@ -201,7 +225,12 @@ def test_iterating() -> None:
     module = mlp()
     assert [each["bias"].shape for each in module] == [(8,), (3,)]
     assert list(module.submodules) == ["fc1", "fc2"] and module
-    assert [name for name in module.tensors()] == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]
+    assert [name for name in module.tensors()] == [
+        "fc1.weight",
+        "fc1.bias",
+        "fc2.weight",
+        "fc2.bias",
+    ]
 
 
 def test_load() -> None:
@@ -281,7 +310,11 @@ def test_extra_files() -> None:
     files["empty"] = b""
     files.update({"array": np.arange(2, dtype="<u2"), "labels.txt": bytearray(b"d\0g")})
     assert dict(module.extra_files) == {"labels.txt": b"d\0g", "empty": b"", "array": b"\0\0\1\0"}
-    assert list(files) == ["labels.txt", "empty", "array"] and "empty" in files and "labels.txt" in repr(files)
+    assert (
+        list(files) == ["labels.txt", "empty", "array"]
+        and "empty" in files
+        and "labels.txt" in repr(files)
+    )
     assert files.pop("array") == b"\0\0\1\0" and files.get("array") is None
     with pytest.raises(KeyError):
         files["array"]
@@ -377,19 +410,34 @@ def test_a_change_of_what_was_read_is_refused(change: str) -> None:
     before = {name: module[name] for name in "dlc"}
     with pytest.raises(TypeError, match=r"would not reach the module.*module\[path\] = "):
         exec(change, {"m": module})
-    assert {name: module[name] for name in "dlc"} == before and dict(module["o"].attributes) == {"x": 1, "names": ["a"]}
+    assert {name: module[name] for name in "dlc"} == before and dict(module["o"].attributes) == {
+        "x": 1,
+        "names": ["a"],
+    }
 
 
 def test_what_was_read_is_as_a_plain_value() -> None:
     module = changing()
     found = module["o"]
-    assert isinstance(found, tenon.Object) and isinstance(module["l"], list) and isinstance(module["d"], dict)
-    assert module["l"] + [4] == [3, 1, 2, 4] and sorted(module["l"]) == [1, 2, 3] and json.dumps(module["d"]) == '{"k": [1, 2]}'
+    assert (
+        isinstance(found, tenon.Object)
+        and isinstance(module["l"], list)
+        and isinstance(module["d"], dict)
+    )
+    assert (
+        module["l"] + [4] == [3, 1, 2, 4]
+        and sorted(module["l"]) == [1, 2, 3]
+        and json.dumps(module["d"]) == '{"k": [1, 2]}'
+    )
     # Into the module it comes back through a copy, or as it is.
     module["o"] = tenon.Object(found.class_name, {**found.attributes, "x": 5})
     module["d"] = {**module["d"], "z": []}
     module["l"] = module["l"] + [4]
-    assert module["o"].attributes["x"] == 5 and module["d"] == {"k": [1, 2], "z": []} and module["l"][-1] == 4
+    assert (
+        module["o"].attributes["x"] == 5
+        and module["d"] == {"k": [1, 2], "z": []}
+        and module["l"][-1] == 4
+    )
     module["o"] = found
     assert module["o"].attributes["x"] == 1
     # A handle's plain value is the caller's.
@@ -418,7 +466,11 @@ def test_a_parameter_that_is_added_from_an_array_requires_a_gradient() -> None:
     frozen.flags.writeable = False
     module.add_parameter("read_only", frozen)
     module.add_parameter("backwards", np.arange(3, dtype="float32")[::-1])
-    assert module["array"].requires_grad and module["read_only"].requires_grad and module["backwards"].requires_grad
+    assert (
+        module["array"].requires_grad
+        and module["read_only"].requires_grad
+        and module["backwards"].requires_grad
+    )
     assert module["backwards"].tolist() == [2, 1, 0]
     # These say what they are.
     module.add_parameter("told", tenon.zeros(2))
@@ -434,7 +486,10 @@ def test_a_parameter_that_is_added_from_an_array_requires_a_gradient() -> None:
 def test_a_module_has_a_state() -> None:
     module = tenon.Module("St")
     module.add_attribute("k", "int", 3)
-    module.define("def __getstate__(self) -> int:\n  return self.k\ndef __setstate__(self, s: int) -> None:\n  self.k = s\n")
+    module.define(
+        "def __getstate__(self) -> int:\n  return self.k\ndef __setstate__(self, s: int) -> None:\n"
+        "  self.k = s\n"
+    )
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.k\n")
     for refused in (module.check, lambda: tenon.export_module(module, io.BytesIO())):
         with pytest.raises(tenon.Unsupported, match="Give it a state"):
@@ -446,7 +501,9 @@ def test_a_module_has_a_state() -> None:
     # PyTorch would find no value for the attribute that every module has.
     with pytest.raises(tenon.InvalidArgument, match=r"__setstate__ does not assign self\.training"):
         module.check()
-    module.define("def __setstate__(self, s: int) -> None:\n  self.k = s\n  self.training = False\n")
+    module.define(
+        "def __setstate__(self, s: int) -> None:\n  self.k = s\n  self.training = False\n"
+    )
     sink = io.BytesIO()
     tenon.export_module(module, sink)
     assert tenon.import_module(sink.getvalue()).state[""] == 3
@@ -456,13 +513,20 @@ def test_parts_of_a_state() -> None:
     root, kept = tenon.Module("Net"), tenon.Module("Kept")
     kept.add_attribute("w", None, np.ones(2, "float32"))
     kept.define(
-        "def __getstate__(self) -> Tuple[Tensor, Dict[str, int]]:\n  return (self.w, {})\n"
-        "def __setstate__(self, s: Tuple[Tensor, Dict[str, int]]) -> None:\n  self.w, d = s\n  self.training = False\n"
+        "def __getstate__(self) -> Tuple[Tensor, Dict[str, int]]:\n  return (self.w, {})\ndef"
+        " __setstate__(self, s: Tuple[Tensor, Dict[str, int]]) -> None:\n  self.w, d = s\n "
+        " self.training = False\n"
     )
     root.add_submodule("kept", kept)
     root.state["kept"] = (np.zeros(2, "float32"), {"k": 1})
-    assert list(root.state) == ["kept"] and "kept" in root.state and repr(root.state) == "<tenon.States ['kept']>"
-    assert np.asarray(root.state["kept"][0]).tolist() == [0, 0] and root.state["kept"][1] == {"k": 1}
+    assert (
+        list(root.state) == ["kept"]
+        and "kept" in root.state
+        and repr(root.state) == "<tenon.States ['kept']>"
+    )
+    assert np.asarray(root.state["kept"][0]).tolist() == [0, 0] and root.state["kept"][1] == {
+        "k": 1
+    }
     assert list(root.tensors()) == ["kept.state[0]"] and root.find("kept.state[0]").kind == "state"
     root["kept.state[0]"] = np.full(3, 7, "float32")
     root["kept.state[1]['k']"] = 5

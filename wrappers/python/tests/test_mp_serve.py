@@ -1,4 +1,6 @@
-"""The server of tenon.multiprocessing, without processes: who its clients may be, and whether a family is there."""
+"""The server of tenon.multiprocessing, without processes: who its clients may be, and whether a
+family is there.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def connect(server: _mp_serve.Server) -> socket.socket:
     return client
 
 
-def test_the_client_that_was_silent_for_longest_makes_room(server: _mp_serve.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_that_was_silent_for_longest_makes_room(
+    server: _mp_serve.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_mp_serve, "max_connections", lambda: 2)
     first, second, third = (connect(server) for _ in range(3))
     assert first.recv(100) == b""
@@ -102,7 +106,10 @@ def test_a_listener_of_a_killed_process_leaves_no_path(folder: Path) -> None:
     unfinished.touch()
     assert len(list(folder.iterdir())) == 3
     _mp_serve.remove_dead_listeners(str(folder))
-    assert {str(entry) for entry in folder.iterdir()} == {path, str(unfinished)}, "somebody may be about to listen there"
+    assert {str(entry) for entry in folder.iterdir()} == {
+        path,
+        str(unfinished),
+    }, "somebody may be about to listen there"
     os.utime(unfinished, (0, 0))
     _mp_serve.remove_dead_listeners(str(folder))
     assert [str(entry) for entry in folder.iterdir()] == [path]
@@ -139,6 +146,8 @@ def test_fds_are_fetched_from_another_network_namespace(folder: Path) -> None:
 
 def test_a_lender_whose_path_is_not_there_may_live(tmp_path: Path) -> None:
     path = str(tmp_path / "lender-0")
-    with pytest.raises(PeerGone, match=r"cannot be reached from here: there is no socket .*the same /dev/shm") as error:
+    with pytest.raises(
+        PeerGone, match=r"cannot be reached from here: there is no socket .*the same /dev/shm"
+    ) as error:
         _mp_fetch.fetch(path, b"k" * _mp_serve.KEY_NBYTES, 5, 1)
     assert error.value.details == {"pid": "5", "path": path}

@@ -1,4 +1,6 @@
-"""tenon.multiprocessing in real processes: each scenario of multiprocessing_program.py runs as a program, and leaves nothing behind."""
+"""tenon.multiprocessing in real processes: each scenario of multiprocessing_program.py runs as a
+program, and leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,8 @@ def run(scenario: str, method: str, folder: Path, names: str = "") -> None:
         text = (folder / "output").read_text()
         (folder / "output").unlink()
         assert done.returncode == (-signal.SIGKILL if scenario == "family_is_killed" else 0), text
-        # The keeper looks for its family three times a second; an event of the kernel's tells nobody.
+        # The keeper looks for its family three times a second; an event of the kernel's tells
+        # nobody.
         deadline = time.monotonic() + 20
         while (left := relatives(marker)) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -181,25 +184,34 @@ def test_another_user(folder: Path) -> None:
 
 
 def python(source: str) -> str:
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize(
-    "order", ["import tenon, multiprocessing", "import multiprocessing, tenon", "import multiprocessing.reduction, tenon"]
+    "order",
+    [
+        "import tenon, multiprocessing",
+        "import multiprocessing, tenon",
+        "import multiprocessing.reduction, tenon",
+    ],
 )
 def test_the_order_of_imports_does_not_matter(order: str) -> None:
     python(
-        f"{order}\n"
-        "import sys, multiprocessing.reduction, multiprocessing.queues\n"
-        "assert 'tenon.multiprocessing' not in sys.modules\n"
-        "assert not [f for f in sys.meta_path if 'tenon' in getattr(f, '__module__', '')]\n"
-        "loads, dumps = multiprocessing.reduction.ForkingPickler.loads, multiprocessing.reduction.ForkingPickler.dumps\n"
-        "t = tenon.zeros(3)\n"
-        "assert loads(bytes(dumps(t))).storage == t.storage\n"
+        f"{order}\nimport sys, multiprocessing.reduction, multiprocessing.queues\nassert"
+        " 'tenon.multiprocessing' not in sys.modules\nassert not [f for f in sys.meta_path if"
+        " 'tenon' in getattr(f, '__module__', '')]\nloads, dumps ="
+        " multiprocessing.reduction.ForkingPickler.loads,"
+        " multiprocessing.reduction.ForkingPickler.dumps\nt = tenon.zeros(3)\nassert"
+        " loads(bytes(dumps(t))).storage == t.storage\n"
     )
 
 
 def test_import_does_not_import_multiprocessing() -> None:
-    python("import sys, tenon\nassert 'multiprocessing' not in sys.modules and 'socket' not in sys.modules")
+    python(
+        "import sys, tenon\nassert 'multiprocessing' not in sys.modules and 'socket' not in"
+        " sys.modules"
+    )

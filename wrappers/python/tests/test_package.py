@@ -21,8 +21,13 @@ def test_modules_and_files_there_and_back(tmp_path: Path) -> None:
     report = tenon.export_package(path, entries, externs=["numpy"], durability="file")
     assert report.nbytes == path.stat().st_size and report.version == 10 and report.oldest_pytorch
     with tenon.Package(path) as package:
-        assert report.records == len(package.records) and {name.split("/")[0] for name in zipfile.ZipFile(path).namelist()} == {"both"}
-        assert package.modules == tuple(package) == ("models/net.pkl", "models/other.pkl") and len(package) == 2
+        assert report.records == len(package.records) and {
+            name.split("/")[0] for name in zipfile.ZipFile(path).namelist()
+        } == {"both"}
+        assert (
+            package.modules == tuple(package) == ("models/net.pkl", "models/other.pkl")
+            and len(package) == 2
+        )
         assert package.read("note.txt") == b"hello" and package.read("raw.bin") == b"\0\1"
         assert package.read(".data/extern_modules").split() == [b"torch.jit._script", b"numpy"]
         assert package.read("models/net.pkl") == package.read("models/same.pkl")
@@ -36,12 +41,16 @@ def test_modules_and_files_there_and_back(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="closed"):
         package.records  # noqa: B018
     ours, theirs = module.tensors(), net.tensors()
-    assert list(ours) == list(theirs) and all(ours[name].tolist() == theirs[name].tolist() for name in ours)
+    assert list(ours) == list(theirs) and all(
+        ours[name].tolist() == theirs[name].tolist() for name in ours
+    )
 
 
 def test_a_base_is_written_as_it_is_now(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
-    tenon.export_package(path, {"m/one.pkl": linear(4, 3), "m/two.pkl": mlp(), "m/source.py": "x = 1\n"})
+    tenon.export_package(
+        path, {"m/one.pkl": linear(4, 3), "m/two.pkl": mlp(), "m/source.py": "x = 1\n"}
+    )
     with tenon.Package(path) as package:
         one = package["m/one.pkl"]
         name = next(iter(one.tensors()))
@@ -51,7 +60,10 @@ def test_a_base_is_written_as_it_is_now(tmp_path: Path) -> None:
         # The file that is read is replaced by the new one.
         tenon.export_package(path, {"m/source.py": "x = 2\n"}, base=package)
     with tenon.Package(path, tensors="fill") as changed:
-        assert changed.modules == ("m/one.pkl", "m/two.pkl") and changed.read("m/source.py") == b"x = 2\n"
+        assert (
+            changed.modules == ("m/one.pkl", "m/two.pkl")
+            and changed.read("m/source.py") == b"x = 2\n"
+        )
         assert changed["m/one.pkl"][name].tolist() == np.full(shape, 7).tolist()
         # What nothing needs any more is left out.
         tenon.export_package(path, {"m/one.pkl": "no module"}, base=changed)

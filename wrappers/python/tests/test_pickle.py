@@ -60,9 +60,18 @@ def test_storages_stand_once_and_are_not_copied() -> None:
 
 def test_views_and_flags_arrive() -> None:
     weight = tenon.zeros((4, 6), requires_grad=True)
-    sent = [tenon.Tensor.over(weight.storage, (2, 3), strides=(6, 2), offset=1, is_parameter=True), weight, tenon.zeros((0, 3))]
+    sent = [
+        tenon.Tensor.over(weight.storage, (2, 3), strides=(6, 2), offset=1, is_parameter=True),
+        weight,
+        tenon.zeros((0, 3)),
+    ]
     first, second, empty = tenon.pickle.loads(*tenon.pickle.dumps(sent))
-    assert (first.shape, first.strides, first.offset, first.is_parameter) == ((2, 3), (6, 2), 1, True)
+    assert (first.shape, first.strides, first.offset, first.is_parameter) == (
+        (2, 3),
+        (6, 2),
+        1,
+        True,
+    )
     assert second.requires_grad and second.storage == first.storage and empty.shape == (0, 3)
 
 
@@ -79,10 +88,14 @@ class Claims:
 def test_composites(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
     left, right = pair
     values = tenon.zeros(3, requires_grad=True)
-    sparse = tenon.SparseTensor.csr(np.array([0, 2, 2, 3]), np.array([0, 3, 1]), values, (3, 4), requires_grad=True)
+    sparse = tenon.SparseTensor.csr(
+        np.array([0, 2, 2, 3]), np.array([0, 3, 1]), values, (3, 4), requires_grad=True
+    )
     left.send_object([sparse, values, tenon.MetaTensor.of((2, 3), "int8", offset=1)])
     got, same, meta = right.recv_object()  # without anything on the allow-list
-    assert repr(got) == repr(sparse) and got.requires_grad and got.plain_indices.tolist() == [0, 3, 1]
+    assert (
+        repr(got) == repr(sparse) and got.requires_grad and got.plain_indices.tolist() == [0, 3, 1]
+    )
     assert got.values.storage == same.storage == values.storage
     assert (meta.shape, meta.dtype, meta.strides, meta.offset) == ((2, 3), "int8", (3, 1), 1)
     for state in (
@@ -152,14 +165,18 @@ def test_what_is_not_allowed_is_not_called(pair: tuple[tenon.Connection, tenon.C
             return os.mkdir, (called,)
 
     left.send_object([Evil()])
-    with pytest.raises(tenon.PermissionDenied, match=r"\.mkdir, which is not on the allow-list") as caught:
+    with pytest.raises(
+        tenon.PermissionDenied, match=r"\.mkdir, which is not on the allow-list"
+    ) as caught:
         right.recv_object(timeout=60)
     assert caught.value.details["field"].endswith(".mkdir") and not os.path.exists(called)
     left.send_object({"date": datetime.date(2026, 1, 2)})
     with pytest.raises(tenon.PermissionDenied, match=r"datetime\.date"):
         right.recv_object(allow=["datetime.time"], timeout=60)
     left.send_object({"date": datetime.date(2026, 1, 2)})
-    assert right.recv_object(allow=["datetime.date"], timeout=60) == {"date": datetime.date(2026, 1, 2)}
+    assert right.recv_object(allow=["datetime.date"], timeout=60) == {
+        "date": datetime.date(2026, 1, 2)
+    }
     left.send_object(Evil())
     right.recv_object(allow=None, timeout=60)
     os.rmdir(called)
@@ -175,10 +192,25 @@ def test_a_message_without_an_object(pair: tuple[tenon.Connection, tenon.Connect
     head = b"tenonobj" + (1).to_bytes(4, "little")
     cases: tuple[tuple[list[tenon.Tensor], bytes, type[Exception], str], ...] = (
         (whole, b"", tenon.Corrupt, r"receive with recv\(\)"),
-        (whole, b"tenonobj" + (3).to_bytes(4, "little") + bytes(4) + data, tenon.Incompatible, "version 3"),
-        (whole, head + (2).to_bytes(4, "little") + data, tenon.Corrupt, "has 2 storages, and the message 1 tensors"),
+        (
+            whole,
+            b"tenonobj" + (3).to_bytes(4, "little") + bytes(4) + data,
+            tenon.Incompatible,
+            "version 3",
+        ),
+        (
+            whole,
+            head + (2).to_bytes(4, "little") + data,
+            tenon.Corrupt,
+            "has 2 storages, and the message 1 tensors",
+        ),
         ([], head + bytes(4) + data, tenon.Corrupt, "names storage 0, and 0 came with it"),
-        ([whole[0][:8]], head + (1).to_bytes(4, "little") + data, tenon.Corrupt, "no storage of Tenon's"),
+        (
+            [whole[0][:8]],
+            head + (1).to_bytes(4, "little") + data,
+            tenon.Corrupt,
+            "no storage of Tenon's",
+        ),
     )
     for tensors, user_bytes, kind, text in cases:
         left.send(tensors, user_bytes=user_bytes)
@@ -188,7 +220,9 @@ def test_a_message_without_an_object(pair: tuple[tenon.Connection, tenon.Connect
     assert right.recv_object(timeout=60)["row"].shape == (4,)
 
 
-def test_a_pickle_larger_than_the_user_bytes_goes_as_a_tensor(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+def test_a_pickle_larger_than_the_user_bytes_goes_as_a_tensor(
+    pair: tuple[tenon.Connection, tenon.Connection],
+) -> None:
     left, right = pair
     weight = tenon.zeros((4,), "float32")
     sent = {f"{number} {'x' * 100}": weight for number in range(1000)}
@@ -227,12 +261,38 @@ def through_c(connection: tenon.Connection) -> None:
         lib.tenon_object_release(own[0])
 
 
-def test_the_c_library_reads_and_writes_objects(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+def test_the_c_library_reads_and_writes_objects(
+    pair: tuple[tenon.Connection, tenon.Connection],
+) -> None:
     left, right = pair
     whole = tenon.from_numpy(np.arange(12, dtype="float32").reshape(3, 4))
-    numbers = [0, -1, 255, 256, 65536, -(2**31) - 1, 2**63 - 1, -(2**63), 1.5, float("inf"), 1 + 2j, True, False, None]
+    numbers = [
+        0,
+        -1,
+        255,
+        256,
+        65536,
+        -(2**31) - 1,
+        2**63 - 1,
+        -(2**63),
+        1.5,
+        float("inf"),
+        1 + 2j,
+        True,
+        False,
+        None,
+    ]
     texts = ["", "äöü", "x" * 300, "\0", b"", b"bytes", b"x" * 300]
-    containers = [(), [], {}, set(), (1,), (1, (2, [3])), {3, (4, "five")}, {None: 1, 1.5: {"a": []}, (1, b"k"): ()}]
+    containers = [
+        (),
+        [],
+        {},
+        set(),
+        (1,),
+        (1, (2, [3])),
+        {3, (4, "five")},
+        {None: 1, 1.5: {"a": []}, (1, b"k"): ()},
+    ]
     composites = [
         tenon.SparseTensor.csr([0, 1, 2], [1, 0], np.array([5, 6], "float32"), (2, 2)),
         tenon.JaggedTensor.of(np.arange(6.0), [0, 2, 6]),
@@ -241,32 +301,68 @@ def test_the_c_library_reads_and_writes_objects(pair: tuple[tenon.Connection, te
         tenon.NestedTensor.of(np.arange(5.0), [[2], [3]], [[1], [1]], [0, 2]),
         tenon.MetaTensor.of((2, 3), "bfloat16", offset=4),
     ]
-    sent = {"numbers": numbers, "texts": texts, "containers": containers, "whole": whole, "row": whole[1], "composites": composites}
+    sent = {
+        "numbers": numbers,
+        "texts": texts,
+        "containers": containers,
+        "whole": whole,
+        "row": whole[1],
+        "composites": composites,
+    }
     left.send_object(sent)
     through_c(right)
     got = left.recv_object()
-    assert {key: got[key] for key in ("numbers", "texts", "containers")} == {key: sent[key] for key in ("numbers", "texts", "containers")}
+    assert {key: got[key] for key in ("numbers", "texts", "containers")} == {
+        key: sent[key] for key in ("numbers", "texts", "containers")
+    }
     assert [type(each) for each in got["numbers"]] == [type(each) for each in numbers]
     got["row"].numpy()[0] = 40
-    assert whole.numpy()[1, 0] == 40 and got["whole"].storage == whole.storage and got["whole"].shape == (3, 4)
+    assert (
+        whole.numpy()[1, 0] == 40
+        and got["whole"].storage == whole.storage
+        and got["whole"].shape == (3, 4)
+    )
     for before, after in zip(composites, got["composites"], strict=True):
-        assert (type(before), before.layout, before.shape, before.dtype) == (type(after), after.layout, after.shape, after.dtype)
+        assert (type(before), before.layout, before.shape, before.dtype) == (
+            type(after),
+            after.layout,
+            after.shape,
+            after.dtype,
+        )
         old, new = before._state(), after._state()
         assert old[2:] == new[2:] and {key: part.tolist() for key, part in old[1].items()} == {
             key: part.tolist() for key, part in new[1].items()
         }
 
 
-def test_the_c_library_simplifies_what_other_languages_lack(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+def test_the_c_library_simplifies_what_other_languages_lack(
+    pair: tuple[tenon.Connection, tenon.Connection],
+) -> None:
     left, right = pair
     shared = ["one list"]
     ordered: Any = OrderedDict(a=1)
     ordered.note = "lost"
-    left.send_object({"array": bytearray(b"a"), "frozen": frozenset({4}), "ordered": ordered, "twice": [shared, shared]})
+    left.send_object(
+        {
+            "array": bytearray(b"a"),
+            "frozen": frozenset({4}),
+            "ordered": ordered,
+            "twice": [shared, shared],
+        }
+    )
     through_c(right)
     got = left.recv_object()
-    assert got == {"array": b"a", "frozen": {4}, "ordered": {"a": 1}, "twice": [["one list"], ["one list"]]}
-    assert type(got["frozen"]) is set and type(got["ordered"]) is dict and got["twice"][0] is not got["twice"][1]
+    assert got == {
+        "array": b"a",
+        "frozen": {4},
+        "ordered": {"a": 1},
+        "twice": [["one list"], ["one list"]],
+    }
+    assert (
+        type(got["frozen"]) is set
+        and type(got["ordered"]) is dict
+        and got["twice"][0] is not got["twice"][1]
+    )
 
 
 def test_the_c_library_refuses_by_name(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
@@ -312,7 +408,9 @@ def test_hostile_pickles() -> None:
 
 
 def test_damaged_pickles() -> None:
-    """Whatever stands in the bytes, a load with an allow-list ends with an object or with one of Tenon's errors."""
+    """Whatever stands in the bytes, a load with an allow-list ends with an object or with one of
+    Tenon's errors.
+    """
     data, storages, _ = tenon.pickle.dumps(graph())
     chance = random.Random(SEED)
     n_refused = 0
@@ -337,7 +435,9 @@ def test_damaged_pickles() -> None:
 
 
 def test_value_that_crosses_its_frame() -> None:
-    """CPython's unpickler raises MemoryError for such a bytearray, and destroys it while it is in use."""
+    """CPython's unpickler raises MemoryError for such a bytearray, and destroys it while it is in
+    use.
+    """
     value = b"\x96" + (5).to_bytes(8, "little") + b"array"
     for inside in (10, 12):
         framed = b"\x80\x05\x95" + inside.to_bytes(8, "little") + value + b"."
@@ -346,7 +446,9 @@ def test_value_that_crosses_its_frame() -> None:
     whole = b"\x80\x05\x95" + (15).to_bytes(8, "little") + value + b"."
     assert tenon.pickle.loads(whole, [], allow=[]) == b"array"
     with pytest.raises(tenon.Corrupt, match="a frame begins within another one"):
-        tenon.pickle.loads(b"\x80\x05" + (b"\x95" + (20).to_bytes(8, "little")) * 2 + value + b".", [], allow=[])
+        tenon.pickle.loads(
+            b"\x80\x05" + (b"\x95" + (20).to_bytes(8, "little")) * 2 + value + b".", [], allow=[]
+        )
 
 
 class Importer:
@@ -371,12 +473,20 @@ class Importer:
 def test_importers_find_classes_in_their_order() -> None:
     first, second = Importer("<package 0>.a"), Importer("<package 1>.b")
     thing = second.module.Thing()
-    thing.tensor, thing.function, thing.day = tenon.zeros((3,)), first.module.twice, datetime.date(2026, 1, 2)
+    thing.tensor, thing.function, thing.day = (
+        tenon.zeros((3,)),
+        first.module.twice,
+        datetime.date(2026, 1, 2),
+    )
     split = tenon.pickle.dumps([thing, second.module.Thing], importer=[first, second])
     with pytest.raises(ModuleNotFoundError):
         tenon.pickle.loads(*split)
     got, kind = tenon.pickle.loads(*split, importer=[first, second])
-    assert type(got) is kind is second.module.Thing and got.function is first.module.twice and got.day == thing.day
+    assert (
+        type(got) is kind is second.module.Thing
+        and got.function is first.module.twice
+        and got.day == thing.day
+    )
     assert got.tensor.storage == thing.tensor.storage
     with pytest.raises(tenon.PermissionDenied, match=r"<package 1>\.b\.Thing"):
         tenon.pickle.loads(*split, importer=[first, second], allow=[datetime.date])
@@ -426,7 +536,9 @@ def test_an_object_with_a_hook_is_made_once() -> None:
     gc.collect()
     assert kept() is None
     importer = Importer("<package 2>")
-    assert tenon.pickle.loads(*tenon.pickle.dumps(Deployed(5), importer=importer), importer=importer).value == (importer, 5)
+    assert tenon.pickle.loads(
+        *tenon.pickle.dumps(Deployed(5), importer=importer), importer=importer
+    ).value == (importer, 5)
     for number in range(1100):
         tenon.pickle.dumps(Deployed(number))
     assert len(tenon.pickle._made._values) == 1024

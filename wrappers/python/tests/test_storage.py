@@ -9,7 +9,12 @@ import tenon
 
 def test_new_is_shared_writable_memory() -> None:
     storage = tenon.Storage.new(100, zeroed=True)
-    assert (storage.nbytes, len(storage), storage.mode, storage.read_only) == (100, 100, "shared", False)
+    assert (storage.nbytes, len(storage), storage.mode, storage.read_only) == (
+        100,
+        100,
+        "shared",
+        False,
+    )
     assert storage.is_shared and storage.is_sealed
     assert storage.data.tobytes() == bytes(100)
     storage.data[3] = 7
@@ -58,7 +63,12 @@ def test_new_from_copies() -> None:
 
 
 def test_empty_storages() -> None:
-    for storage in (tenon.Storage.new(0), tenon.Storage.new_from(b""), tenon.Storage.new(0, private=True), tenon.Storage.wrap(b"")):
+    for storage in (
+        tenon.Storage.new(0),
+        tenon.Storage.new_from(b""),
+        tenon.Storage.new(0, private=True),
+        tenon.Storage.wrap(b""),
+    ):
         assert storage.nbytes == 0
         assert storage.data.nbytes == 0
         assert storage.read() == b""

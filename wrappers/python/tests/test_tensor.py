@@ -17,15 +17,22 @@ NUMPY_DTYPES = [
     "float16", "float32", "float64", "complex64", "complex128",
 ]  # fmt: skip
 OTHER_DTYPES = [
-    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "float32x4",
+    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
+    "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "float32x4",
 ]  # fmt: skip
 
 
 def test_empty_and_zeros() -> None:
     tensor = tenon.zeros((2, 3), "int16")
     assert (tensor.shape, tensor.strides, tensor.offset, tensor.ndim) == ((2, 3), (3, 1), 0, 2)
-    assert (tensor.dtype, tensor.itemsize, tensor.nbytes, tensor.numel, len(tensor)) == ("int16", 2, 12, 6, 2)
+    assert (tensor.dtype, tensor.itemsize, tensor.nbytes, tensor.numel, len(tensor)) == (
+        "int16",
+        2,
+        12,
+        6,
+        2,
+    )
     assert tensor.is_contiguous and not tensor.read_only
     assert tensor.tolist() == [[0, 0, 0], [0, 0, 0]]
     assert tenon.empty(5).shape == (5,)
@@ -54,11 +61,28 @@ def test_numpy_dtypes(dtype: str) -> None:
 
 
 def test_python_types_as_dtypes() -> None:
-    assert [tenon.empty(1, t).dtype for t in (bool, int, float, complex)] == ["bool", "int64", "float64", "complex128"]
+    assert [tenon.empty(1, t).dtype for t in (bool, int, float, complex)] == [
+        "bool",
+        "int64",
+        "float64",
+        "complex128",
+    ]
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float33", "object", "", "dtype_1_2_3", np.dtype("U3"), np.dtype("M8[s]"), object, None, 3, np.longdouble]
+    "dtype",
+    [
+        "float33",
+        "object",
+        "",
+        "dtype_1_2_3",
+        np.dtype("U3"),
+        np.dtype("M8[s]"),
+        object,
+        None,
+        3,
+        np.longdouble,
+    ],
 )
 def test_unknown_dtypes(dtype: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
@@ -66,7 +90,10 @@ def test_unknown_dtypes(dtype: Any) -> None:
 
 
 def test_long_doubles_are_refused_by_their_name() -> None:
-    for kind, name, remedy in ((np.longdouble, "longdouble", "float64"), (np.clongdouble, "clongdouble", "complex128")):
+    for kind, name, remedy in (
+        (np.longdouble, "longdouble", "float64"),
+        (np.clongdouble, "clongdouble", "complex128"),
+    ):
         array = np.ones(3, kind)
         asked: list[Callable[[], object]] = [
             lambda: tenon.empty(1, kind),  # noqa: B023
@@ -91,7 +118,8 @@ def test_byte_order() -> None:
 
 @given(
     hnp.arrays(
-        hnp.scalar_dtypes().filter(lambda d: d.name in NUMPY_DTYPES), hnp.array_shapes(min_dims=0, min_side=0, max_dims=4, max_side=4)
+        hnp.scalar_dtypes().filter(lambda d: d.name in NUMPY_DTYPES),
+        hnp.array_shapes(min_dims=0, min_side=0, max_dims=4, max_side=4),
     )
 )
 def test_from_numpy_is_a_copy_that_is_equal(array: np.ndarray[Any, Any]) -> None:
@@ -126,7 +154,10 @@ def test_indexing_as_numpy_does(data: st.DataObject) -> None:
     array = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
     index = data.draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
     tensor = tenon.from_numpy(array)
-    if any(isinstance(i, slice) and i.step == 0 for i in (index if isinstance(index, tuple) else (index,))):
+    if any(
+        isinstance(i, slice) and i.step == 0
+        for i in (index if isinstance(index, tuple) else (index,))
+    ):
         return
     picked = tensor[index]
     np.testing.assert_array_equal(picked.numpy(), array[index])
@@ -188,7 +219,9 @@ def test_views() -> None:
         ((-1,), None, 0),
     ],
 )
-def test_over_checks_its_range(shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> None:
+def test_over_checks_its_range(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
+) -> None:
     storage = tenon.Storage.new(16)
     with pytest.raises(ValueError):
         tenon.Tensor.over(storage, shape, "float32", strides=strides, offset=offset)
@@ -228,7 +261,14 @@ def test_the_library_counts_bytes_and_dimensions() -> None:
 def test_buffer_protocol() -> None:
     tensor = tenon.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
     view = memoryview(tensor)
-    assert (view.format, view.shape, view.strides, view.itemsize, view.nbytes, view.readonly) == ("f", (2, 3), (12, 4), 4, 24, False)
+    assert (view.format, view.shape, view.strides, view.itemsize, view.nbytes, view.readonly) == (
+        "f",
+        (2, 3),
+        (12, 4),
+        4,
+        24,
+        False,
+    )
     view[1, 1] = 9.0
     assert tensor[1, 1].item() == 9.0
     assert bytes(tensor) == tensor.tobytes()
@@ -250,7 +290,9 @@ def test_buffer_outlives_its_tensor() -> None:
     tensor.close()
     del tensor
     gc.collect()
-    keep = [tenon.zeros(1000, "int64") for _ in range(20)]  # would take over the block if it were free
+    keep = [
+        tenon.zeros(1000, "int64") for _ in range(20)
+    ]  # would take over the block if it were free
     assert view[999] == array[999] == 999 and part.tolist() == [5, 6]
     del keep
 

@@ -47,8 +47,18 @@ def test_floats_to_the_bit() -> None:
     assert math.isnan(tenon.Value(math.nan).get())
 
 
-numbers = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats(allow_nan=False) | st.text()
-values = st.recursive(numbers, lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+numbers = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+)
+values = st.recursive(
+    numbers,
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
 
 
 @given(values)
@@ -90,7 +100,11 @@ def test_type_text() -> None:
     assert caught.value.details["column"]
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1, 2}, object(), range(3), 1 << 63, -(1 << 63) - 1, "\ud800", np.longdouble(1)], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [b"bytes", {1, 2}, object(), range(3), 1 << 63, -(1 << 63) - 1, "\ud800", np.longdouble(1)],
+    ids=repr,
+)
 def test_what_can_be_no_value(value: object) -> None:
     with pytest.raises((TypeError, OverflowError, ValueError)):
         tenon.Value(value)
@@ -112,7 +126,10 @@ def test_what_contains_itself() -> None:
 def test_numpys_numbers() -> None:
     assert tenon.Value(np.int64(-3)).kind == "int" and tenon.Value(np.int64(-3)).get() == -3
     assert tenon.Value(np.uint8(3)).kind == "int"
-    assert tenon.Value(np.float32(0.5)).kind == "float" and tenon.Value(np.float64(0.5)).kind == "float"
+    assert (
+        tenon.Value(np.float32(0.5)).kind == "float"
+        and tenon.Value(np.float64(0.5)).kind == "float"
+    )
     assert tenon.Value(np.bool_(True)).get() is True
     assert tenon.Value(np.complex64(1j)).get() == 1j
 
@@ -159,14 +176,26 @@ def test_looking_into_a_dict() -> None:
 def test_objects() -> None:
     point = tenon.Object("__torch__.Point", {"x": 1, "where": [1.5]})
     handle = tenon.Value((point, point))
-    assert handle.items[0].names == ["x", "where"] and handle.items[0].class_name == "__torch__.Point"
+    assert (
+        handle.items[0].names == ["x", "where"] and handle.items[0].class_name == "__torch__.Point"
+    )
     assert handle.items[0].find("x").get() == 1 and not handle.items[0].is_opaque
     back = handle.get()
-    assert back[0] is back[1] and back[0].attributes == {"x": 1, "where": [1.5]} and not back[0].is_opaque
+    assert (
+        back[0] is back[1]
+        and back[0].attributes == {"x": 1, "where": [1.5]}
+        and not back[0].is_opaque
+    )
     assert "Point" in repr(back[0]) and "where" in repr(back[0])
-    packed = tenon.Object.opaque("__torch__.torch.classes.quantized.LinearPackedParamsBase", (1, None))
+    packed = tenon.Object.opaque(
+        "__torch__.torch.classes.quantized.LinearPackedParamsBase", (1, None)
+    )
     handle = tenon.Value(packed)
-    assert handle.is_opaque and handle.names == [] and [item.get() for item in handle.items] == [(1, None)]
+    assert (
+        handle.is_opaque
+        and handle.names == []
+        and [item.get() for item in handle.items] == [(1, None)]
+    )
     back = handle.get()
     assert back.is_opaque and back.state == (1, None) and back.attributes == {}
     assert "state" in repr(back)
@@ -174,8 +203,17 @@ def test_objects() -> None:
 
 def test_named_tuples_and_enums() -> None:
     pair = tenon.NamedTuple("__torch__.Pair", [1, 2])
-    assert pair == (1, 2) and hash(pair) == hash((1, 2)) and pair != tenon.NamedTuple("__torch__.Other", (1, 2)) and pair[1] == 2
-    assert pickle.loads(pickle.dumps(pair)).class_name == copy.copy(pair).class_name == "__torch__.Pair"
+    assert (
+        pair == (1, 2)
+        and hash(pair) == hash((1, 2))
+        and pair != tenon.NamedTuple("__torch__.Other", (1, 2))
+        and pair[1] == 2
+    )
+    assert (
+        pickle.loads(pickle.dumps(pair)).class_name
+        == copy.copy(pair).class_name
+        == "__torch__.Pair"
+    )
     assert "__torch__.Pair" in repr(pair) and "(1, 2)" in repr(pair)
     red = tenon.Enum("__torch__.Color", 1)
     assert red == tenon.Enum("__torch__.Color", 1) != tenon.Enum("__torch__.Color", 2)
@@ -196,7 +234,11 @@ def test_tensors_are_not_copied() -> None:
     before = tenon.stats().bytes_copied
     handle = tenon.Value(array)
     back = handle.get()
-    assert isinstance(back, tenon.Tensor) and (back.shape, back.dtype, handle.type) == ((2, 3), "float32", "Tensor")
+    assert isinstance(back, tenon.Tensor) and (back.shape, back.dtype, handle.type) == (
+        (2, 3),
+        "float32",
+        "Tensor",
+    )
     array[1, 2] = 50
     assert back[1, 2].item() == 50 and tenon.stats().bytes_copied == before
     own = tenon.from_numpy(array)
@@ -278,16 +320,33 @@ def test_meta() -> None:
     spec = tenon.TensorSpec.meta((2, 3), "bfloat16", requires_grad=True)
     back = tenon.Value(spec).get()
     assert isinstance(back, tenon.TensorSpec)
-    assert (back.shape, back.device, back.scalar_type.name, back.requires_grad) == ((2, 3), "meta", "bfloat16", True)
+    assert (back.shape, back.device, back.scalar_type.name, back.requires_grad) == (
+        (2, 3),
+        "meta",
+        "bfloat16",
+        True,
+    )
     assert back.storage is None and tenon.Value(back).get() == back
 
 
 def test_quantized() -> None:
     numbers = tenon.from_numpy(np.arange(6, dtype=np.int8).reshape(2, 3))
     back = tenon.Value(tenon.TensorSpec.quantized(numbers, 0.5, 2)).get()
-    assert (back.scalar_type.name, back.quantizer, back.scale, back.zero_point) == ("qint8", "per_tensor_affine", 0.5, 2)
-    assert (back.shape, back.strides, back.storage, back.storage_numel) == ((2, 3), (3, 1), numbers.storage, 6)
-    spec = tenon.TensorSpec.quantized_per_channel(np.zeros((2, 3), np.uint8), np.array([0.5, 0.25]), np.array([1, 2]), 0)
+    assert (back.scalar_type.name, back.quantizer, back.scale, back.zero_point) == (
+        "qint8",
+        "per_tensor_affine",
+        0.5,
+        2,
+    )
+    assert (back.shape, back.strides, back.storage, back.storage_numel) == (
+        (2, 3),
+        (3, 1),
+        numbers.storage,
+        6,
+    )
+    spec = tenon.TensorSpec.quantized_per_channel(
+        np.zeros((2, 3), np.uint8), np.array([0.5, 0.25]), np.array([1, 2]), 0
+    )
     back = tenon.Value(spec).get()
     assert (back.scalar_type.name, back.quantizer, back.axis) == ("quint8", "per_channel_affine", 0)
     assert (back.scales.tolist(), back.zero_points.tolist()) == ([0.5, 0.25], [1, 2])
@@ -296,13 +355,27 @@ def test_quantized() -> None:
 
 
 def test_sparse() -> None:
-    spec = tenon.TensorSpec.sparse_coo(np.array([[0, 1], [1, 0]]), np.array([1.5, 2.5], "float32"), (2, 2), coalesced=True)
+    spec = tenon.TensorSpec.sparse_coo(
+        np.array([[0, 1], [1, 0]]), np.array([1.5, 2.5], "float32"), (2, 2), coalesced=True
+    )
     handle = tenon.Value(spec)
     back = handle.get()
-    assert (back.layout, back.shape, back.coalesced, back.strides, back.storage) == ("sparse_coo", (2, 2), True, None, None)
-    assert back.indices.tolist() == [[0, 1], [1, 0]] and back.values.tolist() == [1.5, 2.5] and back.plain_indices is None
+    assert (back.layout, back.shape, back.coalesced, back.strides, back.storage) == (
+        "sparse_coo",
+        (2, 2),
+        True,
+        None,
+        None,
+    )
+    assert (
+        back.indices.tolist() == [[0, 1], [1, 0]]
+        and back.values.tolist() == [1.5, 2.5]
+        and back.plain_indices is None
+    )
     assert handle.tensor_spec().values.tolist() == [1.5, 2.5]
-    spec = tenon.TensorSpec.sparse_compressed("sparse_csr", np.array([0, 1, 2]), np.array([1, 0]), np.array([1.0, 2.0]), (2, 2))
+    spec = tenon.TensorSpec.sparse_compressed(
+        "sparse_csr", np.array([0, 1, 2]), np.array([1, 0]), np.array([1.0, 2.0]), (2, 2)
+    )
     back = tenon.Value(spec).get()
     assert (back.layout, back.scalar_type.name) == ("sparse_csr", "float64")
     assert back.indices.tolist() == [0, 1, 2] and back.plain_indices.tolist() == [1, 0]
@@ -310,8 +383,15 @@ def test_sparse() -> None:
 
 def test_element_types_without_a_dtype() -> None:
     storage = tenon.Storage.new_from(bytes(8))
-    back = tenon.Value(tenon.TensorSpec("bits16", (2,), offset=1, storage=storage, storage_offset=2)).get()
-    assert (back.scalar_type.name, back.storage, back.storage_offset, back.offset) == ("bits16", storage, 2, 1)
+    back = tenon.Value(
+        tenon.TensorSpec("bits16", (2,), offset=1, storage=storage, storage_offset=2)
+    ).get()
+    assert (back.scalar_type.name, back.storage, back.storage_offset, back.offset) == (
+        "bits16",
+        storage,
+        2,
+        1,
+    )
     with pytest.raises(tenon.InvalidArgument):
         tenon.Value(tenon.TensorSpec("bits16", (3,), offset=1, storage=storage, storage_offset=2))
 
@@ -319,8 +399,18 @@ def test_element_types_without_a_dtype() -> None:
 def test_the_spec_of_a_plain_tensor() -> None:
     tensor = tenon.zeros((4, 4), requires_grad=True)
     spec = tenon.Value(tensor[1:, ::2]).tensor_spec()
-    assert (spec.shape, spec.strides, spec.offset, spec.storage) == ((3, 2), (4, 2), 4, tensor.storage)
-    assert spec.requires_grad and spec.device == "cpu" and spec.layout == "strided" and spec.quantizer == "none"
+    assert (spec.shape, spec.strides, spec.offset, spec.storage) == (
+        (3, 2),
+        (4, 2),
+        4,
+        tensor.storage,
+    )
+    assert (
+        spec.requires_grad
+        and spec.device == "cpu"
+        and spec.layout == "strided"
+        and spec.quantizer == "none"
+    )
     with pytest.raises(tenon.InvalidArgument):
         tenon.Value(1).tensor_spec()
 
@@ -345,11 +435,23 @@ def test_wrong_specs(spec: object) -> None:
 
 def test_scalar_types() -> None:
     assert [tenon.ScalarType(name) for name in ("float32", "Float", "FloatStorage")] == [6, 6, 6]
-    assert tenon.ScalarType(np.float32) == tenon.ScalarType(np.dtype("float32")) == tenon.ScalarType(float) - 1 == 6
+    assert (
+        tenon.ScalarType(np.float32)
+        == tenon.ScalarType(np.dtype("float32"))
+        == tenon.ScalarType(float) - 1
+        == 6
+    )
     quantized = tenon.ScalarType(12)
-    assert (quantized.name, quantized.storage_name, quantized.nbytes) == ("qint8", "QInt8Storage", 1)
+    assert (quantized.name, quantized.storage_name, quantized.nbytes) == (
+        "qint8",
+        "QInt8Storage",
+        1,
+    )
     assert repr(quantized) == "tenon.ScalarType('qint8')" and quantized == 12
-    assert tenon.ScalarType("bfloat16").dtype == "bfloat16" and tenon.ScalarType("float8_e5m2").since == "2.1"
+    assert (
+        tenon.ScalarType("bfloat16").dtype == "bfloat16"
+        and tenon.ScalarType("float8_e5m2").since == "2.1"
+    )
     assert tenon.Value(tenon.ScalarType("float32")).get() == 6
     for wrong in (-1, 1000, "float33", "a\0b"):
         with pytest.raises(tenon.InvalidArgument):

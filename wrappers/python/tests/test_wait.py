@@ -58,7 +58,9 @@ print("ready", flush=True)
 print(len(left.recv()), flush=True)
 right.close()
 """
-    program = program.replace("print(len(", "threading.Timer(1.0, lambda: right.send(tenon.zeros(1))).start()\nprint(len(")
+    program = program.replace(
+        "print(len(", "threading.Timer(1.0, lambda: right.send(tenon.zeros(1))).start()\nprint(len("
+    )
     process = child(program)
     assert process.stdout.readline() == b"ready\n"
     time.sleep(0.2)

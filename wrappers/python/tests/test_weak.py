@@ -57,7 +57,12 @@ def test_lock_against_last_release() -> None:
 def test_two_of_one_storage_are_equal() -> None:
     storage, other = tenon.Storage.new(8), tenon.Storage.new(8)
     first, second = storage.weak_ref(), storage.weak_ref()
-    assert first == second and hash(first) == hash(second) and first != other.weak_ref() and first != storage
+    assert (
+        first == second
+        and hash(first) == hash(second)
+        and first != other.weak_ref()
+        and first != storage
+    )
     storage.close()
     del storage
     assert first.expired and first == second
@@ -66,5 +71,8 @@ def test_two_of_one_storage_are_equal() -> None:
 def test_it_does_not_travel() -> None:
     weak = tenon.Storage.new(8).weak_ref()
     for dumps in (pickle.dumps, ForkingPickler.dumps):
-        with pytest.raises(TypeError, match=r"a WeakRef has no pickled form of its own: it keeps nothing alive.*weak\.lock"):
+        with pytest.raises(
+            TypeError,
+            match=r"a WeakRef has no pickled form of its own: it keeps nothing alive.*weak\.lock",
+        ):
             dumps(weak)

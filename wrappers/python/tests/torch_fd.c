@@ -1,11 +1,12 @@
-/* Opens what PyTorch made, as an fd that it inherited: torch_fd FD NBYTES OFFSET COUNT. Prints the sum of COUNT floats from element
-   OFFSET on, and doubles each. */
+/* Opens what PyTorch made, as an fd that it inherited: torch_fd FD NBYTES OFFSET COUNT. Prints the
+   sum of COUNT floats from element OFFSET on, and doubles each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
 static int fail(tenon_error* error) {
-  fprintf(stderr, "%s: %s\n", tenon_status_name(tenon_error_code(error)), tenon_error_message(error));
+  fprintf(stderr, "%s: %s\n", tenon_status_name(tenon_error_code(error)),
+          tenon_error_message(error));
   tenon_error_release(error);
   return 1;
 }

@@ -1,9 +1,12 @@
-//! Finds libtenon, in this order, and says what it found to the crates above (`DEP_TENON_ROOT`, `DEP_TENON_INCLUDE`):
+//! Finds libtenon, in this order, and says what it found to the crates above (`DEP_TENON_ROOT`,
+//! `DEP_TENON_INCLUDE`):
 //!
-//! 1. `TENON_LIB_DIR`: the folder of libtenon.so (or of libtenon.a). Set, but without a library in it, is an error and no reason
-//!    to go on. `TENON_INCLUDE_DIR` names the headers that belong to it (several folders with `:` between them).
+//! 1. `TENON_LIB_DIR`: the folder of libtenon.so (or of libtenon.a). Set, but without a library in
+//!    it, is an error and no reason to go on. `TENON_INCLUDE_DIR` names the headers that belong to
+//!    it (several folders with `:` between them).
 //! 2. pkg-config, if what is installed has the version of this crate.
-//! 3. The sources of the C++ library, in `vendor/` of the package or around it in the repository, built by CMake as an archive.
+//! 3. The sources of the C++ library, in `vendor/` of the package or around it in the repository,
+//!    built by CMake as an archive.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -53,7 +56,10 @@ fn by_environment() -> Option<Found> {
         println!("cargo:rustc-link-lib=static=tenon");
         build::vendored::link_what_the_archive_needs(None);
     } else {
-        panic!("TENON_LIB_DIR is {}, and there is neither libtenon.so nor libtenon.a in it", dir.display());
+        panic!(
+            "TENON_LIB_DIR is {}, and there is neither libtenon.so nor libtenon.a in it",
+            dir.display()
+        );
     }
     println!("cargo:rustc-link-search=native={}", dir.display());
     println!("cargo:root={}", dir.display());
@@ -64,7 +70,10 @@ fn by_pkg_config() -> Option<Found> {
     if cfg!(feature = "vendored") {
         return None;
     }
-    let (major, minor) = (env::var("CARGO_PKG_VERSION_MAJOR").unwrap(), env::var("CARGO_PKG_VERSION_MINOR").unwrap());
+    let (major, minor) = (
+        env::var("CARGO_PKG_VERSION_MAJOR").unwrap(),
+        env::var("CARGO_PKG_VERSION_MINOR").unwrap(),
+    );
     let next: u32 = minor.parse::<u32>().unwrap() + 1;
     // Before 1.0 a new minor version may change the header.
     let library = pkg_config::Config::new()
@@ -81,12 +90,15 @@ fn by_pkg_config() -> Option<Found> {
 pub fn source_dir() -> PathBuf {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     for place in [package.join("vendor"), package.join("../../..")] {
-        if place.join("capi/include/tenon/tenon.h").exists() && place.join("CMakeLists.txt").exists() {
+        if place.join("capi/include/tenon/tenon.h").exists()
+            && place.join("CMakeLists.txt").exists()
+        {
             return place.canonicalize().unwrap();
         }
     }
     panic!(
-        "libtenon is not in TENON_LIB_DIR, pkg-config does not know a tenon {}.{}, and {} has no sources of it",
+        "libtenon is not in TENON_LIB_DIR, pkg-config does not know a tenon {}.{}, and {} has no \
+         sources of it",
         env::var("CARGO_PKG_VERSION_MAJOR").unwrap(),
         env::var("CARGO_PKG_VERSION_MINOR").unwrap(),
         Path::new("vendor").display()

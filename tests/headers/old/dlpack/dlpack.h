@@ -1,5 +1,6 @@
-/* What a dlpack.h of the time before versions (0.6) declares, as far as Tenon's headers can meet it: the same include guard and the same
-   type names, and no DLManagedTensorVersioned. Written for this test; the real header is DLPack's. */
+/* What a dlpack.h of the time before versions (0.6) declares, as far as Tenon's headers can meet
+   it: the same include guard and the same type names, and no DLManagedTensorVersioned. Written for
+   this test; the real header is DLPack's. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 

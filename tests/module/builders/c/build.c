@@ -1,4 +1,5 @@
-/* usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C API. */
+/* usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C API.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 #include "lines.h"
 
-/* What steps made. A line makes one thing at most, so there is room for as many as there are lines. */
+/* What steps made. A line makes one thing at most, so there is room for as many as there are lines.
+ */
 static tenon_storage** storages;
 static tenon_value** values;
 static tenon_module** modules;
@@ -80,8 +82,10 @@ static int32_t name_of(size_t at, const char* const* names, int32_t n) {
 }
 
 static void make_tensor_from_spec(tenon_value** out) {
-  static const char* const layouts[] = {"strided", "sparse_coo", "sparse_csr", "", "sparse_csc", "sparse_bsr", "sparse_bsc"};
-  static const char* const quantizers[] = {"none", "per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"};
+  static const char* const layouts[] = {"strided",    "sparse_coo", "sparse_csr", "",
+                                        "sparse_csc", "sparse_bsr", "sparse_bsc"};
+  static const char* const quantizers[] = {"none", "per_tensor_affine", "per_channel_affine",
+                                           "per_channel_affine_float_qparams"};
   int64_t sizes[TENON_TENSOR_MAX_NDIM], strides[TENON_TENSOR_MAX_NDIM];
   tenon_value_tensor_spec spec;
   size_t at;
@@ -188,7 +192,8 @@ static int make_value(tenon_value** out) {
 
 static void export_module(void) {
   char path[4096];
-  if (snprintf(path, sizeof(path), "%s/%s", folder, text_at(2)) >= (int)sizeof(path)) fail("the path is too long");
+  if (snprintf(path, sizeof(path), "%s/%s", folder, text_at(2)) >= (int)sizeof(path))
+    fail("the path is too long");
   ok(tenon_export_module(module_at(1), path, NULL, NULL, &err));
 }
 

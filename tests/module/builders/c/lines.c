@@ -27,12 +27,14 @@ size_t read_lines(const char* path) {
   long nbytes;
   size_t n = 0;
   char* at;
-  if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (nbytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0) {
+  if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (nbytes = ftell(file)) < 0 ||
+      fseek(file, 0, SEEK_SET) != 0) {
     fail("cannot read %s: %s", path, strerror(errno));
     return 0;
   }
   rest = malloc((size_t)nbytes + 1);
-  if (rest == NULL || fread(rest, 1, (size_t)nbytes, file) != (size_t)nbytes) fail("cannot read %s", path);
+  if (rest == NULL || fread(rest, 1, (size_t)nbytes, file) != (size_t)nbytes)
+    fail("cannot read %s", path);
   fclose(file);
   rest[nbytes] = '\0';
   for (at = rest; *at != '\0'; at++) n += *at == '\n';
@@ -134,6 +136,7 @@ const unsigned char* bytes_at(size_t at, size_t* nbytes) {
   size_t i;
   if (nbytes_at(at) % 2 != 0) fail("half a byte is over");
   *nbytes = nbytes_of[at] / 2;
-  for (i = 0; i < *nbytes; i++) to[i] = (unsigned char)(digit(words[at][2 * i]) << 4 | digit(words[at][2 * i + 1]));
+  for (i = 0; i < *nbytes; i++)
+    to[i] = (unsigned char)(digit(words[at][2 * i]) << 4 | digit(words[at][2 * i + 1]));
   return to;
 }

@@ -1,4 +1,5 @@
-// usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C++ wrapper.
+// usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C++
+// wrapper.
 #include <complex>
 #include <fstream>
 #include <iostream>
@@ -13,13 +14,15 @@ using tenon::Storage;
 using tenon::TensorLayout;
 using tenon::Value;
 
-const std::map<std::string, TensorLayout> kLayouts{{"strided", TensorLayout::kStrided},      {"sparse_coo", TensorLayout::kSparseCoo},
-                                                   {"sparse_csr", TensorLayout::kSparseCsr}, {"sparse_csc", TensorLayout::kSparseCsc},
-                                                   {"sparse_bsr", TensorLayout::kSparseBsr}, {"sparse_bsc", TensorLayout::kSparseBsc}};
-const std::map<std::string, Quantizer> kQuantizers{{"none", Quantizer::kNone},
-                                                   {"per_tensor_affine", Quantizer::kPerTensorAffine},
-                                                   {"per_channel_affine", Quantizer::kPerChannelAffine},
-                                                   {"per_channel_affine_float_qparams", Quantizer::kPerChannelAffineFloatQparams}};
+const std::map<std::string, TensorLayout> kLayouts{
+    {"strided", TensorLayout::kStrided},      {"sparse_coo", TensorLayout::kSparseCoo},
+    {"sparse_csr", TensorLayout::kSparseCsr}, {"sparse_csc", TensorLayout::kSparseCsc},
+    {"sparse_bsr", TensorLayout::kSparseBsr}, {"sparse_bsc", TensorLayout::kSparseBsc}};
+const std::map<std::string, Quantizer> kQuantizers{
+    {"none", Quantizer::kNone},
+    {"per_tensor_affine", Quantizer::kPerTensorAffine},
+    {"per_channel_affine", Quantizer::kPerChannelAffine},
+    {"per_channel_affine_float_qparams", Quantizer::kPerChannelAffineFloatQparams}};
 
 // What steps made.
 class Builder {
@@ -46,7 +49,9 @@ class Builder {
 
  private:
   const Value& value(const Words& words, size_t at) const { return words.of(values_, at); }
-  Value value_or_none(const Words& words, size_t at) const { return words.text(at) == "-" ? Value::none() : value(words, at); }
+  Value value_or_none(const Words& words, size_t at) const {
+    return words.text(at) == "-" ? Value::none() : value(words, at);
+  }
 
   std::vector<Value> values(const Words& words, size_t first) const {
     std::vector<Value> found;
@@ -56,7 +61,8 @@ class Builder {
 
   std::vector<tenon::NamedValue> named_values(const Words& words) const {
     std::vector<tenon::NamedValue> found;
-    for (size_t at = 2; at < words.size(); at += 2) found.push_back({words.text(at), value(words, at + 1)});
+    for (size_t at = 2; at < words.size(); at += 2)
+      found.push_back({words.text(at), value(words, at + 1)});
     return found;
   }
 
@@ -67,7 +73,8 @@ class Builder {
     options.strides = words.numbers(4);
     options.offset = words.size_at(5);
     options.flags = words.flag(6, TENON_TENSOR_REQUIRES_GRAD);
-    return Value::make(tenon::Tensor::over(words.of(storages_, 1), words.numbers(3), *dtype, options));
+    return Value::make(
+        tenon::Tensor::over(words.of(storages_, 1), words.numbers(3), *dtype, options));
   }
 
   Value make_tensor_from_spec(const Words& words) const {
@@ -144,7 +151,8 @@ class Builder {
     if (step == "list") return Value::list(words.given(1), values(words, 2));
     if (step == "dict") {
       std::vector<tenon::Entry> entries;
-      for (size_t at = 2; at < words.size(); at += 2) entries.push_back({value(words, at), value(words, at + 1)});
+      for (size_t at = 2; at < words.size(); at += 2)
+        entries.push_back({value(words, at), value(words, at + 1)});
       return Value::dict(words.given(1), entries);
     }
     if (step == "enum") return Value::enum_member(words.text(1), value(words, 2));
@@ -214,7 +222,8 @@ int main(int argc, char** argv) {
     try {
       builder.execute(Words(line));
     } catch (const std::exception& error) {
-      std::cerr << "line " << number << ", " << line.substr(0, line.find('\t')) << ": " << error.what() << "\n";
+      std::cerr << "line " << number << ", " << line.substr(0, line.find('\t')) << ": "
+                << error.what() << "\n";
       return 1;
     }
   }

@@ -35,7 +35,9 @@ class Words {
     if (at >= words_.size()) throw std::runtime_error("there is no word " + std::to_string(at));
     return words_[at];
   }
-  std::optional<std::string> given(size_t at) const { return text(at).empty() ? std::nullopt : std::optional(text(at)); }
+  std::optional<std::string> given(size_t at) const {
+    return text(at).empty() ? std::nullopt : std::optional(text(at));
+  }
   std::vector<std::string> texts(size_t first) const {
     return {words_.begin() + static_cast<std::ptrdiff_t>(std::min(first, size())), words_.end()};
   }
@@ -61,13 +63,15 @@ class Words {
   double floating(size_t at) const {
     size_t end = 0;
     const std::uint64_t bits = std::stoull(text(at), &end, 16);
-    if (end != 16 || text(at).size() != 16) throw std::runtime_error(text(at) + " are no bits of a float");
+    if (end != 16 || text(at).size() != 16)
+      throw std::runtime_error(text(at) + " are no bits of a float");
     return std::bit_cast<double>(bits);
   }
 
   std::string bytes(size_t at) const {
     std::string found;
-    for (size_t i = 0; i < text(at).size(); i += 2) found += static_cast<char>(std::stoi(text(at).substr(i, 2), nullptr, 16));
+    for (size_t i = 0; i < text(at).size(); i += 2)
+      found += static_cast<char>(std::stoi(text(at).substr(i, 2), nullptr, 16));
     return found;
   }
 

@@ -1,4 +1,5 @@
-// The builder of modules in Go. usage: build_modules STEPS FOLDER: executes the steps of tests/module/builders/README.md.
+// The builder of modules in Go. usage: build_modules STEPS FOLDER: executes the steps of
+// tests/module/builders/README.md.
 package main
 
 import (
@@ -19,12 +20,15 @@ type builder struct {
 }
 
 var layouts = map[string]tenon.Layout{
-	"strided": tenon.LayoutStrided, "sparse_coo": tenon.LayoutSparseCOO, "sparse_csr": tenon.LayoutSparseCSR,
-	"sparse_csc": tenon.LayoutSparseCSC, "sparse_bsr": tenon.LayoutSparseBSR, "sparse_bsc": tenon.LayoutSparseBSC,
+	"strided": tenon.LayoutStrided, "sparse_coo": tenon.LayoutSparseCOO,
+	"sparse_csr": tenon.LayoutSparseCSR, "sparse_csc": tenon.LayoutSparseCSC,
+	"sparse_bsr": tenon.LayoutSparseBSR, "sparse_bsc": tenon.LayoutSparseBSC,
 }
 
 var quantizers = map[string]tenon.Quantizer{
-	"none": tenon.QuantizerNone, "per_tensor_affine": tenon.QuantizerPerTensorAffine, "per_channel_affine": tenon.QuantizerPerChannelAffine,
+	"none":                             tenon.QuantizerNone,
+	"per_tensor_affine":                tenon.QuantizerPerTensorAffine,
+	"per_channel_affine":               tenon.QuantizerPerChannelAffine,
 	"per_channel_affine_float_qparams": tenon.QuantizerPerChannelAffineFloatParams,
 }
 
@@ -60,7 +64,12 @@ func (b *builder) forgetAll() {
 }
 
 func (b *builder) tensor(w words) *tenon.Value {
-	spec := tenon.Spec{DType: must(w.scalarType(2).DType()), Sizes: w.numbers(3), Strides: w.numbers(4), Offset: uint64(w.number(5))}
+	spec := tenon.Spec{
+		DType:   must(w.scalarType(2).DType()),
+		Sizes:   w.numbers(3),
+		Strides: w.numbers(4),
+		Offset:  uint64(w.number(5)),
+	}
 	if w.number(6) != 0 {
 		spec.Flags = tenon.RequiresGrad
 	}
@@ -162,7 +171,10 @@ func (b *builder) newValue(w words) *tenon.Value {
 	case "object":
 		var attributes []tenon.Attribute
 		for at := 2; at < len(w); at += 2 {
-			attributes = append(attributes, tenon.Attribute{Name: w.text(at), Value: b.value(w, at+1)})
+			attributes = append(
+				attributes,
+				tenon.Attribute{Name: w.text(at), Value: b.value(w, at+1)},
+			)
 		}
 		return must(tenon.NewObject(w.text(1), attributes...))
 	}

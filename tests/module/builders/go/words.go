@@ -81,7 +81,11 @@ func (w words) float(at int) float64 {
 
 func (w words) bytes(at int) []byte { return must(hex.DecodeString(w.text(at))) }
 
-func (w words) scalarType(at int) tenon.ScalarType { return must(tenon.ParseScalarType(w.text(at))) }
+func (w words) scalarType(
+	at int,
+) tenon.ScalarType {
+	return must(tenon.ParseScalarType(w.text(at)))
+}
 
 // one is what the word's number stands for.
 func one[T any](made []T, w words, at int) T {

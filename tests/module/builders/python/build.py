@@ -1,4 +1,6 @@
-"""usage: build.py STEPS FOLDER: executes the steps of tests/module/builders/README.md with Tenon's Python package."""
+"""usage: build.py STEPS FOLDER: executes the steps of tests/module/builders/README.md with Tenon's
+Python package.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ import tenon
 _ESCAPED = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 _NAMES = ("layout", "quantizer", "device")
 _PARTS = ("indices", "plain_indices", "values", "scales", "zero_points")
-_FLAGS = {"requires_grad": "requires_grad", "conj": "is_conj", "neg": "is_neg", "coalesced": "coalesced"}
+_FLAGS = {
+    "requires_grad": "requires_grad",
+    "conj": "is_conj",
+    "neg": "is_neg",
+    "coalesced": "coalesced",
+}
 
 
 def unescaped(word: str) -> str:
@@ -59,11 +66,17 @@ class Builder:
     def step_storage(self, data: str) -> None:
         self._storages.append(tenon.Storage.new_from(bytes.fromhex(data)))
 
-    def step_tensor(self, storage: str, dtype: str, sizes: str, strides: str, offset: str, grad: str) -> None:
+    def step_tensor(
+        self, storage: str, dtype: str, sizes: str, strides: str, offset: str, grad: str
+    ) -> None:
         shape, steps = numbers_of(sizes) or [], numbers_of(strides)
         name = tenon.ScalarType(dtype).dtype
         over = self._storages[int(storage)]
-        self._keep(tenon.Tensor.over(over, shape, name, strides=steps, offset=int(offset), requires_grad=bool(int(grad))))
+        self._keep(
+            tenon.Tensor.over(
+                over, shape, name, strides=steps, offset=int(offset), requires_grad=bool(int(grad))
+            )
+        )
 
     def step_spec(self, *words: str) -> None:
         fields: dict[str, Any] = {}
@@ -109,7 +122,11 @@ class Builder:
         self._keep(tenon.Device(name))
 
     def step_tuple(self, class_name: str, *items: str) -> None:
-        self._keep(tenon.NamedTuple(class_name, self._items(items)) if class_name else tuple(self._items(items)))
+        self._keep(
+            tenon.NamedTuple(class_name, self._items(items))
+            if class_name
+            else tuple(self._items(items))
+        )
 
     def step_list(self, type: str, *items: str) -> None:
         self._keep(self._items(items), type)

@@ -1,4 +1,5 @@
-//! usage: build_modules STEPS FOLDER: executes the steps of tests/module/builders/README.md with the Rust wrapper.
+//! usage: build_modules STEPS FOLDER: executes the steps of tests/module/builders/README.md with
+//!        the Rust wrapper.
 
 mod words;
 
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tenon::{
-    export_module, ExportOptions, Flags, LoadOptions, Module, Quantizer, Storage, StorageOptions, Tensor, TensorLayout, TensorSpec, Value,
-    ValueTensorSpec,
+    export_module, ExportOptions, Flags, LoadOptions, Module, Quantizer, Storage, StorageOptions,
+    Tensor, TensorLayout, TensorSpec, Value, ValueTensorSpec,
 };
 use words::Words;
 
@@ -112,7 +113,9 @@ impl Builder {
                 "scale" => spec.scale = words.float(word)?,
                 "zero_point" => spec.zero_point = words.number(word)?,
                 "axis" => spec.axis = words.number(word)?,
-                "requires_grad" => spec.flags = spec.flags | flag(words.number(word)? != 0, Flags::REQUIRES_GRAD),
+                "requires_grad" => {
+                    spec.flags = spec.flags | flag(words.number(word)? != 0, Flags::REQUIRES_GRAD)
+                }
                 "conj" => spec.flags = spec.flags | flag(words.number(word)? != 0, Flags::CONJ),
                 "neg" => spec.flags = spec.flags | flag(words.number(word)? != 0, Flags::NEG),
                 "coalesced" => spec.coalesced = Some(words.number(word)? != 0),
@@ -151,7 +154,10 @@ impl Builder {
             }
             "enum" => Value::enum_member(words.text(1)?, self.value(words, 2)?)?,
             "opaque" => Value::opaque(words.text(1)?, self.value(words, 2)?)?,
-            "object" => Value::object(words.text(1)?, words.texts(2, 2)?.into_iter().zip(self.values(words, 3, 2)?))?,
+            "object" => Value::object(
+                words.text(1)?,
+                words.texts(2, 2)?.into_iter().zip(self.values(words, 3, 2)?),
+            )?,
             _ => return Ok(None),
         }))
     }
@@ -161,10 +167,16 @@ impl Builder {
         match words.text(0)? {
             "parameter" => module.add_parameter(words.text(2)?, self.value_or_none(words, 3)?)?,
             "buffer" => module.add_buffer(words.text(2)?, self.value_or_none(words, 3)?)?,
-            "attribute" => module.add_attribute(words.text(2)?, words.given(3)?, self.value(words, 4)?)?,
-            "constant" => module.add_constant(words.text(2)?, words.given(3)?, self.value(words, 4)?)?,
+            "attribute" => {
+                module.add_attribute(words.text(2)?, words.given(3)?, self.value(words, 4)?)?
+            }
+            "constant" => {
+                module.add_constant(words.text(2)?, words.given(3)?, self.value(words, 4)?)?
+            }
             "submodule" => match words.given(4)? {
-                Some(interface) => module.add_submodule_as(words.text(2)?, &self.module(words, 3)?, interface)?,
+                Some(interface) => {
+                    module.add_submodule_as(words.text(2)?, &self.module(words, 3)?, interface)?
+                }
                 None => module.add_submodule(words.text(2)?, &self.module(words, 3)?)?,
             },
             "define" => module.define(words.text(2)?)?,
@@ -178,7 +190,10 @@ impl Builder {
             "replace" => module.set_submodule(words.text(2)?, &self.module(words, 3)?)?,
             "remove" => module.remove(words.text(2)?)?,
             "load" => {
-                module.load(words.texts(2, 2)?.into_iter().zip(self.values(words, 3, 2)?), LoadOptions::new())?;
+                module.load(
+                    words.texts(2, 2)?.into_iter().zip(self.values(words, 3, 2)?),
+                    LoadOptions::new(),
+                )?;
             }
             "export" => {
                 export_module(&module, self.folder.join(words.text(2)?), &ExportOptions::new())?;
@@ -195,7 +210,9 @@ impl Builder {
                 self.values.clear();
                 self.modules.clear();
             }
-            "storage" => self.storages.push(StorageOptions::new().copy_from(&words.bytes(1)?)?.into()),
+            "storage" => {
+                self.storages.push(StorageOptions::new().copy_from(&words.bytes(1)?)?.into())
+            }
             "module" => self.modules.push(Module::new(words.text(1)?)?),
             _ => match self.new_value(words)? {
                 Some(value) => self.values.push(value),
@@ -210,7 +227,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
     let [_, steps, folder] = arguments.as_slice() else { return ExitCode::from(2) };
     let Ok(lines) = std::fs::read_to_string(steps) else { return ExitCode::from(2) };
-    let mut builder = Builder { folder: folder.into(), storages: Vec::new(), values: Vec::new(), modules: Vec::new() };
+    let mut builder = Builder {
+        folder: folder.into(),
+        storages: Vec::new(),
+        values: Vec::new(),
+        modules: Vec::new(),
+    };
     for (number, line) in lines.split_terminator('\n').enumerate() {
         let words = Words::of(line);
         if let Err(error) = builder.execute(&words) {

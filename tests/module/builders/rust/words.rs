@@ -33,7 +33,10 @@ impl Words {
     }
 
     pub(crate) fn text(&self, word: usize) -> Outcome<&str> {
-        self.0.get(word).map(String::as_str).ok_or_else(|| format!("there is no word {word}").into())
+        self.0
+            .get(word)
+            .map(String::as_str)
+            .ok_or_else(|| format!("there is no word {word}").into())
     }
 
     /// None if it is empty.
@@ -58,7 +61,12 @@ impl Words {
     pub(crate) fn numbers(&self, word: usize) -> Outcome<Option<Vec<i64>>> {
         match self.text(word)? {
             "-" => Ok(None),
-            text => Ok(Some(text.split(',').filter(|number| !number.is_empty()).map(str::parse).collect::<Result<_, _>>()?)),
+            text => Ok(Some(
+                text.split(',')
+                    .filter(|number| !number.is_empty())
+                    .map(str::parse)
+                    .collect::<Result<_, _>>()?,
+            )),
         }
     }
 
@@ -68,7 +76,10 @@ impl Words {
 
     pub(crate) fn bytes(&self, word: usize) -> Outcome<Vec<u8>> {
         let digits = self.text(word)?;
-        Ok((0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16)).collect::<Result<_, _>>()?)
+        Ok((0..digits.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16))
+            .collect::<Result<_, _>>()?)
     }
 
     pub(crate) fn scalar_type(&self, word: usize) -> Outcome<ScalarType> {

@@ -14,7 +14,14 @@ from tenon import _mp_hook
 from tenon._native import __version__
 from tenon.archive import ExportReport, ImportReport, export_module, import_module
 from tenon.arena import Arena, ArenaStats
-from tenon.by_cuda import CudaHandle, cuda_available, cuda_collect, open_cuda, release_cuda_counter, require_cuda
+from tenon.by_cuda import (
+    CudaHandle,
+    cuda_available,
+    cuda_collect,
+    open_cuda,
+    release_cuda_counter,
+    require_cuda,
+)
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import (
     Filename,
@@ -27,7 +34,14 @@ from tenon.by_filename import (
     open_filename,
     sweep,
 )
-from tenon.composite import Composite, JaggedTensor, MetaTensor, NestedTensor, QuantizedTensor, SparseTensor
+from tenon.composite import (
+    Composite,
+    JaggedTensor,
+    MetaTensor,
+    NestedTensor,
+    QuantizedTensor,
+    SparseTensor,
+)
 from tenon.connection import Connection, Peer, pair
 from tenon.cuda_arena import CudaArena, CudaArenaStats
 from tenon.cuda_event import CudaEvent

@@ -50,7 +50,9 @@ def _float(width: int) -> Decode:
 def _complex(width: int) -> Decode:
     half = width // 2
     part, mask = _FLOAT_FORMATS[half], (1 << half) - 1
-    return lambda bits: complex(_unpack(bits & mask, half // 8, part), _unpack(bits >> half, half // 8, part))
+    return lambda bits: complex(
+        _unpack(bits & mask, half // 8, part), _unpack(bits >> half, half // 8, part)
+    )
 
 
 def _signed(width: int) -> Decode:
@@ -108,7 +110,9 @@ def _make(dtype: int) -> Decode:
     name = _dtype.name_of(dtype)
     if lanes != 1:
         base = _dtype.name_of(_dtype.pack(code, width))
-        raise TypeError(f'one element of {name} is {lanes} numbers: read them with view(dtype="{base}")')
+        raise TypeError(
+            f'one element of {name} is {lanes} numbers: read them with view(dtype="{base}")'
+        )
     if code == lib.TENON_DTYPE_BOOL:
         return bool
     if code == lib.TENON_DTYPE_UINT:

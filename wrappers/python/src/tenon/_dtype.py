@@ -51,7 +51,9 @@ _met: dict[Any, int] = {}
 
 
 def number_of(dtype: Any) -> int:
-    """From a name, a numpy dtype or scalar type, a torch dtype, or one of bool, int, float, complex."""
+    """From a name, a numpy dtype or scalar type, a torch dtype, or one of bool, int, float,
+    complex.
+    """
     try:
         return _met[dtype]
     except (KeyError, TypeError):
@@ -68,11 +70,18 @@ _LONG_COMPLEX = frozenset({"G", "clongdouble", "clongfloat", "complex192", "comp
 
 
 def _refuse_long_double(name: str) -> None:
-    """Refuse numpy's type by its letter or name. A tensor's own float128 is asked for by that string."""
-    for names, own, other in ((_LONG_DOUBLE, "longdouble", "float64"), (_LONG_COMPLEX, "clongdouble", "complex128")):
+    """Refuse numpy's type by its letter or name.
+
+    A tensor's own float128 is asked for by that string.
+    """
+    for names, own, other in (
+        (_LONG_DOUBLE, "longdouble", "float64"),
+        (_LONG_COMPLEX, "clongdouble", "complex128"),
+    ):
         if name in names:
             raise TypeError(
-                f"numpy's {own}, C's long double, differs from machine to machine, and no tensor has such elements: use "
+                f"numpy's {own}, C's long double, differs from machine to machine, and no tensor"
+                " has such elements: use "
                 f'array.astype("{other}")'
             )
 
@@ -92,5 +101,8 @@ def _find(dtype: Any) -> int:
         name = found if isinstance(found, str) else str(dtype).removeprefix("torch.")
     number = _parse(name)
     if number is None:
-        raise TypeError(f'there is no dtype {name!r}: use a name such as "float32", "bfloat16" or "float8_e4m3fn", or a numpy dtype')
+        raise TypeError(
+            f'there is no dtype {name!r}: use a name such as "float32", "bfloat16" or'
+            ' "float8_e4m3fn", or a numpy dtype'
+        )
     return number

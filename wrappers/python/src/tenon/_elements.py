@@ -22,13 +22,24 @@ _INTEGERS = (lib.TENON_DTYPE_INT, lib.TENON_DTYPE_UINT)
 _MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
 
 
-def _nested(data: memoryview, decode: Decode, width: int, sizes: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
+def _nested(
+    data: memoryview,
+    decode: Decode,
+    width: int,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    start: int,
+) -> Any:
     """width: bits of an element. start: in elements."""
     if sizes:
         size, step = sizes[0], strides[0]
-        return [_nested(data, decode, width, sizes[1:], strides[1:], start + i * step) for i in range(size)]
+        return [
+            _nested(data, decode, width, sizes[1:], strides[1:], start + i * step)
+            for i in range(size)
+        ]
     first = start * width
-    # An element that is smaller than a byte may lie in two bytes. The first element has the lowest bits.
+    # An element that is smaller than a byte may lie in two bytes. The first element has the lowest
+    # bits.
     bits = int.from_bytes(data[first // 8 : (first + width + 7) // 8], "little")
     return decode(bits >> first % 8 & (1 << width) - 1)
 
@@ -36,9 +47,10 @@ def _nested(data: memoryview, decode: Decode, width: int, sizes: tuple[int, ...]
 class Elements:
     """The part of Tensor that reads elements. Elements on a device are Unsupported here.
 
-    A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor() and
-    their kin, whatever its dimensions. operator.index(), and so indexing, takes an integer without
-    dimensions. numpy's arrays behave so too. A tensor of more elements raises TypeError there.
+    A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor()
+    and their kin, whatever its dimensions. operator.index(), and so indexing, takes an integer
+    without dimensions. numpy's arrays behave so too. A tensor of more elements raises TypeError
+    there.
 
     Tensors are compared by identity, and hashed by it. Comparing one with a number, and `in`, raise
     TypeError: use numpy().
@@ -80,7 +92,8 @@ class Elements:
             try:
                 view = memoryview(self)
             except BufferError:
-                # An element type for which buffers have no letter. A device's memory is Unsupported.
+                # An element type for which buffers have no letter. A device's memory is
+                # Unsupported.
                 pass
             else:
                 # memoryview cannot read these itself; numpy is faster than what follows.
@@ -96,7 +109,10 @@ class Elements:
     def item(self) -> Any:
         """The one element as a Python number."""
         if self.numel != 1:
-            raise ValueError(f"a tensor of {self.numel} elements is no number: index one element first, or use tolist()")
+            raise ValueError(
+                f"a tensor of {self.numel} elements is no number: index one element first, or use"
+                " tolist()"
+            )
         value = self.tolist()
         while isinstance(value, list):
             value = value[0]
@@ -106,15 +122,18 @@ class Elements:
         """The one element. what: who asks for it, as it is called."""
         if self.numel != 1:
             raise TypeError(
-                f"{what} takes a tensor of one element, and this one has {self.numel} (shape {self.shape}): "
-                "index one element, or use tolist() or numpy()"
+                f"{what} takes a tensor of one element, and this one has {self.numel} (shape"
+                f" {self.shape}): index one element, or use tolist() or numpy()"
             )
         return self.item()
 
     def _real(self, what: str) -> Any:
         value = self._number(what)
         if isinstance(value, complex):
-            raise TypeError(f"{what} takes no complex number, and the tensor is {self.dtype}: use item().real, or abs(item())")
+            raise TypeError(
+                f"{what} takes no complex number, and the tensor is {self.dtype}: use item().real,"
+                " or abs(item())"
+            )
         return value
 
     def __int__(self) -> int:
@@ -129,8 +148,8 @@ class Elements:
     def __bool__(self) -> bool:
         if self.numel != 1:
             raise TypeError(
-                f"whether a tensor of {self.numel} elements (shape {self.shape}) is true is not defined: "
-                "use numpy().any(), numpy().all(), or len()"
+                f"whether a tensor of {self.numel} elements (shape {self.shape}) is true is not"
+                " defined: use numpy().any(), numpy().all(), or len()"
             )
         return bool(self.item())
 
@@ -138,8 +157,9 @@ class Elements:
         number = self._dtype_number
         if self.ndim or number & 0xFF not in _INTEGERS or number >> 16 != 1:
             raise TypeError(
-                f"only an integer tensor without dimensions is an index, and this one is {self.dtype} of "
-                f"shape {self.shape}: use int(), or index numpy() if an array is to pick elements"
+                "only an integer tensor without dimensions is an index, and this one is"
+                f" {self.dtype} of shape {self.shape}: use int(), or index numpy() if an array is"
+                " to pick elements"
             )
         return int(self.item())
 
@@ -175,12 +195,20 @@ class Elements:
         return self.tobytes()
 
     def __contains__(self, value: object) -> NoReturn:
-        raise TypeError("`in` does not look for a value in a tensor: use `value in tensor.numpy()`, or `value in tensor.tolist()`")
+        raise TypeError(
+            "`in` does not look for a value in a tensor: use `value in tensor.numpy()`, or `value"
+            " in tensor.tolist()`"
+        )
 
     def _compare(self, other: object, sign: str) -> Any:
         """NotImplemented for what compares by itself, such as numpy's arrays."""
-        if isinstance(other, (int, float, complex)) or (sign not in ("==", "!=") and isinstance(other, Elements)):
-            raise TypeError(f"tensors are not compared by {sign}: compare what item(), tolist() or numpy() gives")
+        if isinstance(other, (int, float, complex)) or (
+            sign not in ("==", "!=") and isinstance(other, Elements)
+        ):
+            raise TypeError(
+                f"tensors are not compared by {sign}: compare what item(), tolist() or numpy()"
+                " gives"
+            )
         return NotImplemented
 
     def __eq__(self, other: object) -> Any:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """One reading: a value that is met twice is one Python object. of_module: what it gives refuses to be changed."""
+    """One reading: a value that is met twice is one Python object. of_module: what it gives refuses
+    to be changed.
+    """
 
     __slots__ = ("_known", "_of_module")
     _known: dict[int, tuple[Any, Any]]
@@ -119,7 +121,9 @@ class Reader:
 
     def _dict(self, own: Any) -> dict[Any, Any]:
         count = range(lib.tenon_value_count(own))
-        items = {self._item(own, index, lib.tenon_value_key): self._item(own, index) for index in count}
+        items = {
+            self._item(own, index, lib.tenon_value_key): self._item(own, index) for index in count
+        }
         return ReadDict(items) if self._of_module else items
 
     def _enum(self, own: Any) -> Enum:
@@ -134,7 +138,9 @@ class Reader:
             found._make_opaque(self._item(own, 0))
         else:
             for index in range(lib.tenon_value_count(own)):
-                found._add(decoded(lib.tenon_value_attribute_name(own, index)), self._item(own, index))
+                found._add(
+                    decoded(lib.tenon_value_attribute_name(own, index)), self._item(own, index)
+                )
         return found
 
 

@@ -1,4 +1,6 @@
-"""The base of small values that never change. dataclasses would do it too, but it loads half of the standard library."""
+"""The base of small values that never change. dataclasses would do it too, but it loads half of the
+standard library.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ if TYPE_CHECKING:
 
 
 class Frozen:
-    """Equal, hashed, printed and pickled by its slots, which a subclass's __init__ takes in their order and sets by _set."""
+    """Equal, hashed, printed and pickled by its slots, which a subclass's __init__ takes in their
+    order and sets by _set.
+    """
 
     __slots__: tuple[str, ...] = ()
 
@@ -26,13 +30,16 @@ class Frozen:
         raise AttributeError(f"a {type(self).__name__} does not change")
 
     def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if isinstance(other, type(self)) else NotImplemented
+        return (
+            self._values() == other._values() if isinstance(other, type(self)) else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        return f"tenon.{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in type(self).__slots__)})"
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).__slots__)
+        return f"tenon.{type(self).__name__}({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values()

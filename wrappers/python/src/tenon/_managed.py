@@ -1,4 +1,6 @@
-"""What every object that holds a part of the C library does alike: close, with, "already closed", no plain pickling."""
+"""What every object that holds a part of the C library does alike: close, with, "already closed",
+no plain pickling.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ class Closing:
     __slots__ = ()
     # What a user who wants to pickle such an object can do.
     _instead = (
-        "only tensors, storages and CUDA events can be put on a multiprocessing Queue or Pipe (tenon.multiprocessing), and copy.copy and "
-        "copy.deepcopy take tensors and storages"
+        "only tensors, storages and CUDA events can be put on a multiprocessing Queue or Pipe"
+        " (tenon.multiprocessing), and copy.copy and copy.deepcopy take tensors and storages"
     )
 
     if TYPE_CHECKING:
@@ -25,7 +27,12 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -35,15 +42,16 @@ class Closing:
 
 
 SENDABLE = (
-    "send it with tenon.Connection, encode it with tenon.Descriptor, or put it on a multiprocessing Queue or Pipe "
-    "(tenon.multiprocessing); copy.copy and copy.deepcopy take tensors and storages"
+    "send it with tenon.Connection, encode it with tenon.Descriptor, or put it on a multiprocessing"
+    " Queue or Pipe (tenon.multiprocessing); copy.copy and copy.deepcopy take tensors and storages"
 )
 
 
 class Managed(Closing):
     """Holds one cdata whose destructor gives the C object back.
 
-    A call takes the cdata into a local first: when another thread closes the object meanwhile, the last user gives it back.
+    A call takes the cdata into a local first: when another thread closes the object meanwhile, the
+    last user gives it back.
     """
 
     __slots__ = ("__weakref__", "_cdata")
@@ -61,12 +69,19 @@ class Managed(Closing):
     def _own(self) -> Any:
         cdata = self._cdata
         if cdata is None:
-            raise ValueError(f"this {type(self).__name__} is already closed: use it before close() or the end of its with block")
+            raise ValueError(
+                f"this {type(self).__name__} is already closed: use it before close() or the end of"
+                " its with block"
+            )
         return cdata
 
 
 def own_of(thing: Any, kind: type[Managed], what: str) -> Any:
-    """The cdata of an argument. Of another kind it would be read as what it is not: cffi looks at a pointer's type, a cast does not."""
+    """The cdata of an argument.
+
+    Of another kind it would be read as what it is not: cffi looks at a pointer's type, a cast does
+    not.
+    """
     if not isinstance(thing, kind):
         raise TypeError(f"{what} is a tenon.{kind.__name__}, not {type(thing).__name__}")
     return thing._own()

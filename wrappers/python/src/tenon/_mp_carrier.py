@@ -1,11 +1,15 @@
-"""How a multiprocessing connection carries a message with tensors, and tells when nobody will read it.
+"""How a multiprocessing connection carries a message with tensors, and tells when nobody will read
+it.
 
-Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe, which the kernel closes when the message is read
-and when the socket goes with the message unread. A queue is a pipe of one direction and carries no fds. A duplicate of its write end tells
-when nobody has its read end any more. What nobody has fetched some time after either is taken back (tenon.deposit.watch).
+Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe, which
+the kernel closes when the message is read and when the socket goes with the message unread. A queue
+is a pipe of one direction and carries no fds. A duplicate of its write end tells when nobody has
+its read end any more. What nobody has fetched some time after either is taken back
+(tenon.deposit.watch).
 
-A Pipe of one direction tells nothing. A duplicate of its write end would keep its reader from the end of file, which readers of a Pipe wait
-for. Readers of a queue do not, because they have its write end too.
+A Pipe of one direction tells nothing. A duplicate of its write end would keep its reader from the
+end of file, which readers of a Pipe wait for. Readers of a queue do not, because they have its
+write end too.
 """
 
 from __future__ import annotations
@@ -47,7 +51,10 @@ def _watch(ticket: bytes, end: int, seconds: float) -> None:
 
 
 def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, seconds: float) -> bool:
-    """Send a message as Connection._send_bytes does, with a marker. False: the kernel has no room for a marker, and nothing was sent."""
+    """Send a message as Connection._send_bytes does, with a marker.
+
+    False: the kernel has no room for a marker, and nothing was sent.
+    """
     header = struct.pack("!i", len(message))
     begun = send_with_marker(connection._handle, header, message)
     if begun is None:
@@ -65,8 +72,12 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
     return True
 
 
-def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]) -> Callable[[Any, memoryview], None]:
-    """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors back if the message does not leave."""
+def sending(
+    plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]
+) -> Callable[[Any, memoryview], None]:
+    """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors
+    back if the message does not leave.
+    """
 
     def _send_bytes(self: Any, buf: memoryview) -> None:
         made, pickling.made = pickling.made, None
@@ -77,7 +88,11 @@ def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], floa
             if "_tenon_is_of_a_queue" in vars(self):
                 plain(self, buf)
                 watch_queue(self._handle, made[1], int(seconds() * 1e9))
-            elif len(buf) > _MOST_NBYTES or not _carries_fds(self) or not _send_with_marker(self, buf, made[1], seconds()):
+            elif (
+                len(buf) > _MOST_NBYTES
+                or not _carries_fds(self)
+                or not _send_with_marker(self, buf, made[1], seconds())
+            ):
                 plain(self, buf)
         except OSError:
             # Not all of it has left, so nobody can fetch it.

@@ -1,8 +1,10 @@
-"""Who belongs together: all processes with one multiprocessing authkey, which fork, spawn and forkserver hand on.
+"""Who belongs together: all processes with one multiprocessing authkey, which fork, spawn and
+forkserver hand on.
 
-Each has a shared lock on one file, whose name is made from the key. Fork hands the lock on, and the kernel takes it back with its last
-holder, however that one died; so a keeper that asks for the lock sees whether anybody is left who could fetch, in other namespaces too.
-The file lies in a directory of this user alone.
+Each has a shared lock on one file, whose name is made from the key. Fork hands the lock on, and the
+kernel takes it back with its last holder, however that one died; so a keeper that asks for the lock
+sees whether anybody is left who could fetch, in other namespaces too. The file lies in a directory
+of this user alone.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def make_folder() -> str:
     except FileExistsError:
         status = os.lstat(folder)
         if status.st_uid != os.geteuid() or status.st_mode & 0o170077 != 0o040000:
-            raise PermissionError(f"{folder} is no directory of this user alone: remove it, or have its owner do so") from None
+            raise PermissionError(
+                f"{folder} is no directory of this user alone: remove it, or have its owner do so"
+            ) from None
     return folder
 
 

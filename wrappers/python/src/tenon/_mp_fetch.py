@@ -9,7 +9,16 @@ import time
 
 from tenon import _mp_serve
 from tenon._mp_serve import ANSWER, MAGIC, REQUEST, Parcel, Segment
-from tenon.error import Corrupt, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, make
+from tenon.error import (
+    Corrupt,
+    Io,
+    NotFound,
+    PeerGone,
+    PermissionDenied,
+    ResourceExhausted,
+    Timeout,
+    make,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +37,10 @@ def take(server: Server, key: bytes, pid: int) -> Parcel:
 
 
 def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
-    """What the process of that pid serves at the path, or the keeper that it left. Waits so long for one that does not answer."""
+    """What the process of that pid serves at the path, or the keeper that it left.
+
+    Waits so long for one that does not answer.
+    """
     deadline = time.monotonic() + seconds
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
@@ -39,7 +51,8 @@ def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
             except FileNotFoundError as error:
                 raise _unreachable(pid, path) from error
             except (ConnectionResetError, BrokenPipeError, EOFError):
-                # The sender went away in the middle. If a keeper has taken over, it listens at the same address.
+                # The sender went away in the middle. If a keeper has taken over, it listens at the
+                # same address.
                 pass
             except BlockingIOError:
                 # Its queue of callers is full.
@@ -62,7 +75,9 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
     total = 1
     while len(parcel.segments) < total:
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
-        packet, rights, flags, _ = connection.recvmsg(ANSWER.size, socket.CMSG_SPACE(_mp_serve.MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+        packet, rights, flags, _ = connection.recvmsg(
+            ANSWER.size, socket.CMSG_SPACE(_mp_serve.MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC
+        )
         if not packet:
             raise EOFError
         before = len(parcel.segments)
@@ -73,15 +88,26 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
         if flags & socket.MSG_CTRUNC:
             raise make(
                 ResourceExhausted,
-                "no room for the fds of the message's segments: raise the limit of open files (ulimit -n), or keep fewer open",
+                "no room for the fds of the message's segments: raise the limit of open files"
+                " (ulimit -n), or keep fewer open",
                 limit="RLIMIT_NOFILE",
                 limit_value=str(_soft_nofile()),
             )
         if len(packet) != ANSWER.size:
-            raise make(Corrupt, f"an answer of {len(packet)} bytes from the sender of the message", pid=str(pid))
+            raise make(
+                Corrupt,
+                f"an answer of {len(packet)} bytes from the sender of the message",
+                pid=str(pid),
+            )
         magic, status, number, count = ANSWER.unpack(packet)
-        if magic != MAGIC or (status == _mp_serve.OK and (count != len(parcel.segments) - before or not count)):
-            raise make(Corrupt, "an answer from the sender of the message that is not of this protocol", pid=str(pid))
+        if magic != MAGIC or (
+            status == _mp_serve.OK and (count != len(parcel.segments) - before or not count)
+        ):
+            raise make(
+                Corrupt,
+                "an answer from the sender of the message that is not of this protocol",
+                pid=str(pid),
+            )
         if status != _mp_serve.OK:
             _refuse(status, number, pid)
         total = number
@@ -103,11 +129,16 @@ def _refuse(status: int, number: int, pid: int) -> NoReturn:
     if status == _mp_serve.UNKNOWN:
         raise make(
             NotFound,
-            f"the tensors of this message from process {pid} were fetched before: a message can be loaded once; send one to each receiver",
+            f"the tensors of this message from process {pid} were fetched before: a message can be"
+            " loaded once; send one to each receiver",
             pid=str(pid),
         )
     if status == _mp_serve.FOREIGN:
-        raise make(PermissionDenied, f"process {pid} belongs to another user: tensors are lent within one user's processes", pid=str(pid))
+        raise make(
+            PermissionDenied,
+            f"process {pid} belongs to another user: tensors are lent within one user's processes",
+            pid=str(pid),
+        )
     if status == _mp_serve.LIMIT:
         limit = "RLIMIT_NOFILE" if number in (errno.EMFILE, errno.ETOOMANYREFS) else "fds in flight"
         raise make(
@@ -123,8 +154,9 @@ def _refuse(status: int, number: int, pid: int) -> NoReturn:
 def _gone(pid: int) -> PeerGone:
     error = make(
         PeerGone,
-        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was "
-        "over; let it live until its messages are read, or raise keep_seconds (tenon.multiprocessing.configure)",
+        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its"
+        " keeper's time was over; let it live until its messages are read, or raise keep_seconds"
+        " (tenon.multiprocessing.configure)",
         pid=str(pid),
     )
     assert isinstance(error, PeerGone)
@@ -134,8 +166,8 @@ def _gone(pid: int) -> PeerGone:
 def _unreachable(pid: int, path: str) -> PeerGone:
     error = make(
         PeerGone,
-        f"process {pid}, which sent these tensors, is gone or cannot be reached from here: there is no socket {path}; if it lives, let "
-        "both processes see the same /dev/shm",
+        f"process {pid}, which sent these tensors, is gone or cannot be reached from here: there is"
+        f" no socket {path}; if it lives, let both processes see the same /dev/shm",
         pid=str(pid),
         path=path,
     )
@@ -146,8 +178,8 @@ def _unreachable(pid: int, path: str) -> PeerGone:
 def _silent(pid: int) -> Timeout:
     error = make(
         Timeout,
-        f"process {pid}, which sent these tensors, does not answer: let it go on if it is stopped, or raise "
-        "fetch_seconds (tenon.multiprocessing.configure)",
+        f"process {pid}, which sent these tensors, does not answer: let it go on if it is stopped,"
+        " or raise fetch_seconds (tenon.multiprocessing.configure)",
         pid=str(pid),
     )
     assert isinstance(error, Timeout)

@@ -47,14 +47,18 @@ class _Pickling(_local):
     depth = 0
     outgoing: Outgoing | None = None
     collected: list[Tensor] | None = None  # of the message that ForkingPickler.dumps makes
-    made: tuple[object, bytes] | None = None  # the bytes of the last message with tensors, and its ticket, until it is sent
+    made: tuple[object, bytes] | None = (
+        None  # the bytes of the last message with tensors, and its ticket, until it is sent
+    )
 
 
 pickling = _Pickling()
 
 
 class Pickled:
-    """A message that this thread has pickled last, and which another thread will send: its pickler's dumps gives it as it is."""
+    """A message that this thread has pickled last, and which another thread will send: its
+    pickler's dumps gives it as it is.
+    """
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -66,7 +70,10 @@ class Pickled:
 
 
 def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], None]:
-    """A pickler's dump that says where a message begins and ends. What a message that fails has deposited is taken back."""
+    """A pickler's dump that says where a message begins and ends.
+
+    What a message that fails has deposited is taken back.
+    """
 
     def dump(self: Any, obj: object) -> None:
         outer = pickling.outgoing
@@ -87,7 +94,9 @@ def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], Non
 
 
 def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A pickler's dumps that deposits the tensors of a message together, after it has met all of them."""
+    """A pickler's dumps that deposits the tensors of a message together, after it has met all of
+    them.
+    """
 
     def dumps(cls: Any, obj: object, protocol: int | None = None) -> Any:
         if type(obj) is Pickled:
@@ -112,23 +121,25 @@ def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hand_over() -> None:
-    # A queue's feeder thread that nobody waits for (cancel_join_thread) may be in the middle of the import,
-    # and has lent nothing yet.
+    # A queue's feeder thread that nobody waits for (cancel_join_thread) may be in the middle of the
+    # import, and has lent nothing yet.
     hand_over = getattr(sys.modules.get("tenon.multiprocessing"), "hand_over", None)
     if hand_over is not None:
         hand_over()
     if sys.modules["multiprocessing.process"].parent_process() is not None:
         # A child that multiprocessing forked ends with _exit, which tells the library nothing.
         lib.tenon_filename_leave()
-    # Nobody in this process fetches any more, and a socket that is open at the end is a ResourceWarning.
+    # Nobody in this process fetches any more, and a socket that is open at the end is a
+    # ResourceWarning.
     from tenon import _mp_family
 
     _mp_family.leave()
 
 
 def _plan_exit(_: object = None) -> None:
-    # Long before the exit: a finalizer that is added while finalizers run is never run, and the first tensor may be pickled by a
-    # queue's feeder thread, which one of them (-5) waits for. -50 comes after those.
+    # Long before the exit: a finalizer that is added while finalizers run is never run, and the
+    # first tensor may be pickled by a queue's feeder thread, which one of them (-5) waits for. -50
+    # comes after those.
     from multiprocessing import util
 
     util.Finalize(None, _hand_over, exitpriority=-50)
@@ -148,7 +159,8 @@ def _register(reduction: Any) -> None:
     reduction.ForkingPickler.dump = _follow(reduction.ForkingPickler.dump)
     reduction.ForkingPickler.dumps = classmethod(_collect(reduction.ForkingPickler.dumps.__func__))
     _plan_exit()
-    # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the other.
+    # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the
+    # other.
     os.register_at_fork(after_in_child=_plan_exit)
     util.register_after_fork(_plan_exit, _plan_exit)
     try:
@@ -159,7 +171,10 @@ def _register(reduction: Any) -> None:
 
 
 def _mark(plain: Callable[..., None]) -> Callable[..., None]:
-    """A queue's method after which the queue has its ends. Marks the one to which it writes, for tenon._mp_carrier."""
+    """A queue's method after which the queue has its ends.
+
+    Marks the one to which it writes, for tenon._mp_carrier.
+    """
 
     def method(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)

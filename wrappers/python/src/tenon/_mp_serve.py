@@ -1,8 +1,9 @@
-"""Hands out the fds of lent segments, each message once, to processes of the same user that have its key.
+"""Hands out the fds of lent segments, each message once, to processes of the same user that have
+its key.
 
-Runs as a thread of the lender and, with the listener and the fds inherited, as the keeper that stays behind when the lender exits.
-The keeper is this file run as a program, with nothing but the standard library: it starts fast and holds no memory of the lender's.
-"""
+Runs as a thread of the lender and, with the listener and the fds inherited, as the keeper that
+stays behind when the lender exits. The keeper is this file run as a program, with nothing but the
+standard library: it starts fast and holds no memory of the lender's."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# One request, then answers of up to MAX_FDS fds each until `total` have come, then one ACK. SOCK_SEQPACKET keeps them apart.
+# One request, then answers of up to MAX_FDS fds each until `total` have come, then one ACK.
+# SOCK_SEQPACKET keeps them apart.
 REQUEST = struct.Struct("<4s16s")
 ANSWER = struct.Struct("<4sIII")  # magic, status, total or errno, how many fds this packet carries
 MAGIC = b"TnF1"
@@ -54,8 +56,8 @@ class _Fd:
 class Segment:
     """An fd of a lent segment. Closed with the last message that needs it."""
 
-    # The fd is an object of its own, because a weak reference still gives an object while that one's __del__ runs: another thread could
-    # get a Segment whose fd is being closed.
+    # The fd is an object of its own, because a weak reference still gives an object while that
+    # one's __del__ runs: another thread could get a Segment whose fd is being closed.
     __slots__ = ("__weakref__", "_fd")
 
     def __init__(self, fd: int) -> None:
@@ -99,7 +101,9 @@ def listen(folder: str) -> tuple[socket.socket, str]:
 
 
 def remove_listener(path: str) -> None:
-    """Remove the path of a listener that is closed or about to be, and the directory if it was the last in it."""
+    """Remove the path of a listener that is closed or about to be, and the directory if it was the
+    last in it.
+    """
     with contextlib.suppress(OSError):
         os.unlink(path)
     with contextlib.suppress(OSError):
@@ -142,7 +146,11 @@ def max_connections() -> int:
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 8, _MAX_CONNECTIONS), 8)
+    return (
+        _MAX_CONNECTIONS
+        if soft == resource.RLIM_INFINITY
+        else max(min(soft // 8, _MAX_CONNECTIONS), 8)
+    )
 
 
 def has_family(path: str) -> bool:
@@ -196,7 +204,10 @@ class Server:
         self._poll.unregister(fd)
 
     def run(self) -> None:
-        """The thread: serves until stop. Those that are being served at that moment are served to the end."""
+        """The thread: serves until stop.
+
+        Those that are being served at that moment are served to the end.
+        """
         while not self._is_stopping:
             self.step(None)
         deadline = time.monotonic() + 1
@@ -208,7 +219,9 @@ class Server:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Close every fd, here only: in the child of a fork this leaves the parent's server as it is."""
+        """Close every fd, here only: in the child of a fork this leaves the parent's server as it
+        is.
+        """
         self.listener.close()
         for client in self._clients.values():
             client.socket.close()
@@ -254,9 +267,14 @@ class Server:
         if len(self._clients) >= max_connections():
             self._drop_silent()
         if peer_uid(connection) != self._uid or len(self._clients) >= max_connections():
-            # Whoever is refused may have hung up already: that must not end the thread that serves the others.
+            # Whoever is refused may have hung up already: that must not end the thread that serves
+            # the others.
             with connection, contextlib.suppress(OSError):
-                self._answer(connection, FOREIGN if peer_uid(connection) != self._uid else LIMIT, errno.EUSERS)
+                self._answer(
+                    connection,
+                    FOREIGN if peer_uid(connection) != self._uid else LIMIT,
+                    errno.EUSERS,
+                )
             return
         client = _Client(connection)
         self._clients[connection.fileno()] = client
@@ -268,7 +286,9 @@ class Server:
         if silent:
             self._drop(min(silent, key=lambda client: client.deadline))
 
-    def _answer(self, connection: socket.socket, status: int, number: int, fds: list[int] | None = None) -> None:
+    def _answer(
+        self, connection: socket.socket, status: int, number: int, fds: list[int] | None = None
+    ) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         packet = ANSWER.pack(MAGIC, status, number, len(fds or ()))
         connection.sendmsg([packet], rights, socket.MSG_NOSIGNAL)

@@ -12,8 +12,9 @@ except ImportError as error:
     import os
 
     raise ImportError(
-        f"{error}: this package brings libtenon.so.1 in {os.path.dirname(os.path.abspath(__file__))}; "
-        "install it again (pip install --force-reinstall libtenon)"
+        f"{error}: this package brings libtenon.so.1 in"
+        f" {os.path.dirname(os.path.abspath(__file__))}; install it again (pip install"
+        " --force-reinstall libtenon)"
     ) from error
 
 TYPE_CHECKING = False
@@ -25,8 +26,9 @@ lib: Any = _cffi.lib
 
 if lib.tenon_abi_version() != lib.TENON_ABI_VERSION:
     raise ImportError(
-        f"libtenon has ABI {lib.tenon_abi_version()}, but this package was built for ABI {lib.TENON_ABI_VERSION}: install it again "
-        "(pip install --force-reinstall libtenon), and take other builds of libtenon out of LD_LIBRARY_PATH"
+        f"libtenon has ABI {lib.tenon_abi_version()}, but this package was built for ABI"
+        f" {lib.TENON_ABI_VERSION}: install it again (pip install --force-reinstall libtenon), and"
+        " take other builds of libtenon out of LD_LIBRARY_PATH"
     )
 
 # A deleter that comes after this must not ask for the interpreter any more.

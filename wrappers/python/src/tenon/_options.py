@@ -34,12 +34,18 @@ LENDER_GONE: dict[str, int] = {
     "drop": lib.TENON_LENDER_GONE_DROP,
 }
 
-CUDA_FORMS: dict[str, int] = {letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"}
+CUDA_FORMS: dict[str, int] = {
+    letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"
+}
 CUDA_TRANSPORTS: dict[str, int] = {
     "auto": lib.TENON_CUDA_NO_MEMORY,
-    **{name: getattr(lib, f"TENON_CUDA_{name.upper()}") for name in ("ipc", "fd", "fabric", "pool")},
+    **{
+        name: getattr(lib, f"TENON_CUDA_{name.upper()}") for name in ("ipc", "fd", "fabric", "pool")
+    },
 }
-CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()} | {lib.TENON_CUDA_NO_MEMORY: "none"}
+CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()} | {
+    lib.TENON_CUDA_NO_MEMORY: "none"
+}
 
 # As DLPack counts device types.
 CPU = 1
@@ -59,8 +65,12 @@ def number_of(table: dict[str, int], word: str, what: str) -> int:
     return number
 
 
-def open_flags(private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool | None) -> int:
-    """allow_unsealed: None: as this process's sharing strategy has it. "file_system" asks for named files, which have no seals."""
+def open_flags(
+    private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool | None
+) -> int:
+    """allow_unsealed: None: as this process's sharing strategy has it. "file_system" asks for named
+    files, which have no seals.
+    """
     if allow_unsealed is None:
         allow_unsealed = _strategy.current == _strategy.FILE_SYSTEM
     flags: int = 0

@@ -93,11 +93,17 @@ class _Stack:
 
 
 def check(data: bytes) -> None:
-    """Corrupt, with the offset: the pickle has an opcode that protocols 4 and 5 do not write, or is nested too deep."""
+    """Corrupt, with the offset: the pickle has an opcode that protocols 4 and 5 do not write, or is
+    nested too deep.
+    """
     position = 0
 
     def refuse(why: str) -> NoReturn:
-        raise make(Corrupt, f"the object's pickle cannot be read at byte {position}: {why}", offset=str(position))
+        raise make(
+            Corrupt,
+            f"the object's pickle cannot be read at byte {position}: {why}",
+            offset=str(position),
+        )
 
     stack = _Stack(refuse)
     memo: list[int] = []
@@ -124,7 +130,9 @@ def _length(argument: object) -> int:
     return argument if isinstance(argument, int) else 0
 
 
-def _step(name: str, argument: object, stack: _Stack, memo: list[int], refuse: Callable[[str], NoReturn]) -> None:
+def _step(
+    name: str, argument: object, stack: _Stack, memo: list[int], refuse: Callable[[str], NoReturn]
+) -> None:
     if name in _LEAVES:
         stack.push(0)
     elif name == "MEMOIZE":

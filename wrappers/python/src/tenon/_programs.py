@@ -15,7 +15,9 @@ def main() -> NoReturn:
     try:
         os.execv(program, [program, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"tenon: this build of the package has no command line: {program}: {error.strerror}")
+        sys.exit(
+            f"tenon: this build of the package has no command line: {program}: {error.strerror}"
+        )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ def packed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def pick(index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int], int]:
+def pick(
+    index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[list[int], list[int], int]:
     """Shape and strides of what an index picks, and how many elements further it begins."""
     taken = sum(1 for item in index if item is not None and item is not Ellipsis)
     if taken > len(shape) or sum(1 for item in index if item is Ellipsis) > 1:
@@ -67,5 +69,7 @@ def pick(index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...
             offset += (number + size if number < 0 else number) * strides[dimension]
             dimension += 1
         else:
-            raise TypeError(f"an index is made of numbers, slices, ... and None, not of {type(item).__name__}")
+            raise TypeError(
+                f"an index is made of numbers, slices, ... and None, not of {type(item).__name__}"
+            )
     return sizes, steps, offset

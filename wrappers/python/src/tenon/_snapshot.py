@@ -1,7 +1,7 @@
 """The types as which a module's values are read.
 
-A change to one of them would not reach the module, so each refuses it. They are equal to plain lists, dicts
-and Objects, and copies of them are plain: copy.copy(), list(), dict().
+A change to one of them would not reach the module, so each refuses it. They are equal to plain
+lists, dicts and Objects, and copies of them are plain: copy.copy(), list(), dict().
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def _refuse(what: str, copied: str) -> NoReturn:
     raise TypeError(
-        f"{what} was read from a module, and a change to it would not reach the module: change {copied} of it, "
-        "and put that in with module[path] = ..."
+        f"{what} was read from a module, and a change to it would not reach the module: change"
+        f" {copied} of it, and put that in with module[path] = ..."
     )
 
 
@@ -73,7 +73,12 @@ class ReadObject(Object):
     __slots__ = ()
 
     def __init__(self, class_name: str) -> None:
-        for name, value in (("class_name", class_name), ("attributes", ReadAttributes()), ("is_opaque", False), ("state", None)):
+        for name, value in (
+            ("class_name", class_name),
+            ("attributes", ReadAttributes()),
+            ("is_opaque", False),
+            ("state", None),
+        ):
             object.__setattr__(self, name, value)
 
     def _add(self, name: str, value: Any) -> None:
@@ -92,5 +97,9 @@ class ReadObject(Object):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # The attributes come as a state: one of them may lead back here.
-        state = {"attributes": dict(self.attributes), "is_opaque": self.is_opaque, "state": self.state}
+        state = {
+            "attributes": dict(self.attributes),
+            "is_opaque": self.is_opaque,
+            "state": self.state,
+        }
         return Object, (self.class_name,), (None, state)

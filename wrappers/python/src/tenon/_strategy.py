@@ -1,4 +1,7 @@
-"""The sharing strategy of this process. Apart from tenon.multiprocessing, so that making a tensor does not import multiprocessing."""
+"""The sharing strategy of this process.
+
+Apart from tenon.multiprocessing, so that making a tensor does not import multiprocessing.
+"""
 
 from __future__ import annotations
 

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 
 def tensor_of(source: Any) -> Tensor:
-    """A tensor over what numpy, PyTorch or another framework has; a copy only of what it cannot hand out as it lies."""
+    """A tensor over what numpy, PyTorch or another framework has; a copy only of what it cannot
+    hand out as it lies.
+    """
     if isinstance(source, Tensor):
         return source
     if not hasattr(source, "__dlpack__"):
-        raise TypeError(f"a tensor is a tenon.Tensor, a numpy array or what has __dlpack__, not {type(source).__name__}")
+        raise TypeError(
+            "a tensor is a tenon.Tensor, a numpy array or what has __dlpack__, not"
+            f" {type(source).__name__}"
+        )
     requires_grad = bool(getattr(source, "requires_grad", False))
     if requires_grad:
         # PyTorch hands out only what it does not follow.
@@ -41,7 +46,8 @@ def _shared(source: Any) -> Tensor | None:
     except TenonError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError):
-        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders and of types that others added to it.
+        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders
+        # and of types that others added to it.
         if int(source.__dlpack_device__()[0]) not in (CPU, CUDA_HOST):
             # numpy reaches no device, and its complaint would hide this one.
             raise
@@ -50,18 +56,30 @@ def _shared(source: Any) -> Tensor | None:
         return tensor
     # A module has none that run backwards.
     if tensor._device_numbers[0] != CPU:
-        raise make(Unsupported, f"a tensor on {tensor.device} with the negative strides {tensor.strides}: copy it in its framework")
+        raise make(
+            Unsupported,
+            f"a tensor on {tensor.device} with the negative strides {tensor.strides}: copy it in"
+            " its framework",
+        )
     return None
 
 
 def _with_grad(tensor: Tensor) -> Tensor:
     flags = tensor._flags | lib.TENON_TENSOR_REQUIRES_GRAD
-    return Tensor._new(tensor.storage, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, flags)
+    return Tensor._new(
+        tensor.storage, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, flags
+    )
 
 
 def with_default_grad(source: Any) -> Any:
-    """What becomes a parameter: an array of a framework that knows no gradients requires one, if its elements can."""
-    if isinstance(source, Tensor) or not hasattr(source, "__dlpack__") or hasattr(source, "requires_grad"):
+    """What becomes a parameter: an array of a framework that knows no gradients requires one, if
+    its elements can.
+    """
+    if (
+        isinstance(source, Tensor)
+        or not hasattr(source, "__dlpack__")
+        or hasattr(source, "requires_grad")
+    ):
         return source
     tensor = tensor_of(source)
     return _with_grad(tensor) if tensor.dtype.startswith(("float", "bfloat", "complex")) else tensor
@@ -74,7 +92,8 @@ class Maker:
     _known: dict[int, tuple[Any, Any]]
 
     def __init__(self) -> None:
-        # By id, with the object, which keeps its id; without a value as long as what is in it is made.
+        # By id, with the object, which keeps its id; without a value as long as what is in it is
+        # made.
         self._known = {}
 
     def typed(self, source: Any, type: str | None) -> Any:
@@ -152,7 +171,9 @@ class Maker:
         return own
 
     def _tuple(self, source: tuple[Any, ...]) -> Any:
-        name = encoded(source.class_name, "the class") if isinstance(source, NamedTuple) else ffi.NULL
+        name = (
+            encoded(source.class_name, "the class") if isinstance(source, NamedTuple) else ffi.NULL
+        )
         array, _keep = self._array(source)
         return _new(lib.tenon_value_new_tuple, name, array, len(source))
 
@@ -166,15 +187,24 @@ class Maker:
         return _new(lib.tenon_value_new_dict, type, keys, values, len(keep))
 
     def _enum(self, source: Enum) -> Any:
-        return _new(lib.tenon_value_new_enum, encoded(source.class_name, "the class"), self.make(source.value))
+        return _new(
+            lib.tenon_value_new_enum,
+            encoded(source.class_name, "the class"),
+            self.make(source.value),
+        )
 
     def _object(self, source: Object) -> Any:
         name = encoded(source.class_name, "the class")
         if source.is_opaque:
             return _new(lib.tenon_value_new_opaque, name, self.make(source.state))
-        names = [ffi.new("char[]", encoded(attribute, "the attribute")) for attribute in source.attributes]
+        names = [
+            ffi.new("char[]", encoded(attribute, "the attribute"))
+            for attribute in source.attributes
+        ]
         values, _keep = self._array(source.attributes.values())
-        return _new(lib.tenon_value_new_object, name, ffi.new("char *[]", names), values, len(names))
+        return _new(
+            lib.tenon_value_new_object, name, ffi.new("char *[]", names), values, len(names)
+        )
 
     def _array(self, sources: Any) -> tuple[Any, list[Any]]:
         """An array of values, which the list keeps alive."""
@@ -202,8 +232,9 @@ def _found(source: Any) -> _Make:
 
 def _refusal(source: Any) -> TypeError:
     return TypeError(
-        f"a {type(source).__name__} can be no value: use None, bool, int, float, complex, str, a tensor, tuple, list or dict, or "
-        "tenon.NamedTuple, Enum, Object, Device, TensorSpec or Value"
+        f"a {type(source).__name__} can be no value: use None, bool, int, float, complex, str, a"
+        " tensor, tuple, list or dict, or tenon.NamedTuple, Enum, Object, Device, TensorSpec or"
+        " Value"
     )
 
 
@@ -228,5 +259,15 @@ _BY_TYPE: dict[type, _Make] = {
 
 # What is never one object in two places, though Python keeps one True and one 7.
 _PLAIN = frozenset(
-    {Maker._none, Maker._bool, Maker._int, Maker._float, Maker._complex, Maker._str, Maker._numpy_scalar, Maker._device, Maker._value}
+    {
+        Maker._none,
+        Maker._bool,
+        Maker._int,
+        Maker._float,
+        Maker._complex,
+        Maker._str,
+        Maker._numpy_scalar,
+        Maker._device,
+        Maker._value,
+    }
 )

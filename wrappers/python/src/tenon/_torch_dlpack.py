@@ -1,4 +1,6 @@
-"""DLPack between Tenon and PyTorch in one process, with what DLPack or this or that PyTorch's has not. Imports torch when used."""
+"""DLPack between Tenon and PyTorch in one process, with what DLPack or this or that PyTorch's has
+not. Imports torch when used.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Element types that every PyTorch takes and gives by DLPack. Of the others some versions lack some: bool came with 2.0, the unsigned ones
-# and float8 later. They go as integers of their size, and are read as what they are on the other side.
+# Element types that every PyTorch takes and gives by DLPack. Of the others some versions lack some:
+# bool came with 2.0, the unsigned ones and float8 later. They go as integers of their size, and are
+# read as what they are on the other side.
 IN_EVERY_DLPACK = frozenset(
-    {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+    {
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    }
 )
 MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
 
@@ -44,7 +59,10 @@ def with_math_bits(tensor: Any, flags: int) -> Any:
 
 
 def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
-    """tenon.from_dlpack of a torch tensor. DLPack has no conjugate and no negative bit: PyTorch refuses the one, and forgets the other."""
+    """tenon.from_dlpack of a torch tensor.
+
+    DLPack has no conjugate and no negative bit: PyTorch refuses the one, and forgets the other.
+    """
     import contextlib
 
     import torch
@@ -55,7 +73,11 @@ def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
     if tensor.dtype != getattr(torch, name):
         tensor = tensor.view(getattr(torch, name))
     # PyTorch exports from its current device alone, and orders that one's current stream.
-    with torch.cuda.device(tensor.device) if tensor.device.type == "cuda" else contextlib.nullcontext():
+    with (
+        torch.cuda.device(tensor.device)
+        if tensor.device.type == "cuda"
+        else contextlib.nullcontext()
+    ):
         plain = take(tensor, more)
     if plain._dtype_number == number and not flags:
         return plain
@@ -69,7 +91,8 @@ def over_device(tensor: Tensor, dtype: Any) -> Any:
     number = _dtype.number_of(_in_dlpack(tensor._dtype_number))
     plain = Tensor._new(tensor.storage, number, tensor.shape, tensor.strides, tensor.offset, 0)
     if plain.read_only:
-        # Whoever comes here has been asked. A PyTorch from before DLPack 1.0 takes none that says so.
+        # Whoever comes here has been asked. A PyTorch from before DLPack 1.0 takes none that says
+        # so.
         plain = Tensor._from_dlpack(plain._to_dlpack(True, False, True))
     result = torch.from_dlpack(plain)
     return result if result.dtype == dtype else result.view(dtype)

@@ -1,4 +1,5 @@
-"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon has.
+"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon
+has.
 
 tenon.torch uses both.
 """
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def element_type(tensor: Any) -> int:
-    """The number of a torch tensor's dtype; Unsupported if its elements lie otherwise than Tenon's."""
+    """The number of a torch tensor's dtype. Unsupported if Tenon lays it out otherwise."""
     return _number_of(tensor.dtype)
 
 
@@ -29,16 +30,16 @@ def _number_of(dtype: Any) -> int:
     except TypeError:
         raise make(
             Unsupported,
-            f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a quantised "
-            "tensor, view(torch.uint8) of bits); for modules there is tenon.TensorSpec",
+            f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a"
+            " quantised tensor, view(torch.uint8) of bits); for modules there is tenon.TensorSpec",
         ) from None
     if _dtype.bits_of(number) % 8:
         # PyTorch's int1 to int7 and uint1 to uint7 are "shell" types: only their storage exists.
         raise make(
             Unsupported,
-            f"PyTorch keeps each element of {dtype} in a byte, and Tenon's {_dtype.name_of(number)} is packed "
-            "bit by bit: lend the bytes, from_torch(t.view(torch.uint8)), and view them as that type in "
-            "PyTorch again",
+            f"PyTorch keeps each element of {dtype} in a byte, and Tenon's {_dtype.name_of(number)}"
+            " is packed bit by bit: lend the bytes, from_torch(t.view(torch.uint8)), and view them"
+            " as that type in PyTorch again",
         )
     return number
 
@@ -54,9 +55,16 @@ def _is_parameter_class(cls: type) -> bool:
 
 
 def is_strided(tensor: Any) -> bool:
-    """Whether a tensor is what its strides over its storage say: neither sparse nor nested nor on meta, and without a quantizer."""
+    """Whether a tensor is what its strides over its storage say: neither sparse nor nested nor on
+    meta, and without a quantizer.
+    """
     strided = sys.modules["torch"].strided
-    return bool(tensor.layout is strided and not tensor.is_nested and not tensor.is_quantized and not tensor.is_meta)
+    return bool(
+        tensor.layout is strided
+        and not tensor.is_nested
+        and not tensor.is_quantized
+        and not tensor.is_meta
+    )
 
 
 def is_strided_on_cpu(tensor: Any) -> bool:
@@ -85,14 +93,15 @@ def check(tensor: Any) -> None:
     if tensor.requires_grad and not tensor.is_leaf:
         raise make(
             Unsupported,
-            "the torch tensor has requires_grad and is the result of an operation, no leaf: autograd does not "
-            "go on in another process, so only its values can be lent: from_torch(t.detach())",
+            "the torch tensor has requires_grad and is the result of an operation, no leaf:"
+            " autograd does not go on in another process, so only its values can be lent:"
+            " from_torch(t.detach())",
         )
     if is_named(tensor):
         raise make(
             Unsupported,
-            f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: use "
-            "from_torch(t.rename(None)), and refine_names on the other side",
+            f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel:"
+            " use from_torch(t.rename(None)), and refine_names on the other side",
         )
     if tensor._backward_hooks:
         warn_of_hooks(tensor)
@@ -101,7 +110,8 @@ def check(tensor: Any) -> None:
 def flags_of(tensor: Any) -> int:
     """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
     flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
-    # isinstance(tensor, torch.nn.Parameter) says the same: of subclasses, and of tensors with that mark.
+    # isinstance(tensor, torch.nn.Parameter) says the same: of subclasses, and of tensors with that
+    # mark.
     cls: Any = type(tensor)
     if _is_parameter_class(cls) or getattr(tensor, "_is_param", False):
         flags |= lib.TENON_TENSOR_IS_PARAMETER

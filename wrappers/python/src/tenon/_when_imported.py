@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 
 class _Finder:
-    """Waits in sys.meta_path for the import of one module, and takes itself out when that import comes."""
+    """Waits in sys.meta_path for the import of one module, and takes itself out when that import
+    comes.
+    """
 
     def __init__(self, name: str, call: Callable[[Any], None]) -> None:
         self._name = name
         self._call = call
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -43,7 +47,9 @@ def _call_after(loader: Any, call: Callable[[Any], None]) -> None:
 
 
 def when_imported(name: str, last_attribute: str, call: Callable[[Any], None]) -> None:
-    """Call with the module: at once if the module has been imported, and has its last attribute, or after its import."""
+    """Call with the module: at once if the module has been imported, and has its last attribute, or
+    after its import.
+    """
     module = sys.modules.get(name)
     if module is None:
         sys.meta_path.insert(0, _Finder(name, call))

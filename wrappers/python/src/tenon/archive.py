@@ -1,4 +1,6 @@
-"""Archives: modules as the files that torch.jit.save writes and torch.jit.load runs, without PyTorch."""
+"""Archives: modules as the files that torch.jit.save writes and torch.jit.load runs, without
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
     Bytecode = Literal["keep", "drop", "compile"]
-    Emission = Literal["default_inputs", "defaults_before_out", "plain_operators", "no_interface_methods", "forks_at_once"]
+    Emission = Literal[
+        "default_inputs",
+        "defaults_before_out",
+        "plain_operators",
+        "no_interface_methods",
+        "forks_at_once",
+    ]
     Tensors = Literal["map", "map_private", "fill", "device"]
     Check = Literal["structure", "fill", "all"]
 
@@ -76,9 +84,10 @@ _CHECKS: dict[str, int] = {
 
 
 class ExportReport(Frozen):
-    """What was written. nbytes, records: of the archive. version: of the operators. skipped_files: of the hook, because others had their
-    names. oldest_pytorch: that runs it, as far as operators and element types tell: "1.13". bytecode_functions: how many functions its
-    bytecode has, 0 if it has none. debug_tables: how many were written."""
+    """What was written. nbytes, records: of the archive. version: of the operators. skipped_files:
+    of the hook, because others had their names. oldest_pytorch: that runs it, as far as operators
+    and element types tell: "1.13". bytecode_functions: how many functions its bytecode has, 0 if it
+    has none. debug_tables: how many were written."""
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
         "nbytes",
@@ -102,9 +111,10 @@ class ExportReport(Frozen):
 
 
 class ImportReport(Frozen):
-    """What an import found. version: of the operators. records: in the archive. mapped_storages, mapped_nbytes: views of the file.
-    filled_storages, filled_nbytes: copies; of them misaligned, compressed and foreign_endian ones, because they lie so in the file.
-    without_crc: records whose checksum nobody computed."""
+    """What an import found. version: of the operators. records: in the archive. mapped_storages,
+    mapped_nbytes: views of the file. filled_storages, filled_nbytes: copies; of them misaligned,
+    compressed and foreign_endian ones, because they lie so in the file. without_crc: records whose
+    checksum nobody computed."""
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
         "version",
@@ -135,7 +145,9 @@ class ImportReport(Frozen):
 
 def _report_of(kind: Any, found: Any) -> Any:
     values = (getattr(found, name) for name in kind.__slots__)
-    return kind(*(value if isinstance(value, int) else ffi.string(value).decode() for value in values))
+    return kind(
+        *(value if isinstance(value, int) else ffi.string(value).decode() for value in values)
+    )
 
 
 def report_of(own: Any) -> ImportReport | None:
@@ -161,7 +173,10 @@ def path_of(path: Path) -> bytes:
 
 
 def _file_of(file: Any) -> io.FileIO | None:
-    """The open file below a file object, where that passes bytes on as they are. Others have a fileno too, but compress what they write."""
+    """The open file below a file object, where that passes bytes on as they are.
+
+    Others have a fileno too, but compress what they write.
+    """
     raw = getattr(file, "raw", file)
     return raw if isinstance(raw, io.FileIO) else None
 
@@ -198,7 +213,8 @@ class _Export:
             with memoryview(ffi.buffer(data, nbytes)).toreadonly() as whole:
                 done = 0
                 while done < nbytes:
-                    # Gone with this call, so that a writer that keeps it cannot read memory that is no longer there.
+                    # Gone with this call, so that a writer that keeps it cannot read memory that is
+                    # no longer there.
                     with whole[done:] as rest:
                         done += self._count_of(self._file.write(rest), nbytes - done)
         except BaseException as error:
@@ -260,28 +276,34 @@ def export_module(
 ) -> ExportReport:
     """Write a module as an archive. Tensors go to the file from where they are.
 
-    file: a path: all of the archive is there then, under that name, or what was there before still is. Or an fd or a file open for bytes,
-    from its position on; or whatever has write, which gets a memoryview that is good for that call. After a failure those may have got
-    some of the bytes; an exception of write comes out as it is.
-    extra_files: of this export only; they win over the module's own. hook: called with the module before anything is written, for more of
-    them; those whose names are there already are left out. durability: of a path, whether the file, and the directory that names it, are
-    on the disk when this returns. archive_name: the folder inside; None: the file's name without its extension, else "archive".
-    file_version: 0: that of the code; 1 to 10 is refused if some code means something else there. check: False: write code as it is, see
-    Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load without it fails; else as the CPU's.
-    stream: in which these tensors were written, see tenon.by_cuda: what was given to it is done before they are read.
-    bytecode: PyTorch's lite interpreter runs bytecode. "keep": the bytecode of the imported archive is written while the code, the version
-    and the order of attributes are those of that archive; weights may be others. "drop": no bytecode is written. "compile": bytecode is
-    made from the code. methods: for "compile", the methods that get bytecode, in a list or in one text such as "forward,predict"; what they
-    call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8 it is for runtimes of an old PyTorch. 0 means 8.
-    emit: for "compile", what the bytecode looks like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
-    "plain_operators", "no_interface_methods"; and "forks_at_once" runs a forked function where fork stands, which is refused otherwise.
-    tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
-    debug_tables: PyTorch's errors name modules and source lines from these. For "compile" they are made for the new bytecode. Else those
-    of the imported archive are written, all or none. Lines are those of the files from which the module was made if import_module read
-    the archive's tables and the code was not changed; such tables have absolute paths of the person who saved the module. Otherwise new
-    tables name lines of the archive's own code.
-    flatbuffer: PyTorch's flatbuffer form is written in place of a zip archive. It always has bytecode, and is in memory until it is
-    written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it cannot hold.
+    file: a path: all of the archive is there then, under that name, or what was there before still
+    is. Or an fd or a file open for bytes, from its position on; or whatever has write, which gets a
+    memoryview that is good for that call. After a failure those may have got some of the bytes; an
+    exception of write comes out as it is. extra_files: of this export only; they win over the
+    module's own. hook: called with the module before anything is written, for more of them; those
+    whose names are there already are left out. durability: of a path, whether the file, and the
+    directory that names it, are on the disk when this returns. archive_name: the folder inside;
+    None: the file's name without its extension, else "archive". file_version: 0: that of the code;
+    1 to 10 is refused if some code means something else there. check: False: write code as it is,
+    see Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load
+    without it fails; else as the CPU's. stream: in which these tensors were written, see
+    tenon.by_cuda: what was given to it is done before they are read. bytecode: PyTorch's lite
+    interpreter runs bytecode. "keep": the bytecode of the imported archive is written while the
+    code, the version and the order of attributes are those of that archive; weights may be others.
+    "drop": no bytecode is written. "compile": bytecode is made from the code. methods: for
+    "compile", the methods that get bytecode, in a list or in one text such as "forward,predict";
+    what they call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8
+    it is for runtimes of an old PyTorch. 0 means 8. emit: for "compile", what the bytecode looks
+    like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
+    "plain_operators", "no_interface_methods"; and "forks_at_once" runs a forked function where fork
+    stands, which is refused otherwise. tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
+    debug_tables: PyTorch's errors name modules and source lines from these. For "compile" they are
+    made for the new bytecode. Else those of the imported archive are written, all or none. Lines
+    are those of the files from which the module was made if import_module read the archive's tables
+    and the code was not changed; such tables have absolute paths of the person who saved the
+    module. Otherwise new tables name lines of the archive's own code. flatbuffer: PyTorch's
+    flatbuffer form is written in place of a zip archive. It always has bytecode, and is in memory
+    until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it cannot hold.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
@@ -312,7 +334,11 @@ def export_module(
         options.extra_files, options.n_extra_files = files.array, files.count
 
     target: Any = file
-    path = path_of(target) if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__") else None
+    path = (
+        path_of(target)
+        if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__")
+        else None
+    )
     below = None if path is not None or isinstance(target, int) else _file_of(target)
     export = _Export(module, target, hook)
     context = ffi.new_handle(export)
@@ -339,7 +365,10 @@ def export_module(
         elif hasattr(target, "fileno"):
             call(lib.tenon_export_module_fd, own, target.fileno(), options, out)
         else:
-            raise TypeError(f"file must be a path, an fd, or a file that is open for bytes, not {type(target).__name__}")
+            raise TypeError(
+                "file must be a path, an fd, or a file that is open for bytes, not"
+                f" {type(target).__name__}"
+            )
     except TenonError:
         if export.raised is None:
             raise
@@ -404,19 +433,23 @@ def import_module(
     max_depth: int = 0,
     debug_tables: bool = False,
 ) -> Module:
-    """Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it is executed.
+    """Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it is
+    executed.
 
-    file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or whatever has read, from where it stands.
-    tensors: "map": read-only views of the file or buffer, where that cannot be, copies; "map_private": writable views, and what is written
-    stays in this process; "fill": copies in storages of their own, in an arena if one is given, else of that mode; "device": copies in
-    memory of the CUDA device of that number. A file or buffer must not be changed as long as views of it are used; replacing a file by
-    rename is harmless.
-    device_map: where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}. A key is a device as
-    the archive names it, or a kind ("cuda") for each number without a key of its own; a value is "cpu" or a CUDA device, whose
-    memory gets copies. Tensors of other devices go as tensors says: to the CPU, unless that is "device".
-    check: "structure": headers, bounds, overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that is
-    copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
-    max_depth: of values in values, up to 1,000; 0: 512. debug_tables: the debug tables are read too, so that export_module can write them.
+    file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or
+    whatever has read, from where it stands. tensors: "map": read-only views of the file or buffer,
+    where that cannot be, copies; "map_private": writable views, and what is written stays in this
+    process; "fill": copies in storages of their own, in an arena if one is given, else of that
+    mode; "device": copies in memory of the CUDA device of that number. A file or buffer must not be
+    changed as long as views of it are used; replacing a file by rename is harmless. device_map:
+    where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}.
+    A key is a device as the archive names it, or a kind ("cuda") for each number without a key of
+    its own; a value is "cpu" or a CUDA device, whose memory gets copies. Tensors of other devices
+    go as tensors says: to the CPU, unless that is "device". check: "structure": headers, bounds,
+    overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that
+    is copied; "all": and of every record. max_inflated_nbytes: of all compressed records together;
+    0: 1 GiB. max_records: 0: 1,000,000. max_depth: of values in values, up to 1,000; 0: 512.
+    debug_tables: the debug tables are read too, so that export_module can write them.
     """
     given = ImportOptions(
         tensors=tensors,

@@ -33,14 +33,17 @@ _PAGES_NAMES = {number: name for name, number in PAGES.items()}
 
 
 class ArenaStats(Frozen):
-    """What an arena holds and what it got, all of one moment. All but the last five are bytes or blocks.
+    """What an arena holds and what it got, all of one moment. All but the last five are bytes or
+    blocks.
 
-    bytes_capacity: what it can hold. bytes_reserved: memory that it has from the system. bytes_live: in storages of this process.
-    bytes_lent: under leases, whether their storage still lives here or not. bytes_free: reserved, and nobody's; bytes_largest_free: the
-    longest piece of them. bytes_retired: lent without a lease (by fd, by name) and released, so never used again. bytes_peak: the most
-    that was live or lent at once. blocks_live, blocks_lent: storages of this process, and blocks under leases.
-    fragmentation: of the free bytes, how many in 1,000 lie outside the longest piece. pages: "small", "thp" or "hugetlb", and page_nbytes
-    their size. numa_node: the node that it is bound to, or None. locked: never swapped out.
+    bytes_capacity: what it can hold. bytes_reserved: memory that it has from the system.
+    bytes_live: in storages of this process. bytes_lent: under leases, whether their storage still
+    lives here or not. bytes_free: reserved, and nobody's; bytes_largest_free: the longest piece of
+    them. bytes_retired: lent without a lease (by fd, by name) and released, so never used again.
+    bytes_peak: the most that was live or lent at once. blocks_live, blocks_lent: storages of this
+    process, and blocks under leases. fragmentation: of the free bytes, how many in 1,000 lie
+    outside the longest piece. pages: "small", "thp" or "hugetlb", and page_nbytes their size.
+    numa_node: the node that it is bound to, or None. locked: never swapped out.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -82,10 +85,12 @@ class ArenaStats(Frozen):
 
 
 class Arena(Managed):
-    """One fd and one mapping, here and at each borrower, for all storages that are born in it. Memory is taken as it fills.
+    """One fd and one mapping, here and at each borrower, for all storages that are born in it.
+    Memory is taken as it fills.
 
-    Closing it gives this reference back: its storages live on, and its memory goes with the last of them and the last lease on it.
-    Who is lent one byte of it can read all of it, and in mode "shared" write all of it.
+    Closing it gives this reference back: its storages live on, and its memory goes with the last of
+    them and the last lease on it. Who is lent one byte of it can read all of it, and in mode
+    "shared" write all of it.
     """
 
     __slots__ = ()
@@ -105,17 +110,21 @@ class Arena(Managed):
     ) -> None:
         """Make an arena.
 
-        capacity_nbytes: most that it can hold; 0: as much address space as can be had, at most 1 TiB. mode: of all its storages.
-        alignment: of each storage, a power of two from 64 to 4096; 0: 64. pages: "auto" is "thp" where the machine gives them to shared
-        memory, else "small"; "hugetlb": of the administrator's pool, of its default size or of huge_page_nbytes. numa_node: memory of that
-        node only. locked: never swapped out. exact: pages or a node that cannot be had are an error, and not told by stats alone.
-        prefault_nbytes: memory that is made ready in the background.
+        capacity_nbytes: most that it can hold; 0: as much address space as can be had, at most 1
+        TiB. mode: of all its storages. alignment: of each storage, a power of two from 64 to 4096;
+        0: 64. pages: "auto" is "thp" where the machine gives them to shared memory, else "small";
+        "hugetlb": of the administrator's pool, of its default size or of huge_page_nbytes.
+        numa_node: memory of that node only. locked: never swapped out. exact: pages or a node that
+        cannot be had are an error, and not told by stats alone. prefault_nbytes: memory that is
+        made ready in the background.
         """
         self._cdata = None
         options = ffi.new("tenon_arena_options *")
         options.struct_size = ffi.sizeof("tenon_arena_options")
         options.mode = number_of(MODES, mode, "mode")
-        options.flags = (lib.TENON_ARENA_LOCKED if locked else 0) | (lib.TENON_ARENA_EXACT if exact else 0)
+        options.flags = (lib.TENON_ARENA_LOCKED if locked else 0) | (
+            lib.TENON_ARENA_EXACT if exact else 0
+        )
         options.capacity_nbytes = unsigned(capacity_nbytes, "capacity_nbytes")
         options.alignment = unsigned(alignment, "alignment")
         options.pages = number_of(PAGES, pages, "pages")
@@ -142,7 +151,15 @@ class Arena(Managed):
         """A new storage in it. As Storage.new(nbytes, arena=self)."""
         from tenon.storage import Storage
 
-        return Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, alignment=alignment, arena=self, timeout=timeout, cancel=cancel)
+        return Storage.new(
+            nbytes,
+            zeroed=zeroed,
+            will_fill=will_fill,
+            alignment=alignment,
+            arena=self,
+            timeout=timeout,
+            cancel=cancel,
+        )
 
     def empty(
         self,
@@ -156,12 +173,21 @@ class Arena(Managed):
     ) -> Tensor:
         """A new tensor in it whose bytes are what they happen to be.
 
-        A full arena raises ResourceExhausted, whose details["holders"] says who holds what. timeout: seconds to wait for storages of this
-        process to go and for leases to end, after which it is Timeout; None waits for ever.
+        A full arena raises ResourceExhausted, whose details["holders"] says who holds what.
+        timeout: seconds to wait for storages of this process to go and for leases to end, after
+        which it is Timeout; None waits for ever.
         """
         from tenon.tensor import empty
 
-        return empty(shape, dtype, alignment=alignment, requires_grad=requires_grad, arena=self, timeout=timeout, cancel=cancel)
+        return empty(
+            shape,
+            dtype,
+            alignment=alignment,
+            requires_grad=requires_grad,
+            arena=self,
+            timeout=timeout,
+            cancel=cancel,
+        )
 
     def zeros(
         self,
@@ -176,7 +202,15 @@ class Arena(Managed):
         """As empty, with all bytes zero."""
         from tenon.tensor import zeros
 
-        return zeros(shape, dtype, alignment=alignment, requires_grad=requires_grad, arena=self, timeout=timeout, cancel=cancel)
+        return zeros(
+            shape,
+            dtype,
+            alignment=alignment,
+            requires_grad=requires_grad,
+            arena=self,
+            timeout=timeout,
+            cancel=cancel,
+        )
 
     def full(
         self,
@@ -190,11 +224,20 @@ class Arena(Managed):
         cancel: Cancel | None = None,
     ) -> Tensor:
         """As empty, with all elements `value`. Needs numpy."""
-        tensor = self.empty(shape, dtype, alignment=alignment, requires_grad=requires_grad, timeout=timeout, cancel=cancel)
+        tensor = self.empty(
+            shape,
+            dtype,
+            alignment=alignment,
+            requires_grad=requires_grad,
+            timeout=timeout,
+            cancel=cancel,
+        )
         tensor.numpy()[...] = value
         return tensor
 
-    def tensor(self, array: Any, *, timeout: float | None = 0, cancel: Cancel | None = None) -> Tensor:
+    def tensor(
+        self, array: Any, *, timeout: float | None = 0, cancel: Cancel | None = None
+    ) -> Tensor:
         """A copy of a numpy array, or of what numpy can make one of, in it."""
         from tenon.tensor import from_numpy
 
@@ -212,28 +255,59 @@ class Arena(Managed):
         return ArenaStats(*found.values())
 
     def reserve(self, nbytes: int) -> None:
-        """Take memory from the system ahead of need, counted from the arena's start; more than its capacity means all of it."""
+        """Take memory from the system ahead of need, counted from the arena's start; more than its
+        capacity means all of it.
+        """
         call(lib.tenon_arena_reserve, self._own(), unsigned(nbytes, "nbytes"))
 
     def __repr__(self) -> str:
         if self.closed:
             return "<tenon.Arena, closed>"
         now = self.stats()
-        return f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent} lent>"
+        return (
+            f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent}"
+            " lent>"
+        )
 
 
-def new_storage(own: Any, nbytes: int, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
+def new_storage(
+    own: Any,
+    nbytes: int,
+    mode: int,
+    flags: int,
+    alignment: int,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> int:
     """Wait for room in an arena: the address of a new storage."""
     options = _options(own, mode, flags, alignment)
-    return _wait(options, lambda out, error: lib.tenon_storage_new(options, nbytes, out, error), timeout, cancel)
+    return _wait(
+        options,
+        lambda out, error: lib.tenon_storage_new(options, nbytes, out, error),
+        timeout,
+        cancel,
+    )
 
 
-def new_storage_from(own: Any, data: Buffer, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
+def new_storage_from(
+    own: Any,
+    data: Buffer,
+    mode: int,
+    flags: int,
+    alignment: int,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> int:
     """The same for one that holds a copy."""
     options = _options(own, mode, flags, alignment)
     with memoryview(data) as view, ffi.from_buffer(view) as source:
         nbytes = view.nbytes
-        return _wait(options, lambda out, error: lib.tenon_storage_new_from(options, source, nbytes, out, error), timeout, cancel)
+        return _wait(
+            options,
+            lambda out, error: lib.tenon_storage_new_from(options, source, nbytes, out, error),
+            timeout,
+            cancel,
+        )
 
 
 def _options(own: Any, mode: int, flags: int, alignment: int) -> Any:
@@ -246,7 +320,9 @@ def _options(own: Any, mode: int, flags: int, alignment: int) -> Any:
     return options
 
 
-def _wait(options: Any, make: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None) -> int:
+def _wait(
+    options: Any, make: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None
+) -> int:
     out = ffi.new("tenon_storage **")
 
     def step(wait: Any, error: Any) -> int:

@@ -1,13 +1,15 @@
-"""Lending and opening memory of CUDA devices, as PyTorch does it; and whether this process can use CUDA.
+"""Lending and opening memory of CUDA devices, as PyTorch does it; and whether this process can use
+CUDA.
 
-A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that
-are mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on. The memory's owner gets it
-back when neither the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last two: every share,
-open and last release looks, and so does cuda_collect. A receiver that is killed, and a handle that nobody opens, keep the memory until this
-process ends.
+A handle is for one receiver, who opens it once. It leads to the whole allocation in which the
+storage lies, or to all of the pieces that are mapped there, and its receiver can read and write all
+of that. What came by an IPC handle cannot be lent on. The memory's owner gets it back when neither
+the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last
+two: every share, open and last release looks, and so does cuda_collect. A receiver that is killed,
+and a handle that nobody opens, keep the memory until this process ends.
 
-A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch), as ptr (CuPy) or by __cuda_stream__, or
-None, which is the default stream.
+A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch),
+as ptr (CuPy) or by __cuda_stream__, or None, which is the default stream.
 """
 
 from __future__ import annotations
@@ -53,8 +55,9 @@ _LEGACY = 1
 def cuda_available() -> bool:
     """Whether this process can use CUDA.
 
-    Never in a child of fork of a process that had started CUDA's driver. The first call starts the driver, and can take a tenth of a second
-    and more; what came of it is kept until the process ends, but for refusals that can pass. No context is made.
+    Never in a child of fork of a process that had started CUDA's driver. The first call starts the
+    driver, and can take a tenth of a second and more; what came of it is kept until the process
+    ends, but for refusals that can pass. No context is made.
     """
     try:
         require_cuda()
@@ -74,11 +77,18 @@ def _stream_number(stream: Any) -> int:
     if hasattr(stream, "__cuda_stream__"):
         version, stream = stream.__cuda_stream__()
         if version != 0:
-            raise make(InvalidArgument, f"__cuda_stream__ is of version {version}, and only 0 is known", option="stream")
+            raise make(
+                InvalidArgument,
+                f"__cuda_stream__ is of version {version}, and only 0 is known",
+                option="stream",
+            )
     else:
         stream = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
-        raise TypeError(f"a stream is None, an int or an object with cuda_stream, ptr or __cuda_stream__, not {type(stream).__name__}")
+        raise TypeError(
+            "a stream is None, an int or an object with cuda_stream, ptr or __cuda_stream__, not"
+            f" {type(stream).__name__}"
+        )
     return unsigned(stream, "stream")
 
 
@@ -101,7 +111,8 @@ def consumer_stream(stream: Any) -> int:
     if number == 0 or number < -1:
         raise make(
             InvalidArgument,
-            f"stream {number} is ambiguous: for CUDA it is None or 1 (the default one), 2 (the calling thread's), -1 (none) or a pointer",
+            f"stream {number} is ambiguous: for CUDA it is None or 1 (the default one), 2 (the"
+            " calling thread's), -1 (none) or a pointer",
             option="stream",
         )
     return 0 if number == _LEGACY else number
@@ -134,19 +145,34 @@ def _counter_text(counter: str) -> bytes:
 
 
 class CudaHandle(Frozen):
-    """How to reach a storage on a CUDA device. A value: it can be pickled, printed and sent by any means, but opened once only.
+    """How to reach a storage on a CUDA device. A value: it can be pickled, printed and sent by any
+    means, but opened once only.
 
-    transport: how the memory is reached: "ipc", "fd", "fabric", "pool", "none" for an empty storage or, for an opener, "auto": what memory
-    says. device:
-    its number at the sender. uuid: the device's 16 bytes, which win over it; None: not known. offset and nbytes: where the storage is
-    behind that handle, in bytes. counter: the name of the file in which the receiver says that he has let go, and slot: where there.
-    memory: the memory handle. event: the event's handle, and event_required: whether the bytes are good only once that event has passed.
-    An empty storage has no counter, memory nor event. fds: of "fd" and "pool", the fds without which the handle leads nowhere. They are the
-    library's, open as long as the storage is, and travel over a socket (socket.send_fds); the receiver opens handle.with_fds(received).
+    transport: how the memory is reached: "ipc", "fd", "fabric", "pool", "none" for an empty storage
+    or, for an opener, "auto": what memory says. device: its number at the sender. uuid: the
+    device's 16 bytes, which win over it; None: not known. offset and nbytes: where the storage is
+    behind that handle, in bytes. counter: the name of the file in which the receiver says that he
+    has let go, and slot: where there. memory: the memory handle. event: the event's handle, and
+    event_required: whether the bytes are good only once that event has passed. An empty storage has
+    no counter, memory nor event. fds: of "fd" and "pool", the fds without which the handle leads
+    nowhere. They are the library's, open as long as the storage is, and travel over a socket
+    (socket.send_fds); the receiver opens handle.with_fds(received).
     """
 
     # In the order of __init__.
-    __slots__ = ("transport", "device", "uuid", "nbytes", "offset", "counter", "slot", "memory", "event", "event_required", "fds")  # noqa: RUF023
+    __slots__ = (  # noqa: RUF023
+        "transport",
+        "device",
+        "uuid",
+        "nbytes",
+        "offset",
+        "counter",
+        "slot",
+        "memory",
+        "event",
+        "event_required",
+        "fds",
+    )
 
     transport: CudaTransport
     device: int
@@ -189,34 +215,57 @@ class CudaHandle(Frozen):
         )
 
     def with_fds(self, fds: Iterable[int]) -> Self:
-        """The same with these fds, in the order of the sender's. They stay the caller's, who closes them once the handle is open."""
+        """The same with these fds, in the order of the sender's.
+
+        They stay the caller's, who closes them once the handle is open.
+        """
         items: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         items["fds"] = tuple(fds)
         return type(self)(**items)
 
     def torch_tuple(self) -> TorchTuple:
-        """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's _new_shared_cuda takes it.
+        """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's
+        _new_shared_cuda takes it.
 
         The uuid is not in it: both processes must number their devices alike.
         """
         if self.transport not in ("ipc", "none", "auto"):
             raise make(
-                Unsupported, f"PyTorch opens memory by IPC handles alone, and this is reached by {self.transport!r}", field="transport"
+                Unsupported,
+                "PyTorch opens memory by IPC handles alone, and this is reached by"
+                f" {self.transport!r}",
+                field="transport",
             )
         if not self.memory:
             return self.device, None, self.nbytes, self.offset, None, self.slot, None, None
         event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
-        return self.device, self.memory, self.nbytes, self.offset, os.fsencode(self.counter), self.slot, event, bool(self.event_required)
+        return (
+            self.device,
+            self.memory,
+            self.nbytes,
+            self.offset,
+            os.fsencode(self.counter),
+            self.slot,
+            event,
+            bool(self.event_required),
+        )
 
     @classmethod
     def from_torch_tuple(cls, items: tuple[Any, ...], uuid: bytes | None = None) -> Self:
-        """From the eight items that PyTorch's _share_cuda_ gives; uuid: of the device, if it is known."""
+        """From the eight items that PyTorch's _share_cuda_ gives; uuid: of the device, if it is
+        known.
+        """
         if not isinstance(items, (tuple, list)):
             raise TypeError(f"PyTorch's items are a tuple, not {type(items).__name__}")
         if len(items) != 8:
             raise make(InvalidArgument, f"PyTorch's tuple has 8 items, not {len(items)}")
         device, memory, nbytes, offset, counter, slot, event, event_required = items
-        for number, what in ((device, "device"), (nbytes, "nbytes"), (offset, "offset"), (slot, "slot")):
+        for number, what in (
+            (device, "device"),
+            (nbytes, "nbytes"),
+            (offset, "offset"),
+            (slot, "slot"),
+        ):
             if isinstance(number, bool) or not hasattr(number, "__index__"):
                 raise TypeError(f"{what} is an int, not {type(number).__name__}")
         if uuid is not None:
@@ -224,13 +273,25 @@ class CudaHandle(Frozen):
         numbers = int(device), uuid, unsigned(nbytes, "nbytes"), unsigned(offset, "offset")
         if memory is None:
             if counter is not None or event is not None or event_required:
-                raise make(InvalidArgument, "PyTorch's tuple has a counter or an event, but no memory", field="memory")
+                raise make(
+                    InvalidArgument,
+                    "PyTorch's tuple has a counter or an event, but no memory",
+                    field="memory",
+                )
             return cls("none", *numbers, "", unsigned(slot, "slot"), b"", b"", False)
         if not isinstance(event_required, bool):
             raise TypeError(f"event_required is a bool, not {type(event_required).__name__}")
         handle = exactly(bytes_of(event, "event"), EVENT_NBYTES, "the event's handle", "event")
         name = os.fsdecode(bytes_of(counter, "counter"))
-        return cls("auto", *numbers, name, unsigned(slot, "slot"), bytes_of(memory, "memory"), handle, event_required)
+        return cls(
+            "auto",
+            *numbers,
+            name,
+            unsigned(slot, "slot"),
+            bytes_of(memory, "memory"),
+            handle,
+            event_required,
+        )
 
     def _cdata(self, memory: Any, fds: Any) -> Any:
         """memory and fds: C's of self.memory and self.fds, which have to outlive the result."""
@@ -269,7 +330,12 @@ def _options() -> Any:
 
 
 def share_cuda(
-    storage: Storage, *, stream: Stream = None, transport: CudaTransport = "auto", form: CudaForm = "A", let_write: bool = False
+    storage: Storage,
+    *,
+    stream: Stream = None,
+    transport: CudaTransport = "auto",
+    form: CudaForm = "A",
+    let_write: bool = False,
 ) -> CudaHandle:
     """See Storage.share_cuda."""
     options = _options()
@@ -307,13 +373,16 @@ def open_cuda(
 ) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
-    What this process already holds comes back as the same storage. What is given to stream from now on waits for the sender's work, on the
-    device; the storage counts as used in that stream, and whoever uses it in another one orders the two, and names it by
-    Storage.record_stream. device: this process's number of the device, whatever the handle says. read_only: the device refuses this
-    process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage has
-    gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes
-    back to the sender after the last reference to the storage, once the streams have passed. other_user: PyTorch's expandable segments
-    are fetched from another user's process, too, with this process's rights.
+    What this process already holds comes back as the same storage. What is given to stream from now
+    on waits for the sender's work, on the device; the storage counts as used in that stream, and
+    whoever uses it in another one orders the two, and names it by Storage.record_stream. device:
+    this process's number of the device, whatever the handle says. read_only: the device refuses
+    this process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver
+    opened stays so when its last storage has gone, for the next handle of the same memory, until
+    cuda_collect; for senders that do not free meanwhile what they lent. The memory goes back to the
+    sender after the last reference to the storage, once the streams have passed. other_user:
+    PyTorch's expandable segments are fetched from another user's process, too, with this process's
+    rights.
     """
     options = _options()
     if device is not None:
@@ -333,7 +402,9 @@ def open_cuda(
 
 
 def release_cuda_counter(counter: str, slot: int) -> None:
-    """Take a message back that will not be opened, on its receiver's side: CudaHandle's counter and slot. Needs no CUDA."""
+    """Take a message back that will not be opened, on its receiver's side: CudaHandle's counter and
+    slot. Needs no CUDA.
+    """
     text = ffi.new("char[]", _counter_text(counter))
     call(lib.tenon_release_cuda_counter, text, unsigned(slot, "slot"))
 
@@ -349,5 +420,8 @@ def order_stream(storage: Storage, stream: Stream = None) -> None:
 
 
 def cuda_collect() -> int:
-    """Give device memory back that nobody uses any more, and close what was only kept open. Returns how many storages' memory waits on."""
+    """Give device memory back that nobody uses any more, and close what was only kept open.
+
+    Returns how many storages' memory waits on.
+    """
     return int(lib.tenon_cuda_collect())

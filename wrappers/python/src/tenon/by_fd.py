@@ -65,7 +65,10 @@ class FdHandle(Managed):
     def __repr__(self) -> str:
         if self.closed:
             return "<tenon.FdHandle, closed>"
-        return f"<tenon.FdHandle fd {self.fd}: {self.nbytes} bytes at {self.offset} of {self.segment_nbytes}, {self.access}>"
+        return (
+            f"<tenon.FdHandle fd {self.fd}: {self.nbytes} bytes at {self.offset} of"
+            f" {self.segment_nbytes}, {self.access}>"
+        )
 
 
 def share_fd(storage: Storage, access: Access = "auto") -> FdHandle:
@@ -101,8 +104,9 @@ def open_fd(
 ) -> Storage:
     """Open what was lent: an FdHandle, or an fd with the size and offset that came with it.
 
-    The fd is borrowed; with adopt it is the library's once the call succeeded. allow_unsealed: take memory whose owner can cut it short, so
-    that a later load may be killed (PyTorch's, and named files); None: only under the sharing strategy "file_system".
+    The fd is borrowed; with adopt it is the library's once the call succeeded. allow_unsealed: take
+    memory whose owner can cut it short, so that a later load may be killed (PyTorch's, and named
+    files); None: only under the sharing strategy "file_system".
     """
     handle = ffi.new("tenon_fd_handle *")
     if isinstance(fd, FdHandle):

@@ -1,8 +1,9 @@
 """Lending and opening by name.
 
-A name is one of two things in a directory that both sides see. A file, in PyTorch's layout, holds one storage; whoever has it open can
-write it and cut it short, and it lives as long as somebody holds it. A socket hands out the sealed memory of a segment, and lives as long
-as its lender holds the storage. What a killed process leaves is removed by the next process that looks, and by sweep.
+A name is one of two things in a directory that both sides see. A file, in PyTorch's layout, holds
+one storage; whoever has it open can write it and cut it short, and it lives as long as somebody
+holds it. A socket hands out the sealed memory of a segment, and lives as long as its lender holds
+the storage. What a killed process leaves is removed by the next process that looks, and by sweep.
 """
 
 from __future__ import annotations
@@ -50,13 +51,21 @@ def _text_of(cdata: Any) -> str:
 
 
 class Filename(Frozen):
-    """How a name is made. Without anything: in /dev/shm, "tenon-" and 128 unguessable bits, for this user alone.
+    """How a name is made. Without anything: in /dev/shm, "tenon-" and 128 unguessable bits, for
+    this user alone.
 
-    name: the whole name, without a slash. prefix: what the random bits follow. directory: absolute; PyTorch looks in /dev/shm only.
-    mode: permission bits; 0 means 0o600; 0o644 lets other users read. group: a gid whose members may open it too.
+    name: the whole name, without a slash. prefix: what the random bits follow. directory: absolute;
+    PyTorch looks in /dev/shm only. mode: permission bits; 0 means 0o600; 0o644 lets other users
+    read. group: a gid whose members may open it too.
     """
 
-    __slots__ = ("name", "prefix", "directory", "mode", "group")  # noqa: RUF023 (the order of __init__)
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "name",
+        "prefix",
+        "directory",
+        "mode",
+        "group",
+    )
 
     name: str | None
     prefix: str | None
@@ -76,14 +85,22 @@ class Filename(Frozen):
 
 
 class FilenameHandle(Frozen):
-    """How to reach a storage by name. A value: it holds nothing, and can be pickled, printed and sent by any means.
+    """How to reach a storage by name. A value: it holds nothing, and can be pickled, printed and
+    sent by any means.
 
-    name: "/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none. offset and nbytes: where the storage is behind
-    that name, in bytes. manager: the socket of the manager that guards the name; "" if none does. access: "read_only", "writable" or,
-    for an opener, "auto": what the name gives.
+    name: "/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none. offset
+    and nbytes: where the storage is behind that name, in bytes. manager: the socket of the manager
+    that guards the name; "" if none does. access: "read_only", "writable" or, for an opener,
+    "auto": what the name gives.
     """
 
-    __slots__ = ("name", "nbytes", "offset", "manager", "access")  # noqa: RUF023 (the order of __init__)
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "name",
+        "nbytes",
+        "offset",
+        "manager",
+        "access",
+    )
 
     name: str
     nbytes: int
@@ -91,14 +108,20 @@ class FilenameHandle(Frozen):
     manager: str
     access: Access
 
-    def __init__(self, name: str, nbytes: int, offset: int = 0, manager: str = "", access: Access = "auto") -> None:
+    def __init__(
+        self, name: str, nbytes: int, offset: int = 0, manager: str = "", access: Access = "auto"
+    ) -> None:
         self._set(name=name, nbytes=nbytes, offset=offset, manager=manager, access=access)
 
     def torch_tuple(self) -> tuple[bytes, bytes, int]:
-        """(manager, name, nbytes), as PyTorch's _new_shared_filename_cpu takes it and _share_filename_cpu_ gives it."""
+        """(manager, name, nbytes), as PyTorch's _new_shared_filename_cpu takes it and
+        _share_filename_cpu_ gives it.
+        """
         if self.offset:
             raise make(
-                InvalidArgument, f"the storage begins {self.offset} bytes after the start of {self.name}, which PyTorch cannot be told"
+                InvalidArgument,
+                f"the storage begins {self.offset} bytes after the start of {self.name}, which"
+                " PyTorch cannot be told",
             )
         return os.fsencode(self.manager), os.fsencode(self.name), self.nbytes
 
@@ -125,7 +148,13 @@ class _Options:
 
     __slots__ = ("_strings", "cdata")
 
-    def __init__(self, filename: Filename | None, access: str = "auto", flags: int = 0, manager: Path | None = None) -> None:
+    def __init__(
+        self,
+        filename: Filename | None,
+        access: str = "auto",
+        flags: int = 0,
+        manager: Path | None = None,
+    ) -> None:
         self._strings: list[Any] = []
         self.cdata = options = ffi.new("tenon_filename_options *")
         options.struct_size = ffi.sizeof("tenon_filename_options")
@@ -168,14 +197,23 @@ def share_filename(
     cancel: Cancel | None = None,
 ) -> FilenameHandle:
     """See Storage.share_filename."""
-    flags = (lib.TENON_FILENAME_TORCH if torch else 0) | (lib.TENON_FILENAME_IN_FLIGHT if in_flight else 0)
+    flags = (lib.TENON_FILENAME_TORCH if torch else 0) | (
+        lib.TENON_FILENAME_IN_FLIGHT if in_flight else 0
+    )
     options = _Options(filename, access, flags, manager)
     own = storage._own()
     out = ffi.new("tenon_filename_handle *")
     out.struct_size = ffi.sizeof("tenon_filename_handle")
-    wait.run(lambda w, error: lib.tenon_share_filename(own, options.cdata, w, out, error), timeout, cancel, whole=True)
+    wait.run(
+        lambda w, error: lib.tenon_share_filename(own, options.cdata, w, out, error),
+        timeout,
+        cancel,
+        whole=True,
+    )
     given: Any = ACCESS_NAMES[out.access]
-    return FilenameHandle(_text_of(out.name), int(out.nbytes), int(out.offset), _text_of(out.manager), given)
+    return FilenameHandle(
+        _text_of(out.name), int(out.nbytes), int(out.offset), _text_of(out.manager), given
+    )
 
 
 def open_filename(
@@ -193,12 +231,14 @@ def open_filename(
     timeout: float | None = _SECONDS,
     cancel: Cancel | None = None,
 ) -> Storage:
-    """Open what was lent by name: a FilenameHandle, or a name with the size and offset that belong to it.
+    """Open what was lent by name: a FilenameHandle, or a name with the size and offset that belong
+    to it.
 
-    What this process already holds, by name or by fd, comes back as the same storage. allow_unsealed: take a file, which others can cut
-    short; None: only under the sharing strategy "file_system". other_user: take what belongs to another user. tell_manager: register the
-    name with the handle's manager, if it has one. decref: a message was received, so take its count back (filename_decref). timeout: for
-    the lender behind a socket, or the manager.
+    What this process already holds, by name or by fd, comes back as the same storage.
+    allow_unsealed: take a file, which others can cut short; None: only under the sharing strategy
+    "file_system". other_user: take what belongs to another user. tell_manager: register the name
+    with the handle's manager, if it has one. decref: a message was received, so take its count back
+    (filename_decref). timeout: for the lender behind a socket, or the manager.
     """
     if isinstance(name, FilenameHandle):
         if nbytes is not None or offset:
@@ -217,26 +257,36 @@ def open_filename(
         flags |= lib.TENON_OPEN_DECREF
     options = open_options(access, flags)
     out = ffi.new("tenon_storage **")
-    wait.run(lambda w, error: lib.tenon_open_filename(handle, options, w, out, error), timeout, cancel, whole=True)
+    wait.run(
+        lambda w, error: lib.tenon_open_filename(handle, options, w, out, error),
+        timeout,
+        cancel,
+        whole=True,
+    )
     return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
 
 def filename_incref(handle: FilenameHandle) -> None:
     """Count one message in flight about a storage that this process holds.
 
-    The name outlives this process's own references until somebody opens it with decref, or calls filename_decref: as long as this process
-    lives, and for 60 seconds after an orderly exit. What a killed process had in flight goes with it.
+    The name outlives this process's own references until somebody opens it with decref, or calls
+    filename_decref: as long as this process lives, and for 60 seconds after an orderly exit. What a
+    killed process had in flight goes with it.
     """
     call(lib.tenon_filename_incref, handle._cdata())
 
 
 def filename_decref(handle: FilenameHandle) -> None:
-    """Take one filename_incref back: the message was received, or will never be. Of a name that is gone: nothing."""
+    """Take one filename_incref back: the message was received, or will never be.
+
+    Of a name that is gone: nothing.
+    """
     call(lib.tenon_filename_decref, handle._cdata())
 
 
 def filename_unlink(name: str) -> None:
-    """Take a name away. Who has it open keeps the memory; nobody opens it any more. Of a name that is gone: nothing.
+    """Take a name away. Who has it open keeps the memory; nobody opens it any more. Of a name that
+    is gone: nothing.
 
     A process of PyTorch's that holds it aborts when it lets go: leave such names to their holders.
     """
@@ -247,11 +297,18 @@ def filename_unlink(name: str) -> None:
 class Sweep(Frozen):
     """What a sweep found.
 
-    live: names that somebody holds. in_flight: that nobody holds and a message may be about. dead: that nobody holds; those removed or, in
-    a dry run, to be removed. unsure: other users' and others that could not be looked at; left alone. removed_nbytes: memory of the dead.
+    live: names that somebody holds. in_flight: that nobody holds and a message may be about. dead:
+    that nobody holds; those removed or, in a dry run, to be removed. unsure: other users' and
+    others that could not be looked at; left alone. removed_nbytes: memory of the dead.
     """
 
-    __slots__ = ("live", "in_flight", "dead", "unsure", "removed_nbytes")  # noqa: RUF023 (the order of __init__)
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "live",
+        "in_flight",
+        "dead",
+        "unsure",
+        "removed_nbytes",
+    )
 
     live: int
     in_flight: int
@@ -259,38 +316,61 @@ class Sweep(Frozen):
     unsure: int
     removed_nbytes: int
 
-    def __init__(self, live: int, in_flight: int, dead: int, unsure: int, removed_nbytes: int) -> None:
-        self._set(live=live, in_flight=in_flight, dead=dead, unsure=unsure, removed_nbytes=removed_nbytes)
+    def __init__(
+        self, live: int, in_flight: int, dead: int, unsure: int, removed_nbytes: int
+    ) -> None:
+        self._set(
+            live=live, in_flight=in_flight, dead=dead, unsure=unsure, removed_nbytes=removed_nbytes
+        )
 
 
-def sweep(directory: str | None = None, *, dry_run: bool = False, torch: bool = False, min_age: float = 60.0) -> Sweep:
-    """Remove the names in a directory (/dev/shm) that nobody holds: Tenon's files and sockets and, with torch, PyTorch's files.
+def sweep(
+    directory: str | None = None,
+    *,
+    dry_run: bool = False,
+    torch: bool = False,
+    min_age: float = 60.0,
+) -> Sweep:
+    """Remove the names in a directory (/dev/shm) that nobody holds: Tenon's files and sockets and,
+    with torch, PyTorch's files.
 
-    The kernel says who holds a file, so a holder in any container, Tenon or PyTorch, is seen. Whoever makes and releases names sweeps a
-    little too: this call is for the rest. dry_run: remove nothing. min_age: seconds; PyTorch's younger files may be in a message and stay.
+    The kernel says who holds a file, so a holder in any container, Tenon or PyTorch, is seen.
+    Whoever makes and releases names sweeps a little too: this call is for the rest. dry_run: remove
+    nothing. min_age: seconds; PyTorch's younger files may be in a message and stay.
     """
     if not 0 <= min_age < 1e9:
         raise ValueError(f"min_age {min_age} is not a number of seconds")
     options = ffi.new("tenon_sweep_options *")
     options.struct_size = ffi.sizeof("tenon_sweep_options")
-    options.flags = (lib.TENON_SWEEP_DRY_RUN if dry_run else 0) | (lib.TENON_SWEEP_TORCH if torch else 0)
+    options.flags = (lib.TENON_SWEEP_DRY_RUN if dry_run else 0) | (
+        lib.TENON_SWEEP_TORCH if torch else 0
+    )
     # 0 stands for the default.
     options.min_age_ns = max(int(min_age * 1e9), 1)
-    folder = ffi.NULL if directory is None else ffi.new("char[]", _bytes_of(directory, "the directory"))
+    folder = (
+        ffi.NULL if directory is None else ffi.new("char[]", _bytes_of(directory, "the directory"))
+    )
     options.directory = folder
     out = ffi.new("tenon_sweep_result *")
     out.struct_size = ffi.sizeof("tenon_sweep_result")
     call(lib.tenon_filename_sweep, options, out)
-    return Sweep(int(out.live), int(out.in_flight), int(out.dead), int(out.unsure), int(out.removed_nbytes))
+    return Sweep(
+        int(out.live), int(out.in_flight), int(out.dead), int(out.unsure), int(out.removed_nbytes)
+    )
 
 
-def manager_start(program: Path | None = None, *, timeout: float | None = _SECONDS, cancel: Cancel | None = None) -> str:
-    """The socket of this user's manager, which is started if there is none. Hand it to PyTorch as the first item of its tuple.
+def manager_start(
+    program: Path | None = None, *, timeout: float | None = _SECONDS, cancel: Cancel | None = None
+) -> str:
+    """The socket of this user's manager, which is started if there is none. Hand it to PyTorch as
+    the first item of its tuple.
 
-    program: the path of tenon-manager; None: TENON_MANAGER of the environment, else the one in this package. It ends by itself when its
-    last client, one of which this process now is, has ended.
+    program: the path of tenon-manager; None: TENON_MANAGER of the environment, else the one in this
+    package. It ends by itself when its last client, one of which this process now is, has ended.
     """
     path = ffi.NULL if program is None else ffi.new("char[]", _bytes_of(program, "the program"))
     out = ffi.new("char[]", _MANAGER_ROOM)
-    wait.run(lambda w, error: lib.tenon_manager_start(path, w, out, error), timeout, cancel, whole=True)
+    wait.run(
+        lambda w, error: lib.tenon_manager_start(path, w, out, error), timeout, cancel, whole=True
+    )
     return _text_of(out)

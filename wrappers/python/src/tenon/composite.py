@@ -1,6 +1,8 @@
-"""Composites: sparse, nested and quantised tensors, which are made of several tensors, and tensors on meta, which have no memory.
+"""Composites: sparse, nested and quantised tensors, which are made of several tensors, and tensors
+on meta, which have no memory.
 
-Each part is a tenon.Tensor that can be viewed and lent by itself. A composite travels in a message like a tensor.
+Each part is a tenon.Tensor that can be viewed and lent by itself. A composite travels in a message
+like a tensor.
 """
 
 from __future__ import annotations
@@ -50,13 +52,19 @@ _TWO_DIMENSIONS = 2
 
 
 def _part(source: Any, mode: Mode = "shared") -> Tensor:
-    """A tensor as it is, what lies in Tenon's memory as a tensor over it, and of all else a copy that can be lent."""
+    """A tensor as it is, what lies in Tenon's memory as a tensor over it, and of all else a copy
+    that can be lent.
+    """
     if isinstance(source, Tensor):
         return source
     import numpy
 
     array = numpy.asarray(source)
-    if array.size and array.dtype.isnative and not any(step % array.itemsize for step in array.strides):
+    if (
+        array.size
+        and array.dtype.isnative
+        and not any(step % array.itemsize for step in array.strides)
+    ):
         strides = tuple(step // array.itemsize for step in array.strides)
         own = Tensor._at(array.ctypes.data, _dtype.number_of(array.dtype), array.shape, strides, 0)
         if own is not None:
@@ -104,13 +112,21 @@ class Composite(Managed):
             spec.strides = keep[-1]
         if dtype is not None:
             number = _dtype.number_of(dtype)
-            spec.dtype.code, spec.dtype.bits, spec.dtype.lanes = number & 0xFF, number >> 8 & 0xFF, number >> 16
+            spec.dtype.code, spec.dtype.bits, spec.dtype.lanes = (
+                number & 0xFF,
+                number >> 8 & 0xFF,
+                number >> 16,
+            )
         spec.flags = (
-            flags | (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
+            flags
+            | (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
+            | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
         )
         for name, part in parts.items():
             if part is not None:
-                keep.append(ffi.gc(ffi.cast("tenon_tensor *", part._retained()), lib.tenon_tensor_release))
+                keep.append(
+                    ffi.gc(ffi.cast("tenon_tensor *", part._retained()), lib.tenon_tensor_release)
+                )
                 setattr(spec, name, keep[-1])
         for name, value in fields.items():
             setattr(spec, name, value)
@@ -129,7 +145,9 @@ class Composite(Managed):
         spec = self._filled()
         if self._parts is None:
             self._parts = {
-                name: Tensor._adopt(int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(getattr(spec, name)))))
+                name: Tensor._adopt(
+                    int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(getattr(spec, name))))
+                )
                 for name in PARTS
                 if getattr(spec, name) != ffi.NULL
             }
@@ -137,7 +155,7 @@ class Composite(Managed):
 
     @property
     def layout(self) -> str:
-        """PyTorch's name of the layout, such as "sparse_csr", or "nested", "meta" or "quantized"."""
+        """PyTorch's name of the layout, such as "sparse_csr", "nested", "meta" or "quantized"."""
         return LAYOUT_NAMES[self._filled().layout]
 
     @property
@@ -153,7 +171,9 @@ class Composite(Managed):
 
     @property
     def dtype(self) -> str:
-        """The element type of the values by name; of quantised ones, of the integers that stand for them."""
+        """The element type of the values by name; of quantised ones, of the integers that stand for
+        them.
+        """
         found = self._filled().dtype
         return _dtype.name_of(_dtype.pack(found.code, found.bits, found.lanes))
 
@@ -185,10 +205,12 @@ class Composite(Managed):
         return found
 
     def check(self) -> Self:
-        """The same composite, after its indices, offsets and component sizes were held against its sizes: Corrupt if one is wrong.
+        """The same composite, after its indices, offsets and component sizes were held against its
+        sizes: Corrupt if one is wrong.
 
-        Frameworks do not check what they are given. A part that another process could still change is copied first, and the result
-        has the copy. to_scipy and tenon.torch.to_torch call it, unless told to trust the sender. It reads each number once.
+        Frameworks do not check what they are given. A part that another process could still change
+        is copied first, and the result has the copy. to_scipy and tenon.torch.to_torch call it,
+        unless told to trust the sender. It reads each number once.
         """
         own = self._own()
         out = ffi.new("tenon_composite **")
@@ -203,11 +225,15 @@ class Composite(Managed):
     def __dlpack__(self, **_options: Any) -> NoReturn:
         raise make(
             UnsupportedBuffer,
-            f"DLPack has strided arrays only, and a {self.layout} tensor is none: export its parts ({', '.join(self.parts)})",
+            f"DLPack has strided arrays only, and a {self.layout} tensor is none: export its parts"
+            f" ({', '.join(self.parts)})",
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise TypeError(f"numpy has strided arrays only, and a {self.layout} tensor is none: use its parts ({', '.join(self.parts)})")
+        raise TypeError(
+            f"numpy has strided arrays only, and a {self.layout} tensor is none: use its parts"
+            f" ({', '.join(self.parts)})"
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The parts are pickled as tensors are: by tenon.multiprocessing, and not without.
@@ -220,12 +246,23 @@ class Composite(Managed):
         fields = {name: getattr(spec, name) for name in _NUMBERS}
         shape = self.shape if meta or self.layout in LAYOUTS else None
         strides = tuple(spec.strides[0 : spec.ndim]) if meta else None
-        return self.layout, self.parts, shape, strides, int(spec.flags), self.dtype if meta else None, fields
+        return (
+            self.layout,
+            self.parts,
+            shape,
+            strides,
+            int(spec.flags),
+            self.dtype if meta else None,
+            fields,
+        )
 
     def __repr__(self) -> str:
         if self.closed:
             return f"<tenon.{type(self).__name__}, closed>"
-        return f"<tenon.{type(self).__name__} {self.layout} {list(self.shape)} of {self.dtype} on {self.device}>"
+        return (
+            f"<tenon.{type(self).__name__} {self.layout} {list(self.shape)} of {self.dtype} on"
+            f" {self.device}>"
+        )
 
 
 def rebuild(
@@ -238,13 +275,24 @@ def rebuild(
     fields: dict[str, Any],
 ) -> Composite:
     """A composite of what _state() gave, which may come from anybody."""
-    if not (set(parts) <= set(PARTS) and all(isinstance(part, Tensor) for part in parts.values()) and set(fields) <= set(_NUMBERS)):
-        raise ValueError("the parts of a composite are tensors, and its fields are those of tenon_composite_spec")
-    return Composite._make(layout, parts, shape=shape, strides=strides, flags=flags, dtype=dtype, **fields)
+    if not (
+        set(parts) <= set(PARTS)
+        and all(isinstance(part, Tensor) for part in parts.values())
+        and set(fields) <= set(_NUMBERS)
+    ):
+        raise ValueError(
+            "the parts of a composite are tensors, and its fields are those of tenon_composite_spec"
+        )
+    return Composite._make(
+        layout, parts, shape=shape, strides=strides, flags=flags, dtype=dtype, **fields
+    )
 
 
 class SparseTensor(Composite):
-    """The elements that are not zero, and where they are. Arrays that are no tensors are copied in, unless they lie in Tenon's memory."""
+    """The elements that are not zero, and where they are.
+
+    Arrays that are no tensors are copied in, unless they lie in Tenon's memory.
+    """
 
     __slots__ = ()
 
@@ -259,7 +307,8 @@ class SparseTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> SparseTensor:
-        """Make a COO tensor: indices has a row for each sparse dimension and a column for each element.
+        """Make a COO tensor: indices has a row for each sparse dimension and a column for each
+        element.
 
         coalesced: whether the indices are sorted and different; None: not known.
         """
@@ -274,38 +323,87 @@ class SparseTensor(Composite):
 
     @classmethod
     def _compressed(
-        cls, layout: str, pointers: Any, plain: Any, values: Any, shape: Shape, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        layout: str,
+        pointers: Any,
+        plain: Any,
+        values: Any,
+        shape: Shape,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> SparseTensor:
-        parts: dict[str, Tensor | None] = {"values": _part(values), "indices": _part(pointers), "plain_indices": _part(plain)}
-        return cls._make(layout, parts, shape=shape, requires_grad=requires_grad, is_parameter=is_parameter)
+        parts: dict[str, Tensor | None] = {
+            "values": _part(values),
+            "indices": _part(pointers),
+            "plain_indices": _part(plain),
+        }
+        return cls._make(
+            layout, parts, shape=shape, requires_grad=requires_grad, is_parameter=is_parameter
+        )
 
     @classmethod
     def csr(
-        cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        crow_indices: Any,
+        col_indices: Any,
+        values: Any,
+        shape: Shape,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSR tensor. Both kinds of indices have one type, int64 or int32."""
-        return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, requires_grad, is_parameter)
+        return cls._compressed(
+            "sparse_csr", crow_indices, col_indices, values, shape, requires_grad, is_parameter
+        )
 
     @classmethod
     def csc(
-        cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        ccol_indices: Any,
+        row_indices: Any,
+        values: Any,
+        shape: Shape,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSC tensor."""
-        return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter)
+        return cls._compressed(
+            "sparse_csc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter
+        )
 
     @classmethod
     def bsr(
-        cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        crow_indices: Any,
+        col_indices: Any,
+        values: Any,
+        shape: Shape,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a BSR tensor: values has two block dimensions behind that of the elements."""
-        return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, requires_grad, is_parameter)
+        return cls._compressed(
+            "sparse_bsr", crow_indices, col_indices, values, shape, requires_grad, is_parameter
+        )
 
     @classmethod
     def bsc(
-        cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        ccol_indices: Any,
+        row_indices: Any,
+        values: Any,
+        shape: Shape,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a BSC tensor: values has two block dimensions behind that of the elements."""
-        return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter)
+        return cls._compressed(
+            "sparse_bsc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter
+        )
 
     @classmethod
     def from_scipy(cls, array: Any, *, mode: Mode = "shared") -> SparseTensor:
@@ -317,23 +415,35 @@ class SparseTensor(Composite):
         if kind == "coo":
             import numpy
 
-            indices = numpy.stack([numpy.asarray(axis) for axis in getattr(array, "coords", None) or (array.row, array.col)])
+            indices = numpy.stack(
+                [
+                    numpy.asarray(axis)
+                    for axis in getattr(array, "coords", None) or (array.row, array.col)
+                ]
+            )
             coalesced = True if array.has_canonical_format else None
-            return cls.coo(_part(indices, mode), _part(array.data, mode), array.shape, coalesced=coalesced)
+            return cls.coo(
+                _part(indices, mode), _part(array.data, mode), array.shape, coalesced=coalesced
+            )
         if kind not in ("csr", "csc", "bsr"):
             raise TypeError(
-                f"a sparse array of scipy's in format coo, csr, csc or bsr, not {kind or type(array).__name__}: use its asformat()"
+                "a sparse array of scipy's in format coo, csr, csc or bsr, not"
+                f" {kind or type(array).__name__}: use its asformat()"
             )
         # scipy wants neither, and what is not sorted is no tensor of PyTorch's.
         if not array.has_canonical_format:
             array = array.copy()
             array.sum_duplicates()
-        pointers, plain, values = (_part(each, mode) for each in (array.indptr, array.indices, array.data))
+        pointers, plain, values = (
+            _part(each, mode) for each in (array.indptr, array.indices, array.data)
+        )
         return cls._compressed(f"sparse_{kind}", pointers, plain, values, array.shape)
 
     @property
     def indices(self) -> Tensor:
-        """Of COO the indices of the elements, of CSR and BSR the row pointers, of CSC and BSC the column pointers."""
+        """Of COO the indices of the elements, of CSR and BSR the row pointers, of CSC and BSC the
+        column pointers.
+        """
         return self._named("indices")
 
     @property
@@ -349,20 +459,33 @@ class SparseTensor(Composite):
     def to_scipy(self, *, trusted: bool = False) -> Any:
         """A scipy.sparse array over the same values: coo_array, csr_array, csc_array or bsr_array.
 
-        The indices are checked first, and those that another process can still change are copied. With trusted they are taken as they
-        are: a wrong index lets scipy read memory that is not the tensor's.
+        The indices are checked first, and those that another process can still change are copied.
+        With trusted they are taken as they are: a wrong index lets scipy read memory that is not
+        the tensor's.
         """
         import scipy.sparse
 
         layout = self.layout.removeprefix("sparse_")
         if layout == "bsc":
-            raise make(Unsupported, "scipy has no array in BSC: use values, indices and plain_indices")
+            raise make(
+                Unsupported, "scipy has no array in BSC: use values, indices and plain_indices"
+            )
         own: SparseTensor = self if trusted else self.check()
         values, indices = own.values.numpy(), own.indices.numpy()
-        if own.ndim != _TWO_DIMENSIONS or indices.ndim != (2 if layout == "coo" else 1) or values.ndim != (3 if layout == "bsr" else 1):
-            raise make(Unsupported, f"scipy's arrays have two sparse dimensions, and this tensor of {list(own.shape)} has others")
+        if (
+            own.ndim != _TWO_DIMENSIONS
+            or indices.ndim != (2 if layout == "coo" else 1)
+            or values.ndim != (3 if layout == "bsr" else 1)
+        ):
+            raise make(
+                Unsupported,
+                f"scipy's arrays have two sparse dimensions, and this tensor of {list(own.shape)}"
+                " has others",
+            )
         if layout == "coo":
-            found = scipy.sparse.coo_array((values, (indices[0], indices[1])), shape=own.shape, copy=False)
+            found = scipy.sparse.coo_array(
+                (values, (indices[0], indices[1])), shape=own.shape, copy=False
+            )
             found.has_canonical_format = bool(own.is_coalesced)
             return found
         kind = getattr(scipy.sparse, f"{layout}_array")
@@ -385,12 +508,23 @@ class JaggedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> JaggedTensor:
-        """Make one. offsets: where each component begins along dimension ragged_dim - 1 of values, and where the last one ends.
+        """Make one. offsets: where each component begins along dimension ragged_dim - 1 of values,
+        and where the last one ends.
 
         lengths: of each component, if there are gaps between them.
         """
-        parts = {"values": _part(values), "offsets": _part(offsets), "lengths": None if lengths is None else _part(lengths)}
-        return cls._make("jagged", parts, ragged_dim=ragged_dim, requires_grad=requires_grad, is_parameter=is_parameter)
+        parts = {
+            "values": _part(values),
+            "offsets": _part(offsets),
+            "lengths": None if lengths is None else _part(lengths),
+        }
+        return cls._make(
+            "jagged",
+            parts,
+            ragged_dim=ragged_dim,
+            requires_grad=requires_grad,
+            is_parameter=is_parameter,
+        )
 
     @property
     def offsets(self) -> Tensor:
@@ -424,7 +558,9 @@ class NestedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> NestedTensor:
-        """Make one over a buffer of one dimension: a row of sizes and of strides for each component, and where it begins."""
+        """Make one over a buffer of one dimension: a row of sizes and of strides for each
+        component, and where it begins.
+        """
         parts: dict[str, Tensor | None] = {
             "values": _part(values),
             "component_sizes": _part(component_sizes),
@@ -450,13 +586,21 @@ class NestedTensor(Composite):
 
 
 class QuantizedTensor(Composite):
-    """Integers that stand for numbers: (integer - zero_point) * scale, for the tensor as a whole or for each channel."""
+    """Integers that stand for numbers: (integer - zero_point) * scale, for the tensor as a whole or
+    for each channel.
+    """
 
     __slots__ = ()
 
     @classmethod
     def per_tensor(
-        cls, values: Any, scale: float, zero_point: int = 0, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        values: Any,
+        scale: float,
+        zero_point: int = 0,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> QuantizedTensor:
         """Make one of int8, uint8, int32, uint4 or uint2 with one scale."""
         return cls._make(
@@ -471,9 +615,18 @@ class QuantizedTensor(Composite):
 
     @classmethod
     def per_channel(
-        cls, values: Any, scales: Any, zero_points: Any, axis: int, *, requires_grad: bool = False, is_parameter: bool = False
+        cls,
+        values: Any,
+        scales: Any,
+        zero_points: Any,
+        axis: int,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
     ) -> QuantizedTensor:
-        """Make one with a float64 scale and an int64 zero point for each index of one axis; both float32: with float parameters."""
+        """Make one with a float64 scale and an int64 zero point for each index of one axis; both
+        float32: with float parameters.
+        """
         scales, zero_points = _part(scales), _part(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
         return cls._make(
@@ -535,7 +688,14 @@ class MetaTensor(Composite):
         """Make one. Strides and offset count elements; without strides it is contiguous."""
         steps = packed(numbers(shape)) if strides is None else strides
         return cls._make(
-            "meta", {}, shape=shape, strides=steps, offset=offset, dtype=dtype, requires_grad=requires_grad, is_parameter=is_parameter
+            "meta",
+            {},
+            shape=shape,
+            strides=steps,
+            offset=offset,
+            dtype=dtype,
+            requires_grad=requires_grad,
+            is_parameter=is_parameter,
         )
 
     @property

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 class Peer(Frozen):
-    """Who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
+    """Who is at the other end of a connection, as the kernel told it when the socket was connected;
+    for a socketpair, who made it.
 
-    pid: 0 of a pid namespace that this process does not see; the pid can be another process's by now. uid, gid: effective ones.
+    pid: 0 of a pid namespace that this process does not see; the pid can be another process's by
+    now. uid, gid: effective ones.
     """
 
     __slots__ = ("pid", "uid", "gid")  # noqa: RUF023 (the order of __init__)
@@ -41,7 +43,10 @@ class Peer(Frozen):
 
 
 class Connection(Managed):
-    """One end of a connected AF_UNIX socket (stream or seqpacket). The other end must be a connection too."""
+    """One end of a connected AF_UNIX socket (stream or seqpacket).
+
+    The other end must be a connection too.
+    """
 
     __slots__ = ("_socket", "_streams")
     _socket: Any
@@ -66,20 +71,25 @@ class Connection(Managed):
         cuda_keep_open: bool = False,
         on_lender_gone: LenderGone = "keep",
     ) -> None:
-        """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
+        """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it
+        is closed with the connection.
 
-        The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
-        allow_unsealed: take memory that its owner can cut short, so that a later load may be killed: PyTorch's (tenon.torch.from_torch) and
-        named files. None: if this process's sharing strategy is "file_system" now; else only named files that Tenon made, which a
-        process of that strategy sends, and only of a peer of this process's user or root, who could end this process anyway.
-        max_segments and max_mapped_nbytes: how many segments the peer may have open here, and how much address space they may take.
-        same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
-        in too. By default any peer is good: whoever made the socket has decided.
-        cuda_let_write: send read-only storages on a CUDA device too, though their receiver can write them; else that is PermissionDenied.
-        cuda_keep_open: as open_cuda's keep_open, for device memory that is received.
-        on_lender_gone: what happens to received memory when nobody holds the other end of the socket any more. "keep": it
-        stays valid. "drop": each later access raises PeerGone, and so does recv. Arrays and buffers that are out stay valid
-        until they go, which unmaps the memory. Memory of a CUDA device is closed as soon as the streams that use it have passed.
+        The options from access to allow_unsealed say how to open what is received. A limit of 0 is
+        the library's default. allow_unsealed: take memory that its owner can cut short, so that a
+        later load may be killed: PyTorch's (tenon.torch.from_torch) and named files. None: if this
+        process's sharing strategy is "file_system" now; else only named files that Tenon made,
+        which a process of that strategy sends, and only of a peer of this process's user or root,
+        who could end this process anyway. max_segments and max_mapped_nbytes: how many segments the
+        peer may have open here, and how much address space they may take. same_user:
+        PermissionDenied if the peer is neither of this process's user nor root. group: the same,
+        but members of that gid are let in too. By default any peer is good: whoever made the socket
+        has decided. cuda_let_write: send read-only storages on a CUDA device too, though their
+        receiver can write them; else that is PermissionDenied. cuda_keep_open: as open_cuda's
+        keep_open, for device memory that is received. on_lender_gone: what happens to received
+        memory when nobody holds the other end of the socket any more. "keep": it stays valid.
+        "drop": each later access raises PeerGone, and so does recv. Arrays and buffers that are out
+        stay valid until they go, which unmaps the memory. Memory of a CUDA device is closed as soon
+        as the streams that use it have passed.
         """
         self._cdata = self._socket = None
         self._streams = {}
@@ -105,7 +115,12 @@ class Connection(Managed):
             options.flags |= lib.TENON_CONNECTION_CUDA_KEEP_OPEN
         options.on_lender_gone = number_of(LENDER_GONE, on_lender_gone, "on_lender_gone")
         out = ffi.new("tenon_connection **")
-        call(lib.tenon_connection_new, socket if isinstance(socket, int) else socket.fileno(), options, out)
+        call(
+            lib.tenon_connection_new,
+            socket if isinstance(socket, int) else socket.fileno(),
+            options,
+            out,
+        )
         self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
         if not isinstance(socket, int):
             if adopt:
@@ -115,7 +130,10 @@ class Connection(Managed):
                 self._socket = socket
 
     def close(self) -> None:
-        """Give the connection back. What was received stays valid. A call that runs in another thread ends first."""
+        """Give the connection back.
+
+        What was received stays valid. A call that runs in another thread ends first.
+        """
         super().close()
         self._socket = None
 
@@ -124,7 +142,8 @@ class Connection(Managed):
         return int(lib.tenon_connection_fd(self._own()))
 
     def gone_fileno(self) -> int:
-        """An fd that is readable once the lender is gone, for select or an event loop; with on_lender_gone="drop", after the drop.
+        """An fd that is readable once the lender is gone, for select or an event loop; with
+        on_lender_gone="drop", after the drop.
 
         It stays the connection's. Do not read from it.
         """
@@ -140,11 +159,14 @@ class Connection(Managed):
         return Peer(out.pid, out.uid, out.gid)
 
     def set_stream(self, device: SupportsIndex, stream: Stream = None) -> None:
-        """Name the stream in which memory of a CUDA device is used here; without this call it is the default one.
+        """Name the stream in which memory of a CUDA device is used here; without this call it is
+        the default one.
 
-        A stream is what share_cuda takes. What was given to it before a send is done before work of the receiver's begins; what is given to
-        it after a receive waits for the sender's, and what was received counts as used in it. It has to be there until the connection is
-        closed, and what was received meanwhile has gone; an object is kept by this one, closed or not, until another stream is named.
+        A stream is what share_cuda takes. What was given to it before a send is done before work of
+        the receiver's begins; what is given to it after a receive waits for the sender's, and what
+        was received counts as used in it. It has to be there until the connection is closed, and
+        what was received meanwhile has gone; an object is kept by this one, closed or not, until
+        another stream is named.
         """
         number = ordinal(device)
         # First the library, which until then gives its work to the older one.
@@ -160,10 +182,12 @@ class Connection(Managed):
         timeout: float | None = None,
         cancel: Cancel | None = None,
     ) -> None:
-        """Send tensors (a list, one, or a dict by name), or a Message, as one message; delivered whole and in order.
+        """Send tensors (a list, one, or a dict by name), or a Message, as one message; delivered
+        whole and in order.
 
-        When the wait ends first (Timeout, WouldBlock, Cancelled, Ctrl-C) the message may be half sent and the connection keeps it:
-        go on with flush, or by sending the same Message object. Seconds; None waits for ever.
+        When the wait ends first (Timeout, WouldBlock, Cancelled, Ctrl-C) the message may be half
+        sent and the connection keeps it: go on with flush, or by sending the same Message object.
+        Seconds; None waits for ever.
         """
         if isinstance(tensors, Message):
             if names is not None or bytes(user_bytes):
@@ -180,12 +204,25 @@ class Connection(Managed):
         run(lambda wait, error: lib.tenon_send(own, ffi.NULL, wait, error), timeout, cancel)
 
     def recv(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> Message:
-        """Receive the next message. When the wait ends first nothing is lost: call again. Seconds; None waits for ever."""
-        own = self._own()
-        return Message._arrive(lambda wait, out, error: lib.tenon_recv(own, wait, out, error), timeout, cancel)
+        """Receive the next message.
 
-    def send_object(self, obj: Any, *, importer: Any = None, timeout: float | None = None, cancel: Cancel | None = None) -> None:
-        """Send an object as one message: its pickle, and the storages of its tensors, which are lent.
+        When the wait ends first nothing is lost: call again. Seconds; None waits for ever.
+        """
+        own = self._own()
+        return Message._arrive(
+            lambda wait, out, error: lib.tenon_recv(own, wait, out, error), timeout, cancel
+        )
+
+    def send_object(
+        self,
+        obj: Any,
+        *,
+        importer: Any = None,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Send an object as one message: its pickle, and the storages of its tensors, which are
+        lent.
 
         Private torch memory moves to shared memory. importer: as in tenon.pickle.dumps.
         """
@@ -195,14 +232,20 @@ class Connection(Managed):
         self.send(tensors, None, user_bytes, timeout=timeout, cancel=cancel)
 
     def recv_object(
-        self, *, allow: Iterable[Any] | None = (), importer: Any = None, timeout: float | None = None, cancel: Cancel | None = None
+        self,
+        *,
+        allow: Iterable[Any] | None = (),
+        importer: Any = None,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
     ) -> Any:
-        """Receive the object of the next message, which send_object sent. Its tensors lie in what the sender lent.
+        """Receive the object of the next message, which send_object sent. Its tensors lie in what
+        the sender lent.
 
         allow: the classes and functions that the sender may name; without any, an object is made of
-        dicts, lists, tuples, sets, numbers, text, bytes and tensors. None allows all, which lets the
-        sender run code here. PermissionDenied names what is not allowed, and Corrupt says that the
-        message carries no object. The message is gone then.
+        dicts, lists, tuples, sets, numbers, text, bytes and tensors. None allows all, which lets
+        the sender run code here. PermissionDenied names what is not allowed, and Corrupt says that
+        the message carries no object. The message is gone then.
         """
         from tenon.pickle import names_of, object_of
 
@@ -211,7 +254,11 @@ class Connection(Managed):
             return object_of(message, names, importer)
 
     def __repr__(self) -> str:
-        return "<tenon.Connection, closed>" if self.closed else f"<tenon.Connection on fd {self.fileno()}>"
+        return (
+            "<tenon.Connection, closed>"
+            if self.closed
+            else f"<tenon.Connection on fd {self.fileno()}>"
+        )
 
 
 def pair() -> tuple[Connection, Connection]:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class CudaArenaStats(Frozen):
     """What an arena on a device holds, all of one moment.
 
-    device: this process's number of it. transport: how the arena is lent. bytes_capacity: what it can hold. bytes_used: in storages, or
-    kept by a stream or a receiver, and blocks_used: how many blocks that is. bytes_free: nobody's; bytes_largest_free: the longest piece of
-    them. bytes_peak: the most that was used at once.
+    device: this process's number of it. transport: how the arena is lent. bytes_capacity: what it
+    can hold. bytes_used: in storages, or kept by a stream or a receiver, and blocks_used: how many
+    blocks that is. bytes_free: nobody's; bytes_largest_free: the longest piece of them. bytes_peak:
+    the most that was used at once.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -51,21 +52,27 @@ class CudaArenaStats(Frozen):
 
 
 class CudaArena(Managed):
-    """One allocation on a device, which whoever receives its storages opens once, be it over a Connection, by share_cuda or in PyTorch.
+    """One allocation on a device, which whoever receives its storages opens once, be it over a
+    Connection, by share_cuda or in PyTorch.
 
-    Closing it gives this reference back: its storages live on, and its memory goes with the last of them and the last who keeps it.
-    Who is lent one byte of it can read and write all of it.
+    Closing it gives this reference back: its storages live on, and its memory goes with the last of
+    them and the last who keeps it. Who is lent one byte of it can read and write all of it.
     """
 
     __slots__ = ()
 
     def __init__(
-        self, capacity_nbytes: int, *, device: SupportsIndex = 0, transport: Literal["auto", "ipc", "fd", "fabric"] = "auto"
+        self,
+        capacity_nbytes: int,
+        *,
+        device: SupportsIndex = 0,
+        transport: Literal["auto", "ipc", "fd", "fabric"] = "auto",
     ) -> None:
         """Make an arena.
 
-        capacity_nbytes: all of it is taken at once; rounded up to what the device gives. device: this process's number of it.
-        transport: how it is to be lent; "auto" is "ipc" where the device has it, for PyTorch opens that, else "fd".
+        capacity_nbytes: all of it is taken at once; rounded up to what the device gives. device:
+        this process's number of it. transport: how it is to be lent; "auto" is "ipc" where the
+        device has it, for PyTorch opens that, else "fd".
         """
         self._cdata = None
         options = ffi.new("tenon_cuda_arena_options *")
@@ -77,16 +84,23 @@ class CudaArena(Managed):
         call(lib.tenon_cuda_arena_new, options, out)
         self._cdata = ffi.gc(out[0], lib.tenon_cuda_arena_release)
 
-    def allocate(self, nbytes: int, *, timeout: float | None = 0, cancel: Cancel | None = None) -> Storage:
+    def allocate(
+        self, nbytes: int, *, timeout: float | None = 0, cancel: Cancel | None = None
+    ) -> Storage:
         """A storage in it whose bytes are what they happen to be.
 
-        A full arena raises ResourceExhausted, whose details["holders"] says who holds what was lent. timeout: seconds to wait for blocks to
-        come back, after which it is Timeout; None waits for ever. A block is free when its storage has gone, the streams in which it was
-        used have passed, and every receiver has let go or was killed.
+        A full arena raises ResourceExhausted, whose details["holders"] says who holds what was
+        lent. timeout: seconds to wait for blocks to come back, after which it is Timeout; None
+        waits for ever. A block is free when its storage has gone, the streams in which it was used
+        have passed, and every receiver has let go or was killed.
         """
         own, size = self._own(), unsigned(nbytes, "nbytes")
         out = ffi.new("tenon_storage **")
-        run(lambda wait, error: lib.tenon_cuda_arena_allocate(own, size, wait, out, error), timeout, cancel)
+        run(
+            lambda wait, error: lib.tenon_cuda_arena_allocate(own, size, wait, out, error),
+            timeout,
+            cancel,
+        )
         return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
     def stats(self) -> CudaArenaStats:
@@ -102,4 +116,7 @@ class CudaArena(Managed):
         if self.closed:
             return "<tenon.CudaArena, closed>"
         now = self.stats()
-        return f"<tenon.CudaArena of {now.bytes_capacity} bytes on cuda:{now.device}: {now.bytes_used} used>"
+        return (
+            f"<tenon.CudaArena of {now.bytes_capacity} bytes on cuda:{now.device}: {now.bytes_used}"
+            " used>"
+        )

@@ -1,7 +1,8 @@
 """Deposits: messages for receivers that are not known yet, such as the readers of a queue.
 
-A lender deposits a message and gets a ticket, which is bytes. Whoever fetches the ticket first has the message, under leases. Lender and
-receiver are processes of one user that see the same /dev/shm. The bytes are in docs/format/deposit.md.
+A lender deposits a message and gets a ticket, which is bytes. Whoever fetches the ticket first has
+the message, under leases. Lender and receiver are processes of one user that see the same /dev/shm.
+The bytes are in docs/format/deposit.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 
 def deposit(message: Message | Iterable[Tensor]) -> bytes:
-    """Deposit a message and give its ticket. The message and its tensors may be released afterwards.
+    """Deposit a message and give its ticket. The message and its tensors may be released
+    afterwards.
 
     Until the message is fetched this process keeps it, or until withdraw.
     """
@@ -42,7 +44,10 @@ def deposit(message: Message | Iterable[Tensor]) -> bytes:
 
 
 def withdraw(ticket: Buffer) -> bool:
-    """Take back a message of this process that nobody has fetched. False: it was fetched or withdrawn before."""
+    """Take back a message of this process that nobody has fetched.
+
+    False: it was fetched or withdrawn before.
+    """
     withdrawn = ffi.new("int *")
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         call(lib.tenon_ticket_withdraw, source, view.nbytes, withdrawn)
@@ -50,10 +55,12 @@ def withdraw(ticket: Buffer) -> bool:
 
 
 def watch(ticket: Buffer, fd: int, *, seconds: float = 0.0) -> None:
-    """Take a message of this process back so long after fd has hung up, if nobody has fetched it by then.
+    """Take a message of this process back so long after fd has hung up, if nobody has fetched it by
+    then.
 
-    The fd is the end of a pipe whose other end travels with the ticket. So it hangs up when the message is read, and when its carrier goes
-    with the message unread. It belongs to Tenon once this has returned.
+    The fd is the end of a pipe whose other end travels with the ticket. So it hangs up when the
+    message is read, and when its carrier goes with the message unread. It belongs to Tenon once
+    this has returned.
     """
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         call(lib.tenon_ticket_watch, source, view.nbytes, fd, int(seconds * 1e9))
@@ -69,8 +76,9 @@ def fetch(
 ) -> Message:
     """Fetch the message of a ticket.
 
-    Seconds; None waits for ever for a lender that does not answer. A wait that ends first leaves the message where it is. NotFound: it was
-    fetched before, or withdrawn. PeerGone: the lender is gone, and this process had not met it.
+    Seconds; None waits for ever for a lender that does not answer. A wait that ends first leaves
+    the message where it is. NotFound: it was fetched before, or withdrawn. PeerGone: the lender is
+    gone, and this process had not met it.
     """
     from tenon.by_fd import open_options
 
@@ -78,7 +86,9 @@ def fetch(
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         # Whole: each piece would ask the lender anew.
         return Message._arrive(
-            lambda wait, out, error: lib.tenon_message_fetch(source, view.nbytes, options, wait, out, error),
+            lambda wait, out, error: lib.tenon_message_fetch(
+                source, view.nbytes, options, wait, out, error
+            ),
             timeout,
             cancel,
             whole=True,
@@ -92,8 +102,8 @@ def _release_storage(out: Any) -> None:
 class DepositStats(Frozen):
     """What of this process waits to be fetched, all of one moment.
 
-    messages: that nobody has fetched. segments: for which their receivers may ask; 0 if there is no message. expired: messages that were
-    withdrawn by a limit, in all.
+    messages: that nobody has fetched. segments: for which their receivers may ask; 0 if there is no
+    message. expired: messages that were withdrawn by a limit, in all.
     """
 
     __slots__ = ("expired", "messages", "segments")
@@ -114,12 +124,18 @@ def stats() -> DepositStats:
     return DepositStats(out.messages, out.segments, out.expired)
 
 
-def set_limits(*, max_unfetched_segments: int = 0, max_unfetched_nbytes: int = 0, max_unfetched_seconds: float = 0.0) -> None:
+def set_limits(
+    *,
+    max_unfetched_segments: int = 0,
+    max_unfetched_nbytes: int = 0,
+    max_unfetched_seconds: float = 0.0,
+) -> None:
     """Say what may wait to be fetched, in this process and in those that it forks from now on.
 
-    max_unfetched_segments: for how many segments receivers may ask; one more is ResourceExhausted. 0: half of the limit of open files.
-    max_unfetched_nbytes, max_unfetched_seconds: beyond them messages are withdrawn, the oldest first, and their receivers get NotFound.
-    0: no limit. They hold for messages that are deposited from now on.
+    max_unfetched_segments: for how many segments receivers may ask; one more is ResourceExhausted.
+    0: half of the limit of open files. max_unfetched_nbytes, max_unfetched_seconds: beyond them
+    messages are withdrawn, the oldest first, and their receivers get NotFound. 0: no limit. They
+    hold for messages that are deposited from now on.
     """
     limits = ffi.new("tenon_deposit_limits *")
     limits.struct_size = ffi.sizeof("tenon_deposit_limits")
@@ -129,11 +145,14 @@ def set_limits(*, max_unfetched_segments: int = 0, max_unfetched_nbytes: int = 0
     call(lib.tenon_deposit_limits_set, limits)
 
 
-def hand_over(*, seconds: float = 60.0, pidfds: Sequence[int] = (), family: str | None = None) -> int:
-    """Hand the messages that nobody has fetched to a keeper process, before this process ends. Gives how many it has.
+def hand_over(
+    *, seconds: float = 60.0, pidfds: Sequence[int] = (), family: str | None = None
+) -> int:
+    """Hand the messages that nobody has fetched to a keeper process, before this process ends.
+    Gives how many it has.
 
-    It stays for so long, but only while one of the processes of the pidfds lives, or somebody has a shared lock (flock) on the file named
-    family; with neither it stays for its time.
+    It stays for so long, but only while one of the processes of the pidfds lives, or somebody has a
+    shared lock (flock) on the file named family; with neither it stays for its time.
     """
     options = ffi.new("tenon_keep_options *")
     options.struct_size = ffi.sizeof("tenon_keep_options")
@@ -160,27 +179,54 @@ class Deposit(Managed):
         self._record = ffi.new("uint8_t[]", lib.TENON_DEPOSIT_RECORD_NBYTES)
         self._record_nbytes = ffi.new("size_t *")
         # What a receiver begins with. It must not leave before all storages are added.
-        self.head = bytes(ffi.buffer(lib.tenon_deposit_head(self._cdata, self._record_nbytes), self._record_nbytes[0]))
+        self.head = bytes(
+            ffi.buffer(
+                lib.tenon_deposit_head(self._cdata, self._record_nbytes), self._record_nbytes[0]
+            )
+        )
 
     def add(self, storage: Storage, access: Access = "auto") -> bytes:
-        """Add a storage, which the message keeps. Gives its record, by which the receiver opens it. One thread at a time."""
+        """Add a storage, which the message keeps.
+
+        Gives its record, by which the receiver opens it. One thread at a time.
+        """
         if not isinstance(storage, Storage):
             raise TypeError(f"storage is {type(storage).__name__}, not Storage")
         own = storage._own()
-        call(lib.tenon_deposit_add, self._own(), own, number_of(ACCESSES, access, "access"), self._record, self._record_nbytes)
+        call(
+            lib.tenon_deposit_add,
+            self._own(),
+            own,
+            number_of(ACCESSES, access, "access"),
+            self._record,
+            self._record_nbytes,
+        )
         return bytes(ffi.buffer(self._record, self._record_nbytes[0]))
 
     def withdraw(self) -> bool:
-        """Take the message back if nobody has fetched it. False: somebody has, or it was withdrawn."""
+        """Take the message back if nobody has fetched it.
+
+        False: somebody has, or it was withdrawn.
+        """
         return bool(lib.tenon_deposit_withdraw(self._own()))
 
 
 class Fetched(Managed):
-    """A message that is fetched in pieces. Closing it gives back what was not opened; storages that were opened stay."""
+    """A message that is fetched in pieces.
+
+    Closing it gives back what was not opened; storages that were opened stay.
+    """
 
     __slots__ = ("_timeout",)
 
-    def __init__(self, head: Buffer, *, access: Access = "auto", allow_unsealed: bool | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        head: Buffer,
+        *,
+        access: Access = "auto",
+        allow_unsealed: bool | None = None,
+        timeout: float | None = None,
+    ) -> None:
         from tenon.by_fd import open_options
 
         self._cdata = None
@@ -188,7 +234,14 @@ class Fetched(Managed):
         options = open_options(access, open_flags(False, False, False, allow_unsealed))
         out = ffi.new("tenon_fetched **")
         with memoryview(head) as view, ffi.from_buffer(view) as source:
-            run(lambda wait, error: lib.tenon_fetched_new(source, view.nbytes, options, wait, out, error), timeout, None, whole=True)
+            run(
+                lambda wait, error: lib.tenon_fetched_new(
+                    source, view.nbytes, options, wait, out, error
+                ),
+                timeout,
+                None,
+                whole=True,
+            )
         self._cdata = ffi.gc(out[0], lib.tenon_fetched_release)
 
     def storage(self, record: Buffer) -> Storage:
@@ -197,7 +250,9 @@ class Fetched(Managed):
         out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in Message._arrive
         with memoryview(record) as view, ffi.from_buffer(view) as source:
             run(
-                lambda wait, error: lib.tenon_fetched_storage(own, source, view.nbytes, wait, out, error),
+                lambda wait, error: lib.tenon_fetched_storage(
+                    own, source, view.nbytes, wait, out, error
+                ),
                 self._timeout,
                 None,
                 whole=True,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Descriptor(Managed):
     """Encodes a message, or tensors. Keeps tensors and fds alive until it is closed.
 
-    bytes_only: no fds travel; the opener fetches them from this process, which must live, and hold the descriptor, until then.
+    bytes_only: no fds travel; the opener fetches them from this process, which must live, and hold
+    the descriptor, until then.
     """
 
     __slots__ = ()
@@ -70,10 +71,11 @@ def open_descriptor(
     allow_unsealed: bool | None = None,
     other_user: bool = False,
 ) -> Message:
-    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are the library's on success.
+    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are
+    the library's on success.
 
-    allow_unsealed: as open_fd. other_user: bytes without fds may name a process of another user. Its memory is opened with
-    this process's rights.
+    allow_unsealed: as open_fd. other_user: bytes without fds may name a process of another user.
+    Its memory is opened with this process's rights.
     """
     flags = open_flags(private_copy, private_cow, adopt, allow_unsealed)
     if other_user:

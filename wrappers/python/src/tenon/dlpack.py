@@ -19,18 +19,26 @@ MAX_VERSION = (1, 3)
 
 
 def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
-    """Take a tensor from another framework, without a copy. Its storage is private: copy it with clone to lend it.
+    """Take a tensor from another framework, without a copy. Its storage is private: copy it with
+    clone to lend it.
 
-    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which
-    it will be used next. The framework makes that one wait for its own work, and if it is named the storage counts as used in it, as by
+    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be
+    lent with share_cuda. stream: in which it will be used next. The framework makes that one wait
+    for its own work, and if it is named the storage counts as used in it, as by
     Storage.record_stream.
     """
     device = source.__dlpack_device__()
     kind = int(device[0])
     if kind not in (CPU, CUDA, CUDA_HOST):
-        raise make(Unsupported, f"the tensor lies on DLPack device {kind}:{int(device[1])}; only the CPU and CUDA are supported")
+        raise make(
+            Unsupported,
+            f"the tensor lies on DLPack device {kind}:{int(device[1])}; only the CPU and CUDA are"
+            " supported",
+        )
     if kind != CUDA and stream is not None:
-        raise make(InvalidArgument, "a stream is given, and the tensor lies on the CPU", option="stream")
+        raise make(
+            InvalidArgument, "a stream is given, and the tensor lies on the CPU", option="stream"
+        )
     more = {"stream": producer_stream(stream)} if kind == CUDA else {}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, getattr(torch, "Tensor", ())):
@@ -47,7 +55,8 @@ def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
 def take(source: Any, more: dict[str, int]) -> Tensor:
     """What the framework hands out, as it is. more: what its __dlpack__ is told."""
     if not more:
-        # The table of DLPack 1.3, if the framework has it. PyTorch's does not look whether gradients would be lost.
+        # The table of DLPack 1.3, if the framework has it. PyTorch's does not look whether
+        # gradients would be lost.
         exchange = getattr(type(source), "__dlpack_c_exchange_api__", None)
         if exchange is not None and not getattr(source, "requires_grad", False):
             tensor = Tensor._from_exchange(exchange, source)

@@ -1,4 +1,7 @@
-"""Errors of the C library as exceptions that are also the built-in kind. One function maps codes: from_status."""
+"""Errors of the C library as exceptions that are also the built-in kind.
+
+One function maps codes: from_status.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,13 @@ class TenonError(Exception):
     status: int = lib.TENON_INTERNAL
     """Its number."""
     details: dict[str, str]
-    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid", "field", "option"; of a full
-    arena also "live", "lent", "retired", "free" and "holders"; where memory, fds or mappings are short "left", and of this process
-    "live", "lent", "retired" and "kept"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
-    "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"; of
-    a composite's parts "part" and "index", CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
+    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd",
+    "pid", "uid", "field", "option"; of a full arena also "live", "lent", "retired", "free" and
+    "holders"; where memory, fds or mappings are short "left", and of this process "live", "lent",
+    "retired" and "kept"; of a value that does not fit its type "where", "wanted" and "found"; of
+    code "file", "line", "column" and "excerpt", which is the line with carets below it and stands
+    in str() too; of archives "record" and "offset"; of a composite's parts "part" and "index",
+    CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)
@@ -70,7 +75,9 @@ class Unsupported(TenonError, NotImplementedError):
 
 
 class UnsupportedBuffer(Unsupported, BufferError):
-    """The same of a way to hand the bytes out: what asks for DLPack or a buffer expects a BufferError."""
+    """The same of a way to hand the bytes out: what asks for DLPack or a buffer expects a
+    BufferError.
+    """
 
 
 class PeerGone(TenonError, ConnectionError):
@@ -86,7 +93,10 @@ class Timeout(TenonError, TimeoutError):
 
 
 class Interrupted(TenonError, InterruptedError):
-    """A signal ended a wait. Waits go on by themselves; this is for who calls the library directly."""
+    """A signal ended a wait.
+
+    Waits go on by themselves; this is for who calls the library directly.
+    """
 
 
 class Cancelled(TenonError):
@@ -118,7 +128,9 @@ _KINDS: dict[int, tuple[type[TenonError], int]] = {
     lib.TENON_INTERNAL: (Internal, 0),
 }
 
-_MEMORY_LIMITS = frozenset({"memory", "MemAvailable", "RLIMIT_AS", "RLIMIT_DATA", "address space", "device memory"})
+_MEMORY_LIMITS = frozenset(
+    {"memory", "MemAvailable", "RLIMIT_AS", "RLIMIT_DATA", "address space", "device memory"}
+)
 
 
 def _is_of_memory(details: dict[str, str]) -> bool:
@@ -164,7 +176,15 @@ def _read(error: Any, status: int) -> TenonError:
 def from_status(status: int, address: int = 0) -> TenonError:
     """The exception for a status and the address of its tenon_error, which is released."""
     if not address:
-        return _make(status, _os.strerror(_errno.ENOMEM) if status == lib.TENON_RESOURCE_EXHAUSTED else "no reason was given", {})
+        return _make(
+            status,
+            (
+                _os.strerror(_errno.ENOMEM)
+                if status == lib.TENON_RESOURCE_EXHAUSTED
+                else "no reason was given"
+            ),
+            {},
+        )
     error = ffi.cast("tenon_error *", address)
     try:
         return _read(error, status)

@@ -30,11 +30,14 @@ def _is_mapping(tensors: Tensors) -> TypeIs[Mapping[str, Sendable]]:
     return hasattr(tensors, "keys")
 
 
-def _add(own: Any, items: tuple[Sendable, ...], names: tuple[str | None, ...] | None, access: int) -> None:
+def _add(
+    own: Any, items: tuple[Sendable, ...], names: tuple[str | None, ...] | None, access: int
+) -> None:
     """Add tensors and composites to a message, in their order."""
     address = int(ffi.cast("uintptr_t", own))
     try:
-        # message_add checks the type of each item, so a message of tensors alone needs no second pass.
+        # message_add checks the type of each item, so a message of tensors alone needs no second
+        # pass.
         _native_ext.message_add(address, items, names, access)
         return
     except TypeError:
@@ -62,9 +65,11 @@ def _release_in(out: Any) -> None:
 
 
 class Message(Managed):
-    """A sequence of tensors (message[0]) and a mapping of those that have a name (message["weight"]).
+    """A sequence of tensors (message[0]) and a mapping of those that have a name
+    (message["weight"]).
 
-    Composites (sparse, nested and quantised tensors) are beside them: composites has them, and contents has everything as it was sent.
+    Composites (sparse, nested and quantised tensors) are beside them: composites has them, and
+    contents has everything as it was sent.
     """
 
     __slots__ = ("_tensors",)
@@ -78,7 +83,10 @@ class Message(Managed):
         *,
         access: Access = "auto",
     ) -> None:
-        """Take references to tensors and composites: a list, one of them, or a dict by name. Whether each can be lent is checked here."""
+        """Take references to tensors and composites: a list, one of them, or a dict by name.
+
+        Whether each can be lent is checked here.
+        """
         self._cdata = self._tensors = None
         out = ffi.new("tenon_message **")
         call(lib.tenon_message_new, out)
@@ -108,10 +116,18 @@ class Message(Managed):
         return self
 
     @classmethod
-    def _arrive(cls, step: Callable[[Any, Any, Any], int], timeout: float | None, cancel: Cancel | None, *, whole: bool = False) -> Self:
+    def _arrive(
+        cls,
+        step: Callable[[Any, Any, Any], int],
+        timeout: float | None,
+        cancel: Cancel | None,
+        *,
+        whole: bool = False,
+    ) -> Self:
         """Wait for the message that step(wait, out, error) receives.
 
-        A signal handler may raise at any moment after the call, as DataLoader's does when a worker dies. So out has an owner.
+        A signal handler may raise at any moment after the call, as DataLoader's does when a worker
+        dies. So out has an owner.
         """
         out = ffi.gc(ffi.new("tenon_message **"), _release_in)
         self = cls.__new__(cls)
@@ -141,7 +157,9 @@ class Message(Managed):
         if self._tensors is None:
             tensors = _native_ext.message_tensors(address, Tensor)
             parts = self._parts(own)
-            self._tensors = [tensor for i, tensor in enumerate(tensors) if i not in parts] if parts else tensors
+            self._tensors = (
+                [tensor for i, tensor in enumerate(tensors) if i not in parts] if parts else tensors
+            )
         return self._tensors
 
     def _parts(self, own: Any) -> set[int]:
@@ -168,10 +186,15 @@ class Message(Managed):
     def composites(self) -> list[Composite]:
         """All composites, in the order in which they were added."""
         own = self._own()
-        return [borrowed(lib.tenon_message_composite(own, i)) for i in range(lib.tenon_message_composite_count(own))]
+        return [
+            borrowed(lib.tenon_message_composite(own, i))
+            for i in range(lib.tenon_message_composite_count(own))
+        ]
 
     def contents(self) -> list[tuple[str | None, Sendable]]:
-        """Tensors and composites, each with its name or None, in the order in which they were added."""
+        """Tensors and composites, each with its name or None, in the order in which they were
+        added.
+        """
         own = self._own()
         tensors: list[tuple[str | None, Sendable]] = list(zip(self.names, self._all(), strict=True))
         n_parts = ffi.new("size_t *")
@@ -179,8 +202,12 @@ class Message(Managed):
         for i, composite in enumerate(self.composites):
             first = lib.tenon_message_composite_parts(own, i, n_parts)
             name = lib.tenon_message_composite_name(own, i)
-            # As many tensors stand before it as there are in front of its parts, without the parts of others.
-            tensors.insert(first - before + i, (None if name == ffi.NULL else ffi.string(name).decode(), composite))
+            # As many tensors stand before it as there are in front of its parts, without the parts
+            # of others.
+            tensors.insert(
+                first - before + i,
+                (None if name == ffi.NULL else ffi.string(name).decode(), composite),
+            )
             before += n_parts[0]
         return tensors
 
@@ -252,4 +279,6 @@ class Message(Managed):
         if self.closed:
             return "<tenon.Message, closed>"
         composites = f"{len(self.composites)} composites, " if self.composites else ""
-        return f"<tenon.Message of {len(self)} tensors, {composites}{len(self.user_bytes)} user bytes>"
+        return (
+            f"<tenon.Message of {len(self)} tensors, {composites}{len(self.user_bytes)} user bytes>"
+        )

@@ -1,4 +1,7 @@
-"""Modules: an object tree with typed members, and the code of its classes. Built here or imported, changed, and exported as an archive."""
+"""Modules: an object tree with typed members, and the code of its classes.
+
+Built here or imported, changed, and exported as an archive.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,19 @@ _KIND_NAMES: dict[int, str] = {
 class Member(Frozen):
     """What a name of a module stands for, as it was when it was looked up.
 
-    kind: "parameter", "buffer", "attribute", "constant", "submodule", "method" or "state". type: declared; "" of methods. source: of
-    methods, and of constants, as it stands in the class; else "". handle: the value, None where there is none. module: of submodules.
+    kind: "parameter", "buffer", "attribute", "constant", "submodule", "method" or "state". type:
+    declared; "" of methods. source: of methods, and of constants, as it stands in the class; else
+    "". handle: the value, None where there is none. module: of submodules.
     """
 
-    __slots__ = ("kind", "name", "type", "source", "handle", "module")  # noqa: RUF023 (the order of __init__)
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "kind",
+        "name",
+        "type",
+        "source",
+        "handle",
+        "module",
+    )
     kind: str
     name: str
     type: str
@@ -47,7 +58,15 @@ class Member(Frozen):
     handle: Value | None
     module: Module | None
 
-    def __init__(self, kind: str, name: str, type: str, source: str, handle: Value | None, module: Module | None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        type: str,
+        source: str,
+        handle: Value | None,
+        module: Module | None,
+    ) -> None:
         self._set(kind=kind, name=name, type=type, source=source, handle=handle, module=module)
 
     @property
@@ -57,7 +76,9 @@ class Member(Frozen):
 
 
 class LoadResult(Frozen):
-    """Unpacks into missing, the paths of the module that were not among the given ones, and unexpected, given ones that it has not."""
+    """Unpacks into missing, the paths of the module that were not among the given ones, and
+    unexpected, given ones that it has not.
+    """
 
     __slots__ = ("missing", "unexpected")
     missing: tuple[str, ...]
@@ -71,7 +92,10 @@ class LoadResult(Frozen):
 
 
 class ExtraFiles(MutableMapping[str, bytes]):
-    """The files beside a module, which go into every archive of it: a mapping from name to bytes. A str is stored as UTF-8."""
+    """The files beside a module, which go into every archive of it: a mapping from name to bytes.
+
+    A str is stored as UTF-8.
+    """
 
     __slots__ = ("_module",)
 
@@ -85,8 +109,17 @@ class ExtraFiles(MutableMapping[str, bytes]):
         raise KeyError(name)
 
     def __setitem__(self, name: str, data: Buffer | str) -> None:
-        with memoryview(data.encode() if isinstance(data, str) else data) as view, ffi.from_buffer(view) as source:
-            call(lib.tenon_module_set_extra_file, self._module._own(), encoded(name, "the name"), source, view.nbytes)
+        with (
+            memoryview(data.encode() if isinstance(data, str) else data) as view,
+            ffi.from_buffer(view) as source,
+        ):
+            call(
+                lib.tenon_module_set_extra_file,
+                self._module._own(),
+                encoded(name, "the name"),
+                source,
+                view.nbytes,
+            )
 
     def __delitem__(self, name: str) -> None:
         try:
@@ -110,9 +143,10 @@ class ExtraFiles(MutableMapping[str, bytes]):
 class States(Mapping[str, "Any"]):
     """The states below a module, by the paths of their objects; "" is the module itself.
 
-    A class that has both __getstate__ and __setstate__ has a state in an archive and no attributes. states["conv"] is the state of the
-    object at "conv", and states["conv"] = replaces it, or gives a module a state in place of its attributes. module["conv.state[0]"]
-    is a part of it, and can be replaced too.
+    A class that has both __getstate__ and __setstate__ has a state in an archive and no attributes.
+    states["conv"] is the state of the object at "conv", and states["conv"] = replaces it, or gives
+    a module a state in place of its attributes. module["conv.state[0]"] is a part of it, and can be
+    replaced too.
     """
 
     __slots__ = ("_module",)
@@ -156,20 +190,25 @@ class States(Mapping[str, "Any"]):
 class Module(Managed):
     """A module: what PyTorch calls a ScriptModule. Nothing in it is ever run here.
 
-    A path names a member, with dots: "encoder.0.weight". m[path] is its value, a Module of a submodule, the source of a method; m[path] =
-    replaces it, del m[path] takes it away, `path in m` asks. Iterating gives the submodules. Values are plain Python ones, see tenon.value;
-    each is checked against its declared type when it is put in. Tensors are not copied. Lists, dicts and Objects that come out are
-    snapshots: changing one raises TypeError, because it would not change the module. find(path).handle.get() gives plain ones.
+    A path names a member, with dots: "encoder.0.weight". m[path] is its value, a Module of a
+    submodule, the source of a method; m[path] = replaces it, del m[path] takes it away, `path in m`
+    asks. Iterating gives the submodules. Values are plain Python ones, see tenon.value; each is
+    checked against its declared type when it is put in. Tensors are not copied. Lists, dicts and
+    Objects that come out are snapshots: changing one raises TypeError, because it would not change
+    the module. find(path).handle.get() gives plain ones.
 
-    Two Modules over the same object are equal; what is changed through one shows in both. Looking is for any number of threads, changing
-    for one, beside no other call on the same tree. After a failed change everything is as it was.
+    Two Modules over the same object are equal; what is changed through one shows in both. Looking
+    is for any number of threads, changing for one, beside no other call on the same tree. After a
+    failed change everything is as it was.
     """
 
     __slots__ = ("_key",)
     _key: int
 
     def __init__(self, class_name: str) -> None:
-        """Make a module without members, of a new class: "MLP", or a qualified name as "__torch__.my.MLP"."""
+        """Make a module without members, of a new class: "MLP", or a qualified name as
+        "__torch__.my.MLP".
+        """
         self._cdata = None
         self._key = 0
         out = ffi.new("tenon_module **")
@@ -206,8 +245,9 @@ class Module(Managed):
     def add_parameter(self, name: str, tensor: Any) -> None:
         """Add a parameter; None: one that is None, as `bias=None`.
 
-        An array that has no word for it, as numpy's, becomes a parameter that requires a gradient, as with PyTorch's nn.Parameter.
-        A tenon.Tensor, a TensorSpec and a tensor of PyTorch's say themselves whether they do.
+        An array that has no word for it, as numpy's, becomes a parameter that requires a gradient,
+        as with PyTorch's nn.Parameter. A tenon.Tensor, a TensorSpec and a tensor of PyTorch's say
+        themselves whether they do.
         """
         from tenon._to_value import with_default_grad
 
@@ -218,51 +258,89 @@ class Module(Managed):
         self._add(lib.tenon_module_add_buffer, name, (), tensor)
 
     def add_attribute(self, name: str, type: str | None, value: Any) -> None:
-        """Add an attribute of a declared type: "Dict[str, int]", classes by their qualified names, defined before. None: the type that
-        the value shows."""
+        """Add an attribute of a declared type: "Dict[str, int]", classes by their qualified names,
+        defined before. None: the type that the value shows."""
         declared = ffi.NULL if type is None else encoded(type, "the type")
         self._add(lib.tenon_module_add_attribute, name, (declared,), Value(value))
 
     def add_constant(self, name: str, type: str | None, value: Any) -> None:
-        """Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the module runs."""
+        """Add a constant, which PyTorch calls Final: it stands in the class and cannot change when
+        the module runs.
+        """
         declared = ffi.NULL if type is None else encoded(type, "the type")
         self._add(lib.tenon_module_add_constant, name, (declared,), Value(value))
 
     def add_submodule(self, name: str, child: Module, interface: str | None = None) -> None:
-        """Add a module below this one. One that is added in several places is shared by them, here and in archives.
+        """Add a module below this one. One that is added in several places is shared by them, here
+        and in archives.
 
-        interface: the qualified name of an interface that the child has, by which it is declared; None: its own class.
+        interface: the qualified name of an interface that the child has, by which it is declared;
+        None: its own class.
         """
         declared = ffi.NULL if interface is None else encoded(interface, "the interface")
-        call(lib.tenon_module_add_submodule, self._own(), encoded(name, "the name"), child._own(), declared)
+        call(
+            lib.tenon_module_add_submodule,
+            self._own(),
+            encoded(name, "the name"),
+            child._own(),
+            declared,
+        )
 
     def define(self, source: str) -> None:
-        """Define methods: one `def` or more in TorchScript. One that is there already is replaced."""
+        """Define methods: one `def` or more in TorchScript.
+
+        One that is there already is replaced.
+        """
         call(lib.tenon_module_define, self._own(), encoded(source, "the source"))
 
     def define_types(self, qualifier: str, source: str) -> None:
-        """Define what methods and types use: functions, NamedTuples, enums, interfaces, plain classes.
+        """Define what methods and types use: functions, NamedTuples, enums, interfaces, plain
+        classes.
 
         qualifier: "__torch__" or a name below it: of `class P` comes "<qualifier>.P".
         """
-        call(lib.tenon_module_define_types, self._own(), encoded(qualifier, "the qualifier"), encoded(source, "the source"))
+        call(
+            lib.tenon_module_define_types,
+            self._own(),
+            encoded(qualifier, "the qualifier"),
+            encoded(source, "the source"),
+        )
 
-    def set_hooks(self, *, before: Sequence[str] | None = None, after: Sequence[str] | None = None) -> None:
-        """Say which methods PyTorch runs before and after forward, in this order; None: leave it as it is."""
+    def set_hooks(
+        self, *, before: Sequence[str] | None = None, after: Sequence[str] | None = None
+    ) -> None:
+        """Say which methods PyTorch runs before and after forward, in this order; None: leave it as
+        it is.
+        """
         own = self._own()
         for before_forward, names in ((1, before), (0, after)):
             if names is not None:
                 texts = [ffi.new("char[]", encoded(name, "the method")) for name in names]
-                call(lib.tenon_module_set_hooks, own, before_forward, ffi.new("char *[]", texts), len(texts))
+                call(
+                    lib.tenon_module_set_hooks,
+                    own,
+                    before_forward,
+                    ffi.new("char *[]", texts),
+                    len(texts),
+                )
 
     def set_traced_inputs(self, method: str, inputs: Sequence[Any]) -> None:
-        """Keep the example inputs of a traced method in archives. Their tensors are written without bytes."""
+        """Keep the example inputs of a traced method in archives.
+
+        Their tensors are written without bytes.
+        """
         from tenon._to_value import Maker
 
         maker = Maker()
         values = [maker.make(value) for value in inputs]
         array = ffi.new("tenon_value *[]", values)
-        call(lib.tenon_module_set_traced_inputs, self._own(), encoded(method, "the method"), array, len(values))
+        call(
+            lib.tenon_module_set_traced_inputs,
+            self._own(),
+            encoded(method, "the method"),
+            array,
+            len(values),
+        )
 
     @property
     def extra_files(self) -> ExtraFiles:
@@ -272,7 +350,9 @@ class Module(Managed):
 
     @property
     def state(self) -> States:
-        """The states of objects below the module, and of the module itself: a mapping from their paths."""
+        """The states of objects below the module, and of the module itself: a mapping from their
+        paths.
+        """
         self._own()
         return States(self)
 
@@ -286,9 +366,9 @@ class Module(Managed):
         return member.source if member.handle is None else member.value
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Replace a parameter, buffer, attribute, submodule or a part of a state. A tensor may have another shape and element type;
-        whatever else below this module held the same tensor has the new one too. A parameter that requires a gradient goes on to
-        require one."""
+        """Replace a parameter, buffer, attribute, submodule or a part of a state. A tensor may have
+        another shape and element type; whatever else below this module held the same tensor has the
+        new one too. A parameter that requires a gradient goes on to require one."""
         own, name = self._own(), encoded(path, "the path")
         try:
             if isinstance(value, Module):
@@ -320,7 +400,9 @@ class Module(Managed):
     @property
     def submodules(self) -> dict[str, Module]:
         """The modules right below this one, by their names."""
-        return ReadDict({member.name: member.module for member in self.members() if member.module is not None})
+        return ReadDict(
+            {member.name: member.module for member in self.members() if member.module is not None}
+        )
 
     def find(self, path: str) -> Member:
         """The member of a path; raises NotFound, which names the part that is not there."""
@@ -332,8 +414,9 @@ class Module(Managed):
         return _members(lib.tenon_module_members, self._own())
 
     def tensors(self) -> dict[str, Any]:
-        """Every parameter, buffer and tensor of a state below, by its path, in the order of the tree; a shared one is the same object
-        under each of its paths. Each is a tenon.Tensor, a tenon.TensorSpec, or None."""
+        """Every parameter, buffer and tensor of a state below, by its path, in the order of the
+        tree; a shared one is the same object under each of its paths. Each is a tenon.Tensor, a
+        tenon.TensorSpec, or None."""
         return self._tensors(("parameter", "buffer", "state"))
 
     def parameters(self) -> dict[str, Any]:
@@ -350,16 +433,24 @@ class Module(Managed):
         reader = Reader()
         found = _members(lib.tenon_module_tensors, self._own())
         return {
-            member.name: None if member.handle is None else reader.read(member.handle._cdata) for member in found if member.kind in kinds
+            member.name: None if member.handle is None else reader.read(member.handle._cdata)
+            for member in found
+            if member.kind in kinds
         }
 
     def load(
-        self, tensors: Mapping[str, Any], allow_missing: bool = False, allow_unexpected: bool = False, *, check_only: bool = False
+        self,
+        tensors: Mapping[str, Any],
+        allow_missing: bool = False,
+        allow_unexpected: bool = False,
+        *,
+        check_only: bool = False,
     ) -> LoadResult:
         """Replace parameters and buffers by their paths, all of them or, on failure, none.
 
-        allow_missing: paths that are not given keep what they have. allow_unexpected: given paths that the module has not are left out.
-        check_only: change nothing, say what would be missing and unexpected.
+        allow_missing: paths that are not given keep what they have. allow_unexpected: given paths
+        that the module has not are left out. check_only: change nothing, say what would be missing
+        and unexpected.
         """
         from tenon._to_value import Maker
 
@@ -380,17 +471,19 @@ class Module(Managed):
         return LoadResult(names_of(missing[0]), names_of(unexpected[0]))
 
     def check(self) -> None:
-        """Check the code as an export does: names, operators, and the numbers, keywords and types of arguments.
+        """Check the code as an export does: names, operators, and the numbers, keywords and types
+        of arguments.
 
         A call that the newest PyTorch takes and PyTorch 1.13 refuses is no error: see `warnings`.
         """
         call(lib.tenon_module_check, self._own())
 
     def opnames(self, methods: Sequence[str] | str | None = None) -> list[str]:
-        """List the operators that bytecode calls, such as "aten::add.Tensor": each once, in the order of the names. A mobile build of
-        PyTorch needs these. Nothing is written.
+        """List the operators that bytecode calls, such as "aten::add.Tensor": each once, in the
+        order of the names. A mobile build of PyTorch needs these. Nothing is written.
 
-        methods: names of methods, or one text with commas between them: the operators of these and of what they call. None: all methods.
+        methods: names of methods, or one text with commas between them: the operators of these and
+        of what they call. None: all methods.
         """
         text = methods_text(methods)
         out = ffi.new("tenon_name_list **")
@@ -399,9 +492,13 @@ class Module(Managed):
 
     @property
     def code(self) -> dict[str, str]:
-        """The code of its classes and functions, one file for each qualifier: "__torch__/my/layers.py"."""
+        """The code of its classes and functions, one file for each qualifier:
+        "__torch__/my/layers.py".
+        """
         files = files_of(lib.tenon_module_code_files, self._own())
-        return ReadDict({name: bytes(data).decode("utf-8", "surrogateescape") for name, data in files})
+        return ReadDict(
+            {name: bytes(data).decode("utf-8", "surrogateescape") for name, data in files}
+        )
 
     @property
     def constants(self) -> tuple[Any, ...]:
@@ -428,8 +525,9 @@ class Module(Managed):
     def warnings(self) -> tuple[str, ...]:
         """What is remarkable about this module, one line each.
 
-        These are calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way round, and what an import found,
-        such as operators that have another meaning in the archive's version than today.
+        These are calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way
+        round, and what an import found, such as operators that have another meaning in the
+        archive's version than today.
         """
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_module_warnings, self._own(), out)
@@ -437,7 +535,13 @@ class Module(Managed):
 
     def _add(self, function: Any, name: str, more: tuple[Any, ...], value: Any) -> None:
         source = _optional(value)
-        call(function, self._own(), encoded(name, "the name"), *more, ffi.NULL if source is None else source._cdata)
+        call(
+            function,
+            self._own(),
+            encoded(name, "the name"),
+            *more,
+            ffi.NULL if source is None else source._cdata,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Module):
@@ -449,14 +553,17 @@ class Module(Managed):
 
     def __copy__(self) -> NoReturn:
         raise TypeError(
-            "a Module is not copied: write it with tenon.export_module(module, io.BytesIO()) and read the bytes with tenon.import_module"
+            "a Module is not copied: write it with tenon.export_module(module, io.BytesIO()) and"
+            " read the bytes with tenon.import_module"
         )
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         self.__copy__()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Module has no pickled form of its own: tenon.export_module writes it as an archive")
+        raise TypeError(
+            "a Module has no pickled form of its own: tenon.export_module writes it as an archive"
+        )
 
     def __repr__(self) -> str:
         return "<tenon.Module, closed>" if self.closed else f"<tenon.Module {self.class_name}>"
@@ -487,14 +594,28 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
     for index in range(lib.tenon_member_list_count(own)):
         call(lib.tenon_member_list_get, own, index, each)
         handle = None if each.value == ffi.NULL else Value._borrow(each.value)
-        module = None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
-        found.append(Member(_KIND_NAMES[each.kind], decoded(each.name), decoded(each.type), decoded(each.source), handle, module))
+        module = (
+            None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
+        )
+        found.append(
+            Member(
+                _KIND_NAMES[each.kind],
+                decoded(each.name),
+                decoded(each.type),
+                decoded(each.source),
+                handle,
+                module,
+            )
+        )
     return found
 
 
 def names_of(pointer: Any) -> tuple[str, ...]:
     own = ffi.gc(pointer, lib.tenon_name_list_release)
-    return tuple(decoded(lib.tenon_name_list_get(own, index)) for index in range(lib.tenon_name_list_count(own)))
+    return tuple(
+        decoded(lib.tenon_name_list_get(own, index))
+        for index in range(lib.tenon_name_list_count(own))
+    )
 
 
 def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:

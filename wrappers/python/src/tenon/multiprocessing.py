@@ -1,28 +1,37 @@
-"""Tensors and storages in multiprocessing: Queue, SimpleQueue, Pipe, Pool and Process arguments, with fork, spawn and forkserver.
+"""Tensors and storages in multiprocessing: Queue, SimpleQueue, Pipe, Pool and Process arguments,
+with fork, spawn and forkserver.
 
-Nothing has to be imported or called: put a tensor on a queue, and the one that comes out lies over the same memory.
+Nothing has to be imported or called: put a tensor on a queue, and the one that comes out lies over
+the same memory.
 
-A queue is a pipe and carries bytes only. So the sender deposits the storages of a message (tenon.deposit), and whoever loads the message
-first fetches them, under leases: each storage that the receiver lets go is the sender's again, and so are all of them if the receiver
-dies. Two processes that have met ask each other for new segments only.
+A queue is a pipe and carries bytes only. So the sender deposits the storages of a message
+(tenon.deposit), and whoever loads the message first fetches them, under leases: each storage that
+the receiver lets go is the sender's again, and so are all of them if the receiver dies. Two
+processes that have met ask each other for new segments only.
 
-A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a process that ends when all are fetched, when
-nobody of the multiprocessing family is left, or after keep_seconds. From a sender that was killed, a receiver that had met it lately may
-still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or its carrier tells: what
-was read from a Pipe and not fetched within fetch_seconds is taken back, and so is what is left in a Pipe or a queue that no process has
-any more.
+A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a
+process that ends when all are fetched, when nobody of the multiprocessing family is left, or after
+keep_seconds. From a sender that was killed, a receiver that had met it lately may still fetch;
+another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or
+its carrier tells: what was read from a Pipe and not fetched within fetch_seconds is taken back, and
+so is what is left in a Pipe or a queue that no process has any more.
 
-A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user can fetch.
+A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only
+processes of the same user can fetch.
 
-That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold names, and nobody has to be asked.
+That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold
+names, and nobody has to be asked.
 
-A CudaEvent that is interprocess travels by its handle, as PyTorch's does. It can be received any number of times.
+A CudaEvent that is interprocess travels by its handle, as PyTorch's does. It can be received any
+number of times.
 
-Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message, which are made when the pickler comes to
-it; the fds that some of them need are asked of the sender or its keeper. What was given to the device's default stream until then is done
-before what the receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams before put. As by every
-handle, the receiver can write, and has to let go before the sender ends; a message that nobody loads keeps the memory until then. Receivers
-that are children of fork of a process that used CUDA cannot open it: start them by spawn or forkserver.
+Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message,
+which are made when the pickler comes to it; the fds that some of them need are asked of the sender
+or its keeper. What was given to the device's default stream until then is done before what the
+receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams
+before put. As by every handle, the receiver can write, and has to let go before the sender ends; a
+message that nobody loads keeps the memory until then. Receivers that are children of fork of a
+process that used CUDA cannot open it: start them by spawn or forkserver.
 """
 
 from __future__ import annotations
@@ -45,7 +54,15 @@ from tenon.cuda_event import CudaEvent
 from tenon.deposit import Deposit, Fetched, deposit, fetch, set_limits
 from tenon.deposit import hand_over as hand_over_deposits
 from tenon.deposit import stats as deposit_stats
-from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, TenonError, Unsupported, make
+from tenon.error import (
+    Corrupt,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    TenonError,
+    Unsupported,
+    make,
+)
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 from tenon.wait import runs_handlers
@@ -60,7 +77,13 @@ if TYPE_CHECKING:
     from tenon._options import Mode
     from tenon.by_filename import Filename
 
-__all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "unfetched"]
+__all__ = [
+    "configure",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "unfetched",
+]
 
 _UINT8 = _dtype.number_of("uint8")
 
@@ -78,18 +101,25 @@ def configure(
     max_unfetched_seconds: float | None = None,
     filename: Filename | None = None,
 ) -> None:
-    """Set limits of this process, and of the children that it forks from now on. What is None stays.
+    """Set limits of this process, and of the children that it forks from now on. What is None
+    stays.
 
-    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30), and,
-    at least for 1 second, how long a message that was read from a Pipe, or went with a Pipe or a queue, waits to be fetched.
-    max_unfetched_segments: for how many segments receivers may ask (half of this process's limit of open files). One more is
-    ResourceExhausted.
-    max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait for a receiver, and for how long (0, no limit). Messages
-    beyond that are withdrawn, the oldest first, and who loads one later gets NotFound. They hold for messages that are sent from now on.
-    filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-"); it must not have a whole name.
+    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for
+    a sender that does not answer (30), and, at least for 1 second, how long a message that was read
+    from a Pipe, or went with a Pipe or a queue, waits to be fetched. max_unfetched_segments: for
+    how many segments receivers may ask (half of this process's limit of open files). One more is
+    ResourceExhausted. max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait
+    for a receiver, and for how long (0, no limit). Messages beyond that are withdrawn, the oldest
+    first, and who loads one later gets NotFound. They hold for messages that are sent from now on.
+    filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-");
+    it must not have a whole name.
     """
     global _keep_seconds, _fetch_seconds
-    seconds = {"keep_seconds": keep_seconds, "fetch_seconds": fetch_seconds, "max_unfetched_seconds": max_unfetched_seconds}
+    seconds = {
+        "keep_seconds": keep_seconds,
+        "fetch_seconds": fetch_seconds,
+        "max_unfetched_seconds": max_unfetched_seconds,
+    }
     for name, value in seconds.items():
         if value is not None and not 0 <= value < 1e9:
             raise ValueError(f"{name} {value} is not a number of seconds")
@@ -113,7 +143,9 @@ def configure(
 
 
 def unfetched() -> tuple[int, int]:
-    """How many messages of this process nobody has fetched yet, and for how many segments their receivers may ask."""
+    """How many messages of this process nobody has fetched yet, and for how many segments their
+    receivers may ask.
+    """
     lender = _lender
     deposits = deposit_stats()
     if lender is None:
@@ -136,29 +168,39 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Say how tensors of this process travel through multiprocessing from now on, in PyTorch's words.
+    """Say how tensors of this process travel through multiprocessing from now on, in PyTorch's
+    words.
 
-    "file_descriptor", at first: as at the top of this module. Fast, needs no room in /dev/shm, leaves nothing there whatever happens.
+    "file_descriptor", at first: as at the top of this module. Fast, needs no room in /dev/shm,
+    leaves nothing there whatever happens.
 
-    "file_system": by name. From then on tenon.empty, zeros, from_numpy and clone put each tensor of mode "shared" that is not private,
-    not empty and not aligned to more than 64 bytes into a named file of its own (in /dev/shm, unless configure says otherwise), and a
-    message about it holds the name: no fd, no thread of Python's and no keeper, however many there are. A receiver needs room for one
-    mapping for each.
+    "file_system": by name. From then on tenon.empty, zeros, from_numpy and clone put each tensor of
+    mode "shared" that is not private, not empty and not aligned to more than 64 bytes into a named
+    file of its own (in /dev/shm, unless configure says otherwise), and a message about it holds the
+    name: no fd, no thread of Python's and no keeper, however many there are. A receiver needs room
+    for one mapping for each.
 
-     - The sender may let go of the tensor, and may exit, before the message is read: the file waits for the message as long as the sender
-       lives, and 60 seconds after an orderly exit. A message that is never read costs its memory as long.
-     - A sender that was killed takes the messages with it that nobody has read: reading them gives NotFound, unless it is done before
-       anybody has looked. What others hold stays.
-     - Every holder in the family can write the file and cut it short (Storage.is_sealed is False); only the same user can open it.
-     - What is in no named file (made before, or of mode "frozen" or "lender_writes") travels as under "file_descriptor".
+     - The sender may let go of the tensor, and may exit, before the message is read: the file waits
+       for the message as long as the sender lives, and 60 seconds after an orderly exit. A message
+       that is never read costs its memory as long.
+     - A sender that was killed takes the messages with it that nobody has read: reading them gives
+       NotFound, unless it is done before anybody has looked. What others hold stays.
+     - Every holder in the family can write the file and cut it short (Storage.is_sealed is False);
+       only the same user can open it.
+     - What is in no named file (made before, or of mode "frozen" or "lender_writes") travels as
+       under "file_descriptor".
 
-    Receivers of multiprocessing's carriers take both kinds, whatever their own strategy. Elsewhere (Connection, open_fd, open_filename,
-    open_descriptor) a process of this strategy takes named files by default, and another one with allow_unsealed=True. A child of
-    fork inherits the strategy; one that spawn or forkserver started begins with "file_descriptor", as in PyTorch. PyTorch's strategy is
-    another setting: it says how torch tensors travel.
+    Receivers of multiprocessing's carriers take both kinds, whatever their own strategy. Elsewhere
+    (Connection, open_fd, open_filename, open_descriptor) a process of this strategy takes named
+    files by default, and another one with allow_unsealed=True. A child of fork inherits the
+    strategy; one that spawn or forkserver started begins with "file_descriptor", as in PyTorch.
+    PyTorch's strategy is another setting: it says how torch tensors travel.
     """
     if new_strategy not in get_all_sharing_strategies():
-        message = f"there is no sharing strategy {new_strategy!r}, only {' and '.join(sorted(get_all_sharing_strategies()))}"
+        message = (
+            f"there is no sharing strategy {new_strategy!r}, only"
+            f" {' and '.join(sorted(get_all_sharing_strategies()))}"
+        )
         error = UnknownStrategy(message)
         error.status, error.code = lib.TENON_INVALID_ARGUMENT, "INVALID_ARGUMENT"
         error.details = {"option": "new_strategy"}
@@ -168,7 +210,9 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 # ---- the sender
 
-_DEVICE = "device"  # beside the ways in which a segment is accessed: an fd that leads to memory of a device
+_DEVICE = (  # beside the ways of accessing a segment: an fd that leads to memory of a device
+    "device"
+)
 
 
 class _Lender:
@@ -183,9 +227,13 @@ class _Lender:
             _mp_serve.remove_listener(self.path)
             raise
         self.is_kept = False  # a keeper has the listener
-        self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = weakref.WeakValueDictionary()
+        self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = (
+            weakref.WeakValueDictionary()
+        )
         self._device_fds = 0
-        self.thread: threading.Thread | None = threading.Thread(target=self.server.run, name="tenon-lender", daemon=True)
+        self.thread: threading.Thread | None = threading.Thread(
+            target=self.server.run, name="tenon-lender", daemon=True
+        )
         try:
             self.thread.start()
         except RuntimeError:
@@ -194,7 +242,8 @@ class _Lender:
 
     def segment(self, fd: int, access: str) -> Segment:
         if access == _DEVICE:
-            # What the driver exports need not have an inode of its own: two of them are not known to be one.
+            # What the driver exports need not have an inode of its own: two of them are not known
+            # to be one.
             self._device_fds += 1
             key = (0, self._device_fds, access)
         else:
@@ -206,8 +255,9 @@ class _Lender:
             if len(self.segments) >= limit:
                 raise make(
                     ResourceExhausted,
-                    f"{limit} segments wait to be fetched by the receivers of earlier messages: let them read first, keep small tensors "
-                    "together in the arena, or raise max_unfetched_segments (tenon.multiprocessing.configure)",
+                    f"{limit} segments wait to be fetched by the receivers of earlier messages: let"
+                    " them read first, keep small tensors together in the arena, or raise"
+                    " max_unfetched_segments (tenon.multiprocessing.configure)",
                     limit="max_unfetched_segments",
                     limit_value=str(limit),
                 )
@@ -272,7 +322,8 @@ class _Pickling(threading.local):
 
 
 _pickling = _Pickling()
-# One Python object for each storage while a message is pickled, so that its tensors share it in the pickler's memo.
+# One Python object for each storage while a message is pickled, so that its tensors share it in the
+# pickler's memo.
 _storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
 
 
@@ -291,7 +342,10 @@ def _outgoing_fds() -> _OutgoingFds:
 
 
 class Outgoing:
-    """The storages of one message while it is pickled. The pickler's memo keeps it, and is the reason that it travels once per message."""
+    """The storages of one message while it is pickled.
+
+    The pickler's memo keeps it, and is the reason that it travels once per message.
+    """
 
     __slots__ = ("_deposit", "add", "withdraw")
 
@@ -308,7 +362,8 @@ class Outgoing:
 def _outgoing(*, anew: bool = False) -> Outgoing:
     pickling = _mp_hook.pickling
     if not pickling.depth:
-        # Another pickler than multiprocessing's has our reducers: where its message ends is not known.
+        # Another pickler than multiprocessing's has our reducers: where its message ends is not
+        # known.
         return Outgoing()
     if pickling.outgoing is None or anew:
         pickling.outgoing = Outgoing()
@@ -316,7 +371,8 @@ def _outgoing(*, anew: bool = False) -> Outgoing:
 
 
 def _reduce_device(storage: Storage) -> tuple[Any, ...]:
-    # The pickler's memo is the reason that this is one handle, opened once, for all tensors over the storage.
+    # The pickler's memo is the reason that this is one handle, opened once, for all tensors over
+    # the storage.
     handle = storage.share_cuda()
     if not handle.fds:
         return _open_cuda, (handle,)
@@ -329,7 +385,8 @@ def _reduce_device(storage: Storage) -> tuple[Any, ...]:
     return _open_cuda, (handle.with_fds(()), outgoing, fds)
 
 
-# A ticket for a whole message is 450 bytes, and 80 for each tensor. A pipe holds 64 KiB, so that messages of few tensors should be small.
+# A ticket for a whole message is 450 bytes, and 80 for each tensor. A pipe holds 64 KiB, so that
+# messages of few tensors should be small.
 _FEW = 8
 
 
@@ -345,8 +402,13 @@ class _Envelope:
         return self._call[0], self._call[1:]
 
 
-def with_tensors(tensors: list[Tensor], body: Buffer, protocol: int | None) -> tuple[memoryview, bytes]:
-    """Deposit the tensors that a pickled message picks by their numbers. Gives a message that fetches them first, and its ticket."""
+def with_tensors(
+    tensors: list[Tensor], body: Buffer, protocol: int | None
+) -> tuple[memoryview, bytes]:
+    """Deposit the tensors that a pickled message picks by their numbers.
+
+    Gives a message that fetches them first, and its ticket.
+    """
     _mp_family.join()
     if len(tensors) > _FEW:
         ticket = deposit(tensors)
@@ -363,14 +425,19 @@ def _form_of(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _is_collected(storage: Storage) -> bool:
-    """Whether a storage can travel with the other tensors of a message. The others have reducers of their own."""
+    """Whether a storage can travel with the other tensors of a message.
+
+    The others have reducers of their own.
+    """
     if storage._device_numbers[0] == CUDA or not storage.nbytes or not storage.is_shared:
         return False
     return _strategy.current != _strategy.FILE_SYSTEM or storage.is_sealed
 
 
 def collect(tensor: Tensor) -> int | None:
-    """The number by which the message picks the tensor; None: the pickler is not ForkingPickler.dumps, and the tensor goes by itself."""
+    """The number by which the message picks the tensor; None: the pickler is not
+    ForkingPickler.dumps, and the tensor goes by itself.
+    """
     collected = _mp_hook.pickling.collected
     if collected is None:
         return None
@@ -394,20 +461,22 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     if not storage.is_shared:
         raise make(
             Unsupported,
-            "the storage is private memory, which cannot be lent: make the tensor with tenon.empty or tenon.zeros, or copy it with "
-            "tenon.from_numpy or clone",
+            "the storage is private memory, which cannot be lent: make the tensor with tenon.empty"
+            " or tenon.zeros, or copy it with tenon.from_numpy or clone",
             option="private",
         )
     if not storage.nbytes:
         return _make_empty, (type(storage), storage.mode)
     if _strategy.current == _strategy.FILE_SYSTEM and not storage.is_sealed:
-        # The pickler's memo is the reason that this is one message for all tensors over the storage, and one count.
+        # The pickler's memo is the reason that this is one message for all tensors over the
+        # storage, and one count.
         return _open_named, (storage.share_filename(in_flight=True),)
     outgoing = _outgoing()
     try:
         record = outgoing.add(storage)
     except InvalidArgument:
-        # The pickler writes to a stream whose reader has begun already: what comes now is a message of its own.
+        # The pickler writes to a stream whose reader has begun already: what comes now is a message
+        # of its own.
         outgoing = _outgoing(anew=True)
         record = outgoing.add(storage)
     return _open_storage, (outgoing, record)
@@ -423,7 +492,8 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     return _make_tensor, (storage, *_form_of(tensor))
 
 
-# Events that this process sent, by their handles: the driver opens no handle in the process that made it.
+# Events that this process sent, by their handles: the driver opens no handle in the process that
+# made it.
 _events: weakref.WeakValueDictionary[bytes, CudaEvent] = weakref.WeakValueDictionary()
 
 
@@ -454,7 +524,12 @@ def _load(ticket: bytes, body: bytes) -> Any:
 
 def _load_few(head: bytes, records: list[bytes], forms: list[tuple[Any, ...]], body: bytes) -> Any:
     _mp_family.join()
-    return _load_body(fetch_tensors(Tensor, head, records, forms, int(min(_fetch_seconds, 4e9) * 1e9), runs_handlers()), body)
+    return _load_body(
+        fetch_tensors(
+            Tensor, head, records, forms, int(min(_fetch_seconds, 4e9) * 1e9), runs_handlers()
+        ),
+        body,
+    )
 
 
 def _load_body(tensors: list[Tensor], body: bytes) -> Any:
@@ -488,7 +563,10 @@ def _make_empty(cls: type[Storage], mode: Mode) -> Storage:
 
 
 class _Incoming(Fetched):
-    """The storages of one message while it is unpickled. The unpickler's memo keeps it; what was not opened by its end is given back."""
+    """The storages of one message while it is unpickled.
+
+    The unpickler's memo keeps it; what was not opened by its end is given back.
+    """
 
     __slots__ = ()
 
@@ -506,19 +584,29 @@ def _open_named(handle: FilenameHandle) -> Storage:
     return open_filename(handle, allow_unsealed=True, decref=True, timeout=_fetch_seconds)
 
 
-def _open_cuda(handle: CudaHandle, incoming: _IncomingFds | None = None, fds: Sequence[int] = ()) -> Storage:
+def _open_cuda(
+    handle: CudaHandle, incoming: _IncomingFds | None = None, fds: Sequence[int] = ()
+) -> Storage:
     if incoming is not None:
         handle = handle.with_fds([incoming.fd(number) for number in fds])
     try:
         return open_cuda(handle)
     except (NotFound, Unsupported):
-        # A process that reaches no such device has not opened the handle before either, and nobody else has it.
+        # A process that reaches no such device has not opened the handle before either, and nobody
+        # else has it.
         if handle.counter:
             release_cuda_counter(handle.counter, handle.slot)
         raise
 
 
-def _make_tensor(storage: Storage, dtype: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int, flags: int) -> Tensor:
+def _make_tensor(
+    storage: Storage,
+    dtype: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    offset: int,
+    flags: int,
+) -> Tensor:
     return Tensor._new(storage, dtype, shape, strides, offset, flags)
 
 
@@ -538,7 +626,11 @@ class _IncomingFds:
     def fd(self, number: int) -> int:
         segments = self._parcel.segments
         if number >= len(segments):
-            raise make(Corrupt, f"segment {number} of a message of {len(segments)}: the pickler went on after the message was fetched")
+            raise make(
+                Corrupt,
+                f"segment {number} of a message of {len(segments)}: the pickler went on after the"
+                " message was fetched",
+            )
         return segments[number].fd
 
 
@@ -564,14 +656,15 @@ def _relatives() -> list[int]:
 def _is_loader_worker() -> bool:
     """Whether this process is a worker of PyTorch's DataLoader.
 
-    The loader lets a worker end when it has all that it wants of it, and the batches that are left in the pipe are nobody's.
+    The loader lets a worker end when it has all that it wants of it, and the batches that are left
+    in the pipe are nobody's.
     """
     target = getattr(process.current_process(), "_target", None)
     return getattr(target, "__module__", None) == "torch.utils.data._utils.worker"
 
 
 def hand_over() -> None:
-    """At a normal exit, after the feeder threads of queues: leave what was not fetched to a keeper."""
+    """At a normal exit, after the feeder threads of queues: leave unfetched memory to a keeper."""
     family = _mp_family.path()
     _mp_family.leave()
     if _is_loader_worker():
@@ -591,9 +684,17 @@ def hand_over() -> None:
 def _hand_over_deposits(family: str, relatives: list[int]) -> None:
     try:
         # Without its file, as in another mount namespace, the keeper stays for its time.
-        hand_over_deposits(seconds=_keep_seconds, pidfds=relatives, family=family if os.path.exists(family) else None)
+        hand_over_deposits(
+            seconds=_keep_seconds,
+            pidfds=relatives,
+            family=family if os.path.exists(family) else None,
+        )
     except TenonError as error:
-        print(f"tenon: messages with tensors that nobody has fetched are lost, the keeper does not start: {error}", file=sys.stderr)
+        print(
+            "tenon: messages with tensors that nobody has fetched are lost, the keeper does not"
+            f" start: {error}",
+            file=sys.stderr,
+        )
 
 
 def _close_lender() -> Server | None:
@@ -625,13 +726,19 @@ def _hand_over_device_fds(family: str, relatives: list[int]) -> None:
         _start_keeper(server, lender.path, relatives, family)
         lender.is_kept = True
     except OSError as error:
-        print(f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not start: {error}", file=sys.stderr)
+        print(
+            f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not"
+            f" start: {error}",
+            file=sys.stderr,
+        )
 
 
 def _start_keeper(server: Server, path: str, relatives: list[int], family: str) -> None:
     import marshal
 
-    parcels = {key: [segment.fd for segment in parcel.segments] for key, parcel in server.parcels.items()}
+    parcels = {
+        key: [segment.fd for segment in parcel.segments] for key, parcel in server.parcels.items()
+    }
     plan = {
         "listener": server.listener.fileno(),
         "path": path,
@@ -649,7 +756,14 @@ def _start_keeper(server: Server, path: str, relatives: list[int], family: str) 
         for numbers in parcels.values():
             fds.update(numbers)
         executable = os.fsencode(spawn.get_executable())
-        arguments = [executable, b"-I", b"-S", b"-E", os.fsencode(_mp_serve.__file__), str(fd).encode()]
+        arguments = [
+            executable,
+            b"-I",
+            b"-S",
+            b"-E",
+            os.fsencode(_mp_serve.__file__),
+            str(fd).encode(),
+        ]
         util.spawnv_passfds(executable, arguments, sorted(fds))
     finally:
         os.close(fd)
@@ -668,7 +782,10 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    """The parent's messages are the parent's. A copy of its listener here would make it look alive after its death."""
+    """The parent's messages are the parent's.
+
+    A copy of its listener here would make it look alive after its death.
+    """
     global _lender
     lender, _lender = _lender, None
     if lender is not None:
@@ -678,7 +795,9 @@ def _after_in_child() -> None:
     _lock.release()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)
 connection.Connection._send_bytes = _mp_carrier.sending(  # type: ignore[attr-defined]
     connection.Connection._send_bytes,  # type: ignore[attr-defined]
     lambda: max(_fetch_seconds, 1.0),

@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 
 
 class Package(Managed):
-    """A package that was opened: script modules, pickles, Python sources and other files. Nothing in it is executed.
+    """A package that was opened: script modules, pickles, Python sources and other files. Nothing
+    in it is executed.
 
     with tenon.Package("models.pt") as package:
         net = package["models/net.pkl"]  # a tenon.Module
         net["fc.weight"] = weight
         tenon.export_package("new.pt", base=package)
 
-    A script module has two names: its resource, if there is a record that holds this module and nothing else, and its id, such as "0".
-    Each use of a name gives a module over the same objects. Storages that several modules share are in memory once. Modules stay usable
-    after close(). The options are those of import_module, for all modules of the package.
+    A script module has two names: its resource, if there is a record that holds this module and
+    nothing else, and its id, such as "0". Each use of a name gives a module over the same objects.
+    Storages that several modules share are in memory once. Modules stay usable after close(). The
+    options are those of import_module, for all modules of the package.
     """
 
     __slots__ = ()
@@ -95,7 +97,9 @@ class Package(Managed):
         return len(self.modules)
 
     def read(self, record: str) -> bytes:
-        """The bytes of a record: a pickle, a Python source, a file, or a storage such as ".data/0.storage"."""
+        """The bytes of a record: a pickle, a Python source, a file, or a storage such as
+        ".data/0.storage".
+        """
         for _, data in files_of(lib.tenon_package_read, self._own(), encoded(record, "the name")):
             return bytes(data)
         raise AssertionError("a record was read, and the list is empty")
@@ -119,19 +123,23 @@ def export_package(
     """Write a package that torch.package.PackageImporter reads.
 
     path: all of the package is there then, under that name, or what was there before still is.
-    entries: what the package holds, by the names of the records. "models/net.pkl" is the resource "net.pkl" of the Python package
-    "models". A Module becomes a pickle that load_pickle("models", "net.pkl") takes; a str or bytes become a file. Classes, constants
-    and storages that several modules use are written once.
-    base: a package of which everything is written again that no entry replaces: its modules as they are now, and all other records
-    byte for byte. externs: names of Python modules that pickles in the package need and the package does not hold.
-    durability, archive_name, check, keep_device, stream: as in export_module.
-    PyTorch reads script modules in packages only after torch.package.package_exporter._gate_torchscript_serialization was set to False.
+    entries: what the package holds, by the names of the records. "models/net.pkl" is the resource
+    "net.pkl" of the Python package "models". A Module becomes a pickle that load_pickle("models",
+    "net.pkl") takes; a str or bytes become a file. Classes, constants and storages that several
+    modules use are written once. base: a package of which everything is written again that no entry
+    replaces: its modules as they are now, and all other records byte for byte. externs: names of
+    Python modules that pickles in the package need and the package does not hold. durability,
+    archive_name, check, keep_device, stream: as in export_module. PyTorch reads script modules in
+    packages only after torch.package.package_exporter._gate_torchscript_serialization was set to
+    False.
     """
     given = dict(entries or {})
     options = ffi.new("tenon_package_options *")
     options.struct_size = ffi.sizeof("tenon_package_options")
     options.durability = number_of(DURABILITIES, durability, "durability")
-    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
+    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (
+        lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0
+    )
     options.stream = stream_pointer(stream)
     keep: list[Any] = []
 
@@ -153,7 +161,9 @@ def export_package(
             keep.append(content._own())
             each.module = keep[-1]
             continue
-        keep.append(ffi.from_buffer(memoryview(content.encode() if isinstance(content, str) else content)))
+        keep.append(
+            ffi.from_buffer(memoryview(content.encode() if isinstance(content, str) else content))
+        )
         each.data, each.nbytes = keep[-1], len(keep[-1])
     report = ffi.new("tenon_export_report *")
     report.struct_size = ffi.sizeof("tenon_export_report")

@@ -1,4 +1,5 @@
-"""Object graphs split into pickled bytes and the storages of their tensors, of which no byte is copied.
+"""Object graphs split into pickled bytes and the storages of their tensors, of which no byte is
+copied.
 
     data, storages, dtypes = tenon.pickle.dumps(model.state_dict())
     same = tenon.pickle.loads(data, storages, dtypes)
@@ -52,11 +53,20 @@ _INLINE = 1
 _APART = 2
 
 # Built-in values that no opcode of pickle's makes. They are made without anybody's code.
-_SAFE = frozenset({("builtins", "complex"), ("builtins", "range"), ("builtins", "slice"), ("collections", "OrderedDict")})
+_SAFE = frozenset(
+    {
+        ("builtins", "complex"),
+        ("builtins", "range"),
+        ("builtins", "slice"),
+        ("collections", "OrderedDict"),
+    }
+)
 
 
 class Pickled(NamedTuple):
-    """What dumps makes: the pickle, the storages that it picks by number, and the element type of each."""
+    """What dumps makes: the pickle, the storages that it picks by number, and the element type of
+    each.
+    """
 
     data: bytes
     storages: list[Any]
@@ -67,7 +77,9 @@ class Pickled(NamedTuple):
 
 
 def _apart() -> NoReturn:
-    raise pickle.UnpicklingError("this pickle has its storages apart: load it with tenon.pickle.loads")
+    raise pickle.UnpicklingError(
+        "this pickle has its storages apart: load it with tenon.pickle.loads"
+    )
 
 
 def _storage(number: int) -> Any:
@@ -86,7 +98,9 @@ def _torch_storage(number: int, dtype: str | None) -> Any:
     _apart()
 
 
-def _torch_tensor(number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int) -> Any:
+def _torch_tensor(
+    number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int
+) -> Any:
     _apart()
 
 
@@ -102,20 +116,35 @@ def _reduced(key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
     _apart()
 
 
-_OWN = frozenset({"_storage", "_tensor", "_composite", "_torch_storage", "_torch_tensor", "_torch_composite", "_imported", "_reduced"})
+_OWN = frozenset(
+    {
+        "_storage",
+        "_tensor",
+        "_composite",
+        "_torch_storage",
+        "_torch_tensor",
+        "_torch_composite",
+        "_imported",
+        "_reduced",
+    }
+)
 
 # ---- importers
 
 
 class _Importers:
-    """Where classes and functions are found: the importers in their order, and then Python's own modules.
+    """Where classes and functions are found: the importers in their order, and then Python's own
+    modules.
 
-    An importer has import_module(name), and get_name(object, name) -> (module, name) for dumps, as torch.package's have.
+    An importer has import_module(name), and get_name(object, name) -> (module, name) for dumps, as
+    torch.package's have.
     """
 
     def __init__(self, importer: Any) -> None:
         many = isinstance(importer, (list, tuple))
-        self._all: tuple[Any, ...] = () if importer is None else tuple(importer) if many else (importer,)
+        self._all: tuple[Any, ...] = (
+            () if importer is None else tuple(importer) if many else (importer,)
+        )
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -149,11 +178,15 @@ def _walk(thing: Any, name: str) -> Any:
     return thing
 
 
-# ---- what is kept: objects with a hook of their own and what they were made into, and the packages of tenon.torch
+# ---- what is kept: objects with a hook of their own and what they were made into, and the packages
+# of tenon.torch
 
 
 class Kept:
-    """The last values by key, so many at most, until clear(). A value keeps what its key was made of alive."""
+    """The last values by key, so many at most, until clear().
+
+    A value keeps what its key was made of alive.
+    """
 
     _all: ClassVar[list[Kept]] = []
 
@@ -199,7 +232,8 @@ os.register_at_fork(after_in_child=Kept.in_child)
 
 
 def clear() -> None:
-    """Forget the objects with a reduce hook that dumps and loads have met, and the packages of tenon.torch.open_package.
+    """Forget the objects with a reduce hook that dumps and loads have met, and the packages of
+    tenon.torch.open_package.
 
     Without it the last 1,024 objects of each, and the last 16 packages, are kept alive.
     """
@@ -239,7 +273,14 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, Tensor):
             storage = obj.storage
             number = self.number(storage.id, storage, obj.dtype)
-            return _tensor, (number, obj._dtype_number, obj.shape, obj.strides, obj.offset, obj._flags)
+            return _tensor, (
+                number,
+                obj._dtype_number,
+                obj.shape,
+                obj.strides,
+                obj.offset,
+                obj._flags,
+            )
         if isinstance(obj, Composite):
             return _composite, obj._state()
         if isinstance(obj, Storage):
@@ -251,13 +292,19 @@ class _Pickler(pickle.Pickler):
         hook = _hook_of(obj)
         if hook is not None:
             return self._by_hook(obj, *hook)
-        if self._importers and (isinstance(obj, type) or callable(obj)) and hasattr(obj, "__qualname__"):
+        if (
+            self._importers
+            and (isinstance(obj, type) or callable(obj))
+            and hasattr(obj, "__qualname__")
+        ):
             name = self._importers.name_of(obj)
             if name is not None:
                 return _imported, name
         return NotImplemented
 
-    def _by_hook(self, obj: Any, with_importer: bool, hook: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, ...]:
+    def _by_hook(
+        self, obj: Any, with_importer: bool, hook: Callable[[Any], tuple[Any, Any]]
+    ) -> tuple[Any, ...]:
         kept = _made.get(id(obj))
         if kept is None:
             function, args = hook(self._importers.first)
@@ -323,12 +370,17 @@ def names_of(allow: Iterable[Any] | None) -> frozenset[tuple[str, str]] | None:
         if isinstance(each, str):
             module, _, name = each.rpartition(".")
             if not module:
-                raise ValueError(f"{each!r} on the allow-list is no name with its module, such as 'datetime.date'")
+                raise ValueError(
+                    f"{each!r} on the allow-list is no name with its module, such as"
+                    " 'datetime.date'"
+                )
             names.add((module, name))
         elif hasattr(each, "__qualname__"):
             names.add((each.__module__, each.__qualname__))
         else:
-            raise TypeError(f"{each!r} on the allow-list is neither a class nor a function, nor the name of one")
+            raise TypeError(
+                f"{each!r} on the allow-list is neither a class nor a function, nor the name of one"
+            )
     return frozenset(names)
 
 
@@ -339,11 +391,18 @@ class _Parts:
     unpickler, or both would live, with the storages, until the garbage collector comes.
     """
 
-    def __init__(self, storages: Sequence[Any], importers: _Importers, allow: frozenset[tuple[str, str]] | None) -> None:
+    def __init__(
+        self,
+        storages: Sequence[Any],
+        importers: _Importers,
+        allow: frozenset[tuple[str, str]] | None,
+    ) -> None:
         self._all = storages
         self._importers = importers
         self.allow = allow
-        self._settled: Any = None  # of torch tensors, once there is one, unless the sender is trusted
+        self._settled: Any = (
+            None  # of torch tensors, once there is one, unless the sender is trusted
+        )
 
     def find(self, module: str, name: str) -> Any:
         if module == _MODULE and name in _OWN:
@@ -351,11 +410,15 @@ class _Parts:
         return self._imported(module, name)
 
     def _imported(self, module: str, name: str) -> Any:
-        if self.allow is not None and (module, name) not in self.allow and (module, name) not in _SAFE:
+        if (
+            self.allow is not None
+            and (module, name) not in self.allow
+            and (module, name) not in _SAFE
+        ):
             raise make(
                 PermissionDenied,
-                f"the object is made of {module}.{name}, which is not on the allow-list: if any sender may have it called here, "
-                f"add it (allow=[{name}, …])",
+                f"the object is made of {module}.{name}, which is not on the allow-list: if any"
+                f" sender may have it called here, add it (allow=[{name}, …])",
                 field=f"{module}.{name}",
             )
         return self._importers.find(module, name)
@@ -374,10 +437,16 @@ class _Parts:
         if isinstance(found, Tensor) and found.nbytes == found.storage.nbytes:
             found = found.storage
         if not isinstance(found, Storage):
-            raise make(Corrupt, f"storage {number} of the object is {type(found).__name__}, no storage of Tenon's", field="storage")
+            raise make(
+                Corrupt,
+                f"storage {number} of the object is {type(found).__name__}, no storage of Tenon's",
+                field="storage",
+            )
         return found
 
-    def _tensor(self, number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int) -> Tensor:
+    def _tensor(
+        self, number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int
+    ) -> Tensor:
         return Tensor._new(self._storage(number), dtype, shape, strides, offset, flags)
 
     _composite = staticmethod(rebuild)
@@ -385,7 +454,9 @@ class _Parts:
     def _torch_storage(self, number: int, dtype: str | None) -> Any:
         return _need_torch().storage_of(None if number == -1 else self._at(number), dtype)
 
-    def _torch_tensor(self, number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int) -> Any:
+    def _torch_tensor(
+        self, number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int
+    ) -> Any:
         found = None if number == -1 else self._at(number)
         side = _need_torch()
         tensor = side.tensor_of(found, dtype, shape, strides, offset, flags)
@@ -430,17 +501,23 @@ def object_of(message: Message, names: frozenset[tuple[str, str]] | None, import
     if magic != _MAGIC:
         raise make(
             Corrupt,
-            f"the message carries {len(message)} tensors and no object: receive with recv() what was sent with send()",
+            f"the message carries {len(message)} tensors and no object: receive with recv() what"
+            " was sent with send()",
             field="user_bytes",
         )
     if version not in (_INLINE, _APART):
         raise make(
             Incompatible,
-            f"the object is of version {version}, and this Tenon reads {_INLINE} and {_APART}: update it in this process",
+            f"the object is of version {version}, and this Tenon reads {_INLINE} and {_APART}:"
+            " update it in this process",
             field="version",
         )
     if count + (version == _APART) != len(message):
-        raise make(Corrupt, f"the object has {count} storages, and the message {len(message)} tensors", field="storages")
+        raise make(
+            Corrupt,
+            f"the object has {count} storages, and the message {len(message)} tensors",
+            field="storages",
+        )
     storages = message.tensors
     pickled = storages.pop().tobytes() if version == _APART else data[_HEAD.size :]
     return _load(pickled, _Parts(storages, _Importers(importer), names))
@@ -462,11 +539,11 @@ def loads(
     """The object of a split pickle. Its tensors lie over the storages that are given.
 
     allow: classes and functions that the pickle may name, or their names with the module. Without
-    it any can be named, as with pickle.loads, so data must come from a sender who may run code here.
-    With it, PermissionDenied names the first that is not on the list, and Corrupt says that the
-    data is no pickle. allow=[] is for dicts, lists, tuples, sets, numbers, text, bytes and tensors.
-    An allowed class is called with what the sender says, and so are its __setstate__ and __init__.
-    dtypes is what dumps gave, and is not needed: data has the element types.
+    it any can be named, as with pickle.loads, so data must come from a sender who may run code
+    here. With it, PermissionDenied names the first that is not on the list, and Corrupt says that
+    the data is no pickle. allow=[] is for dicts, lists, tuples, sets, numbers, text, bytes and
+    tensors. An allowed class is called with what the sender says, and so are its __setstate__ and
+    __init__. dtypes is what dumps gave, and is not needed: data has the element types.
     """
     names = names_of(allow)
     return _load(bytes(data), _Parts(storages, _Importers(importer), names))
@@ -482,4 +559,6 @@ def _load(data: bytes, parts: _Parts) -> Any:
     except (PermissionDenied, Corrupt, MemoryError, RecursionError):
         raise
     except Exception as error:
-        raise make(Corrupt, f"the object cannot be made of its {len(data)} bytes: {error}", field="data") from error
+        raise make(
+            Corrupt, f"the object cannot be made of its {len(data)} bytes: {error}", field="data"
+        ) from error

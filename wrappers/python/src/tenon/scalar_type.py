@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class ScalarType(int):
     """An element type in PyTorch's numbers: an int, as archives keep one, that knows its name.
 
-    Made from that number, from a name ("float32", "qint8", "QInt8", "QInt8Storage"), or from a numpy or torch dtype.
+    Made from that number, from a name ("float32", "qint8", "QInt8", "QInt8Storage"), or from a
+    numpy or torch dtype.
     """
 
     __slots__ = ()
@@ -27,10 +28,18 @@ class ScalarType(int):
         elif isinstance(which, str):
             call(lib.tenon_scalar_type_parse, encoded(which, "the element type"), out)
         elif str(which).startswith("torch."):
-            call(lib.tenon_scalar_type_parse, encoded(str(which).removeprefix("torch."), "the element type"), out)
+            call(
+                lib.tenon_scalar_type_parse,
+                encoded(str(which).removeprefix("torch."), "the element type"),
+                out,
+            )
         else:
             number = _dtype.number_of(which)
-            call(lib.tenon_scalar_type_from_dtype, (number & 0xFF, number >> 8 & 0xFF, number >> 16), out)
+            call(
+                lib.tenon_scalar_type_from_dtype,
+                (number & 0xFF, number >> 8 & 0xFF, number >> 16),
+                out,
+            )
         self = super().__new__(cls, out[0])
         if lib.tenon_scalar_type_name(out[0]) == ffi.NULL:
             raise make(InvalidArgument, f"{int(self)} is no element type")
@@ -48,7 +57,9 @@ class ScalarType(int):
 
     @property
     def nbytes(self) -> int:
-        """Of one element of a storage; of quint4x2 and quint2x4 the byte that 2 or 4 elements of a tensor share."""
+        """Of one element of a storage; of quint4x2 and quint2x4 the byte that 2 or 4 elements of a
+        tensor share.
+        """
         return int(lib.tenon_scalar_type_nbytes(int(self)))
 
     @property

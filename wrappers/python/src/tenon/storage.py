@@ -37,7 +37,9 @@ def _flags(isolated: bool, private: bool, zeroed: bool, will_fill: bool) -> int:
 
 
 class Storage(Closing, StorageBase):
-    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a copy; they refuse those of a device."""
+    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a
+    copy; they refuse those of a device.
+    """
 
     __slots__ = ("__weakref__",)
     _instead = SENDABLE
@@ -59,15 +61,19 @@ class Storage(Closing, StorageBase):
     ) -> Self:
         """Make a storage. Its memory is reserved before this returns.
 
-        arena: born there, in its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what; timeout: seconds
-        to wait for room, after which it is Timeout; None waits for ever. cancel: ends the wait from outside.
+        arena: born there, in its mode. A full one raises ResourceExhausted, whose
+        details["holders"] says who holds what; timeout: seconds to wait for room, after which it is
+        Timeout; None waits for ever. cancel: ends the wait from outside.
 
-        will_fill: you promise to write all bytes before you lend or read them. A block that was lent
-        before is then not cleared. If you break the promise, a borrower can read bytes that were
-        lent to another one. zeroed and will_fill exclude each other.
+        will_fill: you promise to write all bytes before you lend or read them. A block that was
+        lent before is then not cleared. If you break the promise, a borrower can read bytes that
+        were lent to another one. zeroed and will_fill exclude each other.
         """
         size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
-        flags, multiple = _flags(isolated, private, zeroed, will_fill), unsigned(alignment, "alignment")
+        flags, multiple = (
+            _flags(isolated, private, zeroed, will_fill),
+            unsigned(alignment, "alignment"),
+        )
         if arena is None:
             return cls._new(size, number, flags, multiple, 0)
         own = own_of(arena, Arena, "arena")
@@ -88,8 +94,15 @@ class Storage(Closing, StorageBase):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Self:
-        """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen. arena, timeout: as new."""
-        number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False, False), unsigned(alignment, "alignment")
+        """Make a storage that holds a copy of a C-contiguous buffer.
+
+        With mode "frozen" it comes back frozen. arena, timeout: as new.
+        """
+        number, flags, multiple = (
+            number_of(MODES, mode, "mode"),
+            _flags(isolated, private, False, False),
+            unsigned(alignment, "alignment"),
+        )
         if arena is None:
             return cls._new_from(data, number, flags, multiple, 0)
         own = own_of(arena, Arena, "arena")
@@ -99,9 +112,11 @@ class Storage(Closing, StorageBase):
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
-        """Make a storage in a named file of its own, in PyTorch's layout: mode "shared", all bytes 0, 64-byte aligned.
+        """Make a storage in a named file of its own, in PyTorch's layout: mode "shared", all bytes
+        0, 64-byte aligned.
 
-        The file appears whole, under its name, or not at all, and its memory is reserved first. It goes with its last holder.
+        The file appears whole, under its name, or not at all, and its memory is reserved first. It
+        goes with its last holder.
         """
         from tenon.by_filename import new_storage
 
@@ -114,12 +129,13 @@ class Storage(Closing, StorageBase):
 
     @classmethod
     def at(cls, address: int, nbytes: int = 1) -> tuple[Self, int]:
-        """Find the storage that has the `nbytes` bytes at an address, and how many bytes into it they begin.
+        """Find the storage that has the `nbytes` bytes at an address, and how many bytes into it
+        they begin.
 
         For an address that comes back from another library, such as array.ctypes.data or
-        torch_tensor.data_ptr(). A storage is found once its address was given out: by numpy(), a buffer,
-        DLPack, to_torch or __cuda_array_interface__. Private and empty storages are not found. Raises
-        NotFound.
+        torch_tensor.data_ptr(). A storage is found once its address was given out: by numpy(), a
+        buffer, DLPack, to_torch or __cuda_array_interface__. Private and empty storages are not
+        found. Raises NotFound.
         """
         return cls._at(unsigned(address, "address"), unsigned(nbytes, "nbytes"))
 
@@ -138,7 +154,9 @@ class Storage(Closing, StorageBase):
 
     @property
     def mode(self) -> str:
-        """ "shared", "lender_writes" or "frozen": chosen at birth, or what the seals of an opened segment enforce."""
+        """ "shared", "lender_writes" or "frozen": chosen at birth, or what the seals of an opened
+        segment enforce.
+        """
         return MODE_NAMES[lib.tenon_storage_mode(self._own())]
 
     @property
@@ -173,12 +191,16 @@ class Storage(Closing, StorageBase):
             call(lib.tenon_storage_write, own, unsigned(offset, "offset"), source, view.nbytes)
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """A copy of some of the bytes. Gives an error and no SIGBUS if the file below was cut short."""
+        """A copy of some of the bytes.
+
+        Gives an error and no SIGBUS if the file below was cut short.
+        """
         if nbytes is None:
             nbytes = max(self.nbytes - offset, 0)
         elif offset + nbytes > self.nbytes:
             raise ValueError(
-                f"{nbytes} bytes at offset {offset} do not fit into the storage, which has {self.nbytes} bytes: give a smaller range"
+                f"{nbytes} bytes at offset {offset} do not fit into the storage, which has"
+                f" {self.nbytes} bytes: give a smaller range"
             )
         room = bytearray(unsigned(nbytes, "nbytes"))
         self.readinto(room, offset)
@@ -191,7 +213,7 @@ class Storage(Closing, StorageBase):
             call(lib.tenon_storage_read, own, unsigned(offset, "offset"), target, view.nbytes)
 
     def freeze(self) -> Self:
-        """End the filling of a "frozen" storage: the kernel refuses every later write, by anybody."""
+        """End the filling of a "frozen" storage: the kernel refuses every later write."""
         call(lib.tenon_storage_freeze, self._own())
         return self
 
@@ -202,7 +224,10 @@ class Storage(Closing, StorageBase):
         return WeakRef(self)
 
     def share_fd(self, access: Access = "auto") -> FdHandle:
-        """Lend the storage: an fd, an offset and a size that another process can open. Close the handle once it was sent."""
+        """Lend the storage: an fd, an offset and a size that another process can open.
+
+        Close the handle once it was sent.
+        """
         from tenon.by_fd import share_fd
 
         return share_fd(self, access)
@@ -218,55 +243,77 @@ class Storage(Closing, StorageBase):
         timeout: float | None = 5.0,
         cancel: Cancel | None = None,
     ) -> FilenameHandle:
-        """Lend the storage by name. No byte is copied, but for private memory whose bytes were never handed out, which moves.
+        """Lend the storage by name. No byte is copied, but for private memory whose bytes were
+        never handed out, which moves.
 
-        A storage in a named file gives that name. Any other shared one gets a socket, that of its segment or, if filename says how, one
-        of its own. torch: PyTorch must be able to open it, so it must be in a named file, and a manager (this user's, started if there
-        is none) guards the name. in_flight: also do what filename_incref does. timeout: for the manager.
+        A storage in a named file gives that name. Any other shared one gets a socket, that of its
+        segment or, if filename says how, one of its own. torch: PyTorch must be able to open it, so
+        it must be in a named file, and a manager (this user's, started if there is none) guards the
+        name. in_flight: also do what filename_incref does. timeout: for the manager.
         """
         from tenon.by_filename import share_filename
 
         return share_filename(
-            self, access, filename=filename, torch=torch, in_flight=in_flight, manager=manager, timeout=timeout, cancel=cancel
+            self,
+            access,
+            filename=filename,
+            torch=torch,
+            in_flight=in_flight,
+            manager=manager,
+            timeout=timeout,
+            cancel=cancel,
         )
 
     def share_cuda(
-        self, *, stream: Stream = None, transport: CudaTransport = "auto", form: CudaForm = "A", let_write: bool = False
+        self,
+        *,
+        stream: Stream = None,
+        transport: CudaTransport = "auto",
+        form: CudaForm = "A",
+        let_write: bool = False,
     ) -> CudaHandle:
-        """Lend a storage on a CUDA device to one receiver, who opens the handle once. No byte is copied.
+        """Lend a storage on a CUDA device to one receiver, who opens the handle once. No byte is
+        copied.
 
-        What was given to stream until now is done before the receiver's work begins. transport: "ipc", PyTorch's way; "fd" and "pool",
-        whose handle has fds that go with it, and "fabric", for memory that is not cudaMalloc's; "auto" takes the first by which the memory
-        can travel. form: the bytes of an IPC handle, by the versions of PyTorch that write them: "A" up to 2.4, which the later ones read
-        too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The receiver can write the memory: a read-only storage is lent with
-        let_write alone.
+        What was given to stream until now is done before the receiver's work begins. transport:
+        "ipc", PyTorch's way; "fd" and "pool", whose handle has fds that go with it, and "fabric",
+        for memory that is not cudaMalloc's; "auto" takes the first by which the memory can travel.
+        form: the bytes of an IPC handle, by the versions of PyTorch that write them: "A" up to 2.4,
+        which the later ones read too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The
+        receiver can write the memory: a read-only storage is lent with let_write alone.
         """
         from tenon.by_cuda import share_cuda
 
         return share_cuda(self, stream=stream, transport=transport, form=form, let_write=let_write)
 
     def record_stream(self, stream: Stream = None) -> None:
-        """Say that work in that CUDA stream uses the bytes: what was given to it until the storage's last release comes before the memory
-        is given back. The stream must be there until then."""
+        """Say that work in that CUDA stream uses the bytes: what was given to it until the
+        storage's last release comes before the memory is given back. The stream must be there until
+        then."""
         from tenon.by_cuda import record_stream
 
         record_stream(self, stream)
 
     def order_stream(self, stream: Stream = None) -> None:
-        """Let what is given to that CUDA stream from now on come after what was given until now to the streams in which the bytes are used.
+        """Let what is given to that CUDA stream from now on come after what was given until now to
+        the streams in which the bytes are used.
 
-        Those are the stream of the call that opened them or of the connection, and what was recorded. For who uses them in yet another.
+        Those are the stream of the call that opened them or of the connection, and what was
+        recorded. For who uses them in yet another.
         """
         from tenon.by_cuda import order_stream
 
         order_stream(self, stream)
 
     def pin(self, device: int = 0) -> int:
-        """Let a CUDA device reach the bytes of a shared storage; gives the address by which it does, 0 for no bytes.
+        """Let a CUDA device reach the bytes of a shared storage; gives the address by which it
+        does, 0 for no bytes.
 
-        The whole segment is registered with the driver, once in this process, until it goes: isolated=True gives a storage its own, and an
-        arena is reserved up to its capacity first. What it was given is PyTorch's pinned memory too: a tensor over it is_pinned(), and
-        copies with non_blocking=True run beside the host, for as long as the storage is kept. Each process pins for itself.
+        The whole segment is registered with the driver, once in this process, until it goes:
+        isolated=True gives a storage its own, and an arena is reserved up to its capacity first.
+        What it was given is PyTorch's pinned memory too: a tensor over it is_pinned(), and copies
+        with non_blocking=True run beside the host, for as long as the storage is kept. Each process
+        pins for itself.
         """
         out = ffi.new("void **")
         call(lib.tenon_storage_pin, self._own(), device, out)
@@ -277,7 +324,8 @@ class Storage(Closing, StorageBase):
         return self._adopt(self._retained())
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Storage:
-        """A storage of its own with a copy of the bytes, of the same mode; in one deepcopy one for all tensors over this storage.
+        """A storage of its own with a copy of the bytes, of the same mode; in one deepcopy one for
+        all tensors over this storage.
 
         It lies where tenon.empty would put it: no arena and no file name is copied.
         """
@@ -287,12 +335,19 @@ class Storage(Closing, StorageBase):
             from tenon.tensor import _copied
 
             if self._device_numbers[0] != CPU:
-                raise make(Unsupported, f"memory of {self.device} is not copied by Tenon: copy it in the framework that uses the device")
+                raise make(
+                    Unsupported,
+                    f"memory of {self.device} is not copied by Tenon: copy it in the framework that"
+                    " uses the device",
+                )
             private = not self.is_shared
-            # Bytes that another process can cut short are read by a call, which fails where a load would be killed.
+            # Bytes that another process can cut short are read by a call, which fails where a load
+            # would be killed.
             data = self.data if self.is_sealed or private else self.read()
             mode: Any = self.mode
-            found = memo[key] = _copied(data, "shared" if private else mode, False, private, None, None, 0, None)
+            found = memo[key] = _copied(
+                data, "shared" if private else mode, False, private, None, None, 0, None
+            )
         return found
 
     def __len__(self) -> int:
@@ -300,7 +355,10 @@ class Storage(Closing, StorageBase):
 
     def __int__(self) -> NoReturn:
         # Without these, int() and float() would read the bytes as digits.
-        raise TypeError("a storage is bytes and no number: make a tensor over it, tenon.Tensor.over(storage, shape, dtype)")
+        raise TypeError(
+            "a storage is bytes and no number: make a tensor over it, tenon.Tensor.over(storage,"
+            " shape, dtype)"
+        )
 
     __float__ = __int__
 
@@ -316,9 +374,15 @@ class Storage(Closing, StorageBase):
         place = self.device
         if place == "cpu":
             place = self.mode if self.is_shared else "private"
-        return f"<tenon.Storage {self.id}: {self.nbytes} bytes, {place}{', read-only' if self.read_only else ''}>"
+        return (
+            f"<tenon.Storage {self.id}: {self.nbytes} bytes,"
+            f" {place}{', read-only' if self.read_only else ''}>"
+        )
 
 
 def trim() -> int:
-    """Give memory back to the system that is kept warm for later storages. Returns the bytes given back."""
+    """Give memory back to the system that is kept warm for later storages.
+
+    Returns the bytes given back.
+    """
     return int(lib.tenon_storage_trim())

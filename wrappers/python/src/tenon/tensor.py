@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Index = SupportsIndex | slice | tuple[Any, ...] | None
 
 
-# numpy's names, in this machine's order, of what numpy has: it knows no int4, no complex32, and by "f16" no float128.
+# numpy's names, in this machine's order, of what numpy has: it knows no int4, no complex32, and by
+# "f16" no float128.
 _TYPESTRS: dict[int, str] = {
     _dtype.pack(code, bits): f"{'|' if bits == 8 else '<'}{kind}{bits // 8}"
     for code, kind, sizes in (
@@ -47,8 +48,17 @@ _TYPESTRS: dict[int, str] = {
 _NAMED_ALIGNMENT = 64
 
 
-def _new_named(mode: str, private: bool, alignment: int, nbytes: int, filename: Filename | None, arena: Arena | None) -> Storage | None:
-    """A new storage in a named file, if one is asked for, or the strategy is "file_system" and nothing speaks against it."""
+def _new_named(
+    mode: str,
+    private: bool,
+    alignment: int,
+    nbytes: int,
+    filename: Filename | None,
+    arena: Arena | None,
+) -> Storage | None:
+    """A new storage in a named file, if one is asked for, or the strategy is "file_system" and
+    nothing speaks against it.
+    """
     can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT and arena is None
     if filename is None:
         if not can or not nbytes or _strategy.current != _strategy.FILE_SYSTEM:
@@ -56,7 +66,8 @@ def _new_named(mode: str, private: bool, alignment: int, nbytes: int, filename: 
         filename = _strategy.filename
     elif not can:
         raise ValueError(
-            f'a named file is of mode "shared", never private nor in an arena, and its bytes are aligned to {_NAMED_ALIGNMENT}'
+            'a named file is of mode "shared", never private nor in an arena, and its bytes are'
+            f" aligned to {_NAMED_ALIGNMENT}"
         )
     return Storage.new_filename(nbytes, filename)
 
@@ -75,17 +86,27 @@ def _copied(
     with memoryview(data) as view:
         storage = _new_named(mode, private, 0, view.nbytes, filename, arena)
         if storage is None:
-            return Storage.new_from(view, mode=mode, isolated=isolated, private=private, arena=arena, timeout=timeout, cancel=cancel)
+            return Storage.new_from(
+                view,
+                mode=mode,
+                isolated=isolated,
+                private=private,
+                arena=arena,
+                timeout=timeout,
+                cancel=cancel,
+            )
         storage.write(view)
         return storage
 
 
 class Tensor(Closing, Elements, TensorBase):
-    """Strided elements over a storage; never changes its shape. A view is another tensor over the same storage.
+    """Strided elements over a storage; never changes its shape. A view is another tensor over the
+    same storage.
 
-    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage alive by itself. What reads the
-    elements here refuses those on a device; __dlpack__ and __cuda_array_interface__ give them to who can. A tensor of one element is a
-    number to int(), float(), bool() and so on, as numpy's arrays are.
+    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage
+    alive by itself. What reads the elements here refuses those on a device; __dlpack__ and
+    __cuda_array_interface__ give them to who can. A tensor of one element is a number to int(),
+    float(), bool() and so on, as numpy's arrays are.
     """
 
     __slots__ = ("__weakref__",)
@@ -103,10 +124,22 @@ class Tensor(Closing, Elements, TensorBase):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> Tensor:
-        """Make a tensor over a storage. Strides and offset count elements; without strides it is contiguous."""
-        flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
+        """Make a tensor over a storage.
+
+        Strides and offset count elements; without strides it is contiguous.
+        """
+        flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (
+            lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0
+        )
         steps = None if strides is None else numbers(strides)
-        return cls._new(storage, _dtype.number_of(dtype), numbers(shape), steps, unsigned(offset, "offset"), flags)
+        return cls._new(
+            storage,
+            _dtype.number_of(dtype),
+            numbers(shape),
+            steps,
+            unsigned(offset, "offset"),
+            flags,
+        )
 
     @property
     def dtype(self) -> str:
@@ -156,24 +189,33 @@ class Tensor(Closing, Elements, TensorBase):
         strides: Sequence[int] | None = None,
         offset: int | None = None,
     ) -> Tensor:
-        """Another tensor over the same storage: other shape, strides and offset (in elements, from the start of the storage), or
-        the same bytes read as another dtype. What is not given stays; one size of the shape may be -1."""
+        """Another tensor over the same storage: other shape, strides and offset (in elements, from
+        the start of the storage), or the same bytes read as another dtype. What is not given stays;
+        one size of the shape may be -1."""
         old_number = self._dtype_number
         number = old_number if dtype is None else _dtype.number_of(dtype)
         old_bits, bits = _dtype.bits_of(old_number), _dtype.bits_of(number)
         sizes, steps, start = self.shape, self.strides, self.offset
         if bits != old_bits:
             if strides is None and not self.is_contiguous:
-                raise ValueError("a tensor that is not contiguous cannot be read as a dtype of another size")
+                raise ValueError(
+                    "a tensor that is not contiguous cannot be read as a dtype of another size"
+                )
             start, rest = divmod(start * old_bits, bits)
             if offset is None and rest:
-                raise ValueError(f"offset {self.offset} of {self.dtype} is no whole number of elements of {_dtype.name_of(number)}")
+                raise ValueError(
+                    f"offset {self.offset} of {self.dtype} is no whole number of elements of"
+                    f" {_dtype.name_of(number)}"
+                )
             if not sizes:
-                raise ValueError("a tensor without dimensions cannot be read as a dtype of another size")
+                raise ValueError(
+                    "a tensor without dimensions cannot be read as a dtype of another size"
+                )
             last, rest = divmod(sizes[-1] * old_bits, bits)
             if shape is None and rest:
                 raise ValueError(
-                    f"the last dimension, {sizes[-1]} of {self.dtype}, is no whole number of elements of {_dtype.name_of(number)}"
+                    f"the last dimension, {sizes[-1]} of {self.dtype}, is no whole number of"
+                    f" elements of {_dtype.name_of(number)}"
                 )
             sizes = (*sizes[:-1], last)
             steps = packed(sizes)
@@ -188,7 +230,9 @@ class Tensor(Closing, Elements, TensorBase):
                 if offset is None and count_of(wanted) != count_of(sizes):
                     raise ValueError(f"{count_of(sizes)} elements do not fit the shape {wanted}")
                 if not self.is_contiguous:
-                    raise ValueError("a tensor that is not contiguous keeps its shape unless strides are given")
+                    raise ValueError(
+                        "a tensor that is not contiguous keeps its shape unless strides are given"
+                    )
                 steps = packed(wanted)
             sizes = wanted
         if strides is not None:
@@ -208,7 +252,8 @@ class Tensor(Closing, Elements, TensorBase):
         if start * _dtype.bits_of(number) % 8:
             raise make(
                 InvalidArgument,
-                f"element {start} of {self.dtype} begins inside a byte, and a tensor begins on one: read elements with tolist()",
+                f"element {start} of {self.dtype} begins inside a byte, and a tensor begins on one:"
+                " read elements with tolist()",
             )
         return type(self)._new(self.storage, number, tuple(sizes), tuple(steps), start, self._flags)
 
@@ -216,12 +261,17 @@ class Tensor(Closing, Elements, TensorBase):
         shape = self.shape
         if not shape:
             # torch.as_tensor of PyTorch 1 comes here with every tensor, for it takes it for a list.
-            raise TypeError("a tensor without dimensions has no length: use item(), or tenon.torch.to_torch in place of torch.as_tensor")
+            raise TypeError(
+                "a tensor without dimensions has no length: use item(), or tenon.torch.to_torch in"
+                " place of torch.as_tensor"
+            )
         return shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
-            raise TypeError("a tensor without dimensions cannot be iterated: item() is its one element")
+            raise TypeError(
+                "a tensor without dimensions cannot be iterated: item() is its one element"
+            )
         return (self[i] for i in range(len(self)))
 
     def numpy(self) -> NDArray[Any]:
@@ -238,7 +288,9 @@ class Tensor(Closing, Elements, TensorBase):
         name = _dtype.name_of(number)
         way_out = f'view(dtype="uint{bits if bits in (8, 16, 32, 64) else 8}").numpy()'
         if number & 0xFF in (lib.TENON_DTYPE_FLOAT, lib.TENON_DTYPE_COMPLEX):
-            raise TypeError(f"numpy has no {name} that lies in memory as a tensor's does: use {way_out}")
+            raise TypeError(
+                f"numpy has no {name} that lies in memory as a tensor's does: use {way_out}"
+            )
         try:
             import ml_dtypes
         except ImportError:
@@ -258,14 +310,18 @@ class Tensor(Closing, Elements, TensorBase):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if numpy knows its dtype.
+        """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if
+        numpy knows its dtype.
 
-        The consumer is told to wait for the default stream, which comes after those in which the storage is used (Storage.order_stream).
+        The consumer is told to wait for the default stream, which comes after those in which the
+        storage is used (Storage.order_stream).
         """
         device, number = self._device_numbers, self._dtype_number
         typestr = _TYPESTRS.get(number)
         if device[0] != CUDA or typestr is None or self.is_conj or self.is_neg:
-            raise AttributeError(f"a tensor of {self.dtype} on {device_name(device)} has no __cuda_array_interface__")
+            raise AttributeError(
+                f"a tensor of {self.dtype} on {device_name(device)} has no __cuda_array_interface__"
+            )
         size = self.itemsize
         self.storage.order_stream(1)
         return {
@@ -288,35 +344,46 @@ class Tensor(Closing, Elements, TensorBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of the calling thread, above 2 a pointer,
-        -1 none.
+        """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of
+        the calling thread, above 2 a pointer, -1 none.
 
-        The consumer's stream comes after those in which the storage is used (Storage.order_stream), and the storage counts as used in it,
-        too: it has to be there until the storage's last reference has gone.
+        The consumer's stream comes after those in which the storage is used (Storage.order_stream),
+        and the storage counts as used in it, too: it has to be there until the storage's last
+        reference has gone.
 
-        What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no stream.
+        What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no
+        stream.
         """
         device = self._device_numbers
         if device[0] != CUDA and stream is not None:
-            raise make(InvalidArgument, f"stream {stream} is given, and the tensor lies on the CPU: only None goes there", option="stream")
+            raise make(
+                InvalidArgument,
+                f"stream {stream} is given, and the tensor lies on the CPU: only None goes there",
+                option="stream",
+            )
         used = consumer_stream(stream)
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != device:
             where = "the CPU" if device[0] == CPU else f"CUDA device {device[1]}"
             raise BufferError(f"the tensor lies on {where}, not on DLPack device {dl_device}")
         if self.is_conj or self.is_neg:
-            raise make(UnsupportedBuffer, "DLPack has no conjugate and no negative bit, and one of the tensor's is set")
+            raise make(
+                UnsupportedBuffer,
+                "DLPack has no conjugate and no negative bit, and one of the tensor's is set",
+            )
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
             if device[0] != CPU:
                 raise make(
                     UnsupportedBuffer,
-                    f"the tensor lies on CUDA device {device[1]}, where Tenon copies nothing: take it as it is and copy that",
+                    f"the tensor lies on CUDA device {device[1]}, where Tenon copies nothing: take"
+                    " it as it is and copy that",
                     option="copy",
                 )
             return self.clone(private=True)._to_dlpack(versioned, True)
         if not versioned and self.read_only:
             raise BufferError(
-                "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with max_version=(1, 0), or with copy=True"
+                "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with"
+                " max_version=(1, 0), or with copy=True"
             )
         if device[0] == CUDA and used >= 0:
             self.storage.order_stream(used)
@@ -326,7 +393,9 @@ class Tensor(Closing, Elements, TensorBase):
     def tobytes(self) -> bytes:
         """A copy of the elements, packed, last dimension fastest."""
         if self.is_conj or self.is_neg:
-            raise BufferError("the tensor's conjugate or negative bit is set: its bytes are not its values")
+            raise BufferError(
+                "the tensor's conjugate or negative bit is set: its bytes are not its values"
+            )
         return bytes(self._packed_bytes())
 
     def clone(
@@ -340,8 +409,12 @@ class Tensor(Closing, Elements, TensorBase):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Tensor:
-        """A contiguous copy in a storage of its own; with filename, in a named file; with arena, there (timeout: as empty)."""
-        storage = _copied(self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel)
+        """A contiguous copy in a storage of its own; with filename, in a named file; with arena,
+        there (timeout: as empty).
+        """
+        storage = _copied(
+            self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel
+        )
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
     def __copy__(self) -> Tensor:
@@ -349,11 +422,15 @@ class Tensor(Closing, Elements, TensorBase):
         return self._over(self.storage)
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """The same layout over a copy of the whole storage, which other tensors share if they are in the same deepcopy."""
+        """The same layout over a copy of the whole storage, which other tensors share if they are
+        in the same deepcopy.
+        """
         return self._over(self.storage.__deepcopy__(memo))
 
     def _over(self, storage: Storage) -> Tensor:
-        return type(self)._new(storage, self._dtype_number, self.shape, self.strides, self.offset, self._flags)
+        return type(self)._new(
+            storage, self._dtype_number, self.shape, self.strides, self.offset, self._flags
+        )
 
     def _packed_bytes(self) -> memoryview | bytes:
         """The bytes of the elements as they lie, or a packed copy if they do not lie packed."""
@@ -364,7 +441,11 @@ class Tensor(Closing, Elements, TensorBase):
         # Whole numbers of bytes: smaller elements are always contiguous.
         size = bits // 8
         shape, strides = (*self.shape, size), (*(step * size for step in self.strides), 1)
-        return memoryview(type(self)._new(self.storage, _dtype.number_of("uint8"), shape, strides, self.offset * size, 0)).tobytes()
+        return memoryview(
+            type(self)._new(
+                self.storage, _dtype.number_of("uint8"), shape, strides, self.offset * size, 0
+            )
+        ).tobytes()
 
     def __repr__(self) -> str:
         if self.closed:
@@ -382,7 +463,8 @@ class Tensor(Closing, Elements, TensorBase):
         return f"<tenon.Tensor {', '.join(parts)}>"
 
 
-# Libraries that know DLPack 1.3 take tensors by the functions of this table, and call no Python method.
+# Libraries that know DLPack 1.3 take tensors by the functions of this table, and call no Python
+# method.
 _exchange = exchange_api(Tensor)
 if _exchange is not None:
     Tensor.__dlpack_c_exchange_api__ = _exchange  # type: ignore[attr-defined]
@@ -404,14 +486,28 @@ def empty(
 ) -> Tensor:
     """A new tensor whose bytes are what they happen to be.
 
-    mode: "shared": both sides write; "lender_writes": borrowers cannot write, whatever they try; "frozen": filled with
-    storage.write, then storage.freeze, and nobody writes again.
-    filename: in a named file of its own (Storage.new_filename). Under the sharing strategy "file_system" of tenon.multiprocessing that is
-    the home of every tensor of mode "shared".
-    arena: in that one, in its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what; timeout: seconds to
-    wait for room, after which it is Timeout; None waits for ever. cancel: ends the wait from outside.
+    mode: "shared": both sides write; "lender_writes": borrowers cannot write, whatever they try;
+    "frozen": filled with storage.write, then storage.freeze, and nobody writes again. filename: in
+    a named file of its own (Storage.new_filename). Under the sharing strategy "file_system" of
+    tenon.multiprocessing that is the home of every tensor of mode "shared". arena: in that one, in
+    its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what;
+    timeout: seconds to wait for room, after which it is Timeout; None waits for ever. cancel: ends
+    the wait from outside.
     """
-    return _make(shape, dtype, mode, isolated, private, False, alignment, requires_grad, filename, arena, timeout, cancel)
+    return _make(
+        shape,
+        dtype,
+        mode,
+        isolated,
+        private,
+        False,
+        alignment,
+        requires_grad,
+        filename,
+        arena,
+        timeout,
+        cancel,
+    )
 
 
 def zeros(
@@ -429,7 +525,20 @@ def zeros(
     cancel: Cancel | None = None,
 ) -> Tensor:
     """As empty, with all bytes zero."""
-    return _make(shape, dtype, mode, isolated, private, True, alignment, requires_grad, filename, arena, timeout, cancel)
+    return _make(
+        shape,
+        dtype,
+        mode,
+        isolated,
+        private,
+        True,
+        alignment,
+        requires_grad,
+        filename,
+        arena,
+        timeout,
+        cancel,
+    )
 
 
 def _make(
@@ -462,7 +571,9 @@ def _make(
             timeout=timeout,
             cancel=cancel,
         )
-    return Tensor._new(storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
+    return Tensor._new(
+        storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0
+    )
 
 
 def from_numpy(
@@ -476,7 +587,10 @@ def from_numpy(
     timeout: float | None = 0,
     cancel: Cancel | None = None,
 ) -> Tensor:
-    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen; the rest: as empty."""
+    """Copy a numpy array (or what numpy can make one of) in.
+
+    With mode "frozen" the result is frozen; the rest: as empty.
+    """
     import numpy
 
     source = array if type(array) is numpy.ndarray else numpy.asarray(array)
@@ -486,7 +600,9 @@ def from_numpy(
     number = _dtype.number_of(dtype)
     # ml_dtypes' int4 lies in a byte of its own.
     if _dtype.bits_of(number) != 8 * dtype.itemsize:
-        raise TypeError(f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does")
+        raise TypeError(
+            f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does"
+        )
     if dtype is not source.dtype or not source.flags.c_contiguous:
         source = numpy.ascontiguousarray(source, dtype).reshape(source.shape)
     data: Any = source

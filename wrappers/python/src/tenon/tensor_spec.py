@@ -1,4 +1,6 @@
-"""Tensors of modules for which tenon.Tensor has no word: quantised, sparse, on meta, of element types that DLPack has not."""
+"""Tensors of modules for which tenon.Tensor has no word: quantised, sparse, on meta, of element
+types that DLPack has not.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ if TYPE_CHECKING:
 
     from tenon._shape import Shape
 
-    Layout = Literal["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]
-    Quantizer = Literal["none", "per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"]
+    Layout = Literal[
+        "strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"
+    ]
+    Quantizer = Literal[
+        "none", "per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"
+    ]
 
 LAYOUTS: dict[str, int] = {
     "strided": lib.TENON_TENSOR_LAYOUT_STRIDED,
@@ -36,7 +42,11 @@ QUANTIZERS: dict[str, int] = {
 }
 QUANTIZER_NAMES = {number: name for name, number in QUANTIZERS.items()}
 
-COALESCED = {None: lib.TENON_COALESCED_UNKNOWN, False: lib.TENON_COALESCED_NO, True: lib.TENON_COALESCED_YES}
+COALESCED = {
+    None: lib.TENON_COALESCED_UNKNOWN,
+    False: lib.TENON_COALESCED_NO,
+    True: lib.TENON_COALESCED_YES,
+}
 COALESCED_WORDS = {number: word for word, number in COALESCED.items()}
 
 # The tensors that a tensor is made of: the attribute here, which is also the field in C.
@@ -53,13 +63,15 @@ _QUANTISED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 
 
 class TensorSpec(Frozen):
-    """All that PyTorch knows of a tensor. Sizes, strides and offset count elements, storage_offset counts bytes.
+    """All that PyTorch knows of a tensor. Sizes, strides and offset count elements, storage_offset
+    counts bytes.
 
-    strides: None: contiguous, or sparse. offset: from the first element of what PyTorch calls the tensor's storage, which begins
-    storage_offset bytes into storage and has storage_numel elements (0: all of it, on meta as many as are needed). device: "cpu" or "meta".
-    quantizer: "per_tensor_affine" goes with scale and zero_point, the others with scales, zero_points and axis.
-    indices, plain_indices, values: of sparse layouts. coalesced: of "sparse_coo", None where nobody said.
-    The parts are tensors: anything that a module takes as one.
+    strides: None: contiguous, or sparse. offset: from the first element of what PyTorch calls the
+    tensor's storage, which begins storage_offset bytes into storage and has storage_numel elements
+    (0: all of it, on meta as many as are needed). device: "cpu" or "meta". quantizer:
+    "per_tensor_affine" goes with scale and zero_point, the others with scales, zero_points and
+    axis. indices, plain_indices, values: of sparse layouts. coalesced: of "sparse_coo", None where
+    nobody said. The parts are tensors: anything that a module takes as one.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -161,24 +173,34 @@ class TensorSpec(Frozen):
         )
 
     @classmethod
-    def meta(cls, shape: Shape, dtype: Any = "float32", *, requires_grad: bool = False) -> TensorSpec:
+    def meta(
+        cls, shape: Shape, dtype: Any = "float32", *, requires_grad: bool = False
+    ) -> TensorSpec:
         """A tensor without bytes."""
         return cls(dtype, shape, device="meta", requires_grad=requires_grad)
 
     @classmethod
     def quantized(cls, source: Any, scale: float, zero_point: int = 0) -> TensorSpec:
         """Numbers of int8, uint8 or int32 that stand for (number - zero_point) * scale."""
-        return cls._quantized(source, quantizer="per_tensor_affine", scale=scale, zero_point=zero_point)
+        return cls._quantized(
+            source, quantizer="per_tensor_affine", scale=scale, zero_point=zero_point
+        )
 
     @classmethod
-    def quantized_per_channel(cls, source: Any, scales: Any, zero_points: Any, axis: int) -> TensorSpec:
-        """The same with a float64 scale and an int64 zero point for each index of one axis; float32 zero points mean float_qparams."""
+    def quantized_per_channel(
+        cls, source: Any, scales: Any, zero_points: Any, axis: int
+    ) -> TensorSpec:
+        """The same with a float64 scale and an int64 zero point for each index of one axis; float32
+        zero points mean float_qparams.
+        """
         from tenon._to_value import tensor_of
 
         scales, zero_points = tensor_of(scales), tensor_of(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
         quantizer = f"per_channel_affine{with_floats}"
-        return cls._quantized(source, quantizer=quantizer, scales=scales, zero_points=zero_points, axis=axis)
+        return cls._quantized(
+            source, quantizer=quantizer, scales=scales, zero_points=zero_points, axis=axis
+        )
 
     @classmethod
     def _quantized(cls, source: Any, **fields: Any) -> TensorSpec:
@@ -191,21 +213,39 @@ class TensorSpec(Frozen):
         return cls(kind, tensor.shape, tensor.strides, tensor.offset, tensor.storage, **fields)
 
     @classmethod
-    def sparse_coo(cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None) -> TensorSpec:
+    def sparse_coo(
+        cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None
+    ) -> TensorSpec:
         """Values at places: indices has a column of int64 for each."""
         from tenon._to_value import tensor_of
 
         values = tensor_of(values)
-        return cls(values.dtype, shape, layout="sparse_coo", indices=indices, values=values, coalesced=coalesced)
+        return cls(
+            values.dtype,
+            shape,
+            layout="sparse_coo",
+            indices=indices,
+            values=values,
+            coalesced=coalesced,
+        )
 
     @classmethod
-    def sparse_compressed(cls, layout: Layout, indices: Any, plain_indices: Any, values: Any, shape: Shape) -> TensorSpec:
-        """ "sparse_csr" and "sparse_bsr": indices are the row pointers, plain_indices the columns; "sparse_csc" and "sparse_bsc" the other
-        way round."""
+    def sparse_compressed(
+        cls, layout: Layout, indices: Any, plain_indices: Any, values: Any, shape: Shape
+    ) -> TensorSpec:
+        """ "sparse_csr" and "sparse_bsr": indices are the row pointers, plain_indices the columns;
+        "sparse_csc" and "sparse_bsc" the other way round."""
         from tenon._to_value import tensor_of
 
         values = tensor_of(values)
-        return cls(values.dtype, shape, layout=layout, indices=indices, plain_indices=plain_indices, values=values)
+        return cls(
+            values.dtype,
+            shape,
+            layout=layout,
+            indices=indices,
+            plain_indices=plain_indices,
+            values=values,
+        )
 
 
 def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
@@ -254,11 +294,17 @@ def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
     """part: the tensor of a TENON_TENSOR_PART_*, or None if there is no such part."""
     storage = None
     if found.storage != ffi.NULL:
-        storage = Storage._adopt(int(ffi.cast("uintptr_t", lib.tenon_storage_retain(found.storage))))
+        storage = Storage._adopt(
+            int(ffi.cast("uintptr_t", lib.tenon_storage_retain(found.storage)))
+        )
     return TensorSpec(
         int(found.scalar_type),
         tuple(found.sizes[0 : found.ndim]) if found.ndim else (),
-        tuple(found.strides[0 : found.ndim] if found.ndim else ()) if found.strides != ffi.NULL or not found.ndim else None,
+        (
+            tuple(found.strides[0 : found.ndim] if found.ndim else ())
+            if found.strides != ffi.NULL or not found.ndim
+            else None
+        ),
         int(found.offset),
         storage,
         int(found.storage_offset),

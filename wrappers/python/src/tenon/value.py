@@ -1,7 +1,8 @@
 """Values: what an attribute of a module, a constant or an example input can be.
 
-A module takes plain Python values: None, bool, int, float, complex, str, tuples, lists, dicts, and as tensors tenon.Tensor, numpy arrays
-and whatever has __dlpack__. It gives them back so. The classes here are for what Python has not, and for who needs to see identity.
+A module takes plain Python values: None, bool, int, float, complex, str, tuples, lists, dicts, and
+as tensors tenon.Tensor, numpy arrays and whatever has __dlpack__. It gives them back so. The
+classes here are for what Python has not, and for who needs to see identity.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Device(Frozen):
 
 
 class Enum(Frozen):
-    """A member of an enum: the enum's qualified name, and the member's value, which is an int, a float or a str."""
+    """A member of an enum: the enum's qualified name, and the member's value, which is an int, a
+    float or a str.
+    """
 
     __slots__ = ("class_name", "value")
     class_name: str
@@ -63,7 +66,9 @@ class Enum(Frozen):
 
 
 class NamedTuple(tuple["Any", ...]):
-    """A tuple of a NamedTuple class, whose qualified name it knows; the names of the fields are in that class's code."""
+    """A tuple of a NamedTuple class, whose qualified name it knows; the names of the fields are in
+    that class's code.
+    """
 
     class_name: str
 
@@ -90,8 +95,8 @@ class NamedTuple(tuple["Any", ...]):
 
 
 class Object:
-    """An object of a class that is no module: its qualified name, and its attributes, or, of a class with __getstate__ and of a custom C++
-    class, its state. Equal objects are one."""
+    """An object of a class that is no module: its qualified name, and its attributes, or, of a
+    class with __getstate__ and of a custom C++ class, its state. Equal objects are one."""
 
     __slots__ = ("__weakref__", "attributes", "class_name", "is_opaque", "state")
     class_name: str
@@ -100,7 +105,9 @@ class Object:
     """Whether it has a state and no attributes."""
     state: Any
 
-    def __init__(self, class_name: str, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+    def __init__(
+        self, class_name: str, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
+    ) -> None:
         self.class_name = class_name
         self.attributes = dict(attributes)
         self.is_opaque = False
@@ -122,11 +129,16 @@ class Object:
 
     def __repr__(self) -> str:
         # Not what is in it, which may be it.
-        inside = "with a state" if self.is_opaque else f"with {', '.join(self.attributes) or 'no attributes'}"
+        inside = (
+            "with a state"
+            if self.is_opaque
+            else f"with {', '.join(self.attributes) or 'no attributes'}"
+        )
         return f"<tenon.Object {self.class_name} {inside}>"
 
 
-# The handles that somebody has, so that one C value has one handle. A handle keeps its value alive, so no address is there twice.
+# The handles that somebody has, so that one C value has one handle. A handle keeps its value alive,
+# so no address is there twice.
 _living: dict[int, _Living] = {}
 
 
@@ -142,10 +154,12 @@ def _forget(gone: Any) -> None:
 
 
 class Value:
-    """A value as the C library has it: never changes, but for an object's attributes while a module is edited.
+    """A value as the C library has it: never changes, but for an object's attributes while a module
+    is edited.
 
-    Made from a plain Python value; type: the type of a list or dict ("List[int]"), or what the value must be. One C value is one handle:
-    two that are one object in a module are the same here (is), and one that is put in two places stays one in archives.
+    Made from a plain Python value; type: the type of a list or dict ("List[int]"), or what the
+    value must be. One C value is one handle: two that are one object in a module are the same here
+    (is), and one that is put in two places stays one in archives.
     """
 
     __slots__ = ("__weakref__", "_cdata")
@@ -177,7 +191,9 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """ "none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list", "dict", "enum" or "object"."""
+        """ "none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list",
+        "dict", "enum" or "object".
+        """
         return _KIND_NAMES[lib.tenon_value_kind(self._cdata)]
 
     @property
@@ -197,15 +213,23 @@ class Value:
 
     @property
     def items(self) -> list[Value]:
-        """The items of a tuple or a list, a dict's values, an object's attributes or its state, an enum's value; of others none."""
-        return [self._fetched(lib.tenon_value_item, index) for index in range(lib.tenon_value_count(self._cdata))]
+        """The items of a tuple or a list, a dict's values, an object's attributes or its state, an
+        enum's value; of others none.
+        """
+        return [
+            self._fetched(lib.tenon_value_item, index)
+            for index in range(lib.tenon_value_count(self._cdata))
+        ]
 
     @property
     def keys(self) -> list[Value]:
         """The keys of a dict, as its items stand."""
         if lib.tenon_value_kind(self._cdata) != lib.TENON_VALUE_DICT:
             return []
-        return [self._fetched(lib.tenon_value_key, index) for index in range(lib.tenon_value_count(self._cdata))]
+        return [
+            self._fetched(lib.tenon_value_key, index)
+            for index in range(lib.tenon_value_count(self._cdata))
+        ]
 
     @property
     def names(self) -> list[str]:
@@ -220,7 +244,8 @@ class Value:
         return self._fetched(lib.tenon_value_find, encoded(name, "the name"))
 
     def get(self) -> Any:
-        """The plain Python value. What is there twice is one object in it; a tensor that tenon.Tensor has no word for is a TensorSpec.
+        """The plain Python value. What is there twice is one object in it; a tensor that
+        tenon.Tensor has no word for is a TensorSpec.
 
         It is the caller's, to be changed at will; no module changes with it.
         """
@@ -251,7 +276,9 @@ class Value:
         return self
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise TypeError("a Value is not copied: use tenon.Value(copy.deepcopy(value.get()), value.type)")
+        raise TypeError(
+            "a Value is not copied: use tenon.Value(copy.deepcopy(value.get()), value.type)"
+        )
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Value has no pickled form of its own: pickle what get() gives")

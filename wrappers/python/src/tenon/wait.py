@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# A signal that comes between the interpreter's last look and the kernel's wait does not end the wait, and the kernel may hand it to
-# another thread. So the main thread, which alone runs handlers, waits in pieces.
+# A signal that comes between the interpreter's last look and the kernel's wait does not end the
+# wait, and the kernel may hand it to another thread. So the main thread, which alone runs handlers,
+# waits in pieces.
 _PIECE_NS = 50_000_000
 
 
@@ -46,10 +47,18 @@ def runs_handlers() -> bool:
     return threading is None or threading.main_thread().ident == get_ident()
 
 
-def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None, *, whole: bool = False) -> None:
-    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals in between.
+def run(
+    step: Callable[[Any, Any], int],
+    timeout: float | None,
+    cancel: Cancel | None,
+    *,
+    whole: bool = False,
+) -> None:
+    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals
+    in between.
 
-    whole: the step would begin anew in every piece, so it gets all the time at once, and Ctrl-C ends it unless it comes at a bad moment.
+    whole: the step would begin anew in every piece, so it gets all the time at once, and Ctrl-C
+    ends it unless it comes at a bad moment.
     """
     wait = ffi.new("tenon_wait *")
     wait.struct_size = ffi.sizeof("tenon_wait")
@@ -78,7 +87,9 @@ def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel |
         if status == lib.TENON_OK:
             return
         address = int(ffi.cast("uintptr_t", error[0]))
-        again = status == lib.TENON_INTERRUPTED or (status == lib.TENON_TIMEOUT and (deadline is None or monotonic_ns() < deadline))
+        again = status == lib.TENON_INTERRUPTED or (
+            status == lib.TENON_TIMEOUT and (deadline is None or monotonic_ns() < deadline)
+        )
         if not again:
             raise from_status(status, address)
         lib.tenon_error_release(error[0])

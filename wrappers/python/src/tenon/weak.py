@@ -15,7 +15,10 @@ class WeakRef(Managed):
     """Made by Storage.weak_ref."""
 
     __slots__ = ()
-    _instead = "it keeps nothing alive, so it would lead to nothing in another process; send the storage itself, weak.lock()"
+    _instead = (
+        "it keeps nothing alive, so it would lead to nothing in another process; send the storage"
+        " itself, weak.lock()"
+    )
 
     def __init__(self, storage: Storage) -> None:
         self._cdata = None

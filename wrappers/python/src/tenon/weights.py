@@ -1,4 +1,6 @@
-"""Files of weights: programs of torch.export (.pt2) and files of ExecuTorch (.ptd), without PyTorch."""
+"""Files of weights: programs of torch.export (.pt2) and files of ExecuTorch (.ptd), without
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Weights(Managed):
-    """The weights of a file that open_weights opened, by their names. Nothing in the file is executed.
+    """The weights of a file that open_weights opened, by their names. Nothing in the file is
+    executed.
 
     with tenon.open_weights("net.pt2") as weights:
         print(weights.names())
@@ -44,8 +47,9 @@ class Weights(Managed):
         return names_of(out[0])
 
     def __getitem__(self, name: str) -> Any:
-        """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it. Weights that share a storage in the
-        file share it in memory. After replace a weight has its new elements; tensors from before keep the old ones."""
+        """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it.
+        Weights that share a storage in the file share it in memory. After replace a weight has its
+        new elements; tensors from before keep the old ones."""
         from tenon._from_value import Reader
 
         out = ffi.new("tenon_value **")
@@ -65,17 +69,25 @@ class Weights(Managed):
         return name in self.names()
 
     def replace(self, name: str, tensor: Any) -> None:
-        """Replace the elements of a weight. The element type and the shape must be those of the weight. The strides may be others.
-        Weights that share a storage with this one change with it. The tensor's elements must not change before the last rewrite."""
+        """Replace the elements of a weight. The element type and the shape must be those of the
+        weight. The strides may be others. Weights that share a storage with this one change with
+        it. The tensor's elements must not change before the last rewrite."""
         try:
-            call(lib.tenon_weights_replace, self._own(), encoded(name, "the name"), Value(tensor)._cdata)
+            call(
+                lib.tenon_weights_replace,
+                self._own(),
+                encoded(name, "the name"),
+                Value(tensor)._cdata,
+            )
         except NotFound as error:
             raise KeyError(error.strerror) from error
 
     def rewrite(self, path: Path, *, durability: Durability = "none") -> None:
-        """Write the file that was opened with the replaced weights in it. All other bytes stay as they are, except for checksums.
+        """Write the file that was opened with the replaced weights in it. All other bytes stay as
+        they are, except for checksums.
 
-        path: the whole new file is there then, or what was there before still is. It may be the file that was opened.
+        path: the whole new file is there then, or what was there before still is. It may be the
+        file that was opened.
         """
         options = ffi.new("tenon_weights_rewrite_options *")
         options.struct_size = ffi.sizeof("tenon_weights_rewrite_options")
@@ -99,10 +111,11 @@ def open_weights(
     max_records: int = 0,
     max_depth: int = 0,
 ) -> Weights:
-    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd), which is read and not written.
+    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd),
+    which is read and not written.
 
-    The options are those of import_module. With tensors="map" the tensors are read-only views of the file, which must not be changed
-    while they are in use. The file may be replaced by a rename.
+    The options are those of import_module. With tensors="map" the tensors are read-only views of
+    the file, which must not be changed while they are in use. The file may be replaced by a rename.
     """
     options = ImportOptions(
         tensors=tensors,

@@ -1,6 +1,8 @@
-"""Checks of tenon.torch.SharedList, SharedDict, SharedTensor and to_shared_dataset: python containers.py [NAME…].
+"""Checks of tenon.torch.SharedList, SharedDict, SharedTensor and to_shared_dataset: python
+containers.py [NAME…].
 
-Each check is a function of this module whose name begins with check_. The program prints a line for each, and fails with the first one.
+Each check is a function of this module whose name begins with check_. The program prints a line for
+each, and fails with the first one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ import numpy
 import tenon
 import torch
 from tenon.torch import _packed, _packed_format
-from tenon.torch.containers import SharedDict, SharedList, SharedTensor, shared_attributes, to_shared_dataset
+from tenon.torch.containers import (
+    SharedDict,
+    SharedList,
+    SharedTensor,
+    shared_attributes,
+    to_shared_dataset,
+)
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
 TYPE_CHECKING = False
@@ -87,12 +95,45 @@ COLUMNS: list[tuple[str, list[Any]]] = [
     ("any", [2**63, 1, -(2**70), 2**200]),
     ("any", [None, True, False, 1, 127, 128, -128, -129, 2**31, -(2**31) - 1, 1.0, "a", b"b"]),
     ("any", [(), [], {}, [[[]]], ((1,), [2, (3,)]), {"a": {1: [None]}, (2, "b"): b""}]),
-    ("any", [[1, 2, 3, 127], [1, 2, 3, 128], [1, 2, 3, 2**15], (1, 2, 3, 2**31), [1, 2, 3, 2**63], [1, 2, 3, True], (0.5,) * 4]),
+    (
+        "any",
+        [
+            [1, 2, 3, 127],
+            [1, 2, 3, 128],
+            [1, 2, 3, 2**15],
+            (1, 2, 3, 2**31),
+            [1, 2, 3, 2**63],
+            [1, 2, 3, True],
+            (0.5,) * 4,
+        ],
+    ),
     ("any", [("x",) * 300, ["y"] * 300, {str(n): n for n in range(300)}, "z" * 300]),
-    ("any", [{1, 2}, 1j, bytearray(b"x"), Point(1, 2), collections.OrderedDict(a=1), range(3), str]),
-    ("any", [numpy.float32(1.5), numpy.datetime64("2026-01-01"), numpy.str_("abc"), numpy.bool_(True)]),
-    ("any", [numpy.array(["a", "bcd"]), numpy.array([None, "x"]), numpy.zeros(2, "i4,f8"), numpy.arange(9)[::-2], numpy.array([])]),
-    ("any", [{"image": numpy.ones((2, 2)), "more": [torch.ones(2), torch.zeros(2, 2).T]}, torch.ones(0), torch.tensor(True)]),
+    (
+        "any",
+        [{1, 2}, 1j, bytearray(b"x"), Point(1, 2), collections.OrderedDict(a=1), range(3), str],
+    ),
+    (
+        "any",
+        [numpy.float32(1.5), numpy.datetime64("2026-01-01"), numpy.str_("abc"), numpy.bool_(True)],
+    ),
+    (
+        "any",
+        [
+            numpy.array(["a", "bcd"]),
+            numpy.array([None, "x"]),
+            numpy.zeros(2, "i4,f8"),
+            numpy.arange(9)[::-2],
+            numpy.array([]),
+        ],
+    ),
+    (
+        "any",
+        [
+            {"image": numpy.ones((2, 2)), "more": [torch.ones(2), torch.zeros(2, 2).T]},
+            torch.ones(0),
+            torch.tensor(True),
+        ],
+    ),
 ]
 
 
@@ -183,7 +224,14 @@ def check_indices_and_slices() -> None:
     for index in (100, -101, 1 << 70, -(1 << 70)):
         raises(IndexError, lambda index=index: shared[index], "out of range")
     raises(TypeError, lambda: shared["a"], "not str")
-    for cut in (slice(None), slice(5, 50), slice(None, None, -3), slice(90, 10, -7), slice(200, 300), slice(-5, None)):
+    for cut in (
+        slice(None),
+        slice(5, 50),
+        slice(None, None, -3),
+        slice(90, 10, -7),
+        slice(200, 300),
+        slice(-5, None),
+    ):
         part = shared[cut]
         assert type(part) is SharedList and part == items[cut] and len(part) == len(items[cut])
         assert part[1:] == items[cut][1:]
@@ -194,9 +242,20 @@ def check_indices_and_slices() -> None:
 
 def check_equality_and_repr() -> None:
     shared = SharedList(["a", "b", "c", "d"])
-    assert shared == ["a", "b", "c", "d"] and shared == SharedList("abcd") and shared[:2] == SharedList("ab")
-    assert shared != ["a", "b", "c"] and shared != ["a", "b", "c", "e"] and shared != ("a", "b", "c", "d") and shared != "abcd"
-    assert SharedList([numpy.ones(3)]) != [numpy.zeros(3)] and SharedList([numpy.ones(3)]) != [numpy.ones(4)]
+    assert (
+        shared == ["a", "b", "c", "d"]
+        and shared == SharedList("abcd")
+        and shared[:2] == SharedList("ab")
+    )
+    assert (
+        shared != ["a", "b", "c"]
+        and shared != ["a", "b", "c", "e"]
+        and shared != ("a", "b", "c", "d")
+        and shared != "abcd"
+    )
+    assert SharedList([numpy.ones(3)]) != [numpy.zeros(3)] and SharedList([numpy.ones(3)]) != [
+        numpy.ones(4)
+    ]
     raises(TypeError, lambda: hash(shared))
     assert "4 items" in repr(shared) and "'c'" in repr(shared) and "'d'" not in repr(shared)
     assert "'a': 1" in repr(SharedDict({"a": 1}))
@@ -210,7 +269,10 @@ def check_arrays_that_come_out_can_be_written() -> None:
         [{"a": numpy.zeros(4), "b": torch.zeros(4)}] * 3,
         [numpy.zeros(large + 1, "u1")] * 3,
         [torch.zeros(large // 4 + 1)] * 3,
-        ["misalign", {"a": numpy.zeros(large, "u1"), "b": torch.zeros(large // 8, dtype=torch.int64)}],
+        [
+            "misalign",
+            {"a": numpy.zeros(large, "u1"), "b": torch.zeros(large // 8, dtype=torch.int64)},
+        ],
     ]
     for items in cases:
         shared = SharedList(items)
@@ -227,7 +289,9 @@ def check_arrays_that_come_out_can_be_written() -> None:
 
 
 def _copied_kib(address: int) -> int:
-    """How much of the mapping at this address is private to this process: the pages that were written to."""
+    """How much of the mapping at this address is private to this process: the pages that were
+    written to.
+    """
     with open("/proc/self/smaps") as lines:
         for line in lines:
             bounds = re.match("([0-9a-f]+)-([0-9a-f]+) ", line)
@@ -305,15 +369,25 @@ def check_corrupt_bytes_are_a_value_error() -> None:
             if not items:
                 continue
             packed = SharedList(items)._packed
-            data, ends = packed.data.read(), b"" if packed.offsets is None else packed.offsets.read()
+            data, ends = (
+                packed.data.read(),
+                b"" if packed.offsets is None else packed.offsets.read(),
+            )
             for _ in range(60):
                 bad_data, bad_ends = bytearray(data), bytearray(ends)
                 target = bad_ends if ends and chance.random() < 0.3 else bad_data
                 for _ in range(chance.randrange(1, 4)):
                     if target:
-                        target[chance.randrange(min(len(target), 4096))] = chance.choice([0, 1, 255, 128, chance.randrange(256)])
+                        target[chance.randrange(min(len(target), 4096))] = chance.choice(
+                            [0, 1, 255, 128, chance.randrange(256)]
+                        )
                 offsets = tenon.Storage.new_from(bad_ends, mode="frozen") if ends else None
-                mutant = _packed.Packed(packed.kind, packed.count, tenon.Storage.new_from(bad_data, mode="frozen"), offsets)
+                mutant = _packed.Packed(
+                    packed.kind,
+                    packed.count,
+                    tenon.Storage.new_from(bad_data, mode="frozen"),
+                    offsets,
+                )
                 for index in range(min(packed.count, 50)):
                     try:
                         mutant.get(index)
@@ -327,14 +401,23 @@ def check_corrupt_bytes_are_a_value_error() -> None:
 
     def over(count: int, data: bytes, ends: list[int]) -> Any:
         raw = numpy.array(ends, "u8").tobytes()
-        return _packed.Packed(("str",), count, tenon.Storage.new_from(data, mode="frozen"), tenon.Storage.new_from(raw, mode="frozen"))
+        return _packed.Packed(
+            ("str",),
+            count,
+            tenon.Storage.new_from(data, mode="frozen"),
+            tenon.Storage.new_from(raw, mode="frozen"),
+        )
 
     assert over(2, b"abcdef", [0, 3, 6]).get(1) == "def"
     raises(ValueError, lambda: over(3, b"abcdef", [0, 3, 6]), "corrupt")
     raises(ValueError, lambda: over(2, b"abcdef", [0, 3, 7]).get(1), "corrupt")
     raises(ValueError, lambda: over(2, b"abcdef", [0, 5, 4]).get(1), "corrupt")
     raises(ValueError, lambda: over(1, b"\xff\xff", [0, 2]).get(0))
-    raises(ValueError, lambda: _packed.Packed(("int",), 2, tenon.Storage.new_from(bytes(15), mode="frozen"), None), "corrupt")
+    raises(
+        ValueError,
+        lambda: _packed.Packed(("int",), 2, tenon.Storage.new_from(bytes(15), mode="frozen"), None),
+        "corrupt",
+    )
     raises(ValueError, lambda: SharedList._over(packed, range(1, 3)), "corrupt")
     empty = tenon.Storage.new_from(bytes(8 * 4), mode="frozen")
     full = tenon.Storage.new_from(b"\xff" * 8 * 4, mode="frozen")
@@ -353,20 +436,41 @@ def check_dict_lookups() -> None:
     plain.update({number.to_bytes(3, "big"): [number] for number in range(2000)})
     plain.update({"": 0, b"": 1, (): 2, ((1,), (b"x", -5)): 3, 2**100: 4})
     shared = SharedDict(plain)
-    assert len(shared) == len(plain) and list(shared) == list(plain) and list(shared.values()) == list(plain.values())
-    assert list(shared.items()) == list(plain.items()) and list(reversed(shared)) == list(reversed(plain))
+    assert (
+        len(shared) == len(plain)
+        and list(shared) == list(plain)
+        and list(shared.values()) == list(plain.values())
+    )
+    assert list(shared.items()) == list(plain.items()) and list(reversed(shared)) == list(
+        reversed(plain)
+    )
     for key, value in plain.items():
         assert shared[key] == value and key in shared
     for key in ("key -1", 2, (1,), b"nothing", None, 0.25, (1, "a", 0.5), object()):
         assert key not in shared and shared.get(key) is None
         raises(KeyError, lambda key=key: shared[key])
     raises(TypeError, lambda: shared[[1]], "unhashable")
-    assert shared == plain and plain == shared and shared == SharedDict(plain) and shared != {} and shared != {**plain, "": 9}
+    assert (
+        shared == plain
+        and plain == shared
+        and shared == SharedDict(plain)
+        and shared != {}
+        and shared != {**plain, "": 9}
+    )
     assert SharedDict({}) == {} and "a" not in SharedDict()
 
 
 def check_equal_keys_find_each_other() -> None:
-    shared = SharedDict({1: "int", (2.0, True): "tuple", "a": "str", Point(8, 9): "point", numpy.int64(77): "numpy", (0.5, 3): "half"})
+    shared = SharedDict(
+        {
+            1: "int",
+            (2.0, True): "tuple",
+            "a": "str",
+            Point(8, 9): "point",
+            numpy.int64(77): "numpy",
+            (0.5, 3): "half",
+        }
+    )
     for key in (1, 1.0, True, numpy.int64(1), numpy.float32(1)):
         assert shared[key] == "int", key
     for key in ((2, 1), (2.0, 1.0), (numpy.int32(2), True)):
@@ -377,7 +481,11 @@ def check_equal_keys_find_each_other() -> None:
 
 def check_keys_that_a_dict_cannot_have() -> None:
     for key in (None, 0.5, frozenset(), object(), Point):
-        raises(TypeError, lambda key=key: SharedDict({key: 1}), "a key of a SharedDict is a str, int, bytes or tuple")
+        raises(
+            TypeError,
+            lambda key=key: SharedDict({key: 1}),
+            "a key of a SharedDict is a str, int, bytes or tuple",
+        )
     raises(TypeError, lambda: SharedDict({(frozenset(),): 1}), "a tuple that is a key")
 
 
@@ -414,7 +522,12 @@ def check_tensors() -> None:
     ]
     for source in sources:
         shared = SharedTensor(source)
-        assert shared.shape == source.shape and shared.dtype == source.dtype and len(shared) == len(source) and shared.ndim == source.ndim
+        assert (
+            shared.shape == source.shape
+            and shared.dtype == source.dtype
+            and len(shared) == len(source)
+            and shared.ndim == source.ndim
+        )
         assert shared == source and shared == SharedTensor(source)
         back = shared.tensor() if isinstance(source, torch.Tensor) else shared.numpy()
         assert same(back, source), (back, source)
@@ -431,11 +544,23 @@ def check_tensors() -> None:
 def check_what_a_tensor_gives_can_be_written() -> None:
     for source in (torch.zeros(3, 4), numpy.zeros((3, 4), "f4")):
         shared = SharedTensor(source)
-        for index in (0, -1, slice(None), (slice(None), 1), [0, 2], (1, slice(1, 3)), source[:, 0] == 0):
+        for index in (
+            0,
+            -1,
+            slice(None),
+            (slice(None), 1),
+            [0, 2],
+            (1, slice(1, 3)),
+            source[:, 0] == 0,
+        ):
             out = shared[index]
             assert type(out) is type(source)
             out += 1
-            assert out.sum() == out.size if isinstance(out, numpy.ndarray) else out.sum() == out.numel()
+            assert (
+                out.sum() == out.size
+                if isinstance(out, numpy.ndarray)
+                else out.sum() == out.numel()
+            )
             assert shared == source, index
         for out in (shared.tensor(), shared.numpy(), shared.tensor()):
             assert out.sum() == 0
@@ -444,7 +569,10 @@ def check_what_a_tensor_gives_can_be_written() -> None:
         source += 1
         assert shared != source
         raises(IndexError, lambda shared=shared: shared[3])
-    assert SharedTensor(torch.zeros(3, 4)).size(1) == 4 and SharedTensor(numpy.zeros((3, 4))).size == 12
+    assert (
+        SharedTensor(torch.zeros(3, 4)).size(1) == 4
+        and SharedTensor(numpy.zeros((3, 4))).size == 12
+    )
     assert numpy.asarray(SharedTensor(numpy.arange(3))).tolist() == [0, 1, 2]
 
 
@@ -486,7 +614,9 @@ def check_dataset_attributes_are_shared() -> None:
     before = dict(vars(plain))
     shared = to_shared_dataset(plain, threshold_bytes=10_000)
     assert type(shared) is Images and shared is not plain
-    assert all(vars(plain)[name] is value for name, value in before.items()), "the original was changed"
+    assert all(vars(plain)[name] is value for name, value in before.items()), (
+        "the original was changed"
+    )
     assert type(plain.splits["train"]) is list and type(plain.index.rows) is list
     kinds = {path: type(part).__name__ for path, part in shared_attributes(shared).items()}
     assert kinds == {
@@ -498,7 +628,11 @@ def check_dataset_attributes_are_shared() -> None:
         "index.rows": "SharedList",
         "splits['train']": "SharedList",
     }, kinds
-    assert shared.samples is shared.imgs and shared.generator is plain.generator and shared.small is plain.small
+    assert (
+        shared.samples is shared.imgs
+        and shared.generator is plain.generator
+        and shared.small is plain.small
+    )
     assert not shared_attributes(plain)
     rows = plain.pixels.copy()
     for index in (0, 4999, 17, 17):
@@ -515,7 +649,10 @@ def check_nested_datasets() -> None:
     shared = to_shared_dataset(plain, threshold_bytes=10_000)
     assert list(shared_attributes(shared)) == ["tensors[0]", "tensors[1]"] and len(shared) == 10_000
     assert shared[7][0].tolist() == [28, 29, 30, 31] and shared[7][1] == 7
-    both = to_shared_dataset(ConcatDataset([Subset(plain, range(10)), Subset(plain, list(range(9000))), plain]), threshold_bytes=10_000)
+    both = to_shared_dataset(
+        ConcatDataset([Subset(plain, range(10)), Subset(plain, list(range(9000))), plain]),
+        threshold_bytes=10_000,
+    )
     paths = list(shared_attributes(both))
     assert "datasets[0].dataset.tensors[0]" in paths and "datasets[1].indices" in paths, paths
     assert both[12][1] == 2 and both[9010 + 5][1] == 5 and len(both) == 19_010
@@ -547,7 +684,10 @@ def _look(items: Any, mapping: Any, tensor: Any, go: Any, results: Any, deeper: 
     try:
         assert go.wait(60)
         count = len(items)
-        assert items[0] == "/data/train/000/00000000.jpg" and items[-1] == f"/data/train/{(count - 1) % 1000:03}/{count - 1:08}.jpg"
+        assert (
+            items[0] == "/data/train/000/00000000.jpg"
+            and items[-1] == f"/data/train/{(count - 1) % 1000:03}/{count - 1:08}.jpg"
+        )
         assert all(mapping[path] == number for number, path in enumerate(items[:500]))
         assert tensor[5].tolist() == 5 and int(tensor.tensor().sum()) == 4950
         storage = items._packed.data
@@ -556,7 +696,9 @@ def _look(items: Any, mapping: Any, tensor: Any, go: Any, results: Any, deeper: 
         out += 1
         if deeper:
             context = multiprocessing.get_context("spawn")
-            process = context.Process(target=_look, args=(items, mapping, tensor, go, results, False))
+            process = context.Process(
+                target=_look, args=(items, mapping, tensor, go, results, False)
+            )
             process.start()
             process.join()
         results.put("good")
@@ -570,13 +712,24 @@ def _start_and_forget(context: Any, go: Any, results: Any, workers: int) -> list
     mapping = SharedDict({path: number for number, path in enumerate(texts(1000))})
     tensor = SharedTensor(torch.arange(100))
     processes = [
-        context.Process(target=_look, args=(items, mapping, tensor, go, results, number == 0 and context.get_start_method() != "fork"))
+        context.Process(
+            target=_look,
+            args=(
+                items,
+                mapping,
+                tensor,
+                go,
+                results,
+                number == 0 and context.get_start_method() != "fork",
+            ),
+        )
         for number in range(workers)
     ]
     for process in processes:
         process.start()
     for process in processes:
-        # A Process of fork keeps its arguments, and one of spawn does too: the references of this process end here.
+        # A Process of fork keeps its arguments, and one of spawn does too: the references of this
+        # process end here.
         process._args = ()
     return processes
 
@@ -616,7 +769,12 @@ def check_travel_through_queues() -> None:
 
 
 def check_pickles_are_small_and_plain_ones_refused() -> None:
-    for thing in (SharedList(texts(10_000)), SharedDict({"a": 1}), SharedTensor(torch.zeros(10_000)), SharedList([])[:0]):
+    for thing in (
+        SharedList(texts(10_000)),
+        SharedDict({"a": 1}),
+        SharedTensor(torch.zeros(10_000)),
+        SharedList([])[:0],
+    ):
         if len(thing):
             raises(TypeError, lambda thing=thing: pickle.dumps(thing), "multiprocessing Queue")
         target = io.BytesIO()
@@ -632,11 +790,16 @@ def check_data_loader() -> None:
     shared = to_shared_dataset(plain, threshold_bytes=10_000)
     del plain
     for method in METHODS:
-        loader: Any = DataLoader(shared, batch_size=500, num_workers=2, multiprocessing_context=method)
+        loader: Any = DataLoader(
+            shared, batch_size=500, num_workers=2, multiprocessing_context=method
+        )
         for _ in range(2):
             at = 0
             for rows, labels, targets in loader:
-                assert (rows.numpy() == numpy.stack(expected[at : at + len(rows)])).all(), (method, at)
+                assert (rows.numpy() == numpy.stack(expected[at : at + len(rows)])).all(), (
+                    method,
+                    at,
+                )
                 assert labels[3] == (at + 3) % 10 and targets[3] == at + 3
                 at += len(rows)
             assert at == 3000
@@ -644,7 +807,11 @@ def check_data_loader() -> None:
 
 def _private_kib() -> int:
     with open("/proc/self/smaps_rollup") as lines:
-        return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean", "Private_Dirty")))
+        return sum(
+            int(line.split()[1])
+            for line in lines
+            if line.startswith(("Private_Clean", "Private_Dirty"))
+        )
 
 
 def _read_all(items: Any, results: Any) -> None:
@@ -667,7 +834,11 @@ def check_readers_have_no_memory_of_their_own() -> None:
 
 
 def main() -> None:
-    checks = {name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")}
+    checks = {
+        name.removeprefix("check_"): check
+        for name, check in globals().items()
+        if name.startswith("check_")
+    }
     for name in sys.argv[1:] or checks:
         signal.alarm(120)
         checks[name]()

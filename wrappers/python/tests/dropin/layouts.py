@@ -1,5 +1,5 @@
-"""A torch tensor of each layout but the strided one, as far as this PyTorch has it. split_rows.py and ../interop/test_torch_composite.py
-take them apart and compare what comes back.
+"""A torch tensor of each layout but the strided one, as far as this PyTorch has it. split_rows.py
+and ../interop/test_torch_composite.py take them apart and compare what comes back.
 """
 
 from __future__ import annotations
@@ -36,17 +36,29 @@ def layouts() -> dict[str, Any]:
         "grad": torch.nn.Parameter(dense.to_sparse()),
         "meta": torch.empty((3, 4), device="meta")[1:, ::2],
         "quint8": torch.quantize_per_tensor(numbers, 0.5, 3, torch.quint8).t(),
-        "qint8": torch.nn.Parameter(torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint8)[:, 1:], requires_grad=False),
-        "qint32": torch.quantize_per_channel(numbers, scales, torch.tensor([0, 1]), 0, torch.qint32),
+        "qint8": torch.nn.Parameter(
+            torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint8)[:, 1:], requires_grad=False
+        ),
+        "qint32": torch.quantize_per_channel(
+            numbers, scales, torch.tensor([0, 1]), 0, torch.qint32
+        ),
         "quint4x2": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint4x2),
         "qfloat": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint8),
     }
     if hasattr(torch, "_nested_view_from_buffer"):
-        found["nested"] = torch.nested.nested_tensor([torch.arange(6.0).reshape(2, 3), torch.arange(4.0).reshape(4, 1)])
-        found["jagged"] = torch.nested.nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
-        found["jagged grad"] = torch.nested.nested_tensor([torch.ones(2), torch.ones(1)], layout=torch.jagged, requires_grad=True)
+        found["nested"] = torch.nested.nested_tensor(
+            [torch.arange(6.0).reshape(2, 3), torch.arange(4.0).reshape(4, 1)]
+        )
+        found["jagged"] = torch.nested.nested_tensor(
+            [torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged
+        )
+        found["jagged grad"] = torch.nested.nested_tensor(
+            [torch.ones(2), torch.ones(1)], layout=torch.jagged, requires_grad=True
+        )
         starts, lengths = torch.tensor([0, 1, 2]), torch.tensor([3, 2, 5])
-        found["lengths"] = torch.nested.narrow(torch.arange(24.0).reshape(3, 8), 1, starts, lengths, layout=torch.jagged)
+        found["lengths"] = torch.nested.narrow(
+            torch.arange(24.0).reshape(3, 8), 1, starts, lengths, layout=torch.jagged
+        )
     return found
 
 
@@ -54,9 +66,18 @@ def check_same(a: Any, b: Any, name: str, *, packed: bool = False) -> None:
     """Compare two tensors. packed: b is made of a copy, whose strides are its own."""
     import torch
 
-    assert (a.layout, a.dtype, a.requires_grad, type(a)) == (b.layout, b.dtype, b.requires_grad, type(b)), name
+    assert (a.layout, a.dtype, a.requires_grad, type(a)) == (
+        b.layout,
+        b.dtype,
+        b.requires_grad,
+        type(b),
+    ), name
     if a.is_meta:
-        assert (a.shape, a.stride(), a.storage_offset()) == (b.shape, b.stride(), b.storage_offset()), name
+        assert (a.shape, a.stride(), a.storage_offset()) == (
+            b.shape,
+            b.stride(),
+            b.storage_offset(),
+        ), name
     elif a.is_nested:
         assert all(torch.equal(x, y) for x, y in zip(a.unbind(), b.unbind(), strict=True)), name
     elif a.is_quantized:

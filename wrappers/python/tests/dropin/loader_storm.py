@@ -1,9 +1,10 @@
 """Workers of DataLoader are killed at random moments, under the sharing strategy "tenon".
 
-Each round starts a DataLoader with two workers, takes some batches, and kills one worker: just after one of those batches, or while the
-workers begin. The loop must end: with all batches, if the kill came late, or with DataLoader's own RuntimeError, or with tenon.PeerGone.
-Every batch that arrives has the right bytes. So have the batches that are kept beyond the death of their worker. At the end no memory and
-no file is left, and few descriptors.
+Each round starts a DataLoader with two workers, takes some batches, and kills one worker: just
+after one of those batches, or while the workers begin. The loop must end: with all batches, if the
+kill came late, or with DataLoader's own RuntimeError, or with tenon.PeerGone. Every batch that
+arrives has the right bytes. So have the batches that are kept beyond the death of their worker. At
+the end no memory and no file is left, and few descriptors.
 
 usage: loader_storm.py [--kills N] [--seed SEED]
 """
@@ -33,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"
 from own_shm import restart_in_own_shm
 
 PATIENCE_S = 300.0
-# Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met them by.
+# Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met
+# them by.
 MOST_FDS = 8 * 3
 
 
@@ -42,7 +44,13 @@ class Pictures(Dataset):  # type: ignore[type-arg,misc]
         return 64
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        return torch.full((random.Random(index).randrange(1, 9), 1000), index, dtype=torch.int32).sum(0) // 1, index
+        return (
+            torch.full((random.Random(index).randrange(1, 9), 1000), index, dtype=torch.int32).sum(
+                0
+            )
+            // 1,
+            index,
+        )
 
 
 def expect(true: bool, what: str) -> None:
@@ -53,7 +61,10 @@ def expect(true: bool, what: str) -> None:
 def check(batch: Any) -> None:
     pictures, numbers = batch
     for picture, number in zip(pictures, numbers.tolist(), strict=True):
-        expect(bool((picture == number * random.Random(number).randrange(1, 9)).all()), f"picture {number} has wrong bytes")
+        expect(
+            bool((picture == number * random.Random(number).randrange(1, 9)).all()),
+            f"picture {number} has wrong bytes",
+        )
 
 
 def kill_later(pid: int, seconds: float) -> threading.Thread:
@@ -83,7 +94,8 @@ def until_done(call: Callable[[], Any], counts: Counter[str]) -> None:
 def play(counts: Counter[str], kept: list[Any]) -> None:
     batches = iter(DataLoader(Pictures(), batch_size=4, num_workers=2, prefetch_factor=3))
     victim = random.choice(batches._workers).pid
-    # Of 16 batches. A busy machine makes workers slow to begin, so a time alone would meet few batches.
+    # Of 16 batches. A busy machine makes workers slow to begin, so a time alone would meet few
+    # batches.
     n_before_kill = random.randrange(10)
     killer = kill_later(victim, random.random() * 0.02) if n_before_kill == 0 else None
     try:
@@ -112,7 +124,9 @@ def n_fds() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
@@ -141,7 +155,8 @@ def main() -> None:
             break
         expect(time.monotonic() < end, f"left: {left[0]} fds, {left[1]} bytes of others' memory")
         time.sleep(0.05)
-    # Lenders that begin remove some sockets of those that were killed each time, and a sweep removes the rest.
+    # Lenders that begin remove some sockets of those that were killed each time, and a sweep
+    # removes the rest.
     tenon.sweep("/dev/shm", min_age=0)
     left_files = set(os.listdir("/dev/shm")) - files
     expect(not has_own_shm or not left_files, f"files left in /dev/shm: {sorted(left_files)}")

@@ -1,6 +1,8 @@
-"""A DataLoader's batches are pinned where they lie, on the driver that tests/fake_cuda plays: a row of rows.py.
+"""A DataLoader's batches are pinned where they lie, on the driver that tests/fake_cuda plays: a row
+of rows.py.
 
-PyTorch itself uses no CUDA here, so this says nothing about its is_pinned(); tests/gpu does (pinned).
+PyTorch itself uses no CUDA here, so this says nothing about its is_pinned(); tests/gpu does
+(pinned).
 """
 
 from __future__ import annotations
@@ -46,10 +48,20 @@ def main() -> None:
         sys.exit(77)
     refused([torch.ones(3)], tenon.Unsupported, "pin_memory()")
     tenon.torch.install()
-    refused(next(iter(DataLoader(Pictures(), num_workers=1))), tenon.ResourceExhausted, "tenon.torch.reserve")
-    for number, batch in enumerate(DataLoader(Pictures(), batch_size=2, num_workers=2, worker_init_fn=reserve)):
+    refused(
+        next(iter(DataLoader(Pictures(), num_workers=1))),
+        tenon.ResourceExhausted,
+        "tenon.torch.reserve",
+    )
+    for number, batch in enumerate(
+        DataLoader(Pictures(), batch_size=2, num_workers=2, worker_init_fn=reserve)
+    ):
         assert tenon.torch.pin((batch, [torch.empty(0)]))[0] is batch
-        assert batch["picture"][:, -1].tolist() == batch["label"].tolist() == [2 * number, 2 * number + 1]
+        assert (
+            batch["picture"][:, -1].tolist()
+            == batch["label"].tolist()
+            == [2 * number, 2 * number + 1]
+        )
         for name in ("picture", "label"):
             assert tenon.torch.from_torch(batch[name]).storage.is_pinned, name
 

@@ -1,4 +1,5 @@
-"""Rows of Queue.put under the strategy "tenon": python put_rows.py [NAME…]. rows.py runs them and prints their lines.
+"""Rows of Queue.put under the strategy "tenon": python put_rows.py [NAME…]. rows.py runs them and
+prints their lines.
 
 A small message is written in the caller's thread. These rows say what stays as CPython has it.
 """
@@ -58,7 +59,14 @@ def put_writes_small_messages_itself() -> None:
 
     watched = Watched(fork_context())
     shared = torch.ones(1 << 20).share_memory_()
-    for what in (shared, torch.full((4,), 2.0), torch.nn.Parameter(torch.ones(2)), (3, [shared[5], {"label": 7}]), "text", [None] * 300):
+    for what in (
+        shared,
+        torch.full((4,), 2.0),
+        torch.nn.Parameter(torch.ones(2)),
+        (3, [shared[5], {"label": 7}]),
+        "text",
+        [None] * 300,
+    ):
         n_before = watched.n_written
         watched.queue.put(what)
         assert watched.n_written == n_before + 1, what
@@ -81,7 +89,16 @@ def put_leaves_the_rest_to_the_thread() -> None:
     deep: list[Any] = [1]
     for _ in range(9):
         deep = [deep]
-    for what in (private, {1, 2}, deep, "x" * 5000, [0] * 1000, [torch.ones(1) for _ in range(9)], torch.ones(3).to_sparse(), range(3)):
+    for what in (
+        private,
+        {1, 2},
+        deep,
+        "x" * 5000,
+        [0] * 1000,
+        [torch.ones(1) for _ in range(9)],
+        torch.ones(3).to_sparse(),
+        range(3),
+    ):
         watched.queue.put(what)
         watched.get()
         watched.wait()
@@ -90,7 +107,9 @@ def put_leaves_the_rest_to_the_thread() -> None:
 
 @row
 def put_keeps_the_order() -> None:
-    """Of large and small messages, and of messages for which the pipe has no room: put does not wait for a reader."""
+    """Of large and small messages, and of messages for which the pipe has no room: put does not
+    wait for a reader.
+    """
     import torch
 
     watched = Watched(fork_context())
@@ -131,7 +150,9 @@ def put_does_not_split_messages_of_threads() -> None:
 
 @row
 def put_of_many_bytes_that_are_pickled_already() -> None:
-    """A light object whose message has more bytes than a pipe takes at once: its bytes go to the thread."""
+    """A light object whose message has more bytes than a pipe takes at once: its bytes go to the
+    thread.
+    """
     import torch
     from tenon.torch import _direct_put
 
@@ -145,7 +166,9 @@ def put_of_many_bytes_that_are_pickled_already() -> None:
     plain, _direct_put.Pickled = _direct_put.Pickled, pickled  # type: ignore[misc,assignment]
     shared = torch.ones(4).share_memory_()
     for number in range(20):
-        watched.queue.put((shared, [f"{number:01000}"] * 3, {f"{key:0500}": None for key in range(9)}))
+        watched.queue.put(
+            (shared, [f"{number:01000}"] * 3, {f"{key:0500}": None for key in range(9)})
+        )
         got = watched.get()
         got[0][0] = number
         assert got[1][0] == f"{number:01000}" and shared[0] == number
@@ -155,7 +178,9 @@ def put_of_many_bytes_that_are_pickled_already() -> None:
 
 @row
 def put_refuses_as_before() -> None:
-    """A full queue, a closed one, and a tensor that PyTorch refuses, whose place in the queue is free again."""
+    """A full queue, a closed one, and a tensor that PyTorch refuses, whose place in the queue is
+    free again.
+    """
     import torch
 
     context = fork_context()

@@ -1,19 +1,25 @@
-"""Runs PyTorch's own test of torch.multiprocessing on the drop-in: python reference.py [--python PYTHON] [--how HOW] [ROW…].
+"""Runs PyTorch's own test of torch.multiprocessing on the drop-in: python reference.py [--python
+PYTHON] [--how HOW] [ROW…].
 
-The file is test/test_multiprocessing.py of PyTorch 1.13.1. It is not in this repository: apt fetches Debian's source package, and the file
-stays in build/reference (--cache, or TENON_REFERENCE). The file needs PyPI's expecttest: if PYTHON has none, pip puts it into that folder.
-All else that the file imports is PYTHON's own PyTorch. PYTHON must find tenon (PYTHONPATH).
+The file is test/test_multiprocessing.py of PyTorch 1.13.1. It is not in this repository: apt
+fetches Debian's source package, and the file stays in build/reference (--cache, or
+TENON_REFERENCE). The file needs PyPI's expecttest: if PYTHON has none, pip puts it into that
+folder. All else that the file imports is PYTHON's own PyTorch. PYTHON must find tenon (PYTHONPATH).
 
-The file names no strategy but "file_system". Its rows named fd run under the strategy that is current, and fs_sharing() puts that one back.
-So the file needs no change: its fd rows are rows of "tenon", and its fs rows are rows of PyTorch's "file_system" beside it. --how says how
-the drop-in gets into the process:
+The file names no strategy but "file_system". Its rows named fd run under the strategy that is
+current, and fs_sharing() puts that one back. So the file needs no change: its fd rows are rows of
+"tenon", and its fs rows are rows of PyTorch's "file_system" beside it. --how says how the drop-in
+gets into the process:
 
-install  the default: tenon.torch.install() is called first, and children of spawn get the strategy from their parent alone.
-import   a copy of the file is run in which `import torch.multiprocessing` reads `import tenon.torch.multiprocessing`.
+install  the default: tenon.torch.install() is called first, and children of spawn get the strategy
+         from their parent alone.
+import   a copy of the file is run in which `import torch.multiprocessing` reads `import
+         tenon.torch.multiprocessing`.
 plain    not at all, for comparison: the rows run under PyTorch's "file_descriptor".
 
-The program prints a line for each row: ok, skipped (why), expected (why) or failed. The exit status is 1 if a row failed that EXPECTED does
-not have, or if a row of EXPECTED passed, and 2 if the file cannot be had.
+The program prints a line for each row: ok, skipped (why), expected (why) or failed. The exit status
+is 1 if a row failed that EXPECTED does not have, or if a row of EXPECTED passed, and 2 if the file
+cannot be had.
 """
 
 from __future__ import annotations
@@ -42,7 +48,10 @@ SHA256 = "b1e907298eca9f110897b036e9aff4f6a8576a37737d0fb5dab01761ea891f52"
 ROWS = 37
 
 EXPECTED: dict[str, str] = {}
-"""Rows that must fail under the drop-in, and why. A row that passes again has to leave this table."""
+"""Rows that must fail under the drop-in, and why.
+
+A row that passes again has to leave this table.
+"""
 
 _REPOSITORY = Path(__file__).resolve().parents[4]
 _RESULTS = "TENON_REFERENCE_RESULTS"
@@ -86,7 +95,8 @@ def _download(folder: Path) -> Path:
     output = ""
     try:
         for command in (["update"], ["source", "--download-only", "--only-source", "pytorch"]):
-            # Both may fail in part: a source has no packages of source, or the tarball of Debian's patches is gone. What came decides.
+            # Both may fail in part: a source has no packages of source, or the tarball of Debian's
+            # patches is gone. What came decides.
             done = subprocess.run(
                 [*apt, *command],
                 cwd=folder / "package",
@@ -98,12 +108,17 @@ def _download(folder: Path) -> Path:
             )
             output += done.stdout
     except FileNotFoundError:
-        raise Unavailable("apt-get is not installed: put test_multiprocessing.py into the folder of --cache by hand") from None
+        raise Unavailable(
+            "apt-get is not installed: put test_multiprocessing.py into the folder of --cache by"
+            " hand"
+        ) from None
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"apt does not answer: {error}") from None
     found = sorted((folder / "package").glob(f"pytorch_{VERSION}*.orig.tar.*"))
     if not found:
-        raise Unavailable(f"apt has no sources of PyTorch {VERSION}, which Debian bookworm has:\n{output}")
+        raise Unavailable(
+            f"apt has no sources of PyTorch {VERSION}, which Debian bookworm has:\n{output}"
+        )
     return found[0]
 
 
@@ -125,18 +140,40 @@ def fetch(cache: Path) -> Path:
                     raise Unavailable(f"the sources have no {MEMBER}")
             os.replace(part, path)
     if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
-        raise Unavailable(f"{path} is not the file of PyTorch {VERSION}: remove it, and it is fetched again")
+        raise Unavailable(
+            f"{path} is not the file of PyTorch {VERSION}: remove it, and it is fetched again"
+        )
     return path
 
 
 def _packages(python: str, cache: Path) -> list[str]:
     """The folder with expecttest, if Python has none."""
-    if not subprocess.run([python, "-c", "import expecttest"], stderr=subprocess.DEVNULL, check=False).returncode:
+    if not subprocess.run(
+        [python, "-c", "import expecttest"], stderr=subprocess.DEVNULL, check=False
+    ).returncode:
         return []
     folder = cache / "packages"
     if not (folder / "expecttest").exists():
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps", "--target", str(folder), "expecttest"]
-        done = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "-q",
+            "install",
+            "--no-deps",
+            "--target",
+            str(folder),
+            "expecttest",
+        ]
+        done = subprocess.run(
+            pip,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         if done.returncode:
             raise Unavailable(f"{python} has no expecttest, and pip did not get it:\n{done.stdout}")
     return [str(folder)]
@@ -186,7 +223,10 @@ def _result_class(strategy: str) -> type[unittest.TextTestResult]:
 
 
 def run_here(how: str, file: str, rows: list[str]) -> None:
-    """Run the file as the main module of this process. Children of spawn find it as they would if Python had been given the file."""
+    """Run the file as the main module of this process.
+
+    Children of spawn find it as they would if Python had been given the file.
+    """
     import types
     import unittest
 
@@ -194,7 +234,9 @@ def run_here(how: str, file: str, rows: list[str]) -> None:
         import tenon.torch
 
         tenon.torch.install()
-    unittest.TextTestRunner.resultclass = _result_class("file_descriptor" if how == "plain" else "tenon")
+    unittest.TextTestRunner.resultclass = _result_class(
+        "file_descriptor" if how == "plain" else "tenon"
+    )
     sys.argv = [file, *(f"TestMultiprocessing.{row}" for row in rows)]
     sys.path[0] = str(Path(file).parent)
     main = types.ModuleType("__main__")
@@ -207,17 +249,32 @@ def run_here(how: str, file: str, rows: list[str]) -> None:
 # ---- in the process that was called
 
 
-def _run(python: str, how: str, file: Path, rows: list[str], packages: list[str], seconds: float, folder: str) -> list[dict[str, str]]:
+def _run(
+    python: str,
+    how: str,
+    file: Path,
+    rows: list[str],
+    packages: list[str],
+    seconds: float,
+    folder: str,
+) -> list[dict[str, str]]:
     results = Path(folder, "results")
     results.touch()
     path = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *packages]
     environment = {**os.environ, _RESULTS: str(results), "PYTHONPATH": os.pathsep.join(path)}
-    # In PyTorch's own CI, which this variable tells it, the file writes its results as XML by a package that is not here.
+    # In PyTorch's own CI, which this variable tells it, the file writes its results as XML by a
+    # package that is not here.
     environment.pop("CI", None)
     command = [python, __file__, "--run", str(file), "--how", how, *rows]
     with open(Path(folder, "output"), "w+") as output:
         process = subprocess.Popen(
-            command, env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=environment,
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             process.wait(seconds)
@@ -252,11 +309,29 @@ def _judge(note: dict[str, str], how: str) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run PyTorch's test_multiprocessing.py on the drop-in.")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="such as test_fd_sharing; all of them if none is named")
-    parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch and finds tenon")
-    parser.add_argument("--how", choices=("install", "import", "plain"), default="install", help="how the drop-in gets there")
-    parser.add_argument("--cache", type=Path, default=os.environ.get("TENON_REFERENCE") or _REPOSITORY / "build" / "reference")
+    parser = argparse.ArgumentParser(
+        description="Run PyTorch's test_multiprocessing.py on the drop-in."
+    )
+    parser.add_argument(
+        "rows",
+        nargs="*",
+        metavar="ROW",
+        help="such as test_fd_sharing; all of them if none is named",
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="the Python that has PyTorch and finds tenon"
+    )
+    parser.add_argument(
+        "--how",
+        choices=("install", "import", "plain"),
+        default="install",
+        help="how the drop-in gets there",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=os.environ.get("TENON_REFERENCE") or _REPOSITORY / "build" / "reference",
+    )
     parser.add_argument("--seconds", type=float, default=300, help="how long the rows may take")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -274,7 +349,9 @@ def main() -> int:
                     raise Unavailable(f"{file} does not import torch.multiprocessing once")
                 file = Path(shutil.copy(file, folder))
                 file.write_text(text.replace(_PLAIN, _PLAIN.replace("torch", "tenon.torch", 1)))
-            notes = _run(options.python, options.how, file, options.rows, packages, options.seconds, folder)
+            notes = _run(
+                options.python, options.how, file, options.rows, packages, options.seconds, folder
+            )
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,10 +1,12 @@
-"""Rows of torch.multiprocessing's behaviour under the sharing strategy "tenon": python rows.py [NAME…].
+"""Rows of torch.multiprocessing's behaviour under the sharing strategy "tenon": python rows.py
+[NAME…].
 
-reference.py runs the test file of PyTorch 1.13.1. This program has the CPU rows that newer versions have added, written anew, and rows for
-what the drop-in promises beyond. Each row is a function. It runs in a process of its own: the program imports PyTorch once and forks for
-each row.
+reference.py runs the test file of PyTorch 1.13.1. This program has the CPU rows that newer versions
+have added, written anew, and rows for what the drop-in promises beyond. Each row is a function. It
+runs in a process of its own: the program imports PyTorch once and forks for each row.
 
-It prints a line for each row: ok, lacking (what this PyTorch lacks) or failed (why). The exit status is 1 if one failed.
+It prints a line for each row: ok, lacking (what this PyTorch lacks) or failed (why). The exit
+status is 1 if one failed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     Row = Callable[[], None]
 
 SECONDS = 100
-"""The longest that a row may take. The slowest one starts five processes by spawn, on a busy machine."""
+"""The longest that a row may take.
+
+The slowest one starts five processes by spawn, on a busy machine.
+"""
 
 METHODS = ("fork", "spawn", "forkserver")
 
@@ -78,7 +83,9 @@ def serve(connection: Any) -> None:
 class Peer:
     """Another process that does what it is told."""
 
-    def __init__(self, method: str = "fork", target: Callable[..., None] = serve, *, daemon: bool = True) -> None:
+    def __init__(
+        self, method: str = "fork", target: Callable[..., None] = serve, *, daemon: bool = True
+    ) -> None:
         import torch.multiprocessing
 
         context = torch.multiprocessing.get_context(method)
@@ -90,7 +97,12 @@ class Peer:
     def __enter__(self) -> Peer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.end()
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -126,11 +138,17 @@ def values_of(tensor: Any) -> list[Any]:
 
 
 def untyped_of(tensor: Any) -> Any:
-    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
+    return (
+        tensor.untyped_storage()
+        if hasattr(tensor, "untyped_storage")
+        else tensor.storage()._storage
+    )
 
 
 def lies_in_tenon(tensor: Any) -> bool:
-    """Whether a tensor's memory is Tenon's: PyTorch's own files are never sealed, and private memory is refused."""
+    """Whether a tensor's memory is Tenon's: PyTorch's own files are never sealed, and private
+    memory is refused.
+    """
     import tenon.torch
 
     try:
@@ -140,7 +158,14 @@ def lies_in_tenon(tensor: Any) -> bool:
 
 
 def facts_of(tensor: Any) -> tuple[Any, ...]:
-    return type(tensor).__name__, tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad
+    return (
+        type(tensor).__name__,
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.requires_grad,
+    )
 
 
 def both_see(peer: Peer, tensor: Any) -> None:
@@ -148,9 +173,13 @@ def both_see(peer: Peer, tensor: Any) -> None:
     peer.ask(keep, tensor)
     assert lies_in_tenon(tensor), "the sender's tensor does not lie in Tenon's memory"
     peer.ask(fill, peer.ask(give_kept), 3)
-    assert set(values_of(tensor)) <= {3}, f"the sender does not see the receiver's write: {values_of(tensor)[:9]}"
+    assert set(values_of(tensor)) <= {3}, (
+        f"the sender does not see the receiver's write: {values_of(tensor)[:9]}"
+    )
     fill(tensor, 5)
-    assert peer.ask(kept_values) == values_of(tensor), "the receiver does not see the sender's write"
+    assert peer.ask(kept_values) == values_of(tensor), (
+        "the receiver does not see the sender's write"
+    )
 
 
 def kept_values() -> list[Any]:
@@ -222,7 +251,9 @@ def meta_view() -> None:
 
 @row
 def meta_twice_under_spawn() -> None:
-    """A process that spawn started sends one meta tensor twice, and receives one beside a real tensor."""
+    """A process that spawn started sends one meta tensor twice, and receives one beside a real
+    tensor.
+    """
     reducers_have("rebuild_meta_tensor", "meta tensors")
     import torch
 
@@ -230,7 +261,10 @@ def meta_twice_under_spawn() -> None:
         peer.ask(keep, torch.ones(5, 5, device="meta"))
         for _ in range(2):
             assert peer.ask(give_kept).is_meta
-        assert peer.ask(values_of_second, [torch.ones(2, device="meta"), torch.full((2,), 4)]) == [4, 4]
+        assert peer.ask(values_of_second, [torch.ones(2, device="meta"), torch.full((2,), 4)]) == [
+            4,
+            4,
+        ]
 
 
 def values_of_second(pair: list[Any]) -> list[Any]:
@@ -263,7 +297,9 @@ def integer_parameter_as_argument_of_spawn() -> None:
     import torch
 
     sent = torch.nn.Parameter(torch.tensor(7), requires_grad=False)
-    process = torch.multiprocessing.get_context("spawn").Process(target=add_to_parameter, args=(sent,))
+    process = torch.multiprocessing.get_context("spawn").Process(
+        target=add_to_parameter, args=(sent,)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0 and sent.item() == 8, (process.exitcode, sent)
@@ -299,11 +335,16 @@ def parts_of_sparse(tensor: Any) -> tuple[Any, Any, Any]:
 def check_and_double_sparse(tensor: Any, layout: str) -> None:
     import torch
 
-    assert tensor.layout is sparse(layout).layout and torch.equal(tensor.to_dense(), sparse(layout).to_dense())
-    # A part has its storage together with the tensor, so that a PyTorch before _swap_data_ptr_ moves it to a file of its own.
+    assert tensor.layout is sparse(layout).layout and torch.equal(
+        tensor.to_dense(), sparse(layout).to_dense()
+    )
+    # A part has its storage together with the tensor, so that a PyTorch before _swap_data_ptr_
+    # moves it to a file of its own.
     can_move = hasattr(torch.UntypedStorage, "_swap_data_ptr_")
     for part in parts_of_sparse(tensor):
-        assert part.is_shared() and (lies_in_tenon(part) or not can_move), "a part of it does not lie in Tenon's memory"
+        assert part.is_shared() and (lies_in_tenon(part) or not can_move), (
+            "a part of it does not lie in Tenon's memory"
+        )
     parts_of_sparse(tensor)[0].mul_(2)
 
 
@@ -316,12 +357,17 @@ def sparse_tensors() -> None:
         for layout in ("coo", "csr", "csc", "bsr", "bsc"):
             sent = sparse(layout)
             peer.ask(check_and_double_sparse, sent, layout)
-            assert torch.equal(sent.to_dense(), 2 * sparse(layout).to_dense()), f"the write to {layout} is not seen"
+            assert torch.equal(sent.to_dense(), 2 * sparse(layout).to_dense()), (
+                f"the write to {layout} is not seen"
+            )
 
 
 @row
 def nested_strided() -> None:
-    """A strided nested tensor arrives with its values. PyTorch's rebuilder copies them, so writes are not seen."""
+    """A strided nested tensor arrives with its values.
+
+    PyTorch's rebuilder copies them, so writes are not seen.
+    """
     reducers_have("reduce_nested_tensor", "nested tensors")
     import torch
 
@@ -344,7 +390,9 @@ def nested_jagged() -> None:
     if not hasattr(torch, "jagged"):
         raise Lacking("it has no jagged tensors")
     # This tensor is made before the fork, so that PyTorch imports its compiler once.
-    sent = torch.nested.nested_tensor([torch.arange(4.0).view(2, 2), torch.ones(3, 2)], layout=torch.jagged)
+    sent = torch.nested.nested_tensor(
+        [torch.arange(4.0).view(2, 2), torch.ones(3, 2)], layout=torch.jagged
+    )
     with Peer() as peer:
         peer.ask(double_nested, sent)
         assert parts_of_nested(sent) == [[[0, 2], [4, 6]], [[2, 2]] * 3]
@@ -366,7 +414,12 @@ def one_storage_shared_by_many_threads() -> None:
         barrier = threading.Barrier(8)
         addresses: set[int] = set()
 
-        def share(index: int, tensor: Any = tensor, barrier: Any = barrier, addresses: set[int] = addresses) -> None:
+        def share(
+            index: int,
+            tensor: Any = tensor,
+            barrier: Any = barrier,
+            addresses: set[int] = addresses,
+        ) -> None:
             barrier.wait()
             untyped = untyped_of(tensor)
             untyped.share_memory_()
@@ -387,11 +440,18 @@ def one_storage_shared_by_many_threads() -> None:
 
 @row
 def own_message_is_the_same_storage() -> None:
-    """A message that its own sender receives has the same storage, whether the tensor is shared already or not."""
+    """A message that its own sender receives has the same storage, whether the tensor is shared
+    already or not.
+    """
     import torch
 
     queue = torch.multiprocessing.SimpleQueue()
-    for sent in (torch.arange(6.0), torch.arange(6.0).share_memory_(), torch.zeros(4, 4)[1], torch.zeros(3, dtype=torch.complex64)):
+    for sent in (
+        torch.arange(6.0),
+        torch.arange(6.0).share_memory_(),
+        torch.zeros(4, 4)[1],
+        torch.zeros(3, dtype=torch.complex64),
+    ):
         for _ in range(2):
             queue.put(sent)
             received = queue.get()
@@ -401,7 +461,9 @@ def own_message_is_the_same_storage() -> None:
 
 @row
 def received_twice_is_the_same_storage() -> None:
-    """Two messages with one tensor are one storage at the receiver, and so is the tensor that comes home."""
+    """Two messages with one tensor are one storage at the receiver, and so is the tensor that comes
+    home.
+    """
     import torch
 
     sent = torch.arange(6.0)
@@ -410,7 +472,9 @@ def received_twice_is_the_same_storage() -> None:
         peer.ask(keep, sent[2:])
         assert peer.ask(last_two_share)
         home = peer.ask(give_kept)
-        assert untyped_of(home)._cdata == untyped_of(sent)._cdata and facts_of(home) == facts_of(sent[2:])
+        assert untyped_of(home)._cdata == untyped_of(sent)._cdata and facts_of(home) == facts_of(
+            sent[2:]
+        )
 
 
 def last_two_share() -> bool:
@@ -419,7 +483,7 @@ def last_two_share() -> bool:
 
 @row
 def gone_storages_are_forgotten() -> None:
-    """What sender and receiver remember of torch storages does not grow with how many there were."""
+    """What sender and receiver remember of torch storages does not grow with their number."""
     import torch
 
     with Peer() as peer:
@@ -437,11 +501,16 @@ def n_remembered() -> int:
 
 @row
 def views_in_one_message_share_a_storage() -> None:
-    """Views, and the storage itself, untyped and typed, are over one storage when they arrive in one message."""
+    """Views, and the storage itself, untyped and typed, are over one storage when they arrive in
+    one message.
+    """
     import torch
 
     base = torch.arange(25.0).view(5, 5)
-    storages = [untyped_of(base), torch.storage.TypedStorage(wrap_storage=untyped_of(base), dtype=torch.float32)]
+    storages = [
+        untyped_of(base),
+        torch.storage.TypedStorage(wrap_storage=untyped_of(base), dtype=torch.float32),
+    ]
     message = [*storages, base, base[2], base[:, 1], base.t(), base.view(torch.int32)]
     with Peer() as peer:
         assert peer.ask(storages_of, message) == 1
@@ -483,11 +552,19 @@ def facts_and_nbytes(tensor: Any) -> tuple[tuple[Any, ...], int]:
 
 @row
 def zero_elements() -> None:
-    """Tensors of no elements arrive, be their storage empty or not. So do empty storages, and share_memory_() of them is nothing."""
+    """Tensors of no elements arrive, be their storage empty or not.
+
+    So do empty storages, and share_memory_() of them is nothing.
+    """
     import torch
 
     with Peer() as peer:
-        for sent in (torch.tensor([]), torch.empty(0, 3, dtype=torch.int64), torch.zeros(0, 7, 2), torch.arange(5)[5:]):
+        for sent in (
+            torch.tensor([]),
+            torch.empty(0, 3, dtype=torch.int64),
+            torch.zeros(0, 7, 2),
+            torch.arange(5)[5:],
+        ):
             assert peer.ask(facts_of, sent.share_memory_()) == facts_of(sent)
         parameter = torch.nn.Parameter(torch.empty(0, 2))
         assert peer.ask(facts_of, parameter) == facts_of(parameter)
@@ -503,7 +580,9 @@ def nbytes_of(storage: Any) -> int:
 
 @row
 def every_dtype() -> None:
-    """Tensors of each dtype that torch.empty makes, of one element and of many, arrive with their bytes."""
+    """Tensors of each dtype that torch.empty makes, of one element and of many, arrive with their
+    bytes.
+    """
     import torch
 
     dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
@@ -533,14 +612,24 @@ def facts_and_bytes(tensor: Any) -> tuple[tuple[Any, ...], list[int]]:
 
 @row
 def conjugate_and_negative_views() -> None:
-    """conj() and the imaginary part of it, whose negative bit is set, have the right values, and lie over the memory of their base."""
+    """conj() and the imaginary part of it, whose negative bit is set, have the right values, and
+    lie over the memory of their base.
+    """
     import torch
 
     with Peer() as peer:
         base = torch.tensor([1 + 2j, 3 - 4j])
-        for view in (base.conj(), base.conj().imag, base.imag, torch._neg_view(base), torch._neg_view(base.conj())):
+        for view in (
+            base.conj(),
+            base.conj().imag,
+            base.imag,
+            torch._neg_view(base),
+            torch._neg_view(base.conj()),
+        ):
             expected = view.is_conj(), view.is_neg(), values_of(view)
-            assert peer.ask(bits_and_values, view) == expected, f"{peer.ask(bits_and_values, view)} and not {expected}"
+            assert peer.ask(bits_and_values, view) == expected, (
+                f"{peer.ask(bits_and_values, view)} and not {expected}"
+            )
         peer.ask(fill, base.conj(), 5 + 6j)
         assert values_of(base) == [5 - 6j, 5 - 6j]
 
@@ -551,7 +640,10 @@ def bits_and_values(tensor: Any) -> tuple[bool, bool, list[Any]]:
 
 @row
 def parameters() -> None:
-    """A Parameter arrives as one, with requires_grad as it was, also of integers. A plain tensor keeps requires_grad."""
+    """A Parameter arrives as one, with requires_grad as it was, also of integers.
+
+    A plain tensor keeps requires_grad.
+    """
     import torch
 
     sent = [
@@ -570,7 +662,9 @@ def parameters() -> None:
 
 @row
 def non_leaf_is_refused() -> None:
-    """A tensor that requires grad and is no leaf is refused in PyTorch's words, and its detached values are sent."""
+    """A tensor that requires grad and is no leaf is refused in PyTorch's words, and its detached
+    values are sent.
+    """
     import torch
 
     made = torch.arange(4.0).requires_grad_() * 2
@@ -623,7 +717,9 @@ def gradient_in_child(tensor: Any) -> list[float]:
 
 @row
 def graph_survives_the_move() -> None:
-    """backward() of a graph that was made before its leaf and its saved tensor were sent gives the right gradients."""
+    """backward() of a graph that was made before its leaf and its saved tensor were sent gives the
+    right gradients.
+    """
     import torch
 
     leaf, factor = torch.nn.Parameter(torch.arange(4.0)), torch.full((4,), 3.0)
@@ -691,7 +787,11 @@ def storages() -> None:
         assert typed.tolist() == [2, 2, 2] and typed.is_shared()
         legacy = torch.DoubleStorage([1, 2])
         name, dtype, values = peer.ask(describe_and_fill, legacy)
-        assert name in ("DoubleStorage", "TypedStorage") and dtype is torch.float64 and values == [1, 2]
+        assert (
+            name in ("DoubleStorage", "TypedStorage")
+            and dtype is torch.float64
+            and values == [1, 2]
+        )
         assert legacy.tolist() == [2, 2] and legacy.is_shared()
 
 
@@ -707,14 +807,22 @@ def describe_and_fill(storage: Any) -> tuple[str, Any, list[Any]]:
 def quantised() -> dict[str, Any]:
     import torch
 
-    numbers, scales, floats = torch.arange(8.0).reshape(2, 4), torch.tensor([0.5, 0.25]), torch.tensor([0.5, 1.5])
+    numbers, scales, floats = (
+        torch.arange(8.0).reshape(2, 4),
+        torch.tensor([0.5, 0.25]),
+        torch.tensor([0.5, 1.5]),
+    )
     zeros = torch.tensor([0, 1])
     return {
         "quint8": torch.quantize_per_tensor(numbers, 0.5, 3, torch.quint8),
         "a transposed view": torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint8)[:, 1:].t(),
-        "a parameter": torch.nn.Parameter(torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint32), requires_grad=False),
+        "a parameter": torch.nn.Parameter(
+            torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint32), requires_grad=False
+        ),
         "per channel": torch.quantize_per_channel(numbers, scales, zeros, 0, torch.qint8),
-        "with float parameters": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint8),
+        "with float parameters": torch.quantize_per_channel(
+            numbers, scales, floats, 0, torch.quint8
+        ),
         "packed": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint4x2),
     }
 
@@ -723,7 +831,11 @@ def facts_of_quantised(tensor: Any) -> tuple[Any, ...]:
     if str(tensor.qscheme()) == "torch.per_tensor_affine":
         quantizer = [tensor.q_scale(), tensor.q_zero_point()]
     else:
-        quantizer = [tensor.q_per_channel_scales().tolist(), tensor.q_per_channel_zero_points().tolist(), tensor.q_per_channel_axis()]
+        quantizer = [
+            tensor.q_per_channel_scales().tolist(),
+            tensor.q_per_channel_zero_points().tolist(),
+            tensor.q_per_channel_axis(),
+        ]
     return (str(tensor.qscheme()), quantizer, tensor.dequantize().tolist(), *facts_of(tensor))
 
 
@@ -739,7 +851,9 @@ def facts_of_kept_quantised() -> tuple[Any, ...]:
 
 @row
 def quantised_tensors() -> None:
-    """Quantised tensors arrive with their quantizer, which PyTorch's reducer forgets, and both sides see writes."""
+    """Quantised tensors arrive with their quantizer, which PyTorch's reducer forgets, and both
+    sides see writes.
+    """
     import tenon.torch
     import torch
 
@@ -750,21 +864,37 @@ def quantised_tensors() -> None:
             assert sent.is_shared(), f"{name} is not shared"
             before = facts_of_quantised(sent)
             peer.ask(set_bytes, sent, 1)
-            assert facts_of_quantised(sent) != before, f"{name}: the sender does not see the receiver's write"
+            assert facts_of_quantised(sent) != before, (
+                f"{name}: the sender does not see the receiver's write"
+            )
             set_bytes(sent, 2)
-            assert peer.ask(facts_of_kept_quantised) == facts_of_quantised(sent), f"{name}: the receiver does not see the sender's write"
-            assert untyped_of(peer.ask(give_kept))._cdata == untyped_of(sent)._cdata, f"{name} came home to another storage"
+            assert peer.ask(facts_of_kept_quantised) == facts_of_quantised(sent), (
+                f"{name}: the receiver does not see the sender's write"
+            )
+            assert untyped_of(peer.ask(give_kept))._cdata == untyped_of(sent)._cdata, (
+                f"{name} came home to another storage"
+            )
     with Peer("spawn") as peer:
         sent = quantised()["per channel"]
         assert peer.ask(facts_of_quantised, sent) == facts_of_quantised(sent)
     shared = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 0, torch.quint8).share_memory_()
-    assert shared.is_shared() and shared.dequantize().tolist() == [0, 1, 2, 3], "share_memory_() lost the scale"
-    # A PyTorch without this function moves a storage to a file of its own, because a tensor over the bytes has it too.
-    assert tenon.torch.from_torch(shared).values.storage.is_sealed == hasattr(torch.UntypedStorage, "_swap_data_ptr_")
+    assert shared.is_shared() and shared.dequantize().tolist() == [
+        0,
+        1,
+        2,
+        3,
+    ], "share_memory_() lost the scale"
+    # A PyTorch without this function moves a storage to a file of its own, because a tensor over
+    # the bytes has it too.
+    assert tenon.torch.from_torch(shared).values.storage.is_sealed == hasattr(
+        torch.UntypedStorage, "_swap_data_ptr_"
+    )
     queue = torch.multiprocessing.SimpleQueue()
     queue.put([shared, shared[1:]])
     whole, rest = queue.get()
-    assert untyped_of(whole)._cdata == untyped_of(rest)._cdata == untyped_of(shared)._cdata and rest.dequantize().tolist() == [1, 2, 3]
+    assert untyped_of(whole)._cdata == untyped_of(rest)._cdata == untyped_of(
+        shared
+    )._cdata and rest.dequantize().tolist() == [1, 2, 3]
 
 
 # ---- share_memory_ and modules
@@ -772,7 +902,9 @@ def quantised_tensors() -> None:
 
 @row
 def share_memory_then_is_shared() -> None:
-    """share_memory_() moves to Tenon's memory, keeps the values, and is_shared() says so of all views."""
+    """share_memory_() moves to Tenon's memory, keeps the values, and is_shared() says so of all
+    views.
+    """
     import torch
 
     warnings.simplefilter("ignore")
@@ -787,12 +919,17 @@ def share_memory_then_is_shared() -> None:
     view = viewed[2:]
     viewed.share_memory_()
     view[0] = 7
-    assert values_of(viewed) == [0, 1, 7, 3, 4, 5] and viewed.is_shared() and view.is_shared(), "the view was left behind"
+    assert values_of(viewed) == [0, 1, 7, 3, 4, 5] and viewed.is_shared() and view.is_shared(), (
+        "the view was left behind"
+    )
     # A PyTorch without this function moves what has views to a file of its own.
     assert lies_in_tenon(viewed) or not hasattr(torch.UntypedStorage, "_swap_data_ptr_")
     parameter = torch.nn.Parameter(torch.arange(3.0))
     assert parameter.share_memory_().is_shared() and lies_in_tenon(parameter)
-    for storage in (torch.UntypedStorage(4), torch.storage.TypedStorage([1.0], dtype=torch.float32)):
+    for storage in (
+        torch.UntypedStorage(4),
+        torch.storage.TypedStorage([1.0], dtype=torch.float32),
+    ):
         assert not storage.is_shared()
         assert storage.share_memory_() is storage and storage.is_shared()
     assert torch.UntypedStorage._new_shared(16).is_shared()
@@ -813,12 +950,17 @@ def inherited_by_fork() -> None:
 def model() -> Any:
     import torch
 
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    )
 
 
 @row
 def module_share_memory() -> None:
-    """Module.share_memory() moves all parameters and buffers. A child's optimiser step is seen here, and the module still trains."""
+    """Module.share_memory() moves all parameters and buffers.
+
+    A child's optimiser step is seen here, and the module still trains.
+    """
     import torch
 
     module = model().share_memory()
@@ -829,7 +971,9 @@ def module_share_memory() -> None:
     train(model())
     with Peer() as peer:
         peer.ask(train, module)
-        assert not any(torch.equal(old, new) for old, new in zip(before, tensors, strict=True)), "a child's step is not seen"
+        assert not any(torch.equal(old, new) for old, new in zip(before, tensors, strict=True)), (
+            "a child's step is not seen"
+        )
     train(module)
 
 
@@ -849,7 +993,9 @@ def work_on_state(queue: Any, answers: Any) -> None:
     state = queue.get()
     module = model()
     module.load_state_dict(state)
-    answers.put((type(state).__name__, list(state), all(lies_in_tenon(tensor) for tensor in state.values())))
+    answers.put(
+        (type(state).__name__, list(state), all(lies_in_tenon(tensor) for tensor in state.values()))
+    )
     for tensor in state.values():
         tensor.fill_(6)
     answers.put(torch.full((2,), 6))
@@ -880,13 +1026,17 @@ def state_dict_under_fork() -> None:
 
 @row
 def state_dict_under_spawn() -> None:
-    """A state_dict goes through a queue to a child of spawn, whose answer lies in Tenon's memory too."""
+    """A state_dict goes through a queue to a child of spawn, whose answer lies in Tenon's memory
+    too.
+    """
     state_under("spawn")
 
 
 @row
 def state_dict_under_forkserver() -> None:
-    """A state_dict goes through a queue to a child of forkserver, whose answer lies in Tenon's memory too."""
+    """A state_dict goes through a queue to a child of forkserver, whose answer lies in Tenon's
+    memory too.
+    """
     state_under("forkserver")
 
 
@@ -914,7 +1064,9 @@ def ask_grandchild(tensor: Any) -> tuple[str, Any]:
 
 @row
 def grandchild_under_spawn() -> None:
-    """The strategy reaches a grandchild, and all three processes share the tensors that pass through the middle one."""
+    """The strategy reaches a grandchild, and all three processes share the tensors that pass
+    through the middle one.
+    """
     import torch
 
     sent = torch.arange(4.0)
@@ -927,14 +1079,18 @@ def grandchild_under_spawn() -> None:
 
 @row
 def strategy_of_children() -> None:
-    """Children of spawn and forkserver begin with "tenon" if their parent has it, and with PyTorch's default if it chose another one."""
+    """Children of spawn and forkserver begin with "tenon" if their parent has it, and with
+    PyTorch's default if it chose another one.
+    """
     import torch.multiprocessing as mp
 
     for method in METHODS:
         with Peer(method) as peer:
             assert peer.ask(own_strategy) == "tenon", method
     mp.set_sharing_strategy("file_system")
-    for method, expected in zip(METHODS, ("file_system", "file_descriptor", "file_descriptor"), strict=True):
+    for method, expected in zip(
+        METHODS, ("file_system", "file_descriptor", "file_descriptor"), strict=True
+    ):
         with Peer(method) as peer:
             assert peer.ask(own_strategy) == expected, method
 
@@ -948,8 +1104,12 @@ def pool_map() -> None:
         sent = [torch.full((3,), float(number)) for number in range(6)]
         with torch.multiprocessing.get_context(method).Pool(2) as pool:
             results = pool.map(double, sent, 1)
-            assert [values_of(tensor) for tensor in sent] == [[2.0 * number] * 3 for number in range(6)]
-            assert [values_of(tensor) for tensor in results] == [[2.0 * number + 1] * 3 for number in range(6)]
+            assert [values_of(tensor) for tensor in sent] == [
+                [2.0 * number] * 3 for number in range(6)
+            ]
+            assert [values_of(tensor) for tensor in results] == [
+                [2.0 * number + 1] * 3 for number in range(6)
+            ]
             assert all(map(lies_in_tenon, results))
 
 
@@ -962,10 +1122,14 @@ def process_pool_executor() -> None:
 
     for method in ("fork", "spawn"):
         sent = [torch.full((3,), float(number)) for number in range(6)]
-        with ProcessPoolExecutor(2, mp_context=torch.multiprocessing.get_context(method)) as executor:
+        with ProcessPoolExecutor(
+            2, mp_context=torch.multiprocessing.get_context(method)
+        ) as executor:
             results = list(executor.map(double, sent))
         assert [values_of(tensor) for tensor in sent] == [[2.0 * number] * 3 for number in range(6)]
-        assert [values_of(tensor) for tensor in results] == [[2.0 * number + 1] * 3 for number in range(6)]
+        assert [values_of(tensor) for tensor in results] == [
+            [2.0 * number + 1] * 3 for number in range(6)
+        ]
         assert all(map(lies_in_tenon, results))
 
 
@@ -989,7 +1153,11 @@ def manager_queue() -> None:
             received = answers.get()
             process.join()
             assert process.exitcode == 0
-            assert values_of(sent) == [0, 2, 4] and values_of(received) == [1, 3, 5] and lies_in_tenon(received)
+            assert (
+                values_of(sent) == [0, 2, 4]
+                and values_of(received) == [1, 3, 5]
+                and lies_in_tenon(received)
+            )
 
 
 @row
@@ -1029,7 +1197,9 @@ def spawn_function() -> None:
 
 @row
 def dropin_module() -> None:
-    """tenon.torch.multiprocessing has every name of torch.multiprocessing, and they are the same objects."""
+    """tenon.torch.multiprocessing has every name of torch.multiprocessing, and they are the same
+    objects.
+    """
     import tenon.torch.multiprocessing as ours
     import torch.multiprocessing as theirs
 
@@ -1076,13 +1246,33 @@ def state_of_torch() -> dict[str, Any]:
     table = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     found: dict[str, Any] = {
         f"{owner.__name__}.{name}": vars(owner).get(name, absent)
-        for owner in (torch.UntypedStorage, torch.storage.TypedStorage, torch.storage._StorageBase, torch.Tensor, torch.nn.Module)
-        for name in ("share_memory_", "share_memory", "is_shared", "_new_shared", "_shared_decref", "__reduce_ex__", "__reduce__")
+        for owner in (
+            torch.UntypedStorage,
+            torch.storage.TypedStorage,
+            torch.storage._StorageBase,
+            torch.Tensor,
+            torch.nn.Module,
+        )
+        for name in (
+            "share_memory_",
+            "share_memory",
+            "is_shared",
+            "_new_shared",
+            "_shared_decref",
+            "__reduce_ex__",
+            "__reduce__",
+        )
     }
     found["Queue.put"] = queues.Queue.put
     found |= {f"reducer of {kind!r}": reducer for kind, reducer in table.items()}
-    found |= {f"torch.multiprocessing.{name}": value for name, value in vars(torch.multiprocessing).items()}
-    found |= {f"reductions.{name}": value for name, value in vars(torch.multiprocessing.reductions).items()}
+    found |= {
+        f"torch.multiprocessing.{name}": value
+        for name, value in vars(torch.multiprocessing).items()
+    }
+    found |= {
+        f"reductions.{name}": value
+        for name, value in vars(torch.multiprocessing.reductions).items()
+    }
     configuration = multiprocessing.process.current_process()._config  # type: ignore[attr-defined]
     found |= {f"configuration {name}": value for name, value in configuration.items()}
     found |= {f"sys.meta_path {index}": finder for index, finder in enumerate(sys.meta_path)}
@@ -1093,14 +1283,20 @@ def check_restored(before: dict[str, Any], strategies: frozenset[str]) -> None:
     import torch.multiprocessing as mp
 
     after = state_of_torch()
-    changed = [name for name in before.keys() | after.keys() if before.get(name, sys) is not after.get(name, sys)]
+    changed = [
+        name
+        for name in before.keys() | after.keys()
+        if before.get(name, sys) is not after.get(name, sys)
+    ]
     assert not changed, f"not restored: {sorted(changed)}"
     assert mp.get_all_sharing_strategies() == strategies
 
 
 @bare_row
 def uninstall_restores() -> None:
-    """uninstall() puts back every object that install() replaced, once no tensor lies in Tenon's memory, and does so again and again."""
+    """uninstall() puts back every object that install() replaced, once no tensor lies in Tenon's
+    memory, and does so again and again.
+    """
     import gc
 
     import tenon.torch
@@ -1131,7 +1327,9 @@ def uninstall_restores() -> None:
 
 @row
 def uninstall_with_tensors_alive() -> None:
-    """A tensor that lies in Tenon's memory when uninstall() is called can still be sent, and stays shared."""
+    """A tensor that lies in Tenon's memory when uninstall() is called can still be sent, and stays
+    shared.
+    """
     import tenon.torch
     import torch
 
@@ -1168,11 +1366,13 @@ def check_stranger(stranger: Peer, third: Peer) -> None:
 
     sent = torch.zeros(4)
     shared, home = stranger.ask(pass_on, sent)
-    assert shared, "in a process without the strategy is_shared() is False, or share_memory_() moved the tensor"
+    assert shared, "without the strategy is_shared() is False, or share_memory_() moved the tensor"
     assert untyped_of(home)._cdata == untyped_of(sent)._cdata, "what came back is another storage"
     quantised_one = quantised()["quint8"]
     shared, home = stranger.ask(pass_on, quantised_one)
-    assert shared and facts_of_quantised(home) == facts_of_quantised(quantised_one), "a quantised tensor came back with other numbers"
+    assert shared and facts_of_quantised(home) == facts_of_quantised(quantised_one), (
+        "a quantised tensor came back with other numbers"
+    )
     stranger.ask(keep, sent)
     third.ask(keep, stranger.ask(give_kept))
     third.ask(fill, third.ask(give_kept), 8)
@@ -1188,7 +1388,7 @@ def check_stranger(stranger: Peer, third: Peer) -> None:
 
 @row
 def stranger_that_uninstalled() -> None:
-    """A process in which uninstall() was called opens a message and lends it on, and all share it."""
+    """A process after uninstall() opens a message and lends it on, and all share it."""
     with Peer("spawn") as third:
         for method in ("fork", "spawn"):
             with Peer(method, target=serve_without) as stranger:
@@ -1210,7 +1410,9 @@ def uninstall_before_torch_is_imported() -> None:
     import torch
 
     ours, theirs = torch.multiprocessing.Pipe()
-    process = torch.multiprocessing.get_context("spawn").Process(target=uninstall_and_import, args=(theirs,))
+    process = torch.multiprocessing.get_context("spawn").Process(
+        target=uninstall_and_import, args=(theirs,)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0 and ours.recv() == (False, "file_descriptor")
@@ -1225,7 +1427,9 @@ def start_grandchild(connection: Any) -> None:
     import multiprocessing
 
     has_torch(connection)
-    process = multiprocessing.get_context("spawn").Process(target=own_strategy_to, args=(connection,))
+    process = multiprocessing.get_context("spawn").Process(
+        target=own_strategy_to, args=(connection,)
+    )
     process.start()
     process.join()
     has_torch(connection)
@@ -1239,11 +1443,13 @@ def own_strategy_to(connection: Any) -> None:
 
 @row
 def child_that_never_imports_torch() -> None:
-    """A child that never imports torch is not made to, and hands the strategy to its own children."""
+    """A child that never imports torch need not, and hands the strategy to its own children."""
     import torch
 
     ours, theirs = torch.multiprocessing.Pipe()
-    process = torch.multiprocessing.get_context("spawn").Process(target=start_grandchild, args=(theirs,))
+    process = torch.multiprocessing.get_context("spawn").Process(
+        target=start_grandchild, args=(theirs,)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0, f"the child ended with {process.exitcode}"
@@ -1265,7 +1471,10 @@ def stranger_that_never_installed() -> None:
 
 @row
 def shared_storage_is_not_resizable() -> None:
-    """Shared memory cannot be resized, which would leave the other processes behind. Copies of it are private."""
+    """Shared memory cannot be resized, which would leave the other processes behind.
+
+    Copies of it are private.
+    """
     import copy
     import pickle
 
@@ -1281,7 +1490,9 @@ def shared_storage_is_not_resizable() -> None:
 
 @row
 def memory_of_others() -> None:
-    """Tensors over NumPy's memory, of inference mode, and over a mapped checkpoint are sent as PyTorch sends them."""
+    """Tensors over NumPy's memory, of inference mode, and over a mapped checkpoint are sent as
+    PyTorch sends them.
+    """
     import torch
 
     with Peer() as peer:
@@ -1318,9 +1529,13 @@ def dataloader() -> None:
     for method in METHODS:
         samples: Any = list(torch.arange(24.0).view(12, 2))
         workers = 2 if method == "fork" else 1
-        loader = DataLoader(samples, batch_size=4, num_workers=workers, multiprocessing_context=method)
+        loader = DataLoader(
+            samples, batch_size=4, num_workers=workers, multiprocessing_context=method
+        )
         batches = list(loader)
-        assert [values_of(batch) for batch in batches] == [[float(8 * part + at) for at in range(8)] for part in range(3)]
+        assert [values_of(batch) for batch in batches] == [
+            [float(8 * part + at) for at in range(8)] for part in range(3)
+        ]
         assert all(map(lies_in_tenon, batches)), method
 
 
@@ -1349,12 +1564,21 @@ def collate_and_tell(samples: Any) -> Any:
 
 @row
 def collate_fills_its_storage() -> None:
-    """Memory that PyTorch's collate fills is not cleared first. Any other caller of _new_shared gets zeros, as from PyTorch."""
+    """Memory that PyTorch's collate fills is not cleared first.
+
+    Any other caller of _new_shared gets zeros, as from PyTorch.
+    """
     import torch
     from torch.utils.data import DataLoader
 
     samples: Any = list(torch.arange(24.0).view(12, 2))
-    loader = DataLoader(samples, batch_size=4, num_workers=1, multiprocessing_context="fork", collate_fn=collate_and_tell)
+    loader = DataLoader(
+        samples,
+        batch_size=4,
+        num_workers=1,
+        multiprocessing_context="fork",
+        collate_fn=collate_and_tell,
+    )
     for batch, collated, others in loader:
         assert lies_in_tenon(batch) and collated == [True] and not any(others) and others
     untyped = torch.UntypedStorage._new_shared(5000)
@@ -1368,7 +1592,9 @@ def collate_fills_its_storage() -> None:
 
 @bare_row
 def pinned_batches() -> None:
-    """What a DataLoader's workers made is pinned in place: pinned.py, with the driver that tests/fake_cuda plays."""
+    """What a DataLoader's workers made is pinned in place: pinned.py, with the driver that
+    tests/fake_cuda plays.
+    """
     import torch
 
     if torch.backends.cuda.is_built():
@@ -1378,7 +1604,11 @@ def pinned_batches() -> None:
         raise Lacking("no fake driver in TENON_BUILD_DIR")
     with tempfile.TemporaryDirectory() as world:
         environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": world}
-        done = subprocess.run([sys.executable, "-B", str(Path(__file__).with_name("pinned.py"))], env=environment, check=False)
+        done = subprocess.run(
+            [sys.executable, "-B", str(Path(__file__).with_name("pinned.py"))],
+            env=environment,
+            check=False,
+        )
     if done.returncode == 77:
         raise Lacking("this Tenon was built without CUDA")
     assert done.returncode == 0
@@ -1386,7 +1616,9 @@ def pinned_batches() -> None:
 
 @row
 def other_strategies_stay() -> None:
-    """Under "file_system" and "file_descriptor" private memory goes PyTorch's way, and Tenon's stays shared."""
+    """Under "file_system" and "file_descriptor" private memory goes PyTorch's way, and Tenon's
+    stays shared.
+    """
     import torch
     import torch.multiprocessing as mp
 
@@ -1412,7 +1644,9 @@ def other_strategies_stay() -> None:
 def run_row(name: str, note: str) -> int:
     """In the row's process: run it, and write what went wrong."""
     try:
-        warnings.filterwarnings("ignore", message=".*(beta|prototype|experimental|deprecated|implicitly disabled).*")
+        warnings.filterwarnings(
+            "ignore", message=".*(beta|prototype|experimental|deprecated|implicitly disabled).*"
+        )
         if name not in _bare:
             import tenon.torch
 
@@ -1445,19 +1679,25 @@ def wait_for(pid: int) -> str | int:
 def main(names: list[str]) -> int:
     unknown = set(names) - _rows.keys()
     if unknown:
-        print(f"no such rows: {', '.join(sorted(unknown))}. There are {', '.join(_rows)}", file=sys.stderr)
+        print(
+            f"no such rows: {', '.join(sorted(unknown))}. There are {', '.join(_rows)}",
+            file=sys.stderr,
+        )
         return 2
     import tenon.torch  # noqa: F401
     import torch
     import torch.multiprocessing
 
     torch.set_num_threads(1)
-    # The collector of a row's process has no need to look at PyTorch's own objects: that takes half of its time at exit.
+    # The collector of a row's process has no need to look at PyTorch's own objects: that takes half
+    # of its time at exit.
     gc.collect()
     gc.freeze()
     failed = False
     # split_rows.py and put_rows.py have this module's rows beside their own.
-    for name in names or [name for name, function in _rows.items() if function.__module__ == "__main__"]:
+    for name in names or [
+        name for name, function in _rows.items() if function.__module__ == "__main__"
+    ]:
         # No context manager removes this file: the row's process would leave it too.
         file, note = tempfile.mkstemp(prefix="tenon-rows-")
         os.close(file)
@@ -1465,7 +1705,8 @@ def main(names: list[str]) -> int:
         pid = os.fork()
         if not pid:
             os.setsid()
-            # Out of here by the interpreter's own exit, for that is when processes hand over what they lent.
+            # Out of here by the interpreter's own exit, for that is when processes hand over what
+            # they lent.
             return run_row(name, note)
         began = time.monotonic()
         status = wait_for(pid)

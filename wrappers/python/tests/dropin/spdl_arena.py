@@ -1,7 +1,8 @@
-"""Runs tenon.integrations.spdl.Arena in the real SPDL, in real subprocesses: python spdl_arena.py [NAME…].
+"""Runs tenon.integrations.spdl.Arena in the real SPDL, in real subprocesses: python spdl_arena.py
+[NAME…].
 
-The Python must have tenon, numpy and PyPI's spdl_core. The program prints one line for each check. The exit status is 1 if a check failed,
-and 77 if spdl_core is not installed.
+The Python must have tenon, numpy and PyPI's spdl_core. The program prints one line for each check.
+The exit status is 1 if a check failed, and 77 if spdl_core is not installed.
 """
 
 from __future__ import annotations
@@ -35,11 +36,20 @@ MIB = 1 << 20
 METHODS = ("spawn", "fork", "forkserver")
 
 
-def iterate(fn: Callable[[], Iterable[Any]], capacity: int, *, method: str = "fork", buffer_size: int = 3, **options: Any) -> Any:
+def iterate(
+    fn: Callable[[], Iterable[Any]],
+    capacity: int,
+    *,
+    method: str = "fork",
+    buffer_size: int = 3,
+    **options: Any,
+) -> Any:
     from spdl.pipeline import iterate_in_subprocess
     from tenon.integrations.spdl import Arena
 
-    return iterate_in_subprocess(fn, mp_context=method, buffer_size=buffer_size, arena=Arena(capacity, **options))
+    return iterate_in_subprocess(
+        fn, mp_context=method, buffer_size=buffer_size, arena=Arena(capacity, **options)
+    )
 
 
 def pid_of(iterable: Any) -> int:
@@ -116,14 +126,24 @@ def check_nested(method: str) -> None:
     items = iter(iterate(partial(nested_items, count), MIB, method=method))
     for number in range(count):
         item = next(items)
-        assert (item["image"] == np.arange(number, number + 30_000, dtype="float64").reshape(3, 100, 100)).all()
+        assert (
+            item["image"]
+            == np.arange(number, number + 30_000, dtype="float64").reshape(3, 100, 100)
+        ).all()
         assert item["image"].flags.writeable and item["image"].ctypes.data % 64 == 0
         assert item["list"][0] == bytes([number % 256]) * 5000
-        assert is_array(item["list"][1]["deep"][0], number, 8 * KIB) and item["list"][1]["deep"][1] == "text"
+        assert (
+            is_array(item["list"][1]["deep"][0], number, 8 * KIB)
+            and item["list"][1]["deep"][1] == "text"
+        )
         assert item["bytearray"] == number.to_bytes(4, "big") * 2000
         assert item["view"] == memoryview(array(number, 12 * KIB)).cast("B")
         assert (item["strided"] == np.arange(40_000, dtype="int16")[::2]).all()
-        assert item["small"] == b"inline" and item["empty"].shape == (0, 4) and item["number"] == number
+        assert (
+            item["small"] == b"inline"
+            and item["empty"].shape == (0, 4)
+            and item["number"] == number
+        )
         assert next(items) == number
     assert next(items, None) is None
 
@@ -131,14 +151,19 @@ def check_nested(method: str) -> None:
 def check_many_more_than_fit() -> None:
     for buffer_size in (1, 3, 50):
         # Views that nobody keeps: 3000 units of 100 KiB in 1 MiB.
-        numbers = [int(item[0]) for item in iterate(partial(Arrays, 1000, 100 * KIB), MIB, buffer_size=buffer_size)]
+        numbers = [
+            int(item[0])
+            for item in iterate(partial(Arrays, 1000, 100 * KIB), MIB, buffer_size=buffer_size)
+        ]
         assert numbers == list(range(1000))
 
 
 def check_many_small_units() -> None:
     # More units than the header has places for, and a consumer that is slower than the worker.
     total = 0
-    for number, item in enumerate(iterate(partial(Arrays, 5000, 4 * KIB), 64 * KIB, buffer_size=20)):
+    for number, item in enumerate(
+        iterate(partial(Arrays, 5000, 4 * KIB), 64 * KIB, buffer_size=20)
+    ):
         assert is_array(item, number, 4 * KIB)
         total += 1
         if number % 500 == 0:
@@ -188,7 +213,9 @@ def check_units_as_large_as_the_arena() -> None:
     for number in range(20):
         assert is_array(next(items), number, 3 * part)
         first, second = next(items)
-        assert is_array(first, number, 6 * part) and is_array(second, number + 1, capacity - 6 * part)
+        assert is_array(first, number, 6 * part) and is_array(
+            second, number + 1, capacity - 6 * part
+        )
         del first, second
         assert is_array(next(items), number, capacity)
     assert next(items, None) is None
@@ -198,7 +225,10 @@ def check_unit_larger_than_the_arena() -> None:
     try:
         next(iter(iterate(partial(Arrays, 1, 2 * MIB), MIB)))
     except RuntimeError as error:
-        assert f"a unit of {2 * MIB} bytes or more does not fit into an SPDL arena of {MIB} bytes" in str(error), error
+        assert (
+            f"a unit of {2 * MIB} bytes or more does not fit into an SPDL arena of {MIB} bytes"
+            in str(error)
+        ), error
     else:
         raise AssertionError("it fitted")
 
@@ -222,7 +252,9 @@ def bytes_items() -> Iterator[Any]:
 
 
 def check_held_slice_keeps_its_bytes() -> None:
-    """A slice of a memoryview does not keep the memoryview object, and an array over it does not either."""
+    """A slice of a memoryview does not keep the memoryview object, and an array over it does not
+    either.
+    """
     import numpy as np
 
     held = []
@@ -310,7 +342,9 @@ def check_consumer_that_keeps_all() -> None:
         for item in iterate(partial(Arrays, 50, 100 * KIB), MIB, acquire_timeout=1):
             held.append(item)
     except RuntimeError as error:
-        assert f"the SPDL arena of {MIB} bytes is full" in str(error) and "larger capacity" in str(error), error
+        assert f"the SPDL arena of {MIB} bytes is full" in str(error) and "larger capacity" in str(
+            error
+        ), error
     else:
         raise AssertionError("it found room")
     assert len(held) == 10 and 0.9 < time.monotonic() - begin < 10
@@ -359,7 +393,9 @@ def check_producer_killed(method: str) -> None:
         assert "exited unexpectedly" in str(error), error
     else:
         raise AssertionError("nobody was killed")
-    assert len(held) == 5 and all(is_array(item, number, 100 * KIB) for number, item in enumerate(held))
+    assert len(held) == 5 and all(
+        is_array(item, number, 100 * KIB) for number, item in enumerate(held)
+    )
 
 
 def check_producer_killed_at_any_moment() -> None:
@@ -548,7 +584,9 @@ def check_pinned_objects_of_others() -> None:
 
 
 def check_random_units() -> None:
-    """The writer and the reader in one process, against what must hold: bytes stay, and a unit that fits into what is free is written."""
+    """The writer and the reader in one process, against what must hold: bytes stay, and a unit that
+    fits into what is free is written.
+    """
     from tenon.integrations.spdl import Arena
 
     for seed in range(6):
@@ -601,7 +639,8 @@ _has_own_shm = False
 def named_files() -> set[str]:
     if not _has_own_shm:
         return set()  # other programs have files there too
-    # Tenon's lock of the family, without which nobody would know that the family is gone, is not of the arena.
+    # Tenon's lock of the family, without which nobody would know that the family is gone, is not of
+    # the arena.
     return {name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")}
 
 
@@ -621,12 +660,18 @@ CHECKS: dict[str, Callable[[], None]] = {
     "a forked child releases nothing": check_a_forked_child_releases_nothing,
     "a consumer that keeps all gets an error": check_consumer_that_keeps_all,
     "the producer raises": check_producer_raises,
-    **{f"the producer is killed, {method}": partial(check_producer_killed, method) for method in METHODS},
+    **{
+        f"the producer is killed, {method}": partial(check_producer_killed, method)
+        for method in METHODS
+    },
     "the producer is killed at any moment": check_producer_killed_at_any_moment,
     "the producer is killed while it waits for room": check_producer_killed_while_it_waits_for_room,
     "the consumer stops early": check_consumer_stops_early,
     "the iterable ends while the worker waits for room": check_end_while_the_worker_waits_for_room,
-    **{f"the consumer is killed, {method}": partial(check_consumer_killed, method) for method in METHODS},
+    **{
+        f"the consumer is killed, {method}": partial(check_consumer_killed, method)
+        for method in METHODS
+    },
     "no fd and no mapping is left": check_nothing_is_left,
     "errors of use": check_errors_of_use,
     "pinned objects of other libraries": check_pinned_objects_of_others,
@@ -641,7 +686,8 @@ def run(name: str, check: Callable[[], None]) -> bool:
     try:
         check()
         gc.collect()
-        # The semaphores of a killed parent are removed by multiprocessing's resource tracker, which needs a moment.
+        # The semaphores of a killed parent are removed by multiprocessing's resource tracker, which
+        # needs a moment.
         left = named_files() - before
         while left and time.monotonic() < begin + SECONDS / 2:
             time.sleep(0.05)

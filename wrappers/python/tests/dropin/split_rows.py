@@ -1,4 +1,6 @@
-"""Rows of tenon.pickle with torch tensors: python split_rows.py [NAME…]. rows.py runs them and prints their lines."""
+"""Rows of tenon.pickle with torch tensors: python split_rows.py [NAME…]. rows.py runs them and
+prints their lines.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,22 @@ def torch_graph() -> dict[str, Any]:
 
 @bare_row
 def split_pickle() -> None:
-    """tenon.pickle keeps the storages of torch tensors apart, in this process and over a connection."""
+    """tenon.pickle keeps the storages of torch tensors apart, in this process and over a
+    connection.
+    """
     import tenon.pickle
     import torch
 
     sent = torch_graph()
     data, storages, dtypes = tenon.pickle.dumps(sent)
     # The weight and its views, the two complex numbers, and the state's weight and bias.
-    assert len(storages) == 5 and dtypes == ["float32", "complex64", "float32", "float32", "float32"]
+    assert len(storages) == 5 and dtypes == [
+        "float32",
+        "complex64",
+        "float32",
+        "float32",
+        "float32",
+    ]
     assert b"torch._utils" not in data
     for allow in (None, ()):
         got = tenon.pickle.loads(data, storages, allow=allow)
@@ -87,11 +97,19 @@ def check_torch_graph(sent: dict[str, Any], got: dict[str, Any]) -> None:
 
     assert list(got) == list(sent)
     for name in ("weight", "transposed", "parameter", "conjugate", "negative", "empty"):
-        assert facts_of(got[name]) == facts_of(sent[name]) and values_of(got[name]) == values_of(sent[name]), name
+        assert facts_of(got[name]) == facts_of(sent[name]) and values_of(got[name]) == values_of(
+            sent[name]
+        ), name
     assert type(got["parameter"]) is torch.nn.Parameter and got["parameter"].requires_grad
     assert got["conjugate"].is_conj() and got["negative"].is_neg()
-    assert untyped_of(got["weight"])._cdata == untyped_of(got["transposed"])._cdata == untyped_of(got["parameter"])._cdata
-    assert list(map(values_of, got["state"].values())) == list(map(values_of, sent["state"].values()))
+    assert (
+        untyped_of(got["weight"])._cdata
+        == untyped_of(got["transposed"])._cdata
+        == untyped_of(got["parameter"])._cdata
+    )
+    assert list(map(values_of, got["state"].values())) == list(
+        map(values_of, sent["state"].values())
+    )
 
 
 def places_of(tensor: Any) -> dict[str, int]:
@@ -103,7 +121,9 @@ def places_of(tensor: Any) -> dict[str, int]:
 
 @bare_row
 def split_layouts() -> None:
-    """A tensor of each layout comes back as one, over the same storages, and without a function of PyTorch's on the allow-list."""
+    """A tensor of each layout comes back as one, over the same storages, and without a function of
+    PyTorch's on the allow-list.
+    """
     import tenon
     import tenon.pickle
     import torch
@@ -113,7 +133,9 @@ def split_layouts() -> None:
         before = tenon.stats().bytes_copied
         data, storages, dtypes = tenon.pickle.dumps([sent, sent])
         parts = [place for place in places_of(sent).values() if place]
-        assert len(storages) == len(dtypes) == len(set(parts)) and all(isinstance(each, torch.UntypedStorage) for each in storages), name
+        assert len(storages) == len(dtypes) == len(set(parts)) and all(
+            isinstance(each, torch.UntypedStorage) for each in storages
+        ), name
         assert b"torch._utils" not in data and b"torch.nested" not in data, name
         first, second = tenon.pickle.loads(data, storages, dtypes)
         assert first is second
@@ -121,13 +143,17 @@ def split_layouts() -> None:
         assert places_of(first) == places_of(sent), f"a part of {name} was copied"
         checked, _ = tenon.pickle.loads(data, storages, allow=[])
         check_same(sent, checked, name)
-        assert places_of(checked).get("values") == places_of(sent).get("values"), f"the values of {name} were copied"
+        assert places_of(checked).get("values") == places_of(sent).get("values"), (
+            f"the values of {name} were copied"
+        )
         assert tenon.stats().bytes_copied == before, name
 
 
 @bare_row
 def split_layouts_share() -> None:
-    """Parts share storages with other tensors of the object, and jagged tensors with the same offsets can be added as before."""
+    """Parts share storages with other tensors of the object, and jagged tensors with the same
+    offsets can be added as before.
+    """
     import tenon.pickle
     import torch
 
@@ -138,8 +164,14 @@ def split_layouts_share() -> None:
     assert len(split.storages) == 3
     for allow in (None, ()):
         got = tenon.pickle.loads(*split, allow=allow)
-        assert untyped_of(got[0]._values())._cdata == untyped_of(got[1])._cdata == untyped_of(values)._cdata
-        assert untyped_of(got[2])._cdata == untyped_of(got[3])._cdata and got[3].dequantize().tolist() == [2, 3, 4, 5]
+        assert (
+            untyped_of(got[0]._values())._cdata
+            == untyped_of(got[1])._cdata
+            == untyped_of(values)._cdata
+        )
+        assert untyped_of(got[2])._cdata == untyped_of(got[3])._cdata and got[
+            3
+        ].dequantize().tolist() == [2, 3, 4, 5]
     if not hasattr(torch, "_nested_view_from_buffer"):
         return
     jagged = torch.nested.nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
@@ -174,7 +206,7 @@ def check_corrupt(words: str, sent: Any) -> None:
 
 @bare_row
 def split_layouts_are_checked() -> None:
-    """With an allow-list no index leads out of a tensor, whatever the sender writes and whenever."""
+    """With an allow-list no index leads out of a tensor, whatever the sender writes."""
     import tenon
     import tenon.pickle
     import torch
@@ -188,8 +220,14 @@ def split_layouts_are_checked() -> None:
     got = tenon.pickle.loads(*split, allow=[])
     trusted = tenon.pickle.loads(*split)
     changed.col_indices()[2] = 1 << 40
-    assert got.col_indices().tolist() == [0, 3, 1], "indices that the sender can write are not the receiver's own"
-    assert trusted.col_indices()[2] == 1 << 40, "from a trusted sender indices are shared, as PyTorch's are"
+    assert got.col_indices().tolist() == [
+        0,
+        3,
+        1,
+    ], "indices that the sender can write are not the receiver's own"
+    assert trusted.col_indices()[2] == 1 << 40, (
+        "from a trusted sender indices are shared, as PyTorch's are"
+    )
     check_corrupt("plain indices at 2", changed)
     changed = dense_numbers().to_sparse()
     changed._indices()[0, 1] = -1
@@ -198,24 +236,92 @@ def split_layouts_are_checked() -> None:
         nested = torch.nested.nested_tensor([torch.arange(4.0), torch.arange(3.0)])
         nested._nested_tensor_size()[1, 0] = 1 << 30
         check_corrupt("component sizes at 1", nested)
-        jagged = torch.nested.nested_tensor([torch.arange(4.0), torch.arange(3.0)], layout=torch.jagged)
+        jagged = torch.nested.nested_tensor(
+            [torch.arange(4.0), torch.arange(3.0)], layout=torch.jagged
+        )
         jagged.offsets()[1] = 99
         check_corrupt("offsets at 1", jagged)
     one, two = torch.ones(1), torch.zeros(2, dtype=torch.int64)
     for words, state in (
         ("no strided torch tensors", ("sparse_csr", {"values": 7}, (1, 1), None, 0, None, {})),
-        ("no strided torch tensors", ("sparse_coo", {"values": one.to_sparse(), "indices": two}, (1,), None, 0, None, {})),
-        ("no strided torch tensors", ("sparse_coo", {"values": one.clone().requires_grad_(), "indices": two}, (1,), None, 0, None, {})),
+        (
+            "no strided torch tensors",
+            ("sparse_coo", {"values": one.to_sparse(), "indices": two}, (1,), None, 0, None, {}),
+        ),
+        (
+            "no strided torch tensors",
+            (
+                "sparse_coo",
+                {"values": one.clone().requires_grad_(), "indices": two},
+                (1,),
+                None,
+                0,
+                None,
+                {},
+            ),
+        ),
         ("TakenApart", ("sparse_csr",)),
         ("no layout", ("no layout", {}, None, None, 0, None, {})),
-        ("not as many values", ("sparse_csr", {"values": one, "indices": two, "plain_indices": two}, (1, 1), None, 0, None, {})),
-        ("values", ("quantized", {"values": one}, None, None, 0, None, {"quantizer": 1, "scale": 1.0, "zero_point": 0})),
-        ("without a quantizer", ("quantized", {"values": two.to(torch.int8)}, None, None, 0, None, {"scale": 1.0, "zero_point": 0})),
+        (
+            "not as many values",
+            (
+                "sparse_csr",
+                {"values": one, "indices": two, "plain_indices": two},
+                (1, 1),
+                None,
+                0,
+                None,
+                {},
+            ),
+        ),
+        (
+            "values",
+            (
+                "quantized",
+                {"values": one},
+                None,
+                None,
+                0,
+                None,
+                {"quantizer": 1, "scale": 1.0, "zero_point": 0},
+            ),
+        ),
+        (
+            "without a quantizer",
+            (
+                "quantized",
+                {"values": two.to(torch.int8)},
+                None,
+                None,
+                0,
+                None,
+                {"scale": 1.0, "zero_point": 0},
+            ),
+        ),
         (
             "storage",
-            ("quantized", {"values": one.to(torch.uint8)}, (9,), (1,), 0, "uint4", {"quantizer": 1, "scale": 1.0, "zero_point": 0}),
+            (
+                "quantized",
+                {"values": one.to(torch.uint8)},
+                (9,),
+                (1,),
+                0,
+                "uint4",
+                {"quantizer": 1, "scale": 1.0, "zero_point": 0},
+            ),
         ),
-        ("bytes of a storage", ("quantized", {"values": one}, (9,), (1,), 0, "uint4", {"quantizer": 1, "scale": 1.0, "zero_point": 0})),
+        (
+            "bytes of a storage",
+            (
+                "quantized",
+                {"values": one},
+                (9,),
+                (1,),
+                0,
+                "uint4",
+                {"quantizer": 1, "scale": 1.0, "zero_point": 0},
+            ),
+        ),
         ("offset", ("meta", {}, (3,), (1 << 62,), 0, "int8", {"offset": 1 << 62})),
         ("no_such", ("meta", {}, (3,), (1,), 0, "no_such", {"offset": 0})),
     ):
@@ -224,7 +330,9 @@ def split_layouts_are_checked() -> None:
 
 @bare_row
 def frozen_indices_are_not_copied() -> None:
-    """Indices that nobody can write any more are checked where they lie, and those that the lender writes are copied."""
+    """Indices that nobody can write any more are checked where they lie, and those that the lender
+    writes are copied.
+    """
     import tenon
     import tenon.pickle
     import tenon.torch
@@ -232,14 +340,22 @@ def frozen_indices_are_not_copied() -> None:
 
     layouts()
     # Three tensors of their own, so that the object has three storages.
-    sample = torch.sparse_csr_tensor(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([1.0, 2.0]), (2, 2))
+    sample = torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([1.0, 2.0]), (2, 2)
+    )
     data, storages, _ = tenon.pickle.dumps(sample)
     for mode in ("frozen", "lender_writes"):
         # The same bytes in Tenon's memory take their places.
         given = [tenon.Storage.new_from(bytes(storage.tolist()), mode=mode) for storage in storages]
-        trusted, checked = tenon.pickle.loads(data, given), tenon.pickle.loads(data, given, allow=[])
+        trusted, checked = (
+            tenon.pickle.loads(data, given),
+            tenon.pickle.loads(data, given, allow=[]),
+        )
         assert torch.equal(checked.to_dense(), sample.to_dense())
-        same = [a.data_ptr() == b.data_ptr() for a, b in zip(parts_of(trusted), parts_of(checked), strict=True)]
+        same = [
+            a.data_ptr() == b.data_ptr()
+            for a, b in zip(parts_of(trusted), parts_of(checked), strict=True)
+        ]
         assert same == [True, mode == "frozen", mode == "frozen"], (mode, same)
 
 
@@ -249,12 +365,17 @@ def parts_of(csr: Any) -> tuple[Any, Any, Any]:
 
 @bare_row
 def layouts_that_are_refused() -> None:
-    """A layout that cannot be taken apart is refused by its name, and so is a tensor that is no leaf."""
+    """A layout that cannot be taken apart is refused by its name, and so is a tensor that is no
+    leaf.
+    """
     import tenon.pickle
     import torch
 
     layouts()
-    refused = {"torch._mkldnn": torch.ones(3, 3).to_mkldnn(), "detach()": dense_numbers().requires_grad_().to_sparse()}
+    refused = {
+        "torch._mkldnn": torch.ones(3, 3).to_mkldnn(),
+        "detach()": dense_numbers().requires_grad_().to_sparse(),
+    }
     if not hasattr(torch, "_nested_view_from_buffer"):
         refused["a nested tensor"] = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
     for words, tensor in refused.items():
@@ -268,7 +389,10 @@ def layouts_that_are_refused() -> None:
 
 @bare_row
 def layouts_over_a_connection() -> None:
-    """A tensor of each layout goes to another process, which allows nothing. Both see what the other one writes to the values."""
+    """A tensor of each layout goes to another process, which allows nothing.
+
+    Both see what the other one writes to the values.
+    """
     import socket
 
     import tenon
@@ -277,7 +401,8 @@ def layouts_over_a_connection() -> None:
 
     def answer() -> None:
         ends[0].close()
-        # PyTorch 1.13 cannot move memory that others have, and makes a file of its own, which is not sealed.
+        # PyTorch 1.13 cannot move memory that others have, and makes a file of its own, which is
+        # not sealed.
         end = tenon.Connection(ends[1], allow_unsealed=True)
         got = end.recv_object(timeout=SECONDS)
         for name, tensor in layouts().items():
@@ -328,7 +453,10 @@ def object_of_a_package() -> None:
     thing.tensor = torch.ones(3)
     split = tenon.pickle.dumps([thing], importer=importer)
     (got,) = tenon.pickle.loads(*split, importer=importer)
-    assert type(got) is type(thing) and untyped_of(got.tensor)._cdata == untyped_of(thing.tensor)._cdata
+    assert (
+        type(got) is type(thing)
+        and untyped_of(got.tensor)._cdata == untyped_of(thing.tensor)._cdata
+    )
     try:
         tenon.pickle.loads(*split, importer=importer, allow=[])
     except tenon.PermissionDenied as error:
@@ -348,7 +476,9 @@ def write_package(path: Path, source: str) -> None:
 
 @bare_row
 def package_is_opened_once() -> None:
-    """All threads share an importer, until the file is replaced; an object of its class goes to another process that opened it too."""
+    """All threads share an importer, until the file is replaced; an object of its class goes to
+    another process that opened it too.
+    """
     import socket
     import weakref
     from concurrent.futures import ThreadPoolExecutor
@@ -370,7 +500,7 @@ def package_is_opened_once() -> None:
 
         def receive() -> None:
             ends[0].close()
-            tenon.pickle.clear()  # opens the archive by itself, as a process would that was not forked
+            tenon.pickle.clear()  # opens the archive by itself, as in a process of its own
             package = tenon.torch.open_package(path)
             end = tenon.Connection(ends[1], allow_unsealed=True)
             got = end.recv_object(timeout=SECONDS, importer=package, allow=["things.Thing"])
@@ -386,7 +516,11 @@ def package_is_opened_once() -> None:
 
         write_package(path, "class Thing:\n    newer = True\n")
         newer = tenon.torch.open_package(path)
-        assert newer is not opened[0] and newer.import_module("things").Thing.newer and not hasattr(type(thing), "newer")
+        assert (
+            newer is not opened[0]
+            and newer.import_module("things").Thing.newer
+            and not hasattr(type(thing), "newer")
+        )
         for number in range(16):
             write_package(Path(folder, f"{number}.pt"), "")
             tenon.torch.open_package(Path(folder, f"{number}.pt"))
@@ -414,7 +548,8 @@ def object_over_a_connection() -> None:
 
     def answer() -> None:
         ends[0].close()
-        # PyTorch 1.13 cannot move memory that has views, and makes a file of its own, which is not sealed.
+        # PyTorch 1.13 cannot move memory that has views, and makes a file of its own, which is not
+        # sealed.
         end = tenon.Connection(ends[1], allow_unsealed=True)
         got = end.recv_object(timeout=SECONDS)
         check_torch_graph(torch_graph(), got)
@@ -428,7 +563,10 @@ def object_over_a_connection() -> None:
         end.send_object(sent)
         back = end.recv_object(timeout=SECONDS)
     assert wait_for(pid) == 0
-    assert values_of(sent["weight"]) == [3.0] * 12 == values_of(back) and values_of(sent["parameter"]) == [3.0] * 4
+    assert (
+        values_of(sent["weight"]) == [3.0] * 12 == values_of(back)
+        and values_of(sent["parameter"]) == [3.0] * 4
+    )
 
 
 if __name__ == "__main__":

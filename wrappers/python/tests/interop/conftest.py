@@ -1,4 +1,6 @@
-"""Live PyTorch processes: Debian's always, the newest when TENON_TORCH_NEWEST names a Python that has it."""
+"""Live PyTorch processes: Debian's always, the newest when TENON_TORCH_NEWEST names a Python that
+has it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Peer:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
-                [python, "-B", str(Path(__file__).with_name("peer.py")), str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+                [python, "-B", str(Path(__file__).with_name("peer.py")), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
             )
         self.version = self.run("value = torch.__version__")
 
@@ -53,19 +57,33 @@ class Peer:
     def alone(self, code: str) -> subprocess.CompletedProcess[str]:
         """Run a program of its own, which may die."""
         return subprocess.run(
-            [self.python, "-B", "-c", code], env=self.environment, capture_output=True, text=True, check=False, timeout=120
+            [self.python, "-B", "-c", code],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
 
     def program(self, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The same with a file, which multiprocessing can import."""
         return subprocess.run(
-            [self.python, "-B", str(path), *arguments], env=self.environment, capture_output=True, text=True, check=False, timeout=120
+            [self.python, "-B", str(path), *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
 
     def start(self, code: str) -> subprocess.Popen[str]:
         """Start a program of its own, which the test ends."""
         process = subprocess.Popen(
-            [self.python, "-B", "-c", code], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+            [self.python, "-B", "-c", code],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.started.append(process)
         return process
@@ -98,7 +116,8 @@ def find(name: str, default: str | None) -> str:
     if not os.access(python, os.X_OK):
         pytest.skip(f"uid {os.getuid()} cannot run {python}")
     try:
-        # Not imported, which would take a second or two: if PyTorch is there and broken, the tests have to fail.
+        # Not imported, which would take a second or two: if PyTorch is there and broken, the tests
+        # have to fail.
         look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
         done = subprocess.run([python, "-c", look], check=False)
     except PermissionError:
@@ -111,24 +130,35 @@ def find(name: str, default: str | None) -> str:
 @pytest.fixture(scope="session")
 def manager_folder() -> Iterator[None]:
     """A manager of this run's own, and not one that another build has started for this user."""
-    with tempfile.TemporaryDirectory(prefix="tenon-manager-") as folder, pytest.MonkeyPatch.context() as patch:
+    with (
+        tempfile.TemporaryDirectory(prefix="tenon-manager-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("TENON_MANAGER_FOLDER", folder)
         yield
 
 
 @pytest.fixture(scope="session", params=["debian", "newest"])
 def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]:
-    python = find("TENON_TORCH_DEBIAN", "/usr/bin/python3") if request.param == "debian" else find("TENON_TORCH_NEWEST", None)
+    python = (
+        find("TENON_TORCH_DEBIAN", "/usr/bin/python3")
+        if request.param == "debian"
+        else find("TENON_TORCH_NEWEST", None)
+    )
     with tempfile.TemporaryDirectory() as folder:
-        # Our own package as it is installed here, whatever the other interpreter has: that one wheel serves both is part of the test.
-        # The copy has the compiled modules, which save 0.1 seconds in each process of the same
-        # version of Python.
+        # Our own package as it is installed here, whatever the other interpreter has: that one
+        # wheel serves both is part of the test. The copy has the compiled modules, which save 0.1
+        # seconds in each process of the same version of Python.
         shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"))
         shutil.copy(Path(__file__).with_name("freeze_torch.py"), Path(folder, "sitecustomize.py"))
         version = "import sys; print(sys.version_info[:2])"
         theirs = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True)
         backend = importlib.util.find_spec("_cffi_backend")
-        if theirs.stdout.strip() == str(sys.version_info[:2]) and backend is not None and backend.origin is not None:
+        if (
+            theirs.stdout.strip() == str(sys.version_info[:2])
+            and backend is not None
+            and backend.origin is not None
+        ):
             shutil.copy(backend.origin, folder)
         started = Peer(python, {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"})
         try:

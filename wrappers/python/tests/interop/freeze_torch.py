@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 class _Finder:
     """Waits in sys.meta_path for the import of PyTorch, and leaves when it comes."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != "torch":
             return None
         sys.meta_path.remove(self)

@@ -1,8 +1,8 @@
 """A PyTorch process that does what it is told over a socket: python peer.py FD.
 
-A request is JSON {"code": ...} with fds beside it; the code runs with torch, fds (those that came) and kept (a list that
-stays), and may set value and out_fds. The reply is {"value": ...} or {"error": ..., "kind": ...} with out_fds beside it.
-No Tenon unless the code imports it.
+A request is JSON {"code": ...} with fds beside it; the code runs with torch, fds (those that came)
+and kept (a list that stays), and may set value and out_fds. The reply is {"value": ...} or
+{"error": ..., "kind": ...} with out_fds beside it. No Tenon unless the code imports it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ def main() -> None:
         data, fds, _, _ = socket.recv_fds(connection, 1 << 16, 8)
         if not data:
             return
-        scope: dict[str, Any] = {"torch": torch, "fds": fds, "kept": kept, "value": None, "out_fds": []}
+        scope: dict[str, Any] = {
+            "torch": torch,
+            "fds": fds,
+            "kept": kept,
+            "value": None,
+            "out_fds": [],
+        }
         reply: dict[str, Any]
         try:
             exec(json.loads(data)["code"], scope)

@@ -1,6 +1,7 @@
 """tenon.torch.multiprocessing in place of torch.multiprocessing, in real PyTorch processes.
 
-The programs lie in ../dropin. Each of them runs once for each PyTorch, and each row that it prints is a test here.
+The programs lie in ../dropin. Each of them runs once for each PyTorch, and each row that it prints
+is a test here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ import pytest
 from conftest import Peer  # type: ignore[import-not-found]
 
 PROGRAMS = Path(__file__).parents[1] / "dropin"
-CONTAINERS = [name.replace("_", " ") for name in re.findall(r"^def check_(\w+)", (PROGRAMS / "containers.py").read_text(), re.MULTILINE)]
+CONTAINERS = [
+    name.replace("_", " ")
+    for name in re.findall(
+        r"^def check_(\w+)", (PROGRAMS / "containers.py").read_text(), re.MULTILINE
+    )
+]
 SECONDS = 600
-Lines = tuple[dict[str, str], str]  # of a program's rows by name, and what it wrote to standard error
+Lines = tuple[
+    dict[str, str], str
+]  # of a program's rows by name, and what it wrote to standard error
 
 
 def rows_of(program: str) -> list[str]:
@@ -25,7 +33,9 @@ def rows_of(program: str) -> list[str]:
 
 def run(peer: Peer, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [peer.python, "-B", str(PROGRAMS / name), *arguments]
-    return subprocess.run(command, env=peer.environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+    return subprocess.run(
+        command, env=peer.environment, capture_output=True, text=True, check=False, timeout=SECONDS
+    )
 
 
 def run_rows(peer: Peer, program: str) -> Lines:

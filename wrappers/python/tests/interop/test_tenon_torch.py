@@ -15,7 +15,9 @@ from conftest import Peer, PeerError  # type: ignore[import-not-found]
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(peer: Peer) -> None:
-    """Before fds are counted: beside multiprocessing, which PyTorch imports, Tenon keeps a socket for its family."""
+    """Before fds are counted: beside multiprocessing, which PyTorch imports, Tenon keeps a socket
+    for its family.
+    """
     peer.run("import tenon.torch")
 
 
@@ -48,18 +50,28 @@ def test_to_torch(peer: Peer, line: tenon.Connection, array: np.ndarray) -> None
     base = array if array.base is None else array.base.reshape(-1)  # type: ignore[union-attr]
     whole = tenon.from_numpy(base)
     start = (array.ctypes.data - base.ctypes.data) // max(array.itemsize, 1) if array.size else 0
-    tensor = whole.view(array.shape, strides=[s // array.itemsize for s in array.strides], offset=start)
+    tensor = whole.view(
+        array.shape, strides=[s // array.itemsize for s in array.strides], offset=start
+    )
     before = peer.run(COPIED)
     line.send(tensor)
-    value = peer.run(RECEIVE + "t = to_torch(m[0]); kept.append(t); value = [str(t.dtype), list(t.shape), repr(t.tolist())]")
+    value = peer.run(
+        RECEIVE + "t = to_torch(m[0]); kept.append(t); value = [str(t.dtype), list(t.shape),"
+        " repr(t.tolist())]"
+    )
     assert value == [f"torch.{array.dtype}", list(array.shape), repr(array.tolist())]
     assert peer.run(COPIED) == before
 
 
-def test_writes_are_seen_both_ways_and_nobody_else_holds_it(peer: Peer, line: tenon.Connection) -> None:
+def test_writes_are_seen_both_ways_and_nobody_else_holds_it(
+    peer: Peer, line: tenon.Connection
+) -> None:
     tensor = tenon.zeros((2, 3))
     line.send({"w": tensor})
-    peer.run(RECEIVE + "t = to_torch(m['w']); m.close(); del m; import gc; gc.collect(); t[1, 2] = 5; kept.append(t)")
+    peer.run(
+        RECEIVE + "t = to_torch(m['w']); m.close(); del m; import gc; gc.collect(); t[1, 2] = 5;"
+        " kept.append(t)"
+    )
     assert tensor[1, 2].item() == 5
     tensor.numpy()[0, 0] = 4
     assert peer.run("value = kept[-1][0, 0].item()") == 4
@@ -80,16 +92,20 @@ def test_read_only_by_default_is_an_error(peer: Peer, line: tenon.Connection, mo
 def test_read_only_as_cow(peer: Peer, line: tenon.Connection, mode: str) -> None:
     tensor = tenon.from_numpy(np.arange(6).reshape(2, 3), mode=mode)  # type: ignore[arg-type]
     line.send(tensor[:, 1:])
-    value = peer.run(RECEIVE + "t = to_torch(m[0], writable='cow'); t[0, 0] = 9; kept.append(t); value = t.tolist()")
+    value = peer.run(
+        RECEIVE
+        + "t = to_torch(m[0], writable='cow'); t[0, 0] = 9; kept.append(t); value = t.tolist()"
+    )
     assert value == [[9, 2], [4, 5]]
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_read_only_of_a_shared_segment_as_cow(peer: Peer) -> None:
     value = peer.run(
-        "import tenon; from tenon.torch import to_torch; s = tenon.Storage.new_from(bytes(8))\n"
-        "with s.share_fd() as h: r = tenon.open_fd(h, access='read_only')\n"
-        "t = to_torch(tenon.Tensor.over(r, (8,), 'uint8'), 'cow'); t[0] = 1; value = [t.tolist(), list(s.data)]"
+        "import tenon; from tenon.torch import to_torch; s = tenon.Storage.new_from(bytes(8))\nwith"
+        " s.share_fd() as h: r = tenon.open_fd(h, access='read_only')\nt ="
+        " to_torch(tenon.Tensor.over(r, (8,), 'uint8'), 'cow'); t[0] = 1; value = [t.tolist(),"
+        " list(s.data)]"
     )
     assert value == [[1, 0, 0, 0, 0, 0, 0, 0], [0] * 8]
 
@@ -114,7 +130,10 @@ def test_the_default_cannot_crash(peer: Peer) -> None:
     done = peer.alone(PROGRAM.format(', "cow"'))
     assert (done.returncode, done.stdout) == (0, "0.0\nwritten\n"), done.stderr
     # That it could: the kernel kills who writes all the same.
-    done = peer.alone("import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n" + PROGRAM.format(', "unsafe"'))
+    done = peer.alone(
+        "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        + PROGRAM.format(', "unsafe"')
+    )
     assert (done.returncode, done.stdout) == (-11, "0.0\n"), done.stderr
 
 
@@ -138,15 +157,21 @@ def test_requires_grad_travels(peer: Peer, line: tenon.Connection) -> None:
 
 def test_parameters_travel(peer: Peer, open_line: tenon.Connection) -> None:
     peer.run(
-        "from tenon.torch import from_torch; p = torch.nn.Parameter(torch.ones(2)); kept.append(p)\n"
-        "kept[0].send([from_torch(p, share=True), from_torch(torch.ones(2), share=True)])"
+        "from tenon.torch import from_torch; p = torch.nn.Parameter(torch.ones(2));"
+        " kept.append(p)\nkept[0].send([from_torch(p, share=True), from_torch(torch.ones(2),"
+        " share=True)])"
     )
     message = open_line.recv(timeout=300)
     assert [(t.requires_grad, t.is_parameter) for t in message] == [(True, True), (False, False)]
 
 
 @pytest.mark.parametrize(
-    "expression", ["torch.arange(24.).reshape(4, 6)", "torch.arange(24.).reshape(4, 6)[1:, ::2]", "torch.arange(24.).reshape(4, 6).t()[2:]"]
+    "expression",
+    [
+        "torch.arange(24.).reshape(4, 6)",
+        "torch.arange(24.).reshape(4, 6)[1:, ::2]",
+        "torch.arange(24.).reshape(4, 6).t()[2:]",
+    ],
 )
 def test_from_torch(peer: Peer, line: tenon.Connection, expression: str) -> None:
     before, here = peer.run(COPIED), tenon.stats().bytes_copied
@@ -171,9 +196,16 @@ def open_line(peer: Peer) -> Iterator[tenon.Connection]:
 
 
 @pytest.mark.parametrize(
-    "expression", ["torch.arange(24.).reshape(4, 6)", "torch.arange(24.).reshape(4, 6)[1:, ::2]", "torch.arange(24.).reshape(4, 6).t()[2:]"]
+    "expression",
+    [
+        "torch.arange(24.).reshape(4, 6)",
+        "torch.arange(24.).reshape(4, 6)[1:, ::2]",
+        "torch.arange(24.).reshape(4, 6).t()[2:]",
+    ],
 )
-def test_from_torch_to_another_process(peer: Peer, open_line: tenon.Connection, expression: str) -> None:
+def test_from_torch_to_another_process(
+    peer: Peer, open_line: tenon.Connection, expression: str
+) -> None:
     before, here = peer.run(COPIED), tenon.stats().bytes_copied
     expected = peer.run(
         f"from tenon.torch import from_torch; t = {expression}; t.share_memory_(); kept.append(t)\n"
@@ -205,13 +237,19 @@ value = [a.tolist(), list(back.shape)]
 def test_from_torch_of_private_memory(peer: Peer) -> None:
     with pytest.raises(PeerError) as caught:
         peer.run("from tenon.torch import from_torch; from_torch(torch.ones(3))")
-    assert "Unsupported" in caught.value.kinds and "share=True" in str(caught.value) and "copy=True" in str(caught.value)
+    assert (
+        "Unsupported" in caught.value.kinds
+        and "share=True" in str(caught.value)
+        and "copy=True" in str(caught.value)
+    )
     value = peer.run("""
 from tenon.torch import from_torch
 t = torch.ones(3); view = t[1:]
-shared, copied = from_torch(t, share=True), from_torch(torch.ones(2, 2, dtype=torch.bfloat16).t(), copy=True)
+shared = from_torch(t, share=True)
+copied = from_torch(torch.ones(2, 2, dtype=torch.bfloat16).t(), copy=True)
 view[0] = 5
-value = [shared.tolist(), t.is_shared(), copied.dtype, copied.storage.is_sealed, copied.view(dtype="uint16").tolist(),
+value = [shared.tolist(), t.is_shared(), copied.dtype, copied.storage.is_sealed,
+         copied.view(dtype="uint16").tolist(),
          from_torch(torch.empty(0, 3)).shape]
 """)
     assert value == [[1, 5, 1], True, "bfloat16", True, [[0x3F80] * 2] * 2, [0, 3]]
@@ -226,14 +264,20 @@ def test_from_torch_of_what_it_cannot_take(peer: Peer) -> None:
         with pytest.raises(PeerError) as caught:
             peer.run(f"from tenon.torch import from_torch; {code}; from_torch(t)")
         assert "Unsupported" in caught.value.kinds, str(caught.value)
-    value = peer.run("from tenon.torch import from_torch; value = from_torch(torch.tensor([1 + 2j]).conj(), share=True).is_conj")
+    value = peer.run(
+        "from tenon.torch import from_torch; value = from_torch(torch.tensor([1 + 2j]).conj(),"
+        " share=True).is_conj"
+    )
     assert value is True
     value = peer.run(
         "from tenon.torch import from_torch, to_torch\n"
         "value = str(to_torch(from_torch(torch.tensor([1 + 2j]).conj(), share=True)).tolist())"
     )
     assert value == "[(1-2j)]"
-    value = peer.run("from tenon.torch import from_torch; value = str(from_torch(torch.tensor([1 + 2j]).conj(), copy=True).tolist())")
+    value = peer.run(
+        "from tenon.torch import from_torch; value = str(from_torch(torch.tensor([1 + 2j]).conj(),"
+        " copy=True).tolist())"
+    )
     assert value == "[(1-2j)]"
 
 
@@ -250,7 +294,9 @@ value = [t.tolist(), x.tolist(), x.storage.is_shared]
 
 
 def test_dlpack_has_less_than_torch(peer: Peer) -> None:
-    """The conjugate and the negative bit, and element types, of which every version lacks some there."""
+    """The conjugate and the negative bit, and element types, of which every version lacks some
+    there.
+    """
     value = peer.run("""
 import tenon
 from tenon.torch import to_torch
@@ -264,7 +310,8 @@ for t in (x, x.conj(), x.conj().imag, torch._neg_view(x), torch._neg_view(x.conj
     bits.append([taken.is_conj, taken.is_neg, back.is_conj(), back.is_neg()])
     x[1] += 1j  # the same bytes
     assert torch.equal(to_torch(taken), t)
-for name in ("bool", "complex32", "uint16", "uint32", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
+for name in ("bool", "complex32", "uint16", "uint32", "float8_e4m3fn", "float8_e5m2",
+             "float8_e8m0fnu"):
     dtype = getattr(torch, name, None)
     if dtype is None:
         continue
@@ -276,14 +323,24 @@ for name in ("bool", "complex32", "uint16", "uint32", "float8_e4m3fn", "float8_e
     assert torch.equal(to_torch(taken).view(torch.uint8), t.view(torch.uint8)), name
 value = bits
 """)
-    assert value == [[False] * 4, [True, False] * 2, [False, True] * 2, [False, True] * 2, [True] * 4]
+    assert value == [
+        [False] * 4,
+        [True, False] * 2,
+        [False, True] * 2,
+        [False, True] * 2,
+        [True] * 4,
+    ]
 
 
 def _rows(heading: str) -> list[tuple[str, ...]]:
-    """The rows of the table below a heading of docs/concepts/element_types.md, by its first cells."""
+    """The rows of a table of docs/concepts/element_types.md by their first cells."""
     page = Path(os.environ["TENON_SOURCE_DIR"], "docs/concepts/element_types.md").read_text()
     lines = page.split(heading)[1].split("\n## ")[0].splitlines()
-    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| `")]
+    return [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in lines
+        if line.startswith("| `")
+    ]
 
 
 def _names(cell: str) -> list[str]:

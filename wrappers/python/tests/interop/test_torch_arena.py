@@ -1,4 +1,6 @@
-"""Arenas and PyTorch: tensors allocated in one, views that keep a lease, and a whole arena as one storage of PyTorch's."""
+"""Arenas and PyTorch: tensors allocated in one, views that keep a lease, and a whole arena as one
+storage of PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,29 @@ def line(peer: Peer) -> Iterator[tenon.Connection]:
         yield connection
 
 
-@pytest.mark.parametrize("view", ["tenon.torch.to_torch(m[0])", "torch.from_dlpack(m[0])", "torch.frombuffer(m[0], dtype=torch.uint8)"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "tenon.torch.to_torch(m[0])",
+        "torch.from_dlpack(m[0])",
+        "torch.frombuffer(m[0], dtype=torch.uint8)",
+    ],
+)
 def test_a_torch_tensor_keeps_the_lease(peer: Peer, line: tenon.Connection, view: str) -> None:
     with tenon.Arena(MIB) as arena:
         tensor = arena.full(MIB, 3, "uint8")
         line.send(tensor, timeout=60)
         tensor.close()
         value = peer.run(
-            f"import gc, tenon.torch; m = kept[0].recv(timeout=300); t = {view}; kept.append(t[1:]); m.close(); del m, t\n"
-            "gc.collect(); value = [tenon.stats().storages, kept[1].sum().item()]"
+            f"import gc, tenon.torch; m = kept[0].recv(timeout=300); t = {view};"
+            " kept.append(t[1:]); m.close(); del m, t\ngc.collect(); value ="
+            " [tenon.stats().storages, kept[1].sum().item()]"
         )
         assert value == [1, 3 * (MIB - 1)]
         assert (arena.stats().blocks_live, arena.stats().blocks_lent) == (0, 1)
-        assert [(each.pid, each.leases) for each in tenon.lease_holders()] == [(peer.process.pid, 1)]
+        assert [(each.pid, each.leases) for each in tenon.lease_holders()] == [
+            (peer.process.pid, 1)
+        ]
         with pytest.raises(tenon.Timeout):
             arena.empty(1, timeout=0.1)
         peer.run("del kept[1]; import gc; gc.collect()")
@@ -80,12 +92,18 @@ storage = torch.UntypedStorage._new_shared_fd_cpu(fds[0], {nbytes})
 __import__("os").close(fds[0])
 kept.append(storage)
 """
-PIECE = "t = torch.empty(0, dtype=torch.{dtype}).set_(kept[0], {offset}, {sizes}, {strides}); kept.append(t); value = t.tolist()"
+PIECE = (
+    "t = torch.empty(0, dtype=torch.{dtype}).set_(kept[0], {offset}, {sizes}, {strides});"
+    " kept.append(t); value = t.tolist()"
+)
 
 
 def test_a_whole_arena_as_one_storage(peer: Peer) -> None:
     with tenon.Arena(4 * MIB) as arena:
-        tensors = [arena.tensor(np.arange(60, dtype=dtype).reshape(6, 10) + i) for i, dtype in enumerate(["float32", "int64", "uint8"])]
+        tensors = [
+            arena.tensor(np.arange(60, dtype=dtype).reshape(6, 10) + i)
+            for i, dtype in enumerate(["float32", "int64", "uint8"])
+        ]
         with tensors[0].storage.share_fd() as handle:
             assert handle.segment_nbytes == arena.stats().bytes_capacity
             peer.run(WHOLE.format(nbytes=handle.segment_nbytes), handle.fd)
@@ -94,9 +112,17 @@ def test_a_whole_arena_as_one_storage(peer: Peer) -> None:
             with tensor.storage.share_fd() as handle:
                 # Blocks are aligned to 64 bytes, so each begins at a whole number of elements.
                 offset = handle.offset // view.itemsize + view.offset
-            piece = PIECE.format(dtype=view.dtype, offset=offset, sizes=view.shape, strides=view.strides)
+            piece = PIECE.format(
+                dtype=view.dtype, offset=offset, sizes=view.shape, strides=view.strides
+            )
             assert peer.run(piece) == view.tolist()
-        assert peer.run("value = len({t.data_ptr() - t.storage_offset() * t.element_size() for t in kept[1:]})") == 1
+        assert (
+            peer.run(
+                "value = len({t.data_ptr() - t.storage_offset() * t.element_size() for t in"
+                " kept[1:]})"
+            )
+            == 1
+        )
         peer.run("kept[1][0, 0] = -1")
         assert tensors[0][1, 0].item() == -1
         tensors[1].numpy()[1, 2] = 77

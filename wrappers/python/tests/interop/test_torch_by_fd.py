@@ -1,4 +1,6 @@
-"""Storages by fd between Tenon here and a PyTorch there that knows nothing of Tenon: its private calls and raw SCM_RIGHTS."""
+"""Storages by fd between Tenon here and a PyTorch there that knows nothing of Tenon: its private
+calls and raw SCM_RIGHTS.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import os
 kept.append(t)
 fd, nbytes = untyped(t)._share_fd_cpu_()[:2]
 out_fds = [fd] if fd >= 0 else []
-value = dict(nbytes=nbytes, offset=t.storage_offset(), sizes=list(t.shape), strides=list(t.stride()))
+value = dict(nbytes=nbytes, offset=t.storage_offset(),
+             sizes=list(t.shape), strides=list(t.stride()))
 """
 
 OPEN = """
@@ -34,11 +37,17 @@ def made_by_torch(peer: Peer, expression: str, dtype: str) -> tenon.Tensor:
     with pytest.raises(tenon.PermissionDenied):
         tenon.open_fd(fds[0], spec["nbytes"])
     storage = tenon.open_fd(fds[0], spec["nbytes"], adopt=True, allow_unsealed=True)
-    return tenon.Tensor.over(storage, spec["sizes"], dtype, strides=spec["strides"], offset=spec["offset"])
+    return tenon.Tensor.over(
+        storage, spec["sizes"], dtype, strides=spec["strides"], offset=spec["offset"]
+    )
 
 
-@pytest.mark.parametrize(("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS])
-def test_storage_made_by_torch(peer: Peer, expression: str, dtype: str, expected: np.ndarray) -> None:  # type: ignore[type-arg]
+@pytest.mark.parametrize(
+    ("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS]
+)
+def test_storage_made_by_torch(
+    peer: Peer, expression: str, dtype: str, expected: np.ndarray
+) -> None:  # type: ignore[type-arg]
     before = tenon.stats().bytes_copied
     tensor = made_by_torch(peer, expression, dtype)
     np.testing.assert_array_equal(tensor.numpy(), expected)
@@ -75,14 +84,19 @@ def opened_by_torch(peer: Peer, tensor: tenon.Tensor) -> object:
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
 def test_storage_made_by_tenon(peer: Peer, dtype: str, isolated: bool) -> None:
     neighbours = [tenon.zeros(10, "uint8") for _ in range(3)]
     tensor = tenon.from_numpy(np.arange(12).reshape(3, 4).astype(dtype), isolated=isolated)
     before = tenon.stats().bytes_copied
     assert opened_by_torch(peer, tensor) == tensor.tolist()
     assert opened_by_torch(peer, tensor[1:, ::2]) == tensor[1:, ::2].tolist()
-    assert opened_by_torch(peer, tensor.view(shape=(4, 3), strides=(1, 4))) == tensor.numpy().T.tolist()
+    assert (
+        opened_by_torch(peer, tensor.view(shape=(4, 3), strides=(1, 4)))
+        == tensor.numpy().T.tolist()
+    )
     assert tenon.stats().bytes_copied == before
     del neighbours
 
@@ -148,13 +162,22 @@ def test_what_torch_cannot_take() -> None:
 def test_a_c_program_reads_and_writes_what_torch_made(peer: Peer) -> None:
     program = os.environ.get("TENON_TORCH_FD_PROGRAM")
     if not program:
-        pytest.skip("TENON_TORCH_FD_PROGRAM is not set: CTest sets it to the C program of tests/python")
+        pytest.skip(
+            "TENON_TORCH_FD_PROGRAM is not set: CTest sets it to the C program of tests/python"
+        )
     spec, fds = peer.run_with_fds(f"{UNTYPED}\nt = torch.arange(24.).reshape(4, 6)[2:]\n{MADE}")
     try:
         out = subprocess.run(
-            [program, str(fds[0]), str(spec["nbytes"]), str(spec["offset"]), "12"], pass_fds=fds, capture_output=True, text=True, check=True
+            [program, str(fds[0]), str(spec["nbytes"]), str(spec["offset"]), "12"],
+            pass_fds=fds,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     finally:
         os.close(fds[0])
     assert out.stdout == f"{sum(range(12, 24))}\n"
-    assert peer.run("value = kept[-1].tolist()") == [[2.0 * i for i in range(12, 18)], [2.0 * i for i in range(18, 24)]]
+    assert peer.run("value = kept[-1].tolist()") == [
+        [2.0 * i for i in range(12, 18)],
+        [2.0 * i for i in range(18, 24)],
+    ]

@@ -1,4 +1,5 @@
-"""Storages by name between Tenon here and live PyTorch: its private calls there, nothing of Tenon's unless a test says so.
+"""Storages by name between Tenon here and live PyTorch: its private calls there, nothing of Tenon's
+unless a test says so.
 
 What runs there has PyTorch's own manager, or Tenon's where the tuple names it.
 """
@@ -41,7 +42,9 @@ value = t.tolist()
 
 @pytest.fixture(scope="module", autouse=True)
 def started(peer: Peer) -> None:
-    """PyTorch's manager there and the library's thread here: their fds come before they are counted."""
+    """PyTorch's manager there and the library's thread here: their fds come before they are
+    counted.
+    """
     peer.run("import tenon.torch")
     made_by_torch(peer, "torch.ones(1)", "float32")
     opened_by_torch(peer, tenon.zeros(1, filename=tenon.Filename()))
@@ -84,7 +87,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def handle_of(spec: dict[str, Any]) -> tenon.FilenameHandle:
     names.append(spec["name"])
-    return tenon.FilenameHandle.from_torch_tuple(spec["manager"].encode(), spec["name"].encode(), spec["nbytes"])
+    return tenon.FilenameHandle.from_torch_tuple(
+        spec["manager"].encode(), spec["name"].encode(), spec["nbytes"]
+    )
 
 
 def made_by_torch(peer: Peer, expression: str, dtype: str) -> tenon.Tensor:
@@ -93,7 +98,9 @@ def made_by_torch(peer: Peer, expression: str, dtype: str) -> tenon.Tensor:
     with pytest.raises(tenon.PermissionDenied):
         tenon.open_filename(handle)
     storage = tenon.open_filename(handle, allow_unsealed=True)
-    return tenon.Tensor.over(storage, spec["sizes"], dtype, strides=spec["strides"], offset=spec["offset"])
+    return tenon.Tensor.over(
+        storage, spec["sizes"], dtype, strides=spec["strides"], offset=spec["offset"]
+    )
 
 
 def opened_by_torch(peer: Peer, tensor: tenon.Tensor) -> object:
@@ -102,7 +109,9 @@ def opened_by_torch(peer: Peer, tensor: tenon.Tensor) -> object:
     return peer.run(OPEN.format(*lent, tensor.dtype))
 
 
-@pytest.mark.parametrize(("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS])
+@pytest.mark.parametrize(
+    ("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS]
+)
 def test_file_made_by_torch(peer: Peer, expression: str, dtype: str, expected: np.ndarray) -> None:  # type: ignore[type-arg]
     before = tenon.stats().bytes_copied
     tensor = made_by_torch(peer, expression, dtype)
@@ -160,17 +169,36 @@ def test_the_last_removes_the_name_of_tenons_file(peer: Peer) -> None:
         wait_until(lambda name=name: not exists(name))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "bfloat16",
+    ],
+)
 def test_file_made_by_tenon(peer: Peer, dtype: str) -> None:
     if dtype == "bfloat16":
-        tensor = tenon.from_numpy(np.array([[0x3F80, 0x4000]], np.uint16), filename=tenon.Filename()).view(dtype="bfloat16")
+        tensor = tenon.from_numpy(
+            np.array([[0x3F80, 0x4000]], np.uint16), filename=tenon.Filename()
+        ).view(dtype="bfloat16")
         assert opened_by_torch(peer, tensor) == [[1, 2]]
         return
     tensor = tenon.from_numpy(np.arange(12).reshape(3, 4).astype(dtype), filename=tenon.Filename())
     before = tenon.stats().bytes_copied
     assert opened_by_torch(peer, tensor) == tensor.tolist()
     assert opened_by_torch(peer, tensor[1:, ::2]) == tensor[1:, ::2].tolist()
-    assert opened_by_torch(peer, tensor.view(shape=(4, 3), strides=(1, 4))) == tensor.numpy().T.tolist()
+    assert (
+        opened_by_torch(peer, tensor.view(shape=(4, 3), strides=(1, 4)))
+        == tensor.numpy().T.tolist()
+    )
     assert tenon.stats().bytes_copied == before
     assert len(set(names)) == 1 and count_of(names[0]) == 4
 
@@ -220,7 +248,10 @@ def test_messages_in_flight(peer: Peer) -> None:
 def test_same_storage_by_name_and_by_fd(peer: Peer) -> None:
     tensor = tenon.zeros(4, filename=tenon.Filename())
     first, second = share_filename(tensor), share_filename(tensor[2:])
-    assert (first.name, first.manager) == (second.name, second.manager) and second.storage_offset == 2
+    assert (first.name, first.manager) == (
+        second.name,
+        second.manager,
+    ) and second.storage_offset == 2
     names.append(first.name.decode())
     spec = made_by_torch(peer, "torch.ones(3)", "float32")
     again = tenon.open_filename(tenon.FilenameHandle(names[-1], 12), allow_unsealed=True)
@@ -228,12 +259,19 @@ def test_same_storage_by_name_and_by_fd(peer: Peer) -> None:
 
 
 def test_what_torch_cannot_take() -> None:
-    for tensor in (tenon.zeros(3), tenon.zeros(3, mode="frozen"), tenon.zeros(3, mode="lender_writes")):
+    for tensor in (
+        tenon.zeros(3),
+        tenon.zeros(3, mode="frozen"),
+        tenon.zeros(3, mode="lender_writes"),
+    ):
         with pytest.raises(tenon.Unsupported, match="make it with filename=") as caught:
             share_filename(tensor)
         assert caught.value.details["option"] == "filename"
     filename = tenon.Filename()
-    for tensor in (tenon.empty(4, "float4_e2m1fn", filename=filename), tenon.zeros(4, filename=filename)[::-1]):
+    for tensor in (
+        tenon.empty(4, "float4_e2m1fn", filename=filename),
+        tenon.zeros(4, filename=filename)[::-1],
+    ):
         with pytest.raises(tenon.Unsupported):
             share_filename(tensor)
     with pytest.raises(tenon.TenonError):
@@ -248,7 +286,9 @@ def test_a_file_that_torch_cuts_short(peer: Peer) -> None:
     with pytest.raises(tenon.Corrupt):
         tensor.storage.read()
     with pytest.raises(tenon.Corrupt):
-        tenon.open_filename(tenon.FilenameHandle(names[-1], 400000), allow_unsealed=True, private_copy=True)
+        tenon.open_filename(
+            tenon.FilenameHandle(names[-1], 400000), allow_unsealed=True, private_copy=True
+        )
     os.truncate(f"/dev/shm{names[-1]}", 64 + 400000)
 
 
@@ -278,7 +318,8 @@ def test_torch_is_killed_while_it_holds_tenons_file(peer: Peer) -> None:
     name = lent.name.decode()
     names.append(name)
     process = peer.start(
-        f"{ALONE}\ns = torch.UntypedStorage._new_shared_filename_cpu(*{lent.torch_tuple()!r})\nsay('held')\nsignal.pause()"
+        f"{ALONE}\ns = torch.UntypedStorage._new_shared_filename_cpu(*{lent.torch_tuple()!r})\n"
+        "say('held')\nsignal.pause()"
     )
     assert said(process) == ["held"]
     assert count_of(name) == 2
@@ -289,14 +330,19 @@ def test_torch_is_killed_while_it_holds_tenons_file(peer: Peer) -> None:
     wait_until(lambda: not exists(name))
 
 
-def test_torch_is_killed_and_its_file_stays_with_us(peer: Peer, child: Callable[..., subprocess.Popen[bytes]]) -> None:
-    process = peer.start(f"{ALONE}\nt = torch.ones(3)\nsay(*untyped(t)._share_filename_cpu_())\nsignal.pause()")
+def test_torch_is_killed_and_its_file_stays_with_us(
+    peer: Peer, child: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    process = peer.start(
+        f"{ALONE}\nt = torch.ones(3)\nsay(*untyped(t)._share_filename_cpu_())\nsignal.pause()"
+    )
     shared = tuple(said(process))
     names.append(shared[1].decode())
     ours = child(
-        "import sys, tenon\n"
-        f"storage = tenon.open_filename(tenon.FilenameHandle.from_torch_tuple(*{shared!r}), allow_unsealed=True)\n"
-        "for line in sys.stdin: print(list(storage.data.cast('f')), flush=True)"
+        "import sys, tenon\nstorage ="
+        f" tenon.open_filename(tenon.FilenameHandle.from_torch_tuple(*{shared!r}),"
+        " allow_unsealed=True)\nfor line in sys.stdin: print(list(storage.data.cast('f')),"
+        " flush=True)"
     )
     assert ours.stdin is not None and ours.stdout is not None
     for _ in range(2):
@@ -308,13 +354,16 @@ def test_torch_is_killed_and_its_file_stays_with_us(peer: Peer, child: Callable[
             # PyTorch's manager waits 2 seconds for its last client, and ours is one.
             time.sleep(3)
     assert count_of(names[-1]) == 2
-    # It knows that its count is too high, and PyTorch's manager removes what is left when its last client has gone.
+    # It knows that its count is too high, and PyTorch's manager removes what is left when its last
+    # client has gone.
     ours.communicate()
     wait_until(lambda: not exists(names[-1]))
 
 
 def test_tenon_is_killed(peer: Peer) -> None:
-    """Tenon made the file, PyTorch holds it and lets go last: the count is too high by one for ever, and nobody of Tenon's is left."""
+    """Tenon made the file, PyTorch holds it and lets go last: the count is too high by one for
+    ever, and nobody of Tenon's is left.
+    """
     process = peer.start(
         "import sys, tenon, tenon.torch, signal\nt = tenon.zeros(3, filename=tenon.Filename())\n"
         "print(*map(repr, tenon.torch.share_filename(t)), sep='|', flush=True)\nsignal.pause()"
@@ -333,12 +382,17 @@ def test_tenon_is_killed(peer: Peer) -> None:
 
 def test_sweep_of_what_torch_left(peer: Peer, tmp_shm: Path) -> None:
     """PyTorch and its manager die by one SIGKILL each: for them the file is there for ever."""
-    process = peer.start(f"{ALONE}\nt = torch.ones(3)\nsay(*untyped(t)._share_filename_cpu_())\nsignal.pause()")
+    process = peer.start(
+        f"{ALONE}\nt = torch.ones(3)\nsay(*untyped(t)._share_filename_cpu_())\nsignal.pause()"
+    )
     manager, name, _ = said(process)
     names.append(name.decode())
-    guards = [pid for pid in os.listdir("/proc") if pid.isdecimal() and is_child(int(pid), process.pid)]
+    guards = [
+        pid for pid in os.listdir("/proc") if pid.isdecimal() and is_child(int(pid), process.pid)
+    ]
     assert guards
-    # Under the same name in a directory of our own, since others too have messages of PyTorch's in /dev/shm.
+    # Under the same name in a directory of our own, since others too have messages of PyTorch's in
+    # /dev/shm.
     here = tmp_shm / names[-1][1:]
     os.link(f"/dev/shm{names[-1]}", here)
     folder = str(tmp_shm)
@@ -377,9 +431,16 @@ def test_torch_filename_is_a_value(peer: Peer) -> None:
     lent = share_filename(tensor[:, 1:])
     names.append(lent.name.decode())
     assert pickle.loads(pickle.dumps(lent)) == lent and isinstance(lent, TorchFilename)
-    assert (lent.nbytes, lent.storage_offset, lent.sizes, lent.strides, lent.dtype) == (24, 1, (2, 2), (3, 1), "int32")
+    assert (lent.nbytes, lent.storage_offset, lent.sizes, lent.strides, lent.dtype) == (
+        24,
+        1,
+        (2, 2),
+        (3, 1),
+        "int32",
+    )
     value = peer.run(
-        f"import pickle, tenon.torch; t = pickle.loads({pickle.dumps(lent)!r}).open(); kept.append(t); value = [t.tolist(), t.is_shared()]"
+        f"import pickle, tenon.torch; t = pickle.loads({pickle.dumps(lent)!r}).open();"
+        " kept.append(t); value = [t.tolist(), t.is_shared()]"
     )
     assert value == [[[1, 2], [4, 5]], True]
     assert count_of(names[-1]) == 2
@@ -466,7 +527,9 @@ def test_queues_of_torch(peer: Peer, tmp_path: Path, strategy: str, method: str)
     program = tmp_path / "queues.py"
     program.write_text(QUEUES)
     done = peer.program(program, strategy, method)
-    assert done.stdout == "[5.0, 0.0, 0.0] [6.0, 0.0, 0.0] [7.0, 1.0] True [0.0, 0.0] [0.0, 0.0]\n0\n", done.stderr
+    assert (
+        done.stdout == "[5.0, 0.0, 0.0] [6.0, 0.0, 0.0] [7.0, 1.0] True [0.0, 0.0] [0.0, 0.0]\n0\n"
+    ), done.stderr
 
 
 def test_a_name_that_torch_is_told_wrongly(peer: Peer) -> None:

@@ -38,14 +38,16 @@ for name, tensor in cases.items():
     again = tt.to_torch(composite, trusted=True)
     before = tenon.stats().bytes_copied
     found = tt.from_torch(again)
-    has_small_parts = name.startswith("jagged") or name in ("qint32", "quint4x2", "qfloat", "nested", "lengths")
+    small = ("qint32", "quint4x2", "qfloat", "nested", "lengths")
+    has_small_parts = name.startswith("jagged") or name in small
     small = 1024 if has_small_parts else 0
     assert tenon.stats().bytes_copied - before <= small, name
     if composite.parts and composite.values.numel:
         assert found.values.storage == composite.values.storage, name
 if hasattr(torch, "_nested_view_from_buffer"):
     # Components are counted from where the values begin, and not from where their storage begins.
-    buffer, sizes, steps = tenon.from_numpy(list(map(float, range(9)))), [[2, 2], [3, 1]], [[2, 1], [1, 1]]
+    buffer = tenon.from_numpy(list(map(float, range(9))))
+    sizes, steps = [[2, 2], [3, 1]], [[2, 1], [1, 1]]
     inside = tenon.NestedTensor.of(buffer[2:], sizes, steps, [0, 4])
     value = [each.tolist() for each in tt.to_torch(inside).unbind()]
     assert value == [[[2, 3], [4, 5]], [[6], [7], [8]]], value
@@ -119,7 +121,8 @@ def test_what_is_not_carried_is_refused_by_name(peer: Peer) -> None:
         peer.run("""
 import tenon.torch
 tenon.torch.to_torch(tenon.torch.from_torch(torch.eye(3).to_sparse_csr(), copy=True))
-frozen = tenon.SparseTensor.coo(tenon.from_numpy([[0], [0]]), tenon.from_numpy([1.0], mode="frozen"), (1, 1))
+values = tenon.from_numpy([1.0], mode="frozen")
+frozen = tenon.SparseTensor.coo(tenon.from_numpy([[0], [0]]), values, (1, 1))
 assert tenon.torch.to_torch(frozen, writable="cow").to_dense().tolist() == [[1.0]]
 tenon.torch.to_torch(frozen)
 """)

@@ -20,12 +20,14 @@ def test_elements_have_torchs_values(peer: Peer) -> None:
     value = peer.run("""
 import tenon
 compared = []
-for name in ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"):
+for name in ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+             "float8_e8m0fnu"):
     dtype = getattr(torch, name, None)
     if dtype is None:
         continue
     size = torch.empty(0, dtype=dtype).element_size()
-    raw = torch.arange(256, dtype=torch.uint8) if size == 1 else torch.arange(-32768, 32767, 7).to(torch.int16)
+    raw = torch.arange(-32768, 32767, 7).to(torch.int16)
+    if size == 1: raw = torch.arange(256, dtype=torch.uint8)
     theirs = raw.view(dtype)
     ours = tenon.from_dlpack(theirs).tolist()
     assert repr(ours) == repr(theirs.to(torch.float64).tolist()), name
@@ -36,7 +38,10 @@ value = compared
 
 
 def test_from_torch_over_tenons_own_memory(peer: Peer) -> None:
-    """to_torch, numpy and DLPack gave the memory. It is lent from where it lies, by views of it too."""
+    """to_torch, numpy and DLPack gave the memory.
+
+    It is lent from where it lies, by views of it too.
+    """
     value = peer.run("""
 import gc, tenon
 from tenon.torch import from_torch, to_torch
@@ -44,9 +49,11 @@ before = tenon.stats().bytes_copied
 with tenon.Arena(1 << 20) as arena:
     base = arena.zeros((4, 4))
     u = to_torch(base)
-    for t in (u, u[1:3], u.t()[:, 1:], u.view(-1)[5], torch.from_numpy(base.numpy())[2:], torch.from_dlpack(base)[1:, 1:]):
+    for t in (u, u[1:3], u.t()[:, 1:], u.view(-1)[5], torch.from_numpy(base.numpy())[2:],
+              torch.from_dlpack(base)[1:, 1:]):
         for found in (from_torch(t), from_torch(t, share=True)):
-            assert found.storage == base.storage and found.shape == tuple(t.shape) and found.strides == tuple(t.stride())
+            assert found.storage == base.storage
+            assert found.shape == tuple(t.shape) and found.strides == tuple(t.stride())
             t.fill_(t.sum().item() + 1)
             assert found.tolist() == t.tolist()
     assert from_torch(torch.nn.Parameter(u[0])).is_parameter
@@ -84,7 +91,8 @@ for name in ("int1", "int4", "int7", "uint1", "uint4", "uint7", "bits8", "bits1x
         refused.append(bytes_of.view(getattr(torch, name)))
 texts = []
 for t in refused:
-    for take in (from_torch, lambda t: from_torch(t, share=True), lambda t: from_torch(t, copy=True), tenon.from_dlpack, tenon.Value):
+    for take in (from_torch, lambda t: from_torch(t, share=True),
+                 lambda t: from_torch(t, copy=True), tenon.from_dlpack, tenon.Value):
         try:
             take(t)
         except tenon.Unsupported as error:
@@ -107,7 +115,8 @@ for how in ({}, {"share": True}, {"copy": True}):
         try:
             from_torch(of, **how)
         except RuntimeError as error:  # what the reference raises
-            assert isinstance(error, tenon.Unsupported) and "requires_grad" in str(error) and "detach()" in str(error)
+            assert isinstance(error, tenon.Unsupported)
+            assert "requires_grad" in str(error) and "detach()" in str(error)
         else:
             raise AssertionError("taken")
 assert not from_torch((leaf * 2).detach(), share=True).requires_grad
@@ -147,7 +156,12 @@ for parameter in (
 plain = to_torch(from_torch(torch.ones(2, requires_grad=True), share=True))
 value = [*kinds, [type(plain).__name__, plain.requires_grad, plain.is_leaf]]
 """)
-    assert value == [["Parameter", True], ["Parameter", False], ["Parameter", False], ["Tensor", True, True]]
+    assert value == [
+        ["Parameter", True],
+        ["Parameter", False],
+        ["Parameter", False],
+        ["Tensor", True, True],
+    ]
 
 
 def test_parameters_arrive_as_parameters(peer: Peer) -> None:
@@ -156,13 +170,24 @@ def test_parameters_arrive_as_parameters(peer: Peer) -> None:
         peer.run("import tenon; kept.append(tenon.Connection(fds[0], adopt=True))", theirs.fileno())
     with tenon.Connection(ours, adopt=True) as line:
         storage = tenon.Storage.new(8)
-        line.send([tenon.Tensor.over(storage, (2,), requires_grad=True, is_parameter=True), tenon.Tensor.over(storage, (2,))])
-        code = "from tenon.torch import to_torch; value = [type(to_torch(t)).__name__ for t in kept[0].recv(timeout=300)]"
+        line.send(
+            [
+                tenon.Tensor.over(storage, (2,), requires_grad=True, is_parameter=True),
+                tenon.Tensor.over(storage, (2,)),
+            ]
+        )
+        code = (
+            "from tenon.torch import to_torch; value = [type(to_torch(t)).__name__ for t in"
+            " kept[0].recv(timeout=300)]"
+        )
         assert peer.run(code) == ["Parameter", "Tensor"]
 
 
 def test_torchs_own_ways_to_take_a_scalar(peer: Peer) -> None:
-    """PyTorch 2 takes it by DLPack. PyTorch 1 takes every tensor for a list: the error names to_torch."""
+    """PyTorch 2 takes it by DLPack.
+
+    PyTorch 1 takes every tensor for a list: the error names to_torch.
+    """
     value = peer.run("""
 import numpy, tenon
 results = []
@@ -174,7 +199,8 @@ for dtype in ("float32", "float64", "int64", "uint8", "bool", "complex64"):
         except TypeError as error:
             assert "tenon.torch.to_torch" in str(error) and torch.__version__.startswith("1.")
             taken = tenon.torch.to_torch(scalar)
-        assert taken.shape == () and taken.item() == scalar.item() and str(taken.dtype) == f"torch.{dtype}"
+        assert taken.shape == () and taken.item() == scalar.item()
+        assert str(taken.dtype) == f"torch.{dtype}"
 value = True
 """)
     assert value is True

@@ -24,10 +24,10 @@ pub fn build() -> Found {
     if let Some(dir) = dlpack_dir(&source) {
         config.define("TENON_DLPACK_INCLUDE_DIR", dir);
     }
-    // The library's CMakeLists.txt sets the options that the library needs. Those that the cmake crate
-    // would add (-w, the profile's debug information, sections) only make these objects differ from the
-    // ones of every other package, so that a compiler's cache would compile all of them again.
-    // A build for another machine needs them: they choose it.
+    // The library's CMakeLists.txt sets the options that the library needs. Those that the cmake
+    // crate would add (-w, the profile's debug information, sections) only make these objects
+    // differ from the ones of every other package, so that a compiler's cache would compile all of
+    // them again. A build for another machine needs them: they choose it.
     if env::var_os("TARGET") == env::var_os("HOST") {
         config.define("CMAKE_C_FLAGS", flags("CFLAGS"));
         config.define("CMAKE_CXX_FLAGS", flags("CXXFLAGS"));
@@ -54,7 +54,8 @@ fn flags(name: &str) -> String {
 /// DLPack's header as the package carries it; in the repository CMake looks for it by itself.
 fn dlpack_dir(source: &Path) -> Option<PathBuf> {
     let carried = source.join("dlpack/include");
-    (env::var_os("TENON_DLPACK_INCLUDE_DIR").is_none() && carried.join("dlpack/dlpack.h").exists()).then_some(carried)
+    (env::var_os("TENON_DLPACK_INCLUDE_DIR").is_none() && carried.join("dlpack/dlpack.h").exists())
+        .then_some(carried)
 }
 
 /// libdeflate where CMake found it, and the C++ library.

@@ -1,5 +1,6 @@
-//! DLPack's structs, of which Tenon's header only says that they exist. They are an ABI of their own (DLPack 1.x), the same in every
-//! language, and hold only what is needed to read a tensor and to call its deleter.
+//! DLPack's structs, of which Tenon's header only says that they exist. They are an ABI of their
+//! own (DLPack 1.x), the same in every language, and hold only what is needed to read a tensor and
+//! to call its deleter.
 
 use core::ffi::c_void;
 

@@ -42,7 +42,8 @@ impl Pages {
     }
 }
 
-/// How an arena is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), as much address space as can be had, at most 1 TiB.
+/// How an arena is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), as much address
+/// space as can be had, at most 1 TiB.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct ArenaOptions {
@@ -62,7 +63,8 @@ impl ArenaOptions {
         ArenaOptions::default()
     }
 
-    /// All its storages are of [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write.
+    /// All its storages are of [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can
+    /// read and not write.
     pub fn lender_writes(self) -> Self {
         ArenaOptions { lender_writes: true, ..self }
     }
@@ -82,7 +84,8 @@ impl ArenaOptions {
         ArenaOptions { pages, ..self }
     }
 
-    /// With [`Pages::Hugetlb`]: the size of the pool's pages, in bytes, if not the machine's default.
+    /// With [`Pages::Hugetlb`]: the size of the pool's pages, in bytes, if not the machine's
+    /// default.
     pub fn huge_page(self, nbytes: u64) -> Self {
         ArenaOptions { huge_page_nbytes: nbytes, ..self }
     }
@@ -97,7 +100,8 @@ impl ArenaOptions {
         ArenaOptions { flags: self.flags | sys::TENON_ARENA_LOCKED, ..self }
     }
 
-    /// Pages or a node that cannot be had are an error. Otherwise the next best is taken, and told by [`Arena::stats`].
+    /// Pages or a node that cannot be had are an error. Otherwise the next best is taken, and told
+    /// by [`Arena::stats`].
     pub fn exact(self) -> Self {
         ArenaOptions { flags: self.flags | sys::TENON_ARENA_EXACT, ..self }
     }
@@ -111,7 +115,11 @@ impl ArenaOptions {
     pub fn create(&self) -> Result<Arena> {
         let options = sys::tenon_arena_options {
             struct_size: size_of::<sys::tenon_arena_options>(),
-            mode: if self.lender_writes { sys::TENON_MODE_LENDER_WRITES } else { sys::TENON_MODE_SHARED },
+            mode: if self.lender_writes {
+                sys::TENON_MODE_LENDER_WRITES
+            } else {
+                sys::TENON_MODE_SHARED
+            },
             flags: self.flags,
             capacity_nbytes: self.capacity_nbytes,
             alignment: self.alignment,
@@ -128,8 +136,9 @@ impl ArenaOptions {
 /// One fd and one mapping, here and at each borrower, for all storages that are born in it
 /// ([`StorageOptions::arena`](crate::StorageOptions::arena)). Memory is taken as it fills.
 ///
-/// A clone is one more reference; the memory goes with the last one, the last storage in it and the last lease on it. Who is lent one byte
-/// of it can read all of it, and write all of it unless it was made with [`ArenaOptions::lender_writes`].
+/// A clone is one more reference; the memory goes with the last one, the last storage in it and the
+/// last lease on it. Who is lent one byte of it can read all of it, and write all of it unless it
+/// was made with [`ArenaOptions::lender_writes`].
 ///
 /// ```
 /// use tenon::{ArenaOptions, StorageOptions};
@@ -191,7 +200,8 @@ impl Arena {
         })
     }
 
-    /// Take memory from the system ahead of need: `nbytes` from the arena's start; more than its capacity means all of it.
+    /// Take memory from the system ahead of need: `nbytes` from the arena's start; more than its
+    /// capacity means all of it.
     pub fn reserve(&self, nbytes: u64) -> Result<()> {
         // SAFETY: self keeps the arena; any thread (arena.h).
         check(|err| unsafe { sys::tenon_arena_reserve(self.as_raw(), nbytes, err) })
@@ -205,7 +215,8 @@ impl Arena {
 
 impl Clone for Arena {
     fn clone(&self) -> Arena {
-        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy to release.
+        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy
+        // to release.
         unsafe { sys::tenon_arena_retain(self.as_raw()) };
         Arena { raw: self.raw }
     }

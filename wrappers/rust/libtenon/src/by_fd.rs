@@ -14,7 +14,8 @@ pub enum Access {
     /// In a lend: what the mode gives. In a handle that is opened: what the memory gives.
     #[default]
     Auto,
-    /// The kernel keeps borrowers from writing. Of [`Mode::Shared`](crate::Mode::Shared) memory it cannot, so that is refused.
+    /// The kernel keeps borrowers from writing. Of [`Mode::Shared`](crate::Mode::Shared) memory it
+    /// cannot, so that is refused.
     ReadOnly,
     /// Both sides write; [`Mode::Shared`](crate::Mode::Shared) only.
     Writable,
@@ -38,7 +39,11 @@ impl Access {
     }
 
     pub(crate) fn share_options(self) -> sys::tenon_share_options {
-        sys::tenon_share_options { struct_size: size_of::<sys::tenon_share_options>(), access: self.raw(), flags: 0 }
+        sys::tenon_share_options {
+            struct_size: size_of::<sys::tenon_share_options>(),
+            access: self.raw(),
+            flags: 0,
+        }
     }
 }
 
@@ -65,8 +70,9 @@ impl OpenOptions {
         self.flag(sys::TENON_OPEN_PRIVATE_COPY)
     }
 
-    /// Take memory that its owner can cut short (PyTorch's, plain files). A later load, through cells or slices, may then meet SIGBUS,
-    /// which ends the process; [`Storage::read`] gives an error instead.
+    /// Take memory that its owner can cut short (PyTorch's, plain files). A later load, through
+    /// cells or slices, may then meet SIGBUS, which ends the process; [`Storage::read`] gives an
+    /// error instead.
     pub fn allow_unsealed(self) -> Self {
         self.flag(sys::TENON_OPEN_ALLOW_UNSEALED)
     }
@@ -81,7 +87,8 @@ impl OpenOptions {
         self.flag(sys::TENON_OPEN_NO_MANAGER)
     }
 
-    /// By name: a message was received, so also do what [`FilenameHandle::decref`](crate::FilenameHandle::decref) does.
+    /// By name: a message was received, so also do what
+    /// [`FilenameHandle::decref`](crate::FilenameHandle::decref) does.
     pub fn decref(self) -> Self {
         self.flag(sys::TENON_OPEN_DECREF)
     }
@@ -95,7 +102,11 @@ impl OpenOptions {
     }
 
     pub(crate) fn raw(self, access: Access) -> sys::tenon_open_options {
-        sys::tenon_open_options { struct_size: size_of::<sys::tenon_open_options>(), access: access.raw(), flags: self.flags }
+        sys::tenon_open_options {
+            struct_size: size_of::<sys::tenon_open_options>(),
+            access: access.raw(),
+            flags: self.flags,
+        }
     }
 
     pub(crate) fn adopting(self) -> Self {
@@ -103,7 +114,8 @@ impl OpenOptions {
     }
 }
 
-/// How to reach a storage by fd. Everything in bytes. The fd is the handle's own, and closed with it.
+/// How to reach a storage by fd. Everything in bytes. The fd is the handle's own, and closed with
+/// it.
 #[derive(Debug)]
 pub struct FdHandle {
     /// Carries the bytes; `None` for an empty storage.
@@ -124,7 +136,8 @@ impl FdHandle {
         FdHandle { fd: Some(fd), access: Access::Auto, offset, nbytes, segment_nbytes: 0 }
     }
 
-    /// Open it, to read. Before anything is mapped the fd is checked: its type, size, access and seals.
+    /// Open it, to read. Before anything is mapped the fd is checked: its type, size, access and
+    /// seals.
     pub fn open(&self, options: OpenOptions) -> Result<Storage> {
         self.open_as(Access::Auto, options)
     }
@@ -134,14 +147,17 @@ impl FdHandle {
         self.open_as(Access::ReadOnly, options)
     }
 
-    /// Open it to write; [`ErrorKind::Permission`](crate::ErrorKind::Permission) if it is lent read-only. With
-    /// [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes stay here, and every handle can be opened so.
+    /// Open it to write; [`ErrorKind::Permission`](crate::ErrorKind::Permission) if it is lent
+    /// read-only. With [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes
+    /// stay here, and every handle can be opened so.
     pub fn open_writable(&self, options: OpenOptions) -> Result<StorageMut> {
-        let private = options.flags() & (sys::TENON_OPEN_PRIVATE_COW | sys::TENON_OPEN_PRIVATE_COPY) != 0;
+        let private =
+            options.flags() & (sys::TENON_OPEN_PRIVATE_COW | sys::TENON_OPEN_PRIVATE_COPY) != 0;
         self.open_as(if private { Access::Auto } else { Access::Writable }, options)?.writable()
     }
 
-    /// As [`open`](Self::open), with the fd given away: nothing is duplicated. On failure it is closed.
+    /// As [`open`](Self::open), with the fd given away: nothing is duplicated. On failure it is
+    /// closed.
     pub fn into_storage(mut self, options: OpenOptions) -> Result<Storage> {
         let storage = self.open_as(Access::Auto, options.adopting())?;
         if let Some(fd) = self.fd.take() {
@@ -177,14 +193,16 @@ impl FdHandle {
 }
 
 impl Storage {
-    /// Lend it: get an fd, an offset and a size that another process can open. Nothing is copied. What borrowers may do is what the mode
-    /// gives. Who is lent one storage of a segment can reach all of that segment
-    /// ([`StorageOptions::isolated`](crate::StorageOptions::isolated) gives a storage a segment of its own).
+    /// Lend it: get an fd, an offset and a size that another process can open. Nothing is copied.
+    /// What borrowers may do is what the mode gives. Who is lent one storage of a segment can reach
+    /// all of that segment ([`StorageOptions::isolated`](crate::StorageOptions::isolated) gives a
+    /// storage a segment of its own).
     pub fn share_fd(&self) -> Result<FdHandle> {
         share(self, Access::Auto)
     }
 
-    /// Lend it so that the kernel keeps borrowers from writing; [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode is
+    /// Lend it so that the kernel keeps borrowers from writing;
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode is
     /// [`Mode::Shared`](crate::Mode::Shared).
     pub fn share_fd_read_only(&self) -> Result<FdHandle> {
         share(self, Access::ReadOnly)
@@ -192,8 +210,8 @@ impl Storage {
 }
 
 impl StorageMut {
-    /// Lend it so that borrowers write too; [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode is
-    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites).
+    /// Lend it so that borrowers write too; [`ErrorKind::Permission`](crate::ErrorKind::Permission)
+    /// if its mode is [`Mode::LenderWrites`](crate::Mode::LenderWrites).
     pub fn share_fd_writable(&self) -> Result<FdHandle> {
         share(self, Access::Writable)
     }
@@ -213,5 +231,11 @@ fn share(storage: &Storage, access: Access) -> Result<FdHandle> {
     check(|err| unsafe { sys::tenon_share_fd(storage.as_raw(), &options, &mut raw, err) })?;
     // SAFETY: the fd in a handle is the caller's (rule 11 in tenon.h).
     let fd = (raw.fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw.fd) });
-    Ok(FdHandle { fd, access: Access::from_raw(raw.access), offset: raw.offset, nbytes: raw.nbytes, segment_nbytes: raw.segment_nbytes })
+    Ok(FdHandle {
+        fd,
+        access: Access::from_raw(raw.access),
+        offset: raw.offset,
+        nbytes: raw.nbytes,
+        segment_nbytes: raw.segment_nbytes,
+    })
 }

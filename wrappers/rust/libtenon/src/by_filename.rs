@@ -1,6 +1,7 @@
-//! Lending by name. A name is one of two things in a directory that both sides see: a file in PyTorch's layout, which holds one storage
-//! and lives as long as somebody holds it, or a socket on which the lender hands out the sealed memory of a segment. What a killed process
-//! leaves is removed by the next process that looks, and by [`sweep`].
+//! Lending by name. A name is one of two things in a directory that both sides see: a file in
+//! PyTorch's layout, which holds one storage and lives as long as somebody holds it, or a socket on
+//! which the lender hands out the sealed memory of a segment. What a killed process leaves is
+//! removed by the next process that looks, and by [`sweep`].
 
 use std::ffi::{c_char, CString, OsStr};
 use std::mem::size_of;
@@ -15,7 +16,8 @@ use crate::sys;
 use crate::text::{c_string, put, taken};
 use crate::wait::Wait;
 
-/// How a name is made. Without anything: in `/dev/shm`, `tenon-` and 128 unguessable bits, for this user alone.
+/// How a name is made. Without anything: in `/dev/shm`, `tenon-` and 128 unguessable bits, for this
+/// user alone.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct FilenameOptions {
@@ -55,7 +57,8 @@ impl FilenameOptions {
         FilenameOptions { directory: Some(directory.into()), ..self }
     }
 
-    /// Permission bits in place of 0600; 0644 lets other users read a file, and open a socket's memory.
+    /// Permission bits in place of 0600; 0644 lets other users read a file, and open a socket's
+    /// memory.
     pub fn mode(self, mode: u32) -> Self {
         FilenameOptions { mode, ..self }
     }
@@ -65,8 +68,8 @@ impl FilenameOptions {
         FilenameOptions { group: gid, flags: self.flags | sys::TENON_FILENAME_GROUP, ..self }
     }
 
-    /// PyTorch must be able to open it, so a manager is asked to guard the name: that one, or (`None`) this user's, which is started if
-    /// there is none.
+    /// PyTorch must be able to open it, so a manager is asked to guard the name: that one, or
+    /// (`None`) this user's, which is started if there is none.
     pub fn for_torch(self, manager: Option<PathBuf>) -> Self {
         FilenameOptions { manager, flags: self.flags | sys::TENON_FILENAME_TORCH, ..self }
     }
@@ -76,7 +79,10 @@ impl FilenameOptions {
         FilenameOptions { flags: self.flags | sys::TENON_FILENAME_IN_FLIGHT, ..self }
     }
 
-    fn with_raw<R>(&self, call: impl FnOnce(&sys::tenon_filename_options) -> Result<R>) -> Result<R> {
+    fn with_raw<R>(
+        &self,
+        call: impl FnOnce(&sys::tenon_filename_options) -> Result<R>,
+    ) -> Result<R> {
         let directory = optional(self.directory.as_deref().map(Path::as_os_str), "the directory")?;
         let prefix = optional(self.prefix.as_deref().map(OsStr::new), "the prefix")?;
         let name = optional(self.name.as_deref().map(OsStr::new), "the name")?;
@@ -95,8 +101,8 @@ impl FilenameOptions {
     }
 }
 
-/// How to reach a storage by name. A value: it holds nothing, and can be sent by any means. For a file that PyTorch shares: its tuple
-/// (manager, name, nbytes), offset 0.
+/// How to reach a storage by name. A value: it holds nothing, and can be sent by any means. For a
+/// file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FilenameHandle {
     /// `/leaf` in `/dev/shm`, or an absolute path; empty for an empty storage that has none.
@@ -117,34 +123,58 @@ impl FilenameHandle {
         FilenameHandle { name: name.into(), nbytes, ..FilenameHandle::default() }
     }
 
-    /// Open it, to read. `wait` is how long to wait for the lender behind a socket, or for a manager; `None`: 5 seconds. A file can be cut
-    /// short by its holders, so it takes [`OpenOptions::allow_unsealed`].
-    pub fn open<'w>(&self, options: OpenOptions, wait: impl Into<Option<Wait<'w>>>) -> Result<Storage> {
+    /// Open it, to read. `wait` is how long to wait for the lender behind a socket, or for a
+    /// manager; `None`: 5 seconds. A file can be cut short by its holders, so it takes
+    /// [`OpenOptions::allow_unsealed`].
+    pub fn open<'w>(
+        &self,
+        options: OpenOptions,
+        wait: impl Into<Option<Wait<'w>>>,
+    ) -> Result<Storage> {
         self.open_as(Access::Auto, options, wait.into())
     }
 
     /// Open it mapped read-only, whatever it allows.
-    pub fn open_read_only<'w>(&self, options: OpenOptions, wait: impl Into<Option<Wait<'w>>>) -> Result<Storage> {
+    pub fn open_read_only<'w>(
+        &self,
+        options: OpenOptions,
+        wait: impl Into<Option<Wait<'w>>>,
+    ) -> Result<Storage> {
         self.open_as(Access::ReadOnly, options, wait.into())
     }
 
-    /// Open it to write; [`ErrorKind::Permission`] if it is lent read-only. With [`OpenOptions::private_cow`] or
-    /// [`OpenOptions::private_copy`] the writes stay here, and every handle can be opened so.
-    pub fn open_writable<'w>(&self, options: OpenOptions, wait: impl Into<Option<Wait<'w>>>) -> Result<StorageMut> {
-        let private = options.flags() & (sys::TENON_OPEN_PRIVATE_COW | sys::TENON_OPEN_PRIVATE_COPY) != 0;
-        self.open_as(if private { Access::Auto } else { Access::Writable }, options, wait.into())?.writable()
+    /// Open it to write; [`ErrorKind::Permission`] if it is lent read-only. With
+    /// [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes stay here, and
+    /// every handle can be opened so.
+    pub fn open_writable<'w>(
+        &self,
+        options: OpenOptions,
+        wait: impl Into<Option<Wait<'w>>>,
+    ) -> Result<StorageMut> {
+        let private =
+            options.flags() & (sys::TENON_OPEN_PRIVATE_COW | sys::TENON_OPEN_PRIVATE_COPY) != 0;
+        self.open_as(if private { Access::Auto } else { Access::Writable }, options, wait.into())?
+            .writable()
     }
 
-    fn open_as(&self, access: Access, options: OpenOptions, wait: Option<Wait<'_>>) -> Result<Storage> {
-        let (handle, options, wait) = (self.raw()?, options.raw(access), wait.map(|wait| wait.raw()));
+    fn open_as(
+        &self,
+        access: Access,
+        options: OpenOptions,
+        wait: Option<Wait<'_>>,
+    ) -> Result<Storage> {
+        let (handle, options, wait) =
+            (self.raw()?, options.raw(access), wait.map(|wait| wait.raw()));
         // SAFETY: all is borrowed for the call.
-        let raw = make(|out, err| unsafe { sys::tenon_open_filename(&handle, &options, or_null(&wait), out, err) })?;
+        let raw = make(|out, err| unsafe {
+            sys::tenon_open_filename(&handle, &options, or_null(&wait), out, err)
+        })?;
         // SAFETY: a new reference; FROZEN is what the seals say.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// Count one message in flight: the name outlives the sender's own references until somebody opens it with [`OpenOptions::decref`] or
-    /// calls [`decref`](Self::decref).
+    /// Count one message in flight: the name outlives the sender's own references until somebody
+    /// opens it with [`OpenOptions::decref`] or calls [`decref`](Self::decref).
     pub fn incref(&self) -> Result<()> {
         let handle = self.raw()?;
         // SAFETY: borrowed for the call.
@@ -181,37 +211,54 @@ impl FilenameHandle {
 }
 
 impl Storage {
-    /// Lend it by name. Nothing is copied or moved. A storage in a named file gives that name; any other shared one gets a socket.
-    /// `wait` is how long to wait for a manager; `None`: 5 seconds. Private memory is [`ErrorKind::Unsupported`]
-    /// (see [`share_filename_moving`](Self::share_filename_moving)).
-    pub fn share_filename<'w>(&self, options: &FilenameOptions, wait: impl Into<Option<Wait<'w>>>) -> Result<FilenameHandle> {
+    /// Lend it by name. Nothing is copied or moved. A storage in a named file gives that name; any
+    /// other shared one gets a socket. `wait` is how long to wait for a manager; `None`: 5 seconds.
+    /// Private memory is [`ErrorKind::Unsupported`] (see
+    /// [`share_filename_moving`](Self::share_filename_moving)).
+    pub fn share_filename<'w>(
+        &self,
+        options: &FilenameOptions,
+        wait: impl Into<Option<Wait<'w>>>,
+    ) -> Result<FilenameHandle> {
         if !self.is_shared() {
-            return Err(Error::new(ErrorKind::Unsupported, "a private storage is lent by name only by moving it into a file")
-                .with("option", "StorageMut::new_filename, or share_filename_moving"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a private storage is lent by name only by moving it into a file",
+            )
+            .with("option", "StorageMut::new_filename, or share_filename_moving"));
         }
         // SAFETY: the storage is not private, so nothing moves.
         unsafe { self.share_filename_moving(options, wait) }
     }
 
-    /// As [`share_filename`](Self::share_filename); private memory that the library made, and whose bytes were never handed out, moves into
-    /// a new file first.
+    /// As [`share_filename`](Self::share_filename); private memory that the library made, and whose
+    /// bytes were never handed out, moves into a new file first.
     ///
     /// # Safety
-    /// If the storage is private, nothing else is done with it at the same time, on any thread, through any clone or tensor.
-    pub unsafe fn share_filename_moving<'w>(&self, options: &FilenameOptions, wait: impl Into<Option<Wait<'w>>>) -> Result<FilenameHandle> {
+    /// If the storage is private, nothing else is done with it at the same time, on any thread,
+    /// through any clone or tensor.
+    pub unsafe fn share_filename_moving<'w>(
+        &self,
+        options: &FilenameOptions,
+        wait: impl Into<Option<Wait<'w>>>,
+    ) -> Result<FilenameHandle> {
         let wait = wait.into().map(|wait| wait.raw());
         let mut raw = blank_handle();
         options.with_raw(|options| {
-            // SAFETY: all is borrowed for the call; raw is of its own struct_size; the caller's promise.
-            check(|err| unsafe { sys::tenon_share_filename(self.as_raw(), options, or_null(&wait), &mut raw, err) })
+            // SAFETY: all is borrowed for the call; raw is of its own struct_size; the caller's
+            // promise.
+            check(|err| unsafe {
+                sys::tenon_share_filename(self.as_raw(), options, or_null(&wait), &mut raw, err)
+            })
         })?;
         Ok(FilenameHandle::from_raw(&raw))
     }
 }
 
 impl StorageMut {
-    /// Make a storage of `nbytes` zero bytes that lives in a named file of its own, in PyTorch's layout. The file appears whole, under its
-    /// name, or not at all, and goes with its last holder.
+    /// Make a storage of `nbytes` zero bytes that lives in a named file of its own, in PyTorch's
+    /// layout. The file appears whole, under its name, or not at all, and goes with its last
+    /// holder.
     pub fn new_filename(options: &FilenameOptions, nbytes: u64) -> Result<StorageMut> {
         let raw = options.with_raw(|options| {
             // SAFETY: options is borrowed for the call.
@@ -222,13 +269,15 @@ impl StorageMut {
     }
 }
 
-/// Do now what `exit` does for names, for a process that ends in order but with `_exit`. Storages stay valid.
+/// Do now what `exit` does for names, for a process that ends in order but with `_exit`. Storages
+/// stay valid.
 pub fn leave_names() {
     // SAFETY: any thread (by_filename.h).
     unsafe { sys::tenon_filename_leave() }
 }
 
-/// Take a name away. Who has it open keeps the memory; nobody opens it any more. It is fine if there is no such name.
+/// Take a name away. Who has it open keeps the memory; nobody opens it any more. It is fine if
+/// there is no such name.
 pub fn unlink(name: &str) -> Result<()> {
     let name = c_string(OsStr::new(name), "the name")?;
     // SAFETY: borrowed for the call.
@@ -282,7 +331,8 @@ pub struct SweepResult {
     pub removed_nbytes: u64,
 }
 
-/// Remove the names in a directory that nobody holds. The kernel is asked, so a holder in any container, Tenon or not, is seen.
+/// Remove the names in a directory that nobody holds. The kernel is asked, so a holder in any
+/// container, Tenon or not, is seen.
 pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
     let directory = optional(options.directory.as_deref().map(Path::as_os_str), "the directory")?;
     let given = sys::tenon_sweep_options {
@@ -302,17 +352,29 @@ pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
     };
     // SAFETY: given is borrowed for the call; raw is of its own struct_size.
     check(|err| unsafe { sys::tenon_filename_sweep(&given, &mut raw, err) })?;
-    Ok(SweepResult { live: raw.live, in_flight: raw.in_flight, dead: raw.dead, unsure: raw.unsure, removed_nbytes: raw.removed_nbytes })
+    Ok(SweepResult {
+        live: raw.live,
+        in_flight: raw.in_flight,
+        dead: raw.dead,
+        unsure: raw.unsure,
+        removed_nbytes: raw.removed_nbytes,
+    })
 }
 
-/// The socket of this user's manager, which is started if there is none. `program` is the path of tenon-manager; `None`: `TENON_MANAGER` of
-/// the environment, else beside the library. `wait`: `None` is 5 seconds.
-pub fn start_manager<'w>(program: Option<&Path>, wait: impl Into<Option<Wait<'w>>>) -> Result<PathBuf> {
+/// The socket of this user's manager, which is started if there is none. `program` is the path of
+/// tenon-manager; `None`: `TENON_MANAGER` of the environment, else beside the library. `wait`:
+/// `None` is 5 seconds.
+pub fn start_manager<'w>(
+    program: Option<&Path>,
+    wait: impl Into<Option<Wait<'w>>>,
+) -> Result<PathBuf> {
     let program = optional(program.map(Path::as_os_str), "the program")?;
     let wait = wait.into().map(|wait| wait.raw());
     let mut path = [0 as c_char; 108];
     // SAFETY: all is borrowed for the call; path has the 108 bytes that it needs.
-    check(|err| unsafe { sys::tenon_manager_start(pointer(&program), or_null(&wait), path.as_mut_ptr(), err) })?;
+    check(|err| unsafe {
+        sys::tenon_manager_start(pointer(&program), or_null(&wait), path.as_mut_ptr(), err)
+    })?;
     Ok(PathBuf::from(taken(&path)))
 }
 

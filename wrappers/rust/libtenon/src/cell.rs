@@ -1,6 +1,7 @@
-//! Elements that others may write at any moment. Each load and store is a relaxed atomic one of the element's alignment, so that a
-//! race with another thread is no undefined behaviour, and one with another process cannot be told from one with a thread. What is
-//! wider than its alignment (a complex number) can be seen half written.
+//! Elements that others may write at any moment. Each load and store is a relaxed atomic one of the
+//! element's alignment, so that a race with another thread is no undefined behaviour, and one with
+//! another process cannot be told from one with a thread. What is wider than its alignment (a
+//! complex number) can be seen half written.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use crate::dtype::Element;
 
-/// An element that can be read and written while others do so too. `&[SharedCell<T>]` is the safe view of writable shared memory.
+/// An element that can be read and written while others do so too. `&[SharedCell<T>]` is the safe
+/// view of writable shared memory.
 #[repr(transparent)]
 pub struct SharedCell<T>(UnsafeCell<T>);
 
@@ -52,8 +54,9 @@ impl<T: Element> ReadCell<T> {
     /// The value of this moment.
     #[inline]
     pub fn get(&self) -> T {
-        // SAFETY: self is a living, aligned T, and nobody accesses it but atomically. Relaxed loads of up to 8 bytes are allowed on
-        // memory that is mapped read-only ("Atomic accesses to read-only memory" in std::sync::atomic).
+        // SAFETY: self is a living, aligned T, and nobody accesses it but atomically. Relaxed loads
+        // of up to 8 bytes are allowed on memory that is mapped read-only ("Atomic accesses to
+        // read-only memory" in std::sync::atomic).
         unsafe { load(self.0.get()) }
     }
 
@@ -82,13 +85,26 @@ unsafe fn load<T: Element>(at: *mut T) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     let to = value.as_mut_ptr();
     for unit in 0..size_of::<T>() / align_of::<T>() {
-        // SAFETY: T consists of units of its alignment (Element), so both sides are inside a T and aligned.
+        // SAFETY: T consists of units of its alignment (Element), so both sides are inside a T and
+        // aligned.
         unsafe {
             match align_of::<T>() {
-                1 => to.cast::<u8>().add(unit).write(AtomicU8::from_ptr(at.cast::<u8>().add(unit)).load(Ordering::Relaxed)),
-                2 => to.cast::<u16>().add(unit).write(AtomicU16::from_ptr(at.cast::<u16>().add(unit)).load(Ordering::Relaxed)),
-                4 => to.cast::<u32>().add(unit).write(AtomicU32::from_ptr(at.cast::<u32>().add(unit)).load(Ordering::Relaxed)),
-                8 => to.cast::<u64>().add(unit).write(AtomicU64::from_ptr(at.cast::<u64>().add(unit)).load(Ordering::Relaxed)),
+                1 => to
+                    .cast::<u8>()
+                    .add(unit)
+                    .write(AtomicU8::from_ptr(at.cast::<u8>().add(unit)).load(Ordering::Relaxed)),
+                2 => to
+                    .cast::<u16>()
+                    .add(unit)
+                    .write(AtomicU16::from_ptr(at.cast::<u16>().add(unit)).load(Ordering::Relaxed)),
+                4 => to
+                    .cast::<u32>()
+                    .add(unit)
+                    .write(AtomicU32::from_ptr(at.cast::<u32>().add(unit)).load(Ordering::Relaxed)),
+                8 => to
+                    .cast::<u64>()
+                    .add(unit)
+                    .write(AtomicU64::from_ptr(at.cast::<u64>().add(unit)).load(Ordering::Relaxed)),
                 _ => unreachable!("Element allows alignments of 1, 2, 4 and 8"),
             }
         }
@@ -106,10 +122,14 @@ unsafe fn store<T: Element>(at: *mut T, value: T) {
         // SAFETY: as in load; T has no padding, so all of it is initialized.
         unsafe {
             match align_of::<T>() {
-                1 => AtomicU8::from_ptr(at.cast::<u8>().add(unit)).store(from.cast::<u8>().add(unit).read(), Ordering::Relaxed),
-                2 => AtomicU16::from_ptr(at.cast::<u16>().add(unit)).store(from.cast::<u16>().add(unit).read(), Ordering::Relaxed),
-                4 => AtomicU32::from_ptr(at.cast::<u32>().add(unit)).store(from.cast::<u32>().add(unit).read(), Ordering::Relaxed),
-                8 => AtomicU64::from_ptr(at.cast::<u64>().add(unit)).store(from.cast::<u64>().add(unit).read(), Ordering::Relaxed),
+                1 => AtomicU8::from_ptr(at.cast::<u8>().add(unit))
+                    .store(from.cast::<u8>().add(unit).read(), Ordering::Relaxed),
+                2 => AtomicU16::from_ptr(at.cast::<u16>().add(unit))
+                    .store(from.cast::<u16>().add(unit).read(), Ordering::Relaxed),
+                4 => AtomicU32::from_ptr(at.cast::<u32>().add(unit))
+                    .store(from.cast::<u32>().add(unit).read(), Ordering::Relaxed),
+                8 => AtomicU64::from_ptr(at.cast::<u64>().add(unit))
+                    .store(from.cast::<u64>().add(unit).read(), Ordering::Relaxed),
                 _ => unreachable!("Element allows alignments of 1, 2, 4 and 8"),
             }
         }

@@ -1,5 +1,5 @@
-//! What must not compile. Each snippet that is refused stands beside one that differs in that point alone and is accepted, so that it is
-//! refused for its reason. Only `cargo test` sees this file.
+//! What must not compile. Each snippet that is refused stands beside one that differs in that point
+//! alone and is accepted, so that it is refused for its reason. Only `cargo test` sees this file.
 
 /// A slice cannot outlive its tensor.
 /// ```compile_fail,E0597

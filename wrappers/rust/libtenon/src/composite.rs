@@ -78,11 +78,17 @@ pub(crate) const QUANTIZERS: [(Quantizer, u32); 4] = [
     (Quantizer::None, sys::TENON_QUANTIZER_NONE),
     (Quantizer::PerTensorAffine, sys::TENON_QUANTIZER_PER_TENSOR_AFFINE),
     (Quantizer::PerChannelAffine, sys::TENON_QUANTIZER_PER_CHANNEL_AFFINE),
-    (Quantizer::PerChannelAffineFloatQparams, sys::TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS),
+    (
+        Quantizer::PerChannelAffineFloatQparams,
+        sys::TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS,
+    ),
 ];
 
-pub(crate) const COALESCED: [(Option<bool>, u32); 3] =
-    [(None, sys::TENON_COALESCED_UNKNOWN), (Some(false), sys::TENON_COALESCED_NO), (Some(true), sys::TENON_COALESCED_YES)];
+pub(crate) const COALESCED: [(Option<bool>, u32); 3] = [
+    (None, sys::TENON_COALESCED_UNKNOWN),
+    (Some(false), sys::TENON_COALESCED_NO),
+    (Some(true), sys::TENON_COALESCED_YES),
+];
 
 pub(crate) fn to_raw<T: Copy + PartialEq>(table: &[(T, u32)], wanted: T) -> i32 {
     table.iter().find(|(name, _)| *name == wanted).map_or(-1, |(_, raw)| *raw as i32)
@@ -90,7 +96,12 @@ pub(crate) fn to_raw<T: Copy + PartialEq>(table: &[(T, u32)], wanted: T) -> i32 
 
 pub(crate) fn from_raw<T: Copy>(table: &[(T, u32)], wanted: i32) -> Result<T> {
     let found = table.iter().find(|(_, raw)| *raw as i32 == wanted).map(|(name, _)| *name);
-    found.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("a tensor of a kind {wanted} that this crate has no word for")))
+    found.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("a tensor of a kind {wanted} that this crate has no word for"),
+        )
+    })
 }
 
 /// What a composite is made of. Sizes, strides and offsets count elements. A field that the layout
@@ -217,11 +228,18 @@ impl Composite {
     /// other; else the detail `part` of the error names the wrong one. The numbers in the indices,
     /// offsets and component sizes are not read: [`check`](Self::check) does that.
     pub fn new(spec: &CompositeSpec) -> Result<Composite> {
-        if let Some(strides) = spec.strides.as_ref().filter(|strides| strides.len() != spec.sizes.len()) {
-            let text = format!("{} sizes and {} strides do not go together", spec.sizes.len(), strides.len());
+        if let Some(strides) =
+            spec.strides.as_ref().filter(|strides| strides.len() != spec.sizes.len())
+        {
+            let text = format!(
+                "{} sizes and {} strides do not go together",
+                spec.sizes.len(),
+                strides.len()
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, text));
         }
-        let part = |tensor: &Option<Tensor>| tensor.as_ref().map_or(ptr::null_mut(), Tensor::as_raw);
+        let part =
+            |tensor: &Option<Tensor>| tensor.as_ref().map_or(ptr::null_mut(), Tensor::as_raw);
         let raw = sys::tenon_composite_spec {
             layout: to_raw(&LAYOUTS, spec.layout),
             ndim: spec.sizes.len().try_into().unwrap_or(i32::MAX),
@@ -255,7 +273,8 @@ impl Composite {
     fn raw_spec(&self) -> sys::tenon_composite_spec {
         let mut raw = blank();
         // SAFETY: self keeps the composite alive; raw is of its own struct_size.
-        let spec = check(|err| unsafe { sys::tenon_composite_get_spec(self.as_raw(), &mut raw, err) });
+        let spec =
+            check(|err| unsafe { sys::tenon_composite_get_spec(self.as_raw(), &mut raw, err) });
         // Documented to fail only for NULL and for a struct that is too small.
         spec.unwrap_or_else(|error| unreachable!("{error}"));
         raw
@@ -273,7 +292,8 @@ impl Composite {
             // SAFETY: ndim numbers, borrowed from the composite.
             sizes: unsafe { numbers(raw.sizes, raw.ndim) }.to_vec(),
             // SAFETY: as above. Without dimensions there are none, NULL or not.
-            strides: (raw.layout == to_raw(&LAYOUTS, TensorLayout::Meta)).then(|| unsafe { numbers(raw.strides, raw.ndim) }.to_vec()),
+            strides: (raw.layout == to_raw(&LAYOUTS, TensorLayout::Meta))
+                .then(|| unsafe { numbers(raw.strides, raw.ndim) }.to_vec()),
             offset: raw.offset,
             dtype: Some(DType::from_raw(raw.dtype)),
             flags: Flags::from_raw(raw.flags),
@@ -319,7 +339,9 @@ impl Composite {
     /// where.
     pub fn check(&self) -> Result<Composite> {
         // SAFETY: self keeps the composite alive; out is ours.
-        Ok(Composite { raw: make(|out, err| unsafe { sys::tenon_composite_check(self.as_raw(), out, err) })? })
+        Ok(Composite {
+            raw: make(|out, err| unsafe { sys::tenon_composite_check(self.as_raw(), out, err) })?,
+        })
     }
 
     /// The C library's pointer; borrowed, it is released with self.
@@ -378,7 +400,11 @@ impl Message {
     /// Add a composite. Its parts become tensors of the message, without names and one after
     /// another, behind those that the message has already. What borrowers may do with each part is
     /// what its mode gives. The name is a `&str` or `None`.
-    pub fn add_composite<'n>(&mut self, name: impl Into<Option<&'n str>>, composite: &Composite) -> Result<()> {
+    pub fn add_composite<'n>(
+        &mut self,
+        name: impl Into<Option<&'n str>>,
+        composite: &Composite,
+    ) -> Result<()> {
         self.add_composites([(name.into(), composite)], Access::Auto)
     }
 
@@ -392,7 +418,16 @@ impl Message {
         let names = c_pointers(&names);
         let options = access.share_options();
         // SAFETY: arrays of as many living composites and names, borrowed for the call.
-        check(|err| unsafe { sys::tenon_message_add_composites(self.as_raw(), raws.as_ptr(), names.as_ptr(), raws.len(), &options, err) })
+        check(|err| unsafe {
+            sys::tenon_message_add_composites(
+                self.as_raw(),
+                raws.as_ptr(),
+                names.as_ptr(),
+                raws.len(),
+                &options,
+                err,
+            )
+        })
     }
 
     /// How many composites there are. Their parts count in [`len`](Self::len).
@@ -433,6 +468,8 @@ impl Message {
         let name = CString::new(name).ok()?;
         // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or
         // NULL.
-        unsafe { Composite::retained(sys::tenon_message_find_composite(self.as_raw(), name.as_ptr())) }
+        unsafe {
+            Composite::retained(sys::tenon_message_find_composite(self.as_raw(), name.as_ptr()))
+        }
     }
 }

@@ -29,20 +29,22 @@ pub struct ConnectionOptions {
     group: u32,
 }
 
-/// What happens to received memory when nobody holds the other end of the socket any more: the lender's process ended, or everybody
-/// who had that end closed it.
+/// What happens to received memory when nobody holds the other end of the socket any more: the
+/// lender's process ended, or everybody who had that end closed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LenderGone {
     /// It stays valid, and messages that were sent before are delivered.
     #[default]
     Keep,
-    /// Later accesses fail with [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone), and so does [`Connection::recv`]. Slices that
-    /// are out stay valid as long as they live. Memory of a CUDA device is closed as soon as the streams that use it have passed.
+    /// Later accesses fail with [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone), and so does
+    /// [`Connection::recv`]. Slices that are out stay valid as long as they live. Memory of a CUDA
+    /// device is closed as soon as the streams that use it have passed.
     Drop,
 }
 
-/// Who is at the other end of a connection, as the kernel told it when the socket was connected; for a pair, who made it.
+/// Who is at the other end of a connection, as the kernel told it when the socket was connected;
+/// for a pair, who made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
@@ -90,7 +92,8 @@ impl ConnectionOptions {
         ConnectionOptions { on_lender_gone, ..self }
     }
 
-    /// Refuse a peer that is neither of this process's user nor root. By default any peer is good: whoever made the socket has decided.
+    /// Refuse a peer that is neither of this process's user nor root. By default any peer is good:
+    /// whoever made the socket has decided.
     pub fn same_user(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_SAME_USER, ..self }
     }
@@ -106,13 +109,14 @@ impl ConnectionOptions {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_NAMED_FILES, ..self }
     }
 
-    /// Send read-only storages on a CUDA device too, though their receiver can write them; else that is
-    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission).
+    /// Send read-only storages on a CUDA device too, though their receiver can write them; else
+    /// that is [`ErrorKind::Permission`](crate::ErrorKind::Permission).
     pub fn cuda_let_write(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_LET_WRITE, ..self }
     }
 
-    /// As [`CudaOptions::keep_open`](crate::CudaOptions::keep_open), for device memory that is received.
+    /// As [`CudaOptions::keep_open`](crate::CudaOptions::keep_open), for device memory that is
+    /// received.
     pub fn cuda_keep_open(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_KEEP_OPEN, ..self }
     }
@@ -136,16 +140,20 @@ impl ConnectionOptions {
             },
             reserved: 0,
         };
-        // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and else closed here.
-        let raw = make(|out, err| unsafe { sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err) })?;
+        // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and
+        // else closed here.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err)
+        })?;
         let _ = socket.into_raw_fd();
         Ok(Connection { raw })
     }
 }
 
-/// One end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too, in any
-/// language. Sends queue behind each other, receives too; a send and a receive run at the same time. After `fork` only the process that
-/// made the connection may use it.
+/// One end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end
+/// must be a connection too, in any language. Sends queue behind each other, receives too; a send
+/// and a receive run at the same time. After `fork` only the process that made the connection may
+/// use it.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -170,13 +178,16 @@ pub struct Connection {
     raw: NonNull<sys::tenon_connection>,
 }
 
-// SAFETY: rule 8 in tenon.h and connection.h: any thread may send and receive; calls queue behind each other.
+// SAFETY: rule 8 in tenon.h and connection.h: any thread may send and receive; calls queue behind
+// each other.
 unsafe impl Send for Connection {}
-// SAFETY: as above; the release, which no other call may meet, needs the connection exclusively here.
+// SAFETY: as above; the release, which no other call may meet, needs the connection exclusively
+// here.
 unsafe impl Sync for Connection {}
 
 impl Connection {
-    /// Put a connection on a connected socket, with the defaults. The socket is the connection's, also on failure.
+    /// Put a connection on a connected socket, with the defaults. The socket is the connection's,
+    /// also on failure.
     pub fn new(socket: impl Into<OwnedFd>) -> Result<Connection> {
         ConnectionOptions::new().connect(socket)
     }
@@ -186,7 +197,8 @@ impl Connection {
         Connection::new(stream)
     }
 
-    /// An fd that is readable once the lender is gone, and what it lent is dropped. Do not read from it.
+    /// An fd that is readable once the lender is gone, and what it lent is dropped. Do not read
+    /// from it.
     pub fn gone_fd(&self) -> Result<BorrowedFd<'_>> {
         let mut fd = -1;
         // SAFETY: self keeps the connection.
@@ -197,27 +209,39 @@ impl Connection {
 
     /// Who is at the other end.
     pub fn peer(&self) -> Result<Peer> {
-        let mut out = sys::tenon_peer { struct_size: size_of::<sys::tenon_peer>(), pid: 0, uid: 0, gid: 0, reserved: 0 };
+        let mut out = sys::tenon_peer {
+            struct_size: size_of::<sys::tenon_peer>(),
+            pid: 0,
+            uid: 0,
+            gid: 0,
+            reserved: 0,
+        };
         // SAFETY: out is ours, and of the size that it says.
         check(|err| unsafe { sys::tenon_connection_peer(self.raw.as_ptr(), &mut out, err) })?;
         Ok(Peer { pid: out.pid, uid: out.uid, gid: out.gid })
     }
 
-    /// Name the stream in which memory of a CUDA device is used here; without this it is the default one. What was given to it before a send
-    /// is done before work of the receiver's begins; what is given to it after a receive waits for the sender's, and what was received
+    /// Name the stream in which memory of a CUDA device is used here; without this it is the
+    /// default one. What was given to it before a send is done before work of the receiver's
+    /// begins; what is given to it after a receive waits for the sender's, and what was received
     /// counts as used in it.
     ///
     /// # Safety
-    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the default one, or 0x2 for that of the calling
-    /// thread. It is there until the connection, and what was received meanwhile, has gone.
+    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
+    /// default one, or 0x2 for that of the calling thread. It is there until the connection, and
+    /// what was received meanwhile, has gone.
     pub unsafe fn set_stream(&self, device: i32, stream: *mut c_void) -> Result<()> {
         // SAFETY: self keeps the connection; the caller's promise.
-        check(|err| unsafe { sys::tenon_connection_set_stream(self.raw.as_ptr(), device, stream, err) })
+        check(|err| unsafe {
+            sys::tenon_connection_set_stream(self.raw.as_ptr(), device, stream, err)
+        })
     }
 
-    /// Send a message: delivered whole or not at all, in order. If the wait ends first the message may be half sent: the connection keeps
-    /// it, and the next call goes on where this one stopped (with the same message, which is sent once all the same, with another, or by
-    /// [`flush`](Self::flush)). What is lent stays valid for the peer after the message is gone here.
+    /// Send a message: delivered whole or not at all, in order. If the wait ends first the message
+    /// may be half sent: the connection keeps it, and the next call goes on where this one stopped
+    /// (with the same message, which is sent once all the same, with another, or by
+    /// [`flush`](Self::flush)). What is lent stays valid for the peer after the message is gone
+    /// here.
     pub fn send<'w>(&self, message: &Message, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
         // SAFETY: all is borrowed for the call.
@@ -235,7 +259,11 @@ impl Connection {
     pub fn recv<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<Message> {
         let wait = wait.into().raw();
         // SAFETY: all is borrowed for the call; what comes is a new reference.
-        unsafe { Ok(Message::adopt(make(|out, err| sys::tenon_recv(self.raw.as_ptr(), &wait, out, err))?)) }
+        unsafe {
+            Ok(Message::adopt(make(|out, err| {
+                sys::tenon_recv(self.raw.as_ptr(), &wait, out, err)
+            })?))
+        }
     }
 
     /// The C library's pointer; borrowed, it is released with self.
@@ -245,7 +273,8 @@ impl Connection {
 }
 
 /// The socket, to poll. When it is readable, receive with [`Wait::NOT`] until that is
-/// [`WouldBlock`](crate::ErrorKind::WouldBlock): several messages can be taken off the socket at once.
+/// [`WouldBlock`](crate::ErrorKind::WouldBlock): several messages can be taken off the socket at
+/// once.
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the socket is the connection's, and open as long as it lives.
@@ -278,7 +307,8 @@ impl TryFrom<OwnedFd> for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours; no other call can be using it, since self is borrowed exclusively.
+        // SAFETY: the reference is ours; no other call can be using it, since self is borrowed
+        // exclusively.
         panic::release(|| unsafe { sys::tenon_connection_release(self.raw.as_ptr()) });
     }
 }

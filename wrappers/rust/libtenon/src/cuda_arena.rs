@@ -30,8 +30,9 @@ impl CudaArenaOptions {
         CudaArenaOptions { device, ..self }
     }
 
-    /// How it is to be lent: [`CudaTransport::Ipc`], [`CudaTransport::Fd`] or [`CudaTransport::Fabric`]. Without this: `Ipc` where the device
-    /// has it, for PyTorch opens that, else `Fd`.
+    /// How it is to be lent: [`CudaTransport::Ipc`], [`CudaTransport::Fd`] or
+    /// [`CudaTransport::Fabric`]. Without this: `Ipc` where the device has it, for PyTorch opens
+    /// that, else `Fd`.
     pub fn transport(self, transport: CudaTransport) -> Self {
         CudaArenaOptions { transport, ..self }
     }
@@ -50,15 +51,17 @@ impl CudaArenaOptions {
             capacity_nbytes: self.capacity_nbytes,
         };
         // SAFETY: options is borrowed for the call; what comes is a new reference.
-        Ok(CudaArena { raw: make(|out, err| unsafe { sys::tenon_cuda_arena_new(&options, out, err) })? })
+        Ok(CudaArena {
+            raw: make(|out, err| unsafe { sys::tenon_cuda_arena_new(&options, out, err) })?,
+        })
     }
 }
 
-/// One allocation on a device, which whoever receives its storages opens once, be it over a [`Connection`](crate::Connection), by
-/// [`Storage::share_cuda`] or in PyTorch.
+/// One allocation on a device, which whoever receives its storages opens once, be it over a
+/// [`Connection`](crate::Connection), by [`Storage::share_cuda`] or in PyTorch.
 ///
-/// A clone is one more reference; the memory goes with the last one, the last storage in it and the last who keeps it. Who is lent one byte
-/// of it can read and write all of it.
+/// A clone is one more reference; the memory goes with the last one, the last storage in it and the
+/// last who keeps it. Who is lent one byte of it can read and write all of it.
 pub struct CudaArena {
     raw: NonNull<sys::tenon_cuda_arena>,
 }
@@ -69,13 +72,17 @@ unsafe impl Send for CudaArena {}
 unsafe impl Sync for CudaArena {}
 
 impl CudaArena {
-    /// A storage in it, whose bytes are what they happen to be. A block is free when its storage has gone, the streams in which it was used
-    /// have passed, and every receiver has let go or was killed; `wait` says how long a full arena waits for that. With [`Wait::NOT`] it is
-    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), whose detail `holders` says who holds what was lent.
+    /// A storage in it, whose bytes are what they happen to be. A block is free when its storage
+    /// has gone, the streams in which it was used have passed, and every receiver has let go or was
+    /// killed; `wait` says how long a full arena waits for that. With [`Wait::NOT`] it is
+    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), whose detail
+    /// `holders` says who holds what was lent.
     pub fn allocate<'w>(&self, nbytes: u64, wait: impl Into<Wait<'w>>) -> Result<Storage> {
         let wait = wait.into().raw();
         // SAFETY: self keeps the arena; the wait is borrowed for the call.
-        let raw = make(|out, err| unsafe { sys::tenon_cuda_arena_allocate(self.as_raw(), nbytes, &wait, out, err) })?;
+        let raw = make(|out, err| unsafe {
+            sys::tenon_cuda_arena_allocate(self.as_raw(), nbytes, &wait, out, err)
+        })?;
         // SAFETY: a new reference; device memory has no mode.
         Ok(unsafe { Storage::adopt(raw) })
     }
@@ -115,7 +122,8 @@ impl CudaArena {
 
 impl Clone for CudaArena {
     fn clone(&self) -> CudaArena {
-        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy to release.
+        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy
+        // to release.
         unsafe { sys::tenon_cuda_arena_retain(self.as_raw()) };
         CudaArena { raw: self.raw }
     }

@@ -1,4 +1,5 @@
-//! Events: marks in CUDA streams, by which streams of this process and of others, and the host, wait for each other.
+//! Events: marks in CUDA streams, by which streams of this process and of others, and the host,
+//! wait for each other.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -42,8 +43,9 @@ impl CudaEventOptions {
     }
 }
 
-/// A mark in a CUDA stream: complete when all that was given to the stream before has passed. It is of its device's primary context, which
-/// CUDA's runtime uses and so every framework. A clone is the same event. Events measure no time.
+/// A mark in a CUDA stream: complete when all that was given to the stream before has passed. It is
+/// of its device's primary context, which CUDA's runtime uses and so every framework. A clone is
+/// the same event. Events measure no time.
 ///
 /// In a child of fork of a process that used CUDA it can be dropped, and everything else is
 /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
@@ -61,33 +63,41 @@ impl CudaEvent {
     pub fn new(options: CudaEventOptions) -> Result<CudaEvent> {
         let options = options.raw();
         // SAFETY: the options are borrowed for the call; what comes is a new reference.
-        Ok(CudaEvent { raw: make(|out, err| unsafe { sys::tenon_cuda_event_new(&options, out, err) })? })
+        Ok(CudaEvent {
+            raw: make(|out, err| unsafe { sys::tenon_cuda_event_new(&options, out, err) })?,
+        })
     }
 
-    /// Open another process's event, on the device where it was made: both then mean the same mark, whichever of them records it. The
-    /// process that made it cannot open it.
+    /// Open another process's event, on the device where it was made: both then mean the same mark,
+    /// whichever of them records it. The process that made it cannot open it.
     ///
     /// # Safety
-    /// The process that made the event keeps it until this one has let go: CUDA does not define what happens otherwise.
+    /// The process that made the event keeps it until this one has let go: CUDA does not define
+    /// what happens otherwise.
     pub unsafe fn from_ipc_handle(handle: &[u8; 64], device: i32) -> Result<CudaEvent> {
         let options = CudaEventOptions::new().device(device).raw();
-        // SAFETY: handle and options are borrowed for the call; what comes is a new reference; the caller's promise.
-        let raw = make(|out, err| unsafe { sys::tenon_cuda_event_from_ipc_handle(handle.as_ptr(), &options, out, err) })?;
+        // SAFETY: handle and options are borrowed for the call; what comes is a new reference; the
+        // caller's promise.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_cuda_event_from_ipc_handle(handle.as_ptr(), &options, out, err)
+        })?;
         Ok(CudaEvent { raw })
     }
 
     /// Mark what was given to the stream until now; an older mark is forgotten.
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the stream is of another context.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the stream is of
+    /// another context.
     ///
     /// # Safety
-    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the default one, or 0x2 for that of the calling
-    /// thread.
+    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
+    /// default one, or 0x2 for that of the calling thread.
     pub unsafe fn record(&self, stream: *mut c_void) -> Result<()> {
         // SAFETY: self keeps the event; the caller's promise.
         check(|err| unsafe { sys::tenon_cuda_event_record(self.raw.as_ptr(), stream, err) })
     }
 
-    /// Let what is given to the stream from now on wait for the mark that was recorded last. The host does not wait.
+    /// Let what is given to the stream from now on wait for the mark that was recorded last. The
+    /// host does not wait.
     ///
     /// # Safety
     /// As for [`record`](Self::record).
@@ -115,14 +125,17 @@ impl CudaEvent {
     pub fn ipc_handle(&self) -> Result<[u8; 64]> {
         let mut out = [0; 64];
         // SAFETY: self keeps the event; out has the 64 bytes.
-        check(|err| unsafe { sys::tenon_cuda_event_ipc_handle(self.raw.as_ptr(), out.as_mut_ptr(), err) })?;
+        check(|err| unsafe {
+            sys::tenon_cuda_event_ipc_handle(self.raw.as_ptr(), out.as_mut_ptr(), err)
+        })?;
         Ok(out)
     }
 }
 
 impl Clone for CudaEvent {
     fn clone(&self) -> CudaEvent {
-        // SAFETY: self keeps the event; what comes is the same one, counted once more, for the copy to release.
+        // SAFETY: self keeps the event; what comes is the same one, counted once more, for the copy
+        // to release.
         unsafe { sys::tenon_cuda_event_retain(self.raw.as_ptr()) };
         CudaEvent { raw: self.raw }
     }

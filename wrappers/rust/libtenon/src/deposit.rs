@@ -34,7 +34,12 @@ impl Ticket {
     pub fn bytes(&self) -> &[u8] {
         let mut nbytes = 0;
         // SAFETY: borrowed from the ticket, never NULL for one.
-        unsafe { std::slice::from_raw_parts(sys::tenon_ticket_bytes(self.raw.as_ptr(), &mut nbytes).cast(), nbytes) }
+        unsafe {
+            std::slice::from_raw_parts(
+                sys::tenon_ticket_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
+                nbytes,
+            )
+        }
     }
 
     /// The C library's pointer; borrowed, it is released with self.
@@ -73,7 +78,9 @@ impl fmt::Debug for Ticket {
 /// ```
 pub fn deposit(message: &Message) -> Result<Ticket> {
     // SAFETY: the message is borrowed for the call.
-    Ok(Ticket { raw: make(|out, err| unsafe { sys::tenon_message_deposit(message.as_raw(), out, err) })? })
+    Ok(Ticket {
+        raw: make(|out, err| unsafe { sys::tenon_message_deposit(message.as_raw(), out, err) })?,
+    })
 }
 
 /// Take back a message of this process by the bytes of its ticket. The result is false if the
@@ -81,18 +88,22 @@ pub fn deposit(message: &Message) -> Result<Ticket> {
 pub fn withdraw(ticket: &[u8]) -> Result<bool> {
     let mut withdrawn = 0;
     // SAFETY: the bytes are borrowed for the call.
-    check(|err| unsafe { sys::tenon_ticket_withdraw(ticket.as_ptr().cast(), ticket.len(), &mut withdrawn, err) })?;
+    check(|err| unsafe {
+        sys::tenon_ticket_withdraw(ticket.as_ptr().cast(), ticket.len(), &mut withdrawn, err)
+    })?;
     Ok(withdrawn != 0)
 }
 
 /// Take a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
-/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when the
-/// message is read and when its carrier goes with the message unread. It is closed then, and on
+/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when
+/// the message is read and when its carrier goes with the message unread. It is closed then, and on
 /// failure at once.
 pub fn watch(ticket: &[u8], fd: OwnedFd, grace: Duration) -> Result<()> {
     let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
     // SAFETY: the bytes are borrowed for the call, and the fd is open.
-    check(|err| unsafe { sys::tenon_ticket_watch(ticket.as_ptr().cast(), ticket.len(), fd.as_raw_fd(), grace, err) })?;
+    check(|err| unsafe {
+        sys::tenon_ticket_watch(ticket.as_ptr().cast(), ticket.len(), fd.as_raw_fd(), grace, err)
+    })?;
     let _ = fd.into_raw_fd(); // the library's
     Ok(())
 }
@@ -101,11 +112,25 @@ pub fn watch(ticket: &[u8], fd: OwnedFd, grace: Duration) -> Result<()> {
 /// the message was fetched before or withdrawn. [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone)
 /// means that the lender is gone and this process had not met it. `wait` is how long to wait for a
 /// lender that does not answer. If the wait ends first, the message stays where it is.
-pub fn fetch<'w>(ticket: &[u8], access: Access, options: OpenOptions, wait: impl Into<Wait<'w>>) -> Result<Message> {
+pub fn fetch<'w>(
+    ticket: &[u8],
+    access: Access,
+    options: OpenOptions,
+    wait: impl Into<Wait<'w>>,
+) -> Result<Message> {
     let (options, wait) = (options.raw(access), wait.into().raw());
     // SAFETY: all is borrowed for the call; what comes is a new reference.
     unsafe {
-        let raw = make(|out, err| sys::tenon_message_fetch(ticket.as_ptr().cast(), ticket.len(), &options, &wait, out, err))?;
+        let raw = make(|out, err| {
+            sys::tenon_message_fetch(
+                ticket.as_ptr().cast(),
+                ticket.len(),
+                &options,
+                &wait,
+                out,
+                err,
+            )
+        })?;
         Ok(Message::adopt(raw))
     }
 }
@@ -147,7 +172,12 @@ impl Deposit {
     pub fn head(&self) -> &[u8] {
         let mut nbytes = 0;
         // SAFETY: borrowed from the deposit, never NULL for one.
-        unsafe { std::slice::from_raw_parts(sys::tenon_deposit_head(self.raw.as_ptr(), &mut nbytes).cast(), nbytes) }
+        unsafe {
+            std::slice::from_raw_parts(
+                sys::tenon_deposit_head(self.raw.as_ptr(), &mut nbytes).cast(),
+                nbytes,
+            )
+        }
     }
 
     /// Add a storage, which the message keeps. The receiver may do what the storage's mode gives.
@@ -172,7 +202,14 @@ impl Deposit {
         let mut nbytes = 0;
         // SAFETY: both are borrowed for the call; record has the room that the call needs.
         check(|err| unsafe {
-            sys::tenon_deposit_add(self.raw.as_ptr(), storage.as_raw(), access.raw(), record.as_mut_ptr().cast(), &mut nbytes, err)
+            sys::tenon_deposit_add(
+                self.raw.as_ptr(),
+                storage.as_raw(),
+                access.raw(),
+                record.as_mut_ptr().cast(),
+                &mut nbytes,
+                err,
+            )
         })?;
         record.truncate(nbytes);
         Ok(record)
@@ -217,10 +254,17 @@ unsafe impl Sync for Fetched {}
 impl Fetched {
     /// Begin to fetch a message by the [`head`](Deposit::head) of its deposit. From then on no
     /// other receiver can fetch it. Options, wait and errors are those of [`fetch`].
-    pub fn new<'w>(head: &[u8], access: Access, options: OpenOptions, wait: impl Into<Wait<'w>>) -> Result<Fetched> {
+    pub fn new<'w>(
+        head: &[u8],
+        access: Access,
+        options: OpenOptions,
+        wait: impl Into<Wait<'w>>,
+    ) -> Result<Fetched> {
         let (options, wait) = (options.raw(access), wait.into().raw());
         // SAFETY: all is borrowed for the call.
-        let raw = make(|out, err| unsafe { sys::tenon_fetched_new(head.as_ptr().cast(), head.len(), &options, &wait, out, err) })?;
+        let raw = make(|out, err| unsafe {
+            sys::tenon_fetched_new(head.as_ptr().cast(), head.len(), &options, &wait, out, err)
+        })?;
         Ok(Fetched { raw })
     }
 
@@ -229,7 +273,14 @@ impl Fetched {
         let wait = wait.into().raw();
         // SAFETY: all is borrowed for the call; self is borrowed exclusively, so for one thread.
         let raw = make(|out, err| unsafe {
-            sys::tenon_fetched_storage(self.raw.as_ptr(), record.as_ptr().cast(), record.len(), &wait, out, err)
+            sys::tenon_fetched_storage(
+                self.raw.as_ptr(),
+                record.as_ptr().cast(),
+                record.len(),
+                &wait,
+                out,
+                err,
+            )
         })?;
         // SAFETY: a new reference; FROZEN is what the seals say.
         Ok(unsafe { Storage::adopt(raw) })
@@ -314,7 +365,12 @@ pub struct DepositStats {
 
 /// The figures of this process's deposits.
 pub fn deposit_stats() -> Result<DepositStats> {
-    let mut raw = sys::tenon_deposit_stats { struct_size: size_of::<sys::tenon_deposit_stats>(), messages: 0, segments: 0, expired: 0 };
+    let mut raw = sys::tenon_deposit_stats {
+        struct_size: size_of::<sys::tenon_deposit_stats>(),
+        messages: 0,
+        segments: 0,
+        expired: 0,
+    };
     // SAFETY: raw is of its own struct_size.
     check(|err| unsafe { sys::tenon_deposit_stats_get(&mut raw, err) })?;
     Ok(DepositStats { messages: raw.messages, segments: raw.segments, expired: raw.expired })
@@ -365,7 +421,8 @@ impl<'a> KeepOptions<'a> {
 pub fn hand_over_deposits(options: &KeepOptions<'_>) -> Result<usize> {
     let family = options.family.as_deref().map(c_path).transpose()?;
     let program = options.program.as_deref().map(c_path).transpose()?;
-    let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null::<c_char>(), |text| text.as_ptr());
+    let pointer =
+        |text: &Option<CString>| text.as_ref().map_or(ptr::null::<c_char>(), |text| text.as_ptr());
     let raw = sys::tenon_keep_options {
         struct_size: size_of::<sys::tenon_keep_options>(),
         // 0 is the library's default.

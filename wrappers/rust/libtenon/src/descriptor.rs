@@ -1,4 +1,5 @@
-//! Descriptors: the portable form of a message, for transports of one's own: versioned bytes, and the fds that they count on.
+//! Descriptors: the portable form of a message, for transports of one's own: versioned bytes, and
+//! the fds that they count on.
 
 use std::fmt;
 use std::mem::size_of;
@@ -21,7 +22,8 @@ use crate::sys;
 /// let descriptor = Descriptor::new(&message)?;
 ///
 /// // Elsewhere, with the bytes and the fds in the same order:
-/// let opened = Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new())?;
+/// let opened =
+///     Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new())?;
 /// assert_eq!(opened.find("weight").unwrap().as_slice::<u8>()?, [1, 2, 3]);
 /// # Ok::<(), tenon::Error>(())
 /// ```
@@ -40,29 +42,44 @@ impl Descriptor {
         Descriptor::make(message, 0)
     }
 
-    /// Encode a message so that no fds travel: the opener fetches them from this process through `/proc`, so this process must live, and
-    /// hold the descriptor, until then. Same user and pid namespace.
+    /// Encode a message so that no fds travel: the opener fetches them from this process through
+    /// `/proc`, so this process must live, and hold the descriptor, until then. Same user and pid
+    /// namespace.
     pub fn bytes_only(message: &Message) -> Result<Descriptor> {
         Descriptor::make(message, sys::TENON_DESCRIPTOR_BYTES_ONLY)
     }
 
     fn make(message: &Message, flags: u32) -> Result<Descriptor> {
-        let options = sys::tenon_descriptor_options { struct_size: size_of::<sys::tenon_descriptor_options>(), flags, reserved: 0 };
+        let options = sys::tenon_descriptor_options {
+            struct_size: size_of::<sys::tenon_descriptor_options>(),
+            flags,
+            reserved: 0,
+        };
         // SAFETY: both are borrowed for the call.
-        Ok(Descriptor { raw: make(|out, err| unsafe { sys::tenon_descriptor_new(message.as_raw(), &options, out, err) })? })
+        Ok(Descriptor {
+            raw: make(|out, err| unsafe {
+                sys::tenon_descriptor_new(message.as_raw(), &options, out, err)
+            })?,
+        })
     }
 
     /// The bytes to carry.
     pub fn bytes(&self) -> &[u8] {
         let mut nbytes = 0;
         // SAFETY: borrowed from the descriptor, never NULL for one.
-        unsafe { std::slice::from_raw_parts(sys::tenon_descriptor_bytes(self.raw.as_ptr(), &mut nbytes).cast(), nbytes) }
+        unsafe {
+            std::slice::from_raw_parts(
+                sys::tenon_descriptor_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
+                nbytes,
+            )
+        }
     }
 
     /// The fds to carry, in this order. None for a bytes-only one.
     pub fn fds(&self) -> &[BorrowedFd<'_>] {
         let mut count = 0;
-        // SAFETY: open fds, borrowed from the descriptor; a BorrowedFd is transparent over such a number. NULL if there are none.
+        // SAFETY: open fds, borrowed from the descriptor; a BorrowedFd is transparent over such a
+        // number. NULL if there are none.
         unsafe {
             let fds = sys::tenon_descriptor_fds(self.raw.as_ptr(), &mut count);
             if fds.is_null() {
@@ -72,14 +89,26 @@ impl Descriptor {
         }
     }
 
-    /// Open a descriptor that came from another process, with the fds that it was made with. Nobody is trusted about the bytes: they are
-    /// validated whole before any of them is used ([`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt), with the detail `field`).
-    pub fn open(bytes: &[u8], fds: &[BorrowedFd<'_>], access: Access, options: OpenOptions) -> Result<Message> {
+    /// Open a descriptor that came from another process, with the fds that it was made with. Nobody
+    /// is trusted about the bytes: they are validated whole before any of them is used
+    /// ([`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt), with the detail `field`).
+    pub fn open(
+        bytes: &[u8],
+        fds: &[BorrowedFd<'_>],
+        access: Access,
+        options: OpenOptions,
+    ) -> Result<Message> {
         open(bytes, fds.as_ptr().cast(), fds.len(), access, options)
     }
 
-    /// As [`open`](Self::open), with the fds given away: nothing is duplicated. On failure they are closed.
-    pub fn open_adopting(bytes: &[u8], fds: Vec<OwnedFd>, access: Access, options: OpenOptions) -> Result<Message> {
+    /// As [`open`](Self::open), with the fds given away: nothing is duplicated. On failure they are
+    /// closed.
+    pub fn open_adopting(
+        bytes: &[u8],
+        fds: Vec<OwnedFd>,
+        access: Access,
+        options: OpenOptions,
+    ) -> Result<Message> {
         // An OwnedFd is transparent over its number too.
         let message = open(bytes, fds.as_ptr().cast(), fds.len(), access, options.adopting())?;
         for fd in fds {
@@ -95,12 +124,28 @@ impl Descriptor {
     }
 }
 
-fn open(bytes: &[u8], fds: *const i32, count: usize, access: Access, options: OpenOptions) -> Result<Message> {
+fn open(
+    bytes: &[u8],
+    fds: *const i32,
+    count: usize,
+    access: Access,
+    options: OpenOptions,
+) -> Result<Message> {
     let options = options.raw(access);
     let fds = if count == 0 { ptr::null() } else { fds };
     // SAFETY: bytes, fds and options are borrowed for the call; what comes is a new reference.
     unsafe {
-        let raw = make(|out, err| sys::tenon_descriptor_open(bytes.as_ptr().cast(), bytes.len(), fds, count, &options, out, err))?;
+        let raw = make(|out, err| {
+            sys::tenon_descriptor_open(
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                fds,
+                count,
+                &options,
+                out,
+                err,
+            )
+        })?;
         Ok(Message::adopt(raw))
     }
 }
@@ -114,6 +159,9 @@ impl Drop for Descriptor {
 
 impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Descriptor").field("nbytes", &self.bytes().len()).field("fds", &self.fds().len()).finish()
+        f.debug_struct("Descriptor")
+            .field("nbytes", &self.bytes().len())
+            .field("fds", &self.fds().len())
+            .finish()
     }
 }

@@ -6,7 +6,9 @@ use std::ptr::NonNull;
 use crate::error::{make, Result};
 use crate::panic;
 use crate::sys;
-use crate::sys::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor, DLPACK_FLAG_BITMASK_READ_ONLY};
+use crate::sys::dlpack::{
+    DLManagedTensor, DLManagedTensorVersioned, DLTensor, DLPACK_FLAG_BITMASK_READ_ONLY,
+};
 use crate::tensor::{Tensor, TensorMut};
 
 macro_rules! managed {
@@ -14,15 +16,17 @@ macro_rules! managed {
         $(#[$doc])*
         pub struct $name(NonNull<$raw>);
 
-        // SAFETY: DLPack lets the deleter be called on any thread, and the tensor is not changed through this.
+        // SAFETY: DLPack lets the deleter be called on any thread, and the tensor is not changed
+        // through this.
         unsafe impl Send for $name {}
 
         impl $name {
             /// Take over a tensor from elsewhere.
             ///
             /// # Safety
-            /// It follows DLPack and nobody else calls its deleter, which may be called on any thread. Until it is called the memory stays
-            /// valid; if it is flagged read-only nobody writes to it, and else nobody accesses it but atomically while a thread of this
+            /// It follows DLPack and nobody else calls its deleter, which may be called on any
+            /// thread. Until it is called the memory stays valid; if it is flagged read-only nobody
+            /// writes to it, and else nobody accesses it but atomically while a thread of this
             /// process does (cells are atomic).
             pub unsafe fn from_raw(raw: NonNull<$raw>) -> $name {
                 $name(raw)
@@ -78,38 +82,48 @@ impl DlpackTensor {
 }
 
 impl Tensor {
-    /// Take a tensor from another framework, without a copy. Its storage is private (it cannot be lent); the read-only flag is honoured. The
-    /// deleter is called with the last reference, on the thread that gives it back; on failure at once.
+    /// Take a tensor from another framework, without a copy. Its storage is private (it cannot be
+    /// lent); the read-only flag is honoured. The deleter is called with the last reference, on the
+    /// thread that gives it back; on failure at once.
     pub fn from_dlpack(managed: DlpackTensor) -> Result<Tensor> {
         let raw = managed.0.as_ptr();
         // SAFETY: consumed on success, and else dropped here, which calls the deleter.
         let tensor = make(|out, err| unsafe { sys::tenon_tensor_from_dlpack(raw, out, err) })?;
         let _ = managed.into_raw();
-        // SAFETY: a new reference; what is private and read-only is not written (DlpackTensor::from_raw).
+        // SAFETY: a new reference; what is private and read-only is not written
+        // (DlpackTensor::from_raw).
         Ok(unsafe { Tensor::adopt(tensor) })
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), for the form without a version: the bytes count as writable.
+    /// As [`from_dlpack`](Self::from_dlpack), for the form without a version: the bytes count as
+    /// writable.
     pub fn from_dlpack_legacy(managed: DlpackLegacyTensor) -> Result<Tensor> {
         let raw = managed.0.as_ptr();
         // SAFETY: as above.
-        let tensor = make(|out, err| unsafe { sys::tenon_tensor_from_dlpack_legacy(raw, out, err) })?;
+        let tensor =
+            make(|out, err| unsafe { sys::tenon_tensor_from_dlpack_legacy(raw, out, err) })?;
         let _ = managed.into_raw();
         // SAFETY: a new reference, and writable.
         Ok(unsafe { Tensor::adopt(tensor) })
     }
 
-    /// Hand the tensor to another framework, without a copy. The read-only flag is set if its storage is read-only.
+    /// Hand the tensor to another framework, without a copy. The read-only flag is set if its
+    /// storage is read-only.
     pub fn to_dlpack(&self) -> Result<DlpackTensor> {
         // SAFETY: borrowed for the call; what comes is ours.
-        Ok(DlpackTensor(make(|out, err| unsafe { sys::tenon_tensor_to_dlpack(self.as_raw(), out, err) })?))
+        Ok(DlpackTensor(make(|out, err| unsafe {
+            sys::tenon_tensor_to_dlpack(self.as_raw(), out, err)
+        })?))
     }
 }
 
 impl TensorMut {
-    /// As [`Tensor::to_dlpack`], in the form without a version, which is for writable tensors: its consumer could not know.
+    /// As [`Tensor::to_dlpack`], in the form without a version, which is for writable tensors: its
+    /// consumer could not know.
     pub fn to_dlpack_legacy(&self) -> Result<DlpackLegacyTensor> {
         // SAFETY: borrowed for the call; what comes is ours.
-        Ok(DlpackLegacyTensor(make(|out, err| unsafe { sys::tenon_tensor_to_dlpack_legacy(self.as_raw(), out, err) })?))
+        Ok(DlpackLegacyTensor(make(|out, err| unsafe {
+            sys::tenon_tensor_to_dlpack_legacy(self.as_raw(), out, err)
+        })?))
     }
 }

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use crate::error::{check, Error, ErrorKind};
 use crate::sys;
 
-/// An element type in DLPack's numbers. Shown and parsed as text: `float32`, `bfloat16`, `float8_e4m3fn`, `uint8x4`.
+/// An element type in DLPack's numbers. Shown and parsed as text: `float32`, `bfloat16`,
+/// `float8_e4m3fn`, `uint8x4`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DType {
     /// `DType::INT`, `DType::FLOAT` and so on.
@@ -67,7 +68,8 @@ dtypes! {
 }
 
 impl DType {
-    /// A scalar of `bits` bits. Whether there is such a type is checked when a tensor is made of it.
+    /// A scalar of `bits` bits. Whether there is such a type is checked when a tensor is made of
+    /// it.
     pub const fn new(code: u8, bits: u8) -> DType {
         DType { code, bits, lanes: 1 }
     }
@@ -117,7 +119,10 @@ impl FromStr for DType {
 
     fn from_str(text: &str) -> Result<DType, Error> {
         let Ok(name) = CString::new(text) else {
-            return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no element type {text:?}")));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("there is no element type {text:?}"),
+            ));
         };
         let mut raw = sys::tenon_dtype { code: 0, bits: 0, lanes: 0 };
         // SAFETY: all is borrowed for the call.
@@ -129,8 +134,10 @@ impl FromStr for DType {
 /// A Rust type that can stand for the elements of a tensor.
 ///
 /// # Safety
-/// - Every bit pattern is a value of the type: other processes write what they like. (So [`Bool`] and not `bool`.)
-/// - The type has no padding, and consists of units of `align_of::<Self>()` bytes, which is 1, 2, 4 or 8.
+/// - Every bit pattern is a value of the type: other processes write what they like. (So [`Bool`]
+///   and not `bool`.)
+/// - The type has no padding, and consists of units of `align_of::<Self>()` bytes, which is 1, 2, 4
+///   or 8.
 /// - It has `DTYPE.bits_of_element()` bits, in the layout that DLPack means.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// What a tensor of it says of itself.
@@ -140,7 +147,8 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 macro_rules! elements {
     ($($type:ty => $dtype:ident),* $(,)?) => {
         $(
-            // SAFETY: a number, or an array of two: no padding, every pattern a value, aligned to 1, 2, 4 or 8 bytes.
+            // SAFETY: a number, or an array of two: no padding, every pattern a value, aligned to
+            // 1, 2, 4 or 8 bytes.
             unsafe impl Element for $type {
                 const DTYPE: DType = DType::$dtype;
             }
@@ -161,7 +169,8 @@ elements! {
     half::f16 => F16, half::bf16 => BF16, [half::f16; 2] => C32,
 }
 
-/// An element of a tensor of bools: a byte, which another process may have given any value. Not 0 is true.
+/// An element of a tensor of bools: a byte, which another process may have given any value. Not 0
+/// is true.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);

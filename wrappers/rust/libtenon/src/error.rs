@@ -1,4 +1,5 @@
-//! Errors of the C library, and the few that this crate itself finds, with code, message, details and cause.
+//! Errors of the C library, and the few that this crate itself finds, with code, message, details
+//! and cause.
 
 use std::error::Error as StdError;
 use std::ffi::CStr;
@@ -13,23 +14,29 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $code:ident),* $(,)?) => {
-        /// What went wrong, by what a caller can do about it. The first fourteen are the codes of the C library.
+        /// What went wrong, by what a caller can do about it. The first fourteen are the codes of
+        /// the C library.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
             $($(#[$doc])* $name,)*
-            /// A typed view was asked for with an element type that is not the tensor's. Its code is `INVALID_ARGUMENT`.
+            /// A typed view was asked for with an element type that is not the tensor's. Its code
+            /// is `INVALID_ARGUMENT`.
             WrongElement,
-            /// A typed view was asked for over bytes that are not aligned for the element. Its code is `INVALID_ARGUMENT`.
+            /// A typed view was asked for over bytes that are not aligned for the element. Its code
+            /// is `INVALID_ARGUMENT`.
             Misaligned,
-            /// A slice was asked for of elements that do not lie packed. Its code is `INVALID_ARGUMENT`.
+            /// A slice was asked for of elements that do not lie packed. Its code is
+            /// `INVALID_ARGUMENT`.
             NotContiguous,
-            /// A plain slice was asked for of bytes that somebody may still write (see the crate's page). Its code is `PERMISSION`.
+            /// A plain slice was asked for of bytes that somebody may still write (see the crate's
+            /// page). Its code is `PERMISSION`.
             MayChange,
         }
 
         impl ErrorKind {
-            /// The kind of a code of the C library; `None` for `TENON_OK` and for a number that is no code.
+            /// The kind of a code of the C library; `None` for `TENON_OK` and for a number that is
+            /// no code.
             pub fn from_code(code: i32) -> Option<ErrorKind> {
                 match u32::try_from(code).ok()? {
                     $(sys::$code => Some(ErrorKind::$name),)*
@@ -41,7 +48,9 @@ macro_rules! kinds {
             pub fn code(self) -> i32 {
                 let code = match self {
                     $(ErrorKind::$name => sys::$code,)*
-                    ErrorKind::WrongElement | ErrorKind::Misaligned | ErrorKind::NotContiguous => sys::TENON_INVALID_ARGUMENT,
+                    ErrorKind::WrongElement | ErrorKind::Misaligned | ErrorKind::NotContiguous => {
+                        sys::TENON_INVALID_ARGUMENT
+                    }
                     ErrorKind::MayChange => sys::TENON_PERMISSION,
                 };
                 code as i32
@@ -106,7 +115,8 @@ impl Error {
         self.0.kind
     }
 
-    /// The C library's code, also if it is newer than this crate and has no kind here (that is [`ErrorKind::Internal`] then).
+    /// The C library's code, also if it is newer than this crate and has no kind here (that is
+    /// [`ErrorKind::Internal`] then).
     pub fn code(&self) -> i32 {
         self.0.code
     }
@@ -116,9 +126,10 @@ impl Error {
         &self.0.message
     }
 
-    /// Everything that is known beside the text. Keys in use: `errno`, `limit`, `limit_value`, `in_use`, `wanted`, `path`, `fd`, `pid`,
-    /// `field`, `option`; of composites `part` and `index`; of objects `index` and `offset`; of modules
-    /// and archives `where`, `found`, `file`, `line`, `column`, `excerpt`, `record`, `offset` and others.
+    /// Everything that is known beside the text. Keys in use: `errno`, `limit`, `limit_value`,
+    /// `in_use`, `wanted`, `path`, `fd`, `pid`, `field`, `option`; of composites `part` and
+    /// `index`; of objects `index` and `offset`; of modules and archives `where`, `found`, `file`,
+    /// `line`, `column`, `excerpt`, `record`, `offset` and others.
     pub fn details(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + '_ {
         self.0.details.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -130,7 +141,13 @@ impl Error {
 
     /// An error that this crate itself finds.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, code: kind.code(), message: message.into(), details: Vec::new(), source: None }))
+        Error(Box::new(Inner {
+            kind,
+            code: kind.code(),
+            message: message.into(),
+            details: Vec::new(),
+            source: None,
+        }))
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<String>) -> Error {
@@ -151,9 +168,16 @@ impl Error {
     unsafe fn read(raw: *const sys::tenon_error, code: i32) -> Error {
         let kind = ErrorKind::from_code(code).unwrap_or(ErrorKind::Internal);
         if raw.is_null() {
-            return Error(Box::new(Inner { kind, code, message: "no reason was given".to_owned(), details: Vec::new(), source: None }));
+            return Error(Box::new(Inner {
+                kind,
+                code,
+                message: "no reason was given".to_owned(),
+                details: Vec::new(),
+                source: None,
+            }));
         }
-        // SAFETY: the error lives (above); its strings are NUL-terminated and never NULL but past the end (error.h).
+        // SAFETY: the error lives (above); its strings are NUL-terminated and never NULL but past
+        // the end (error.h).
         unsafe {
             let mut details = Vec::new();
             loop {
@@ -164,8 +188,15 @@ impl Error {
                 details.push((text(key), text(sys::tenon_error_detail(raw, key))));
             }
             let cause = sys::tenon_error_cause(raw);
-            let source = (!cause.is_null()).then(|| Box::new(Error::read(cause, sys::tenon_error_code(cause))) as _);
-            Error(Box::new(Inner { kind, code, message: text(sys::tenon_error_message(raw)), details, source }))
+            let source = (!cause.is_null())
+                .then(|| Box::new(Error::read(cause, sys::tenon_error_code(cause))) as _);
+            Error(Box::new(Inner {
+                kind,
+                code,
+                message: text(sys::tenon_error_message(raw)),
+                details,
+                source,
+            }))
         }
     }
 }
@@ -209,9 +240,10 @@ impl StdError for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         let kind = match error.kind() {
-            ErrorKind::InvalidArgument | ErrorKind::WrongElement | ErrorKind::Misaligned | ErrorKind::NotContiguous => {
-                io::ErrorKind::InvalidInput
-            }
+            ErrorKind::InvalidArgument
+            | ErrorKind::WrongElement
+            | ErrorKind::Misaligned
+            | ErrorKind::NotContiguous => io::ErrorKind::InvalidInput,
             ErrorKind::Permission | ErrorKind::MayChange => io::ErrorKind::PermissionDenied,
             ErrorKind::NotFound => io::ErrorKind::NotFound,
             ErrorKind::Corrupt | ErrorKind::Incompatible => io::ErrorKind::InvalidData,
@@ -228,7 +260,9 @@ impl From<Error> for io::Error {
 }
 
 /// A call that gives nothing but a status.
-pub(crate) fn check(call: impl FnOnce(*mut *mut sys::tenon_error) -> sys::tenon_status) -> Result<()> {
+pub(crate) fn check(
+    call: impl FnOnce(*mut *mut sys::tenon_error) -> sys::tenon_status,
+) -> Result<()> {
     let mut raw = ptr::null_mut();
     let status = call(&mut raw);
     if status == sys::TENON_OK as sys::tenon_status {
@@ -243,8 +277,11 @@ pub(crate) fn check(call: impl FnOnce(*mut *mut sys::tenon_error) -> sys::tenon_
 }
 
 /// A call that gives a new reference.
-pub(crate) fn make<T>(call: impl FnOnce(*mut *mut T, *mut *mut sys::tenon_error) -> sys::tenon_status) -> Result<NonNull<T>> {
+pub(crate) fn make<T>(
+    call: impl FnOnce(*mut *mut T, *mut *mut sys::tenon_error) -> sys::tenon_status,
+) -> Result<NonNull<T>> {
     let mut out = ptr::null_mut();
     check(|err| call(&mut out, err))?;
-    NonNull::new(out).ok_or_else(|| Error::new(ErrorKind::Internal, "the call gave nothing and no error"))
+    NonNull::new(out)
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "the call gave nothing and no error"))
 }

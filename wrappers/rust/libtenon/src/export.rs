@@ -84,19 +84,22 @@ impl<'a> ExportOptions<'a> {
         ExportOptions::default()
     }
 
-    /// One more file beside the module, in this archive only. It wins over the module's own of that name.
+    /// One more file beside the module, in this archive only. It wins over the module's own of that
+    /// name.
     pub fn extra_file(mut self, name: &'a str, data: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.extra_files.push((name, data.as_ref()));
         self
     }
 
-    /// Asked once, before anything is written, for more extra files. Those whose names there are already are left out. It can look at the
-    /// module and not change it. Its error ends the export, as its [`source`](StdError::source); its panic goes on after it.
+    /// Asked once, before anything is written, for more extra files. Those whose names there are
+    /// already are left out. It can look at the module and not change it. Its error ends the
+    /// export, as its [`source`](StdError::source); its panic goes on after it.
     pub fn extra_files_hook(self, hook: &'a dyn Fn(&Module) -> HookResult) -> Self {
         ExportOptions { hook: Some(hook), ..self }
     }
 
-    /// The folder inside the archive, in place of the file's name without its extension, or `"archive"`.
+    /// The folder inside the archive, in place of the file's name without its extension, or
+    /// `"archive"`.
     pub fn archive_name(self, name: &'a str) -> Self {
         ExportOptions { archive_name: Some(name), ..self }
     }
@@ -116,17 +119,19 @@ impl<'a> ExportOptions<'a> {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_UNCHECKED, ..self }
     }
 
-    /// Tensors on a CUDA device are written as that device's, and not as the CPU's: a load without it fails.
+    /// Tensors on a CUDA device are written as that device's, and not as the CPU's: a load without
+    /// it fails.
     pub fn keep_device(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_KEEP_DEVICE, ..self }
     }
 
-    /// In which tensors on a CUDA device were written, in place of the default stream: what was given to it before the export is done before
-    /// they are read.
+    /// In which tensors on a CUDA device were written, in place of the default stream: what was
+    /// given to it before the export is done before they are read.
     ///
     /// # Safety
-    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the default one, or 0x2 for that of the calling
-    /// thread. It is there until the export has returned.
+    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
+    /// default one, or 0x2 for that of the calling thread. It is there until the export has
+    /// returned.
     pub unsafe fn stream(self, stream: *mut c_void) -> Self {
         ExportOptions { stream: stream as usize, ..self }
     }
@@ -187,14 +192,14 @@ impl<'a> ExportOptions<'a> {
     /// module came from are written, unless the code was changed. Lines are those of the files from
     /// which the module was made if the import read the archive's tables
     /// ([`ImportOptions::debug_tables`](crate::ImportOptions::debug_tables)) and the code was not
-    /// changed. Such tables contain absolute paths of the person who saved the module. Otherwise new
-    /// tables name lines of the archive's own code.
+    /// changed. Such tables contain absolute paths of the person who saved the module. Otherwise
+    /// new tables name lines of the archive's own code.
     pub fn debug_tables(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_DEBUG_TABLES, ..self }
     }
 
-    /// Writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, and is in
-    /// memory until it is written. `TENON_EXPORT_FLATBUFFER` in `tenon/archive.h` says what it
+    /// Writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, and is
+    /// in memory until it is written. `TENON_EXPORT_FLATBUFFER` in `tenon/archive.h` says what it
     /// cannot hold.
     pub fn flatbuffer(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_FLATBUFFER, ..self }
@@ -270,27 +275,48 @@ impl ExportReport {
     }
 }
 
-/// Write a module as a file that `torch.jit.load` runs. Either all of it is there, under its name, or what was there before still is.
-pub fn export_module(module: &Module, path: impl AsRef<Path>, options: &ExportOptions<'_>) -> Result<ExportReport> {
+/// Write a module as a file that `torch.jit.load` runs. Either all of it is there, under its name,
+/// or what was there before still is.
+pub fn export_module(
+    module: &Module,
+    path: impl AsRef<Path>,
+    options: &ExportOptions<'_>,
+) -> Result<ExportReport> {
     let path = c_path(path.as_ref())?;
     // SAFETY: all is borrowed for the call.
-    run(options, None, |_, options, report, err| unsafe { sys::tenon_export_module(module.as_raw(), path.as_ptr(), options, report, err) })
+    run(options, None, |_, options, report, err| unsafe {
+        sys::tenon_export_module(module.as_raw(), path.as_ptr(), options, report, err)
+    })
 }
 
-/// The same to a file, a pipe, a socket, a `Vec<u8>`. After a failure it may have got some of the bytes. An error of the writer's ends the
-/// export, as its [`source`](StdError::source); its panic goes on after it. What others write to shared tensors meanwhile is there or not,
-/// element by element.
+/// The same to a file, a pipe, a socket, a `Vec<u8>`. After a failure it may have got some of the
+/// bytes. An error of the writer's ends the export, as its [`source`](StdError::source); its panic
+/// goes on after it. What others write to shared tensors meanwhile is there or not, element by
+/// element.
 ///
 /// ```
 /// let mut bytes = Vec::new();
-/// tenon::export_module_to(&tenon::Module::new("Empty")?, &mut bytes, &tenon::ExportOptions::new())?;
-/// assert!(tenon::import_bytes(bytes, &tenon::ImportOptions::new())?.class_name()?.ends_with("Empty"));
+/// let module = tenon::Module::new("Empty")?;
+/// tenon::export_module_to(&module, &mut bytes, &tenon::ExportOptions::new())?;
+/// let imported = tenon::import_bytes(bytes, &tenon::ImportOptions::new())?;
+/// assert!(imported.class_name()?.ends_with("Empty"));
 /// # Ok::<(), tenon::Error>(())
 /// ```
-pub fn export_module_to(module: &Module, mut writer: impl Write, options: &ExportOptions<'_>) -> Result<ExportReport> {
+pub fn export_module_to(
+    module: &Module,
+    mut writer: impl Write,
+    options: &ExportOptions<'_>,
+) -> Result<ExportReport> {
     // SAFETY: all is borrowed for the call; the context is a Calls, as `write` takes it.
     run(options, Some(&mut writer), |calls, options, report, err| unsafe {
-        sys::tenon_export_module_to(module.as_raw(), Some(write), calls.cast(), options, report, err)
+        sys::tenon_export_module_to(
+            module.as_raw(),
+            Some(write),
+            calls.cast(),
+            options,
+            report,
+            err,
+        )
     })
 }
 
@@ -304,7 +330,11 @@ impl Module {
         let raw_methods = methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr());
         // SAFETY: self keeps the module, the lock keeps changes away, and the methods are borrowed
         // for the call. The list is this function's.
-        tree::look(|| Ok(names(make(|out, err| unsafe { sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err) })?)))
+        tree::look(|| {
+            Ok(names(make(|out, err| unsafe {
+                sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err)
+            })?))
+        })
     }
 }
 
@@ -332,7 +362,10 @@ impl<'w> Calls<'w, '_> {
     /// Run a user's code, without the lock. What it fails with is kept.
     fn guarded<R>(
         &mut self,
-        body: impl FnOnce(&mut Option<&'w mut (dyn Write + 'w)>, &[u8]) -> std::result::Result<R, Box<dyn StdError + Send + Sync>>,
+        body: impl FnOnce(
+            &mut Option<&'w mut (dyn Write + 'w)>,
+            &[u8],
+        ) -> std::result::Result<R, Box<dyn StdError + Send + Sync>>,
     ) -> Option<R> {
         let (writer, buffer) = (&mut self.writer, &self.buffer);
         match self.guard.without(|| catch_unwind(AssertUnwindSafe(|| body(writer, buffer)))) {
@@ -354,13 +387,22 @@ fn run<'w>(
         *mut *mut sys::tenon_error,
     ) -> sys::tenon_status,
 ) -> Result<ExportReport> {
-    let archive_name = options.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
+    let archive_name =
+        options.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
     let methods = joined(options.methods)?;
-    let names = options.extra_files.iter().map(|(name, _)| c_text(name, "the extra file")).collect::<Result<Vec<_>>>()?;
+    let names = options
+        .extra_files
+        .iter()
+        .map(|(name, _)| c_text(name, "the extra file"))
+        .collect::<Result<Vec<_>>>()?;
     let files: Vec<sys::tenon_file> = names
         .iter()
         .zip(&options.extra_files)
-        .map(|(name, (_, data))| sys::tenon_file { name: name.as_ptr(), data: data.as_ptr().cast(), nbytes: data.len() })
+        .map(|(name, (_, data))| sys::tenon_file {
+            name: name.as_ptr(),
+            data: data.as_ptr().cast(),
+            nbytes: data.len(),
+        })
         .collect();
     let mut calls = Calls {
         writer,
@@ -426,7 +468,12 @@ unsafe extern "C" fn write(context: *mut c_void, data: *const c_void, nbytes: us
         });
         if written.is_none() {
             let error = calls.error.as_ref().and_then(|error| error.downcast_ref::<io::Error>());
-            return -i64::from(error.and_then(io::Error::raw_os_error).filter(|errno| *errno > 0).unwrap_or(NO_ERRNO));
+            return -i64::from(
+                error
+                    .and_then(io::Error::raw_os_error)
+                    .filter(|errno| *errno > 0)
+                    .unwrap_or(NO_ERRNO),
+            );
         }
         done += n;
     }
@@ -462,12 +509,15 @@ unsafe extern "C" fn hook(
     // SAFETY: as in write.
     let calls = unsafe { &mut *context.cast::<Calls<'_, '_>>() };
     // SAFETY: the module that is exported; looking is all that a & of it can do.
-    let (Some(hook), Some(module)) = (calls.hook, unsafe { Module::retained(module.cast_mut()) }) else {
+    let (Some(hook), Some(module)) = (calls.hook, unsafe { Module::retained(module.cast_mut()) })
+    else {
         return sys::TENON_INTERNAL as sys::tenon_status;
     };
     let found = calls.guarded(move |_, _| {
         let found = hook(&module)?.into_iter();
-        Ok(found.map(|(name, data)| Ok((c_text(&name, "the extra file")?, data))).collect::<Result<Vec<_>>>()?)
+        Ok(found
+            .map(|(name, data)| Ok((c_text(&name, "the extra file")?, data)))
+            .collect::<Result<Vec<_>>>()?)
     });
     let Some(found) = found else {
         let error = calls.error.as_ref().and_then(|error| error.downcast_ref::<Error>());
@@ -477,7 +527,11 @@ unsafe extern "C" fn hook(
     calls.raw_files = calls
         .files
         .iter()
-        .map(|(name, data)| sys::tenon_file { name: name.as_ptr(), data: data.as_ptr().cast(), nbytes: data.len() })
+        .map(|(name, data)| sys::tenon_file {
+            name: name.as_ptr(),
+            data: data.as_ptr().cast(),
+            nbytes: data.len(),
+        })
         .collect();
     // SAFETY: both are the library's, and what they get stays until the export returns.
     unsafe {

@@ -1,4 +1,5 @@
-//! Archives to modules. What is in an archive is hostile until it was checked, and nothing in it is executed.
+//! Archives to modules. What is in an archive is hostile until it was checked, and nothing in it is
+//! executed.
 
 use std::ffi::{c_void, CStr};
 use std::mem::size_of;
@@ -45,44 +46,66 @@ pub struct ImportOptions<'a> {
 }
 
 impl<'a> ImportOptions<'a> {
-    /// Everything by default. Tensors of a file are views of it that may be written; what is written stays in this process. Tensors of bytes
-    /// are read-only views of them.
+    /// Everything by default. Tensors of a file are views of it that may be written; what is
+    /// written stays in this process. Tensors of bytes are read-only views of them.
     pub fn new() -> Self {
         ImportOptions::default()
     }
 
-    /// Tensors of a file are read-only views of it, which can be had as plain slices ([`Tensor::as_slice`](crate::Tensor::as_slice)).
+    /// Tensors of a file are read-only views of it, which can be had as plain slices
+    /// ([`Tensor::as_slice`](crate::Tensor::as_slice)).
     ///
     /// # Safety
-    /// As long as a tensor of the import lives, nobody changes the file: no thread of this process, and no other process. (To replace it
-    /// by another of its name is no change.)
+    /// As long as a tensor of the import lives, nobody changes the file: no thread of this process,
+    /// and no other process. (To replace it by another of its name is no change.)
     pub unsafe fn mapped(self) -> Self {
         ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP), device: 0, ..self }
     }
 
-    /// Tensors are views that may be written; what is written stays in this process. Bytes are copied for it.
+    /// Tensors are views that may be written; what is written stays in this process. Bytes are
+    /// copied for it.
     pub fn mapped_private(self) -> Self {
         ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP_PRIVATE), device: 0, ..self }
     }
 
     /// Tensors are copies, in storages of their own of this mode, which can be lent.
     pub fn filled(self, mode: Mode) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode, arena: None, device: 0, ..self }
+        ImportOptions {
+            tensors: Some(sys::TENON_IMPORT_FILL),
+            mode,
+            arena: None,
+            device: 0,
+            ..self
+        }
     }
 
     /// Tensors are copies in this arena.
     pub fn filled_in(self, arena: &'a Arena) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode: Mode::Shared, arena: Some(arena), device: 0, ..self }
+        ImportOptions {
+            tensors: Some(sys::TENON_IMPORT_FILL),
+            mode: Mode::Shared,
+            arena: Some(arena),
+            device: 0,
+            ..self
+        }
     }
 
-    /// Tensors are copies in memory of this CUDA device, whose number is this process's: one allocation, which goes with the last of them.
+    /// Tensors are copies in memory of this CUDA device, whose number is this process's: one
+    /// allocation, which goes with the last of them.
     pub fn on_device(self, device: i32) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_DEVICE), mode: Mode::Shared, arena: None, device, ..self }
+        ImportOptions {
+            tensors: Some(sys::TENON_IMPORT_DEVICE),
+            mode: Mode::Shared,
+            arena: None,
+            device,
+            ..self
+        }
     }
 
-    /// Where tensors go that were saved on certain devices: pairs like `cuda:1=cuda:0,mps=cpu`. The left side is a device as the archive
-    /// names it, or a kind (`cuda`) for each number without a pair of its own. The right side is `cpu`, or a CUDA device, whose memory gets
-    /// copies. Tensors of other devices go where the other options say.
+    /// Where tensors go that were saved on certain devices: pairs like `cuda:1=cuda:0,mps=cpu`. The
+    /// left side is a device as the archive names it, or a kind (`cuda`) for each number without a
+    /// pair of its own. The right side is `cpu`, or a CUDA device, whose memory gets copies.
+    /// Tensors of other devices go where the other options say.
     pub fn device_map(self, device_map: &'a CStr) -> Self {
         ImportOptions { device_map: Some(device_map), ..self }
     }
@@ -164,9 +187,9 @@ pub struct ImportReport {
     pub without_crc: u64,
 }
 
-/// Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. The error of a bad archive has
-/// the details `record` and `offset`. To cut the file short while tensors over it live ends in SIGBUS
-/// where they are read; to replace it by another of its name is harmless.
+/// Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. The error of a bad
+/// archive has the details `record` and `offset`. To cut the file short while tensors over it live
+/// ends in SIGBUS where they are read; to replace it by another of its name is harmless.
 ///
 /// ```no_run
 /// use tenon::{export_module, import_module, ExportOptions, ImportOptions, TensorMut};
@@ -180,7 +203,9 @@ pub fn import_module(path: impl AsRef<Path>, options: &ImportOptions<'_>) -> Res
     let path = c_path(path.as_ref())?;
     let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
     // SAFETY: all is borrowed for the call; out is ours.
-    Ok(Module::adopt(make(|out, err| unsafe { sys::tenon_import_module(path.as_ptr(), &raw, out, err) })?))
+    Ok(Module::adopt(make(|out, err| unsafe {
+        sys::tenon_import_module(path.as_ptr(), &raw, out, err)
+    })?))
 }
 
 /// The same from an open file, whatever its position.
@@ -191,8 +216,12 @@ pub fn import_file(file: impl AsFd, options: &ImportOptions<'_>) -> Result<Modul
     Ok(Module::adopt(make(|out, err| unsafe { sys::tenon_import_module_fd(fd, &raw, out, err) })?))
 }
 
-/// The same from memory. `owner` is dropped when nothing needs the bytes any more, at the latest with the last tensor over them.
-pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(owner: O, options: &ImportOptions<'_>) -> Result<Module> {
+/// The same from memory. `owner` is dropped when nothing needs the bytes any more, at the latest
+/// with the last tensor over them.
+pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(
+    owner: O,
+    options: &ImportOptions<'_>,
+) -> Result<Module> {
     let raw = options.raw(sys::TENON_IMPORT_MAP);
     let owner = Box::into_raw(Box::new(owner));
     // SAFETY: just made, and looked at by nobody else until drop_box takes it back.
@@ -200,9 +229,18 @@ pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(owner: O, options: &ImportO
     let (start, nbytes) = (data.as_ptr().cast(), data.len());
     let mut made = None;
     panic::release(|| {
-        // SAFETY: the bytes stay as they are as long as the owner is borrowed, which ends in drop_box.
+        // SAFETY: the bytes stay as they are as long as the owner is borrowed, which ends in
+        // drop_box.
         made = Some(make(|out, err| unsafe {
-            sys::tenon_import_module_memory(start, nbytes, Some(drop_box::<O>), owner.cast(), &raw, out, err)
+            sys::tenon_import_module_memory(
+                start,
+                nbytes,
+                Some(drop_box::<O>),
+                owner.cast(),
+                &raw,
+                out,
+                err,
+            )
         }));
     });
     match made.unwrap_or_else(|| unreachable!("release calls once")) {
@@ -237,7 +275,9 @@ impl Module {
             without_crc: 0,
         };
         // SAFETY: self keeps it; raw is of its own struct_size.
-        tree::look(|| check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) }))?;
+        tree::look(|| {
+            check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) })
+        })?;
         Ok(ImportReport {
             version: raw.version,
             records: raw.records,

@@ -48,7 +48,9 @@ pub fn lease_holders() -> Result<Vec<LeaseHolder>> {
         // Some more may come meanwhile.
         raw.resize(total + 1, EMPTY);
         // SAFETY: there is room for as many as is said, each of its own struct_size.
-        check(|err| unsafe { sys::tenon_lease_holders(raw.as_mut_ptr(), raw.len(), &mut total, err) })?;
+        check(|err| unsafe {
+            sys::tenon_lease_holders(raw.as_mut_ptr(), raw.len(), &mut total, err)
+        })?;
         if total <= raw.len() {
             raw.truncate(total);
             return Ok(raw.iter().map(LeaseHolder::from_raw).collect());
@@ -70,13 +72,15 @@ impl LeaseHolder {
     }
 }
 
-/// Have no thread: the process itself polls [`lease_fd`] and calls [`lease_poll`]. Before the first lend and the first use of a name.
+/// Have no thread: the process itself polls [`lease_fd`] and calls [`lease_poll`]. Before the first
+/// lend and the first use of a name.
 pub fn lease_use_no_thread() -> Result<()> {
     // SAFETY: any thread (lease.h).
     check(|err| unsafe { sys::tenon_lease_use_no_thread(err) })
 }
 
-/// The fd to poll, borrowed, readable when [`lease_poll`] has something to do; another one in a child of fork. Without a thread only.
+/// The fd to poll, borrowed, readable when [`lease_poll`] has something to do; another one in a
+/// child of fork. Without a thread only.
 pub fn lease_fd() -> Result<RawFd> {
     let mut fd = -1;
     // SAFETY: out is ours.
@@ -84,8 +88,9 @@ pub fn lease_fd() -> Result<RawFd> {
     Ok(fd)
 }
 
-/// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
-/// But the end of memory that a device has pinned may wait for the device.
+/// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there
+/// is more. Without a thread only. But the end of memory that a device has pinned may wait for the
+/// device.
 pub fn lease_poll() -> Result<()> {
     // SAFETY: any thread (lease.h).
     check(|err| unsafe { sys::tenon_lease_poll(err) })

@@ -51,24 +51,34 @@ mod weights;
 pub use tenon_sys as sys;
 
 pub use arena::{Arena, ArenaOptions, ArenaStats, Pages};
-pub use by_cuda::{cuda_available, cuda_collect, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport};
+pub use by_cuda::{
+    cuda_available, cuda_collect, release_cuda_counter, CudaForm, CudaHandle, CudaOptions,
+    CudaTransport,
+};
 pub use by_fd::{Access, FdHandle, OpenOptions};
-pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
+pub use by_filename::{
+    leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions,
+    SweepResult,
+};
 pub use cell::{ReadCell, SharedCell};
 pub use composite::{Composite, CompositeSpec, Quantizer, TensorLayout};
 pub use connection::{Connection, ConnectionOptions, LenderGone, Peer};
 pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
 pub use deposit::{
-    deposit, deposit_stats, fetch, hand_over_deposits, set_deposit_limits, watch, withdraw, Deposit, DepositLimits, DepositStats, Fetched,
-    KeepOptions, Ticket,
+    deposit, deposit_stats, fetch, hand_over_deposits, set_deposit_limits, watch, withdraw,
+    Deposit, DepositLimits, DepositStats, Fetched, KeepOptions, Ticket,
 };
 pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind, Result};
-pub use export::{export_module, export_module_to, Bytecode, Durability, ExportOptions, ExportReport};
-pub use import::{import_bytes, import_file, import_module, ImportCheck, ImportOptions, ImportReport};
+pub use export::{
+    export_module, export_module_to, Bytecode, Durability, ExportOptions, ExportReport,
+};
+pub use import::{
+    import_bytes, import_file, import_module, ImportCheck, ImportOptions, ImportReport,
+};
 pub use lease::{lease_fd, lease_holders, lease_poll, lease_use_no_thread, LeaseHolder};
 pub use member::{Member, MemberKind};
 pub use message::Message;

@@ -1,4 +1,5 @@
-//! What modules are asked for: members, names and files. The lists of the C library are read whole, and given back.
+//! What modules are asked for: members, names and files. The lists of the C library are read whole,
+//! and given back.
 
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
@@ -79,7 +80,8 @@ struct List<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
 
 impl<T> Drop for List<T> {
     fn drop(&mut self) {
-        // SAFETY: the list is ours, and gone after this. What is in it has other owners, or goes as the rest of a change does.
+        // SAFETY: the list is ours, and gone after this. What is in it has other owners, or goes as
+        // the rest of a change does.
         crate::panic::release(|| unsafe { self.1(self.0.as_ptr()) });
     }
 }
@@ -100,8 +102,11 @@ pub(crate) fn members(raw: NonNull<sys::tenon_member_list>) -> Result<Vec<Member
                 module: ptr::null_mut(),
             };
             // SAFETY: the list lives, and raw is of its own struct_size.
-            check(|err| unsafe { sys::tenon_member_list_get(list.0.as_ptr(), index, &mut raw, err) })?;
-            // SAFETY: all of it is borrowed from the list; what is kept are copies and references of their own.
+            check(|err| unsafe {
+                sys::tenon_member_list_get(list.0.as_ptr(), index, &mut raw, err)
+            })?;
+            // SAFETY: all of it is borrowed from the list; what is kept are copies and references
+            // of their own.
             Ok(unsafe {
                 Member {
                     kind: MemberKind::from_raw(raw.kind),
@@ -121,7 +126,9 @@ pub(crate) fn names(raw: NonNull<sys::tenon_name_list>) -> Vec<String> {
     // SAFETY: the list lives.
     let count = unsafe { sys::tenon_name_list_count(list.0.as_ptr()) };
     // SAFETY: borrowed from the list, and copied.
-    (0..count).map(|index| unsafe { owned(sys::tenon_name_list_get(list.0.as_ptr(), index)) }).collect()
+    (0..count)
+        .map(|index| unsafe { owned(sys::tenon_name_list_get(list.0.as_ptr(), index)) })
+        .collect()
 }
 
 pub(crate) fn files(raw: NonNull<sys::tenon_file_list>) -> Result<Vec<(String, Vec<u8>)>> {
@@ -132,7 +139,9 @@ pub(crate) fn files(raw: NonNull<sys::tenon_file_list>) -> Result<Vec<(String, V
         .map(|index| {
             let mut raw = sys::tenon_file { name: ptr::null(), data: ptr::null(), nbytes: 0 };
             // SAFETY: the list lives, and raw is ours.
-            check(|err| unsafe { sys::tenon_file_list_get(list.0.as_ptr(), index, &mut raw, err) })?;
+            check(|err| unsafe {
+                sys::tenon_file_list_get(list.0.as_ptr(), index, &mut raw, err)
+            })?;
             let data = if raw.nbytes == 0 {
                 Vec::new()
             } else {

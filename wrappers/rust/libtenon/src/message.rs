@@ -11,8 +11,8 @@ use crate::sys;
 use crate::tensor::{Tensor, TensorMut};
 use crate::view::TensorView;
 
-/// Tensors that travel together. Whether each can be lent is checked when it is added. The parts of a
-/// [`Composite`](crate::Composite) that was added are tensors of the message too, without names.
+/// Tensors that travel together. Whether each can be lent is checked when it is added. The parts of
+/// a [`Composite`](crate::Composite) that was added are tensors of the message too, without names.
 ///
 /// ```
 /// use tenon::{Message, Tensor, TensorMut};
@@ -30,7 +30,8 @@ pub struct Message {
     raw: NonNull<sys::tenon_message>,
 }
 
-// SAFETY: rule 8 in tenon.h: a message belongs to no thread; while it is built it is one thread's at a time, which &mut self says.
+// SAFETY: rule 8 in tenon.h: a message belongs to no thread; while it is built it is one thread's
+// at a time, which &mut self says.
 unsafe impl Send for Message {}
 // SAFETY: what takes &self takes a pointer to const, which means safe concurrently (rule 8).
 unsafe impl Sync for Message {}
@@ -42,18 +43,28 @@ impl Message {
         Ok(Message { raw: make(|out, err| unsafe { sys::tenon_message_new(out, err) })? })
     }
 
-    /// Add a tensor; what its borrowers may do is what its mode gives. The name: a `&str`, or `None`.
+    /// Add a tensor; what its borrowers may do is what its mode gives. The name: a `&str`, or
+    /// `None`.
     pub fn add<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &Tensor) -> Result<()> {
         self.add_one(name.into(), tensor, Access::Auto)
     }
 
-    /// Add a tensor that borrowers cannot write to, whatever they try: [`ErrorKind::Permission`] if its mode cannot promise that.
-    pub fn add_read_only<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &Tensor) -> Result<()> {
+    /// Add a tensor that borrowers cannot write to, whatever they try: [`ErrorKind::Permission`] if
+    /// its mode cannot promise that.
+    pub fn add_read_only<'n>(
+        &mut self,
+        name: impl Into<Option<&'n str>>,
+        tensor: &Tensor,
+    ) -> Result<()> {
         self.add_one(name.into(), tensor, Access::ReadOnly)
     }
 
     /// Add a tensor that borrowers may write to as this process may.
-    pub fn add_writable<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &TensorMut) -> Result<()> {
+    pub fn add_writable<'n>(
+        &mut self,
+        name: impl Into<Option<&'n str>>,
+        tensor: &TensorMut,
+    ) -> Result<()> {
         self.add_one(name.into(), tensor, Access::Writable)
     }
 
@@ -73,17 +84,38 @@ impl Message {
         self.add_raw(&raws, &c_pointers(&names), access)
     }
 
-    fn add_raw(&mut self, tensors: &[*mut sys::tenon_tensor], names: &[*const c_char], access: Access) -> Result<()> {
+    fn add_raw(
+        &mut self,
+        tensors: &[*mut sys::tenon_tensor],
+        names: &[*const c_char],
+        access: Access,
+    ) -> Result<()> {
         debug_assert_eq!(tensors.len(), names.len());
         let options = access.share_options();
         // SAFETY: arrays of as many living tensors and names, borrowed for the call.
-        check(|err| unsafe { sys::tenon_message_add(self.as_raw(), tensors.as_ptr(), names.as_ptr(), tensors.len(), &options, err) })
+        check(|err| unsafe {
+            sys::tenon_message_add(
+                self.as_raw(),
+                tensors.as_ptr(),
+                names.as_ptr(),
+                tensors.len(),
+                &options,
+                err,
+            )
+        })
     }
 
     /// Set the user's bytes, in place of those set before. At most 65,536.
     pub fn set_user_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         // SAFETY: borrowed for the call.
-        check(|err| unsafe { sys::tenon_message_set_user_bytes(self.as_raw(), bytes.as_ptr().cast(), bytes.len(), err) })
+        check(|err| unsafe {
+            sys::tenon_message_set_user_bytes(
+                self.as_raw(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                err,
+            )
+        })
     }
 
     /// How many tensors there are. The parts of composites are among them.
@@ -92,8 +124,8 @@ impl Message {
         unsafe { sys::tenon_message_count(self.as_raw()) }
     }
 
-    /// Whether there are no tensors. A composite on meta has no parts, so a message that has nothing
-    /// else is empty too.
+    /// Whether there are no tensors. A composite on meta has no parts, so a message that has
+    /// nothing else is empty too.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,12 +148,13 @@ impl Message {
     /// The first tensor of that name.
     pub fn find(&self, name: &str) -> Option<Tensor> {
         let name = CString::new(name).ok()?;
-        // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or NULL.
+        // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or
+        // NULL.
         unsafe { retained(sys::tenon_message_find(self.as_raw(), name.as_ptr())) }
     }
 
-    /// All tensors at a glance: names, shapes and where their bytes are, in one call however many there are.
-    /// The parts of composites are among them.
+    /// All tensors at a glance: names, shapes and where their bytes are, in one call however many
+    /// there are. The parts of composites are among them.
     pub fn views(&self) -> Vec<TensorView<'_>> {
         let len = self.len();
         let mut views: Vec<TensorView<'_>> = Vec::with_capacity(len);
@@ -129,9 +162,11 @@ impl Message {
             return views;
         }
         let out: *mut sys::tenon_tensor_view = views.as_mut_ptr().cast();
-        // SAFETY: room for len views, which are transparent; the first says how large each is, and on success all are filled.
+        // SAFETY: room for len views, which are transparent; the first says how large each is, and
+        // on success all are filled.
         unsafe {
-            ptr::addr_of_mut!((*out).struct_size).write(std::mem::size_of::<sys::tenon_tensor_view>());
+            ptr::addr_of_mut!((*out).struct_size)
+                .write(std::mem::size_of::<sys::tenon_tensor_view>());
             check(|err| sys::tenon_message_get_views(self.as_raw(), out, len, err))
                 // Documented to fail only for a NULL, a struct that is too small, or fewer tensors.
                 .unwrap_or_else(|error| unreachable!("{error}"));
@@ -194,7 +229,9 @@ pub(crate) fn c_pointers(names: &[Option<CString>]) -> Vec<*const c_char> {
 }
 
 fn c_name(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the name {name:?} has a NUL in it")))
+    CString::new(name).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, format!("the name {name:?} has a NUL in it"))
+    })
 }
 
 impl Drop for Message {

@@ -162,23 +162,53 @@ impl Object {
     fn node(&self) -> sys::tenon_object_node {
         // The library refuses an object of 2^32 nodes, so a container of so many is refused too.
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let text = |bytes: &[u8]| sys::tenon_object_node { data: bytes.as_ptr().cast(), nbytes: bytes.len(), ..blank() };
+        let text = |bytes: &[u8]| sys::tenon_object_node {
+            data: bytes.as_ptr().cast(),
+            nbytes: bytes.len(),
+            ..blank()
+        };
         let (kind, node) = match self {
             Object::None => (sys::TENON_OBJECT_NONE, blank()),
-            Object::Bool(value) => (sys::TENON_OBJECT_BOOL, sys::tenon_object_node { integer: i64::from(*value), ..blank() }),
-            Object::Int(value) => (sys::TENON_OBJECT_INT, sys::tenon_object_node { integer: *value, ..blank() }),
-            Object::Float(value) => (sys::TENON_OBJECT_FLOAT, sys::tenon_object_node { real: *value, ..blank() }),
-            Object::Complex(real, imaginary) => {
-                (sys::TENON_OBJECT_COMPLEX, sys::tenon_object_node { real: *real, imaginary: *imaginary, ..blank() })
+            Object::Bool(value) => (
+                sys::TENON_OBJECT_BOOL,
+                sys::tenon_object_node { integer: i64::from(*value), ..blank() },
+            ),
+            Object::Int(value) => {
+                (sys::TENON_OBJECT_INT, sys::tenon_object_node { integer: *value, ..blank() })
             }
+            Object::Float(value) => {
+                (sys::TENON_OBJECT_FLOAT, sys::tenon_object_node { real: *value, ..blank() })
+            }
+            Object::Complex(real, imaginary) => (
+                sys::TENON_OBJECT_COMPLEX,
+                sys::tenon_object_node { real: *real, imaginary: *imaginary, ..blank() },
+            ),
             Object::Str(value) => (sys::TENON_OBJECT_STR, text(value.as_bytes())),
             Object::Bytes(value) => (sys::TENON_OBJECT_BYTES, text(value)),
-            Object::Tensor(value) => (sys::TENON_OBJECT_TENSOR, sys::tenon_object_node { tensor: value.as_raw(), ..blank() }),
-            Object::Composite(value) => (sys::TENON_OBJECT_COMPOSITE, sys::tenon_object_node { composite: value.as_raw(), ..blank() }),
-            Object::Tuple(items) => (sys::TENON_OBJECT_TUPLE, sys::tenon_object_node { count: count(items.len()), ..blank() }),
-            Object::List(items) => (sys::TENON_OBJECT_LIST, sys::tenon_object_node { count: count(items.len()), ..blank() }),
-            Object::Set(items) => (sys::TENON_OBJECT_SET, sys::tenon_object_node { count: count(items.len()), ..blank() }),
-            Object::Dict(entries) => (sys::TENON_OBJECT_DICT, sys::tenon_object_node { count: count(entries.len()), ..blank() }),
+            Object::Tensor(value) => (
+                sys::TENON_OBJECT_TENSOR,
+                sys::tenon_object_node { tensor: value.as_raw(), ..blank() },
+            ),
+            Object::Composite(value) => (
+                sys::TENON_OBJECT_COMPOSITE,
+                sys::tenon_object_node { composite: value.as_raw(), ..blank() },
+            ),
+            Object::Tuple(items) => (
+                sys::TENON_OBJECT_TUPLE,
+                sys::tenon_object_node { count: count(items.len()), ..blank() },
+            ),
+            Object::List(items) => (
+                sys::TENON_OBJECT_LIST,
+                sys::tenon_object_node { count: count(items.len()), ..blank() },
+            ),
+            Object::Set(items) => (
+                sys::TENON_OBJECT_SET,
+                sys::tenon_object_node { count: count(items.len()), ..blank() },
+            ),
+            Object::Dict(entries) => (
+                sys::TENON_OBJECT_DICT,
+                sys::tenon_object_node { count: count(entries.len()), ..blank() },
+            ),
         };
         sys::tenon_object_node { kind: kind as i32, ..node }
     }
@@ -191,8 +221,12 @@ impl Object {
         while let Some(object) = waiting.pop() {
             nodes.push(object.node());
             match object {
-                Object::Tuple(items) | Object::List(items) | Object::Set(items) => waiting.extend(items.iter().rev()),
-                Object::Dict(entries) => waiting.extend(entries.iter().rev().flat_map(|(key, value)| [value, key])),
+                Object::Tuple(items) | Object::List(items) | Object::Set(items) => {
+                    waiting.extend(items.iter().rev())
+                }
+                Object::Dict(entries) => {
+                    waiting.extend(entries.iter().rev().flat_map(|(key, value)| [value, key]))
+                }
                 _ => {}
             }
         }
@@ -223,7 +257,9 @@ impl RawObject {
     fn new(object: &Object) -> Result<RawObject> {
         let nodes = object.nodes();
         // SAFETY: the nodes and all that they point to are borrowed for the call.
-        Ok(RawObject(make(|out, err| unsafe { sys::tenon_object_new(nodes.as_ptr(), nodes.len(), out, err) })?))
+        Ok(RawObject(make(|out, err| unsafe {
+            sys::tenon_object_new(nodes.as_ptr(), nodes.len(), out, err)
+        })?))
     }
 
     fn to_object(&self) -> Result<Object> {
@@ -231,7 +267,9 @@ impl RawObject {
         let count = unsafe { sys::tenon_object_count(self.0.as_ptr()) };
         let mut nodes = vec![blank(); count];
         // SAFETY: as above; there are count nodes, each of its own struct_size.
-        check(|err| unsafe { sys::tenon_object_get_nodes(self.0.as_ptr(), 0, nodes.as_mut_ptr(), count, err) })?;
+        check(|err| unsafe {
+            sys::tenon_object_get_nodes(self.0.as_ptr(), 0, nodes.as_mut_ptr(), count, err)
+        })?;
 
         // SAFETY: the library filled in the nodes, and self keeps what they point to.
         unsafe { read(&nodes) }
@@ -274,21 +312,30 @@ unsafe fn read_node(node: &sys::tenon_object_node, made: &mut Vec<Object>) -> Re
     };
     let mut take = |values: usize| made.drain(made.len() - values..).rev().collect::<Vec<Object>>();
     let count = node.count as usize;
-    let unknown = || Error::new(ErrorKind::Unsupported, format!("a value of a kind {} that this crate has no word for", node.kind));
+    let unknown = || {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("a value of a kind {} that this crate has no word for", node.kind),
+        )
+    };
     Ok(match u32::try_from(node.kind).map_err(|_| unknown())? {
         sys::TENON_OBJECT_NONE => Object::None,
         sys::TENON_OBJECT_BOOL => Object::Bool(node.integer != 0),
         sys::TENON_OBJECT_INT => Object::Int(node.integer),
         sys::TENON_OBJECT_FLOAT => Object::Float(node.real),
         sys::TENON_OBJECT_COMPLEX => Object::Complex(node.real, node.imaginary),
-        sys::TENON_OBJECT_STR => {
-            Object::Str(String::from_utf8(bytes()).map_err(|error| Error::new(ErrorKind::Corrupt, format!("a text is no UTF-8: {error}")))?)
-        }
+        sys::TENON_OBJECT_STR => Object::Str(String::from_utf8(bytes()).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("a text is no UTF-8: {error}"))
+        })?),
         sys::TENON_OBJECT_BYTES => Object::Bytes(bytes()),
         // SAFETY: a living tensor (above).
-        sys::TENON_OBJECT_TENSOR => Object::Tensor(unsafe { retained(node.tensor) }.ok_or_else(unknown)?),
+        sys::TENON_OBJECT_TENSOR => {
+            Object::Tensor(unsafe { retained(node.tensor) }.ok_or_else(unknown)?)
+        }
         // SAFETY: a living composite (above).
-        sys::TENON_OBJECT_COMPOSITE => Object::Composite(unsafe { Composite::retained(node.composite) }.ok_or_else(unknown)?),
+        sys::TENON_OBJECT_COMPOSITE => {
+            Object::Composite(unsafe { Composite::retained(node.composite) }.ok_or_else(unknown)?)
+        }
         sys::TENON_OBJECT_TUPLE => Object::Tuple(take(count)),
         sys::TENON_OBJECT_LIST => Object::List(take(count)),
         sys::TENON_OBJECT_SET => Object::Set(take(count)),
@@ -315,7 +362,11 @@ impl Message {
         let (object, options) = (RawObject::new(object)?, access.share_options());
         // SAFETY: the object and the options are borrowed for the call; the result is a new
         // reference.
-        unsafe { Ok(Message::adopt(make(|out, err| sys::tenon_message_new_from_object(object.0.as_ptr(), &options, out, err))?)) }
+        unsafe {
+            Ok(Message::adopt(make(|out, err| {
+                sys::tenon_message_new_from_object(object.0.as_ptr(), &options, out, err)
+            })?))
+        }
     }
 
     /// Read the object that the message carries. The sender is not trusted: nothing that it names
@@ -326,7 +377,10 @@ impl Message {
     /// of Tenon wrote it), [`ErrorKind::ResourceExhausted`].
     pub fn object(&self) -> Result<Object> {
         // SAFETY: self keeps the message; out is ours.
-        RawObject(make(|out, err| unsafe { sys::tenon_object_new_from_message(self.as_raw(), out, err) })?).to_object()
+        RawObject(make(|out, err| unsafe {
+            sys::tenon_object_new_from_message(self.as_raw(), out, err)
+        })?)
+        .to_object()
     }
 }
 
@@ -479,11 +533,22 @@ mod tests {
         let nodes = object.nodes();
         // The example of object.h.
         let kinds: Vec<u32> = nodes.iter().map(|node| node.kind as u32).collect();
-        let (dict, text, list, int) = (sys::TENON_OBJECT_DICT, sys::TENON_OBJECT_STR, sys::TENON_OBJECT_LIST, sys::TENON_OBJECT_INT);
+        let (dict, text, list, int) = (
+            sys::TENON_OBJECT_DICT,
+            sys::TENON_OBJECT_STR,
+            sys::TENON_OBJECT_LIST,
+            sys::TENON_OBJECT_INT,
+        );
         assert_eq!(kinds, [dict, text, list, int, int, text, sys::TENON_OBJECT_NONE]);
         assert_eq!(nodes.iter().map(|node| node.count).collect::<Vec<_>>(), [2, 0, 2, 0, 0, 0, 0]);
 
-        let tuple = Object::Tuple(vec![object, vec![7u8, 0].into(), "".into(), Object::Complex(0.5, 1.0), true.into()]);
+        let tuple = Object::Tuple(vec![
+            object,
+            vec![7u8, 0].into(),
+            "".into(),
+            Object::Complex(0.5, 1.0),
+            true.into(),
+        ]);
         let set = Object::Set(vec![Object::List(vec![]), tuple, Object::Dict(vec![]), 0.25.into()]);
         // SAFETY: the nodes point into `set`.
         let read_again = unsafe { read(&set.nodes()) }.unwrap();

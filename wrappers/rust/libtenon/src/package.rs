@@ -50,7 +50,11 @@ impl Package {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
         // SAFETY: all is borrowed for the call; what comes is a new reference.
-        Ok(Package { raw: make(|out, err| unsafe { sys::tenon_package_open(path.as_ptr(), &raw, out, err) })? })
+        Ok(Package {
+            raw: make(|out, err| unsafe {
+                sys::tenon_package_open(path.as_ptr(), &raw, out, err)
+            })?,
+        })
     }
 
     /// Lists the script modules. Each has the name of its resource, or its id if it has none.
@@ -66,7 +70,9 @@ impl Package {
     pub fn module(&self, name: &str) -> Result<Module> {
         let name = c_text(name, "the name")?;
         // SAFETY: self keeps it; what comes is a new reference.
-        Ok(Module::adopt(make(|out, err| unsafe { sys::tenon_package_module(self.as_raw(), name.as_ptr(), out, err) })?))
+        Ok(Module::adopt(make(|out, err| unsafe {
+            sys::tenon_package_module(self.as_raw(), name.as_ptr(), out, err)
+        })?))
     }
 
     /// Lists all records in their order, those that PyTorch keeps below `.data/` too.
@@ -80,7 +86,9 @@ impl Package {
     pub fn read(&self, record: &str) -> Result<Vec<u8>> {
         let record = c_text(record, "the record's name")?;
         // SAFETY: as in modules.
-        let found = files(make(|out, err| unsafe { sys::tenon_package_read(self.as_raw(), record.as_ptr(), out, err) })?)?;
+        let found = files(make(|out, err| unsafe {
+            sys::tenon_package_read(self.as_raw(), record.as_ptr(), out, err)
+        })?)?;
         Ok(found.into_iter().next().map(|(_, data)| data).unwrap_or_default())
     }
 
@@ -186,11 +194,24 @@ impl<'a> PackageExport<'a> {
     /// until the new one is complete. The path may be that of the base.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<ExportReport> {
         let path = c_path(path.as_ref())?;
-        let entry_names = self.entries.iter().map(|(name, _)| c_text(name, "the name of an entry")).collect::<Result<Vec<_>>>()?;
-        let entries: Vec<_> = entry_names.iter().zip(&self.entries).map(|(name, (_, entry))| raw_entry(name, entry)).collect();
-        let externs = self.externs.iter().map(|name| c_text(name, "the extern module")).collect::<Result<Vec<_>>>()?;
+        let entry_names = self
+            .entries
+            .iter()
+            .map(|(name, _)| c_text(name, "the name of an entry"))
+            .collect::<Result<Vec<_>>>()?;
+        let entries: Vec<_> = entry_names
+            .iter()
+            .zip(&self.entries)
+            .map(|(name, (_, entry))| raw_entry(name, entry))
+            .collect();
+        let externs = self
+            .externs
+            .iter()
+            .map(|name| c_text(name, "the extern module"))
+            .collect::<Result<Vec<_>>>()?;
         let extern_names: Vec<_> = externs.iter().map(|name| name.as_ptr()).collect();
-        let archive_name = self.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
+        let archive_name =
+            self.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
         let raw = sys::tenon_package_options {
             struct_size: size_of::<sys::tenon_package_options>(),
             flags: self.flags,
@@ -204,7 +225,16 @@ impl<'a> PackageExport<'a> {
         let mut report = ExportReport::blank();
         let _guard = ExportGuard::new()?;
         // SAFETY: all is borrowed for the call, and the lock keeps changes away.
-        check(|err| unsafe { sys::tenon_export_package(entries.as_ptr(), entries.len(), path.as_ptr(), &raw, &mut report, err) })?;
+        check(|err| unsafe {
+            sys::tenon_export_package(
+                entries.as_ptr(),
+                entries.len(),
+                path.as_ptr(),
+                &raw,
+                &mut report,
+                err,
+            )
+        })?;
         Ok(ExportReport::from_raw(&report))
     }
 }
@@ -215,7 +245,13 @@ fn raw_entry(name: &CString, entry: &Entry<'_>) -> sys::tenon_package_entry {
         Entry::File(data) => (ptr::null(), data),
     };
     let start = if data.is_empty() { ptr::null() } else { data.as_ptr().cast() };
-    sys::tenon_package_entry { name: name.as_ptr(), module, data: start, nbytes: data.len(), reserved: 0 }
+    sys::tenon_package_entry {
+        name: name.as_ptr(),
+        module,
+        data: start,
+        nbytes: data.len(),
+        reserved: 0,
+    }
 }
 
 impl fmt::Debug for PackageExport<'_> {

@@ -1,5 +1,5 @@
-//! Panics in what users hand to the library (owners, deleters) never cross its C++ frames: they are kept while those are on the
-//! stack, and go on in the Rust frame that made the last release.
+//! Panics in what users hand to the library (owners, deleters) never cross its C++ frames: they are
+//! kept while those are on the stack, and go on in the Rust frame that made the last release.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -30,14 +30,16 @@ pub(crate) fn callback(body: impl FnOnce()) {
     }
 }
 
-/// Of a panic that nobody is there to take; the panic hook has told of it. To drop a payload can panic again.
+/// Of a panic that nobody is there to take; the panic hook has told of it. To drop a payload can
+/// panic again.
 fn discard(payload: impl Any) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
 }
 
-/// Run a call that can make a last release, and so a callback. A panic in that goes on from here, unless one is under way.
+/// Run a call that can make a last release, and so a callback. A panic in that goes on from here,
+/// unless one is under way.
 pub(crate) fn release(body: impl FnOnce()) {
     let outer = CATCHING.try_with(|catching| catching.replace(true)).unwrap_or(true);
     body();
@@ -56,7 +58,9 @@ mod tests {
     use super::*;
 
     fn caught(body: impl FnOnce()) -> Option<&'static str> {
-        catch_unwind(AssertUnwindSafe(body)).err().map(|payload| *payload.downcast_ref::<&str>().unwrap())
+        catch_unwind(AssertUnwindSafe(body))
+            .err()
+            .map(|payload| *payload.downcast_ref::<&str>().unwrap())
     }
 
     #[test]

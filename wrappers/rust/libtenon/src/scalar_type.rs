@@ -9,7 +9,8 @@ use crate::error::{check, Error, Result};
 use crate::sys;
 use crate::text::c_text;
 
-/// An element type in PyTorch's numbers. There are more of them than DLPack has: see [`dtype`](ScalarType::dtype).
+/// An element type in PyTorch's numbers. There are more of them than DLPack has: see
+/// [`dtype`](ScalarType::dtype).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ScalarType(i32);
 
@@ -83,7 +84,8 @@ impl ScalarType {
         self.0
     }
 
-    /// The name that torch.dtype has: `"float32"`, `"qint8"`; `None` for a number that is no element type.
+    /// The name that torch.dtype has: `"float32"`, `"qint8"`; `None` for a number that is no
+    /// element type.
     pub fn name(self) -> Option<&'static str> {
         // SAFETY: any number; static storage (scalar_type.h).
         unsafe { text(sys::tenon_scalar_type_name(self.0)) }
@@ -95,7 +97,8 @@ impl ScalarType {
         unsafe { text(sys::tenon_scalar_type_storage_name(self.0)) }
     }
 
-    /// The oldest PyTorch that is known to read a storage of it: `"2.1"`, and `"1.4"` for all that are older.
+    /// The oldest PyTorch that is known to read a storage of it: `"2.1"`, and `"1.4"` for all that
+    /// are older.
     pub fn since(self) -> Option<&'static str> {
         // SAFETY: as above.
         unsafe { text(sys::tenon_scalar_type_since(self.0)) }
@@ -153,7 +156,8 @@ impl Default for ScalarType {
     }
 }
 
-/// From torch.dtype's name (`"float32"`), PyTorch's own (`"Float"`) or its storage class (`"FloatStorage"`).
+/// From torch.dtype's name (`"float32"`), PyTorch's own (`"Float"`) or its storage class
+/// (`"FloatStorage"`).
 impl FromStr for ScalarType {
     type Err = Error;
 

@@ -1,4 +1,5 @@
-//! What a tensor is made of: element type, sizes, strides and offset over a storage, and the flags that travel with it.
+//! What a tensor is made of: element type, sizes, strides and offset over a storage, and the flags
+//! that travel with it.
 
 use std::fmt;
 use std::mem::size_of;
@@ -53,13 +54,20 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names =
-            [(Flags::REQUIRES_GRAD, "REQUIRES_GRAD"), (Flags::IS_PARAMETER, "IS_PARAMETER"), (Flags::CONJ, "CONJ"), (Flags::NEG, "NEG")];
-        f.debug_set().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
+        let names = [
+            (Flags::REQUIRES_GRAD, "REQUIRES_GRAD"),
+            (Flags::IS_PARAMETER, "IS_PARAMETER"),
+            (Flags::CONJ, "CONJ"),
+            (Flags::NEG, "NEG"),
+        ];
+        f.debug_set()
+            .entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name))
+            .finish()
     }
 }
 
-/// The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
+/// The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be
+/// 0 or negative.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct TensorSpec<'a> {
@@ -98,7 +106,11 @@ impl<'a> TensorSpec<'a> {
 
     pub(crate) fn make(&self, storage: &Storage) -> Result<Tensor> {
         if self.strides.is_some_and(|strides| strides.len() != self.sizes.len()) {
-            let text = format!("{} sizes and {} strides do not go together", self.sizes.len(), self.strides.map_or(0, <[i64]>::len));
+            let text = format!(
+                "{} sizes and {} strides do not go together",
+                self.sizes.len(),
+                self.strides.map_or(0, <[i64]>::len)
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, text));
         }
         let spec = sys::tenon_tensor_spec {
@@ -112,7 +124,8 @@ impl<'a> TensorSpec<'a> {
             reserved: 0,
         };
         // SAFETY: storage and spec are borrowed for the call; sizes and strides have ndim numbers.
-        let raw = make(|out, err| unsafe { sys::tenon_tensor_new(storage.as_raw(), &spec, out, err) })?;
+        let raw =
+            make(|out, err| unsafe { sys::tenon_tensor_new(storage.as_raw(), &spec, out, err) })?;
         // SAFETY: a new reference.
         Ok(unsafe { Tensor::adopt(raw) })
     }

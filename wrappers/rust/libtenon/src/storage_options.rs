@@ -10,7 +10,8 @@ use crate::storage::{write, Storage, StorageMut};
 use crate::sys;
 use crate::wait::Wait;
 
-/// How a storage is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), in the arena, 64-byte aligned.
+/// How a storage is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), in the arena,
+/// 64-byte aligned.
 ///
 /// ```
 /// use tenon::StorageOptions;
@@ -35,7 +36,8 @@ impl<'a> StorageOptions<'a> {
         StorageOptions::default()
     }
 
-    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write. Means nothing for frozen and private storages.
+    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write. Means
+    /// nothing for frozen and private storages.
     pub fn lender_writes(self) -> Self {
         StorageOptions { lender_writes: true, ..self }
     }
@@ -56,8 +58,8 @@ impl<'a> StorageOptions<'a> {
     }
 
     /// The caller promises to write all bytes before it lends or reads them, so a reused block that
-    /// was lent before is not cleared. If the promise is broken, a borrower can read bytes that were
-    /// lent to another borrower. Together with [`zeroed`](Self::zeroed) this is
+    /// was lent before is not cleared. If the promise is broken, a borrower can read bytes that
+    /// were lent to another borrower. Together with [`zeroed`](Self::zeroed) this is
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
     pub fn will_fill(self) -> Self {
         self.flag(sys::TENON_STORAGE_WILL_FILL)
@@ -68,13 +70,15 @@ impl<'a> StorageOptions<'a> {
         StorageOptions { alignment, ..self }
     }
 
-    /// Born in this arena, in its mode. If it is full that is [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and the
-    /// error's detail "holders" says who holds what.
+    /// Born in this arena, in its mode. If it is full that is
+    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and the error's
+    /// detail "holders" says who holds what.
     pub fn arena(self, arena: &'a Arena) -> Self {
         StorageOptions { arena: Some(arena), ..self }
     }
 
-    /// How long a full arena is waited for: for storages of this process to go, and for leases to end. Without this: not at all.
+    /// How long a full arena is waited for: for storages of this process to go, and for leases to
+    /// end. Without this: not at all.
     pub fn wait(self, wait: impl Into<Wait<'a>>) -> Self {
         StorageOptions { wait: Some(wait.into()), ..self }
     }
@@ -83,8 +87,13 @@ impl<'a> StorageOptions<'a> {
         StorageOptions { flags: self.flags | flag, ..self }
     }
 
-    // What `make` is given is of its own struct_size, and what it points to is borrowed for that call.
-    pub(crate) fn with_raw<R>(&self, frozen: bool, make: impl FnOnce(&sys::tenon_storage_options) -> R) -> R {
+    // What `make` is given is of its own struct_size, and what it points to is borrowed for that
+    // call.
+    pub(crate) fn with_raw<R>(
+        &self,
+        frozen: bool,
+        make: impl FnOnce(&sys::tenon_storage_options) -> R,
+    ) -> R {
         let mode = match (frozen, self.lender_writes) {
             (true, _) => sys::TENON_MODE_FROZEN,
             (false, true) => sys::TENON_MODE_LENDER_WRITES,
@@ -101,8 +110,9 @@ impl<'a> StorageOptions<'a> {
         })
     }
 
-    /// Make a storage of `nbytes` bytes. Its memory is reserved before this returns: a full machine is an error here
-    /// ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and no SIGBUS later.
+    /// Make a storage of `nbytes` bytes. Its memory is reserved before this returns: a full machine
+    /// is an error here ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and
+    /// no SIGBUS later.
     pub fn create(&self, nbytes: u64) -> Result<StorageMut> {
         let raw = self.new_raw(false, nbytes)?;
         // SAFETY: a new reference, writable: its mode is not FROZEN.
@@ -132,19 +142,28 @@ impl<'a> StorageOptions<'a> {
 
     fn new_raw(&self, frozen: bool, nbytes: u64) -> Result<NonNull<sys::tenon_storage>> {
         // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
-        self.with_raw(frozen, |options| make(|out, err| unsafe { sys::tenon_storage_new(options, nbytes, out, err) }))
+        self.with_raw(frozen, |options| {
+            make(|out, err| unsafe { sys::tenon_storage_new(options, nbytes, out, err) })
+        })
     }
 
-    fn new_from<T: Element>(&self, frozen: bool, data: &[T]) -> Result<NonNull<sys::tenon_storage>> {
+    fn new_from<T: Element>(
+        &self,
+        frozen: bool,
+        data: &[T],
+    ) -> Result<NonNull<sys::tenon_storage>> {
         let nbytes = size_of_val(data) as u64;
         self.with_raw(frozen, |options| {
             // SAFETY: options and data are borrowed for the call; a T has no padding (Element).
-            make(|out, err| unsafe { sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err) })
+            make(|out, err| unsafe {
+                sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err)
+            })
         })
     }
 }
 
-/// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen: it can be filled, and nothing else.
+/// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen: it can be filled,
+/// and nothing else.
 ///
 /// ```
 /// let filling = tenon::StorageOptions::new().fill_frozen(8)?;

@@ -1,4 +1,5 @@
-//! Tensors: strided elements over one storage. A tensor never changes; a view of part of it is another tensor over the same storage.
+//! Tensors: strided elements over one storage. A tensor never changes; a view of part of it is
+//! another tensor over the same storage.
 
 use std::fmt;
 use std::mem::{size_of, size_of_val, ManuallyDrop};
@@ -15,7 +16,8 @@ use crate::storage_options::StorageOptions;
 use crate::sys;
 use crate::view::{numbers, TensorView};
 
-/// Strided elements over one storage, to be read. A clone is one more reference to the same; the tensor keeps its storage.
+/// Strided elements over one storage, to be read. A clone is one more reference to the same; the
+/// tensor keeps its storage.
 pub struct Tensor {
     raw: NonNull<sys::tenon_tensor>,
 }
@@ -26,7 +28,8 @@ unsafe impl Send for Tensor {}
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
-    /// Make a tensor over a storage. Every element that it can name must lie inside; nothing is read or moved.
+    /// Make a tensor over a storage. Every element that it can name must lie inside; nothing is
+    /// read or moved.
     pub fn new(storage: &Storage, spec: &TensorSpec<'_>) -> Result<Tensor> {
         spec.make(storage)
     }
@@ -133,22 +136,27 @@ impl Tensor {
     }
 
     fn borrow_storage<R>(&self, look: impl FnOnce(&Storage) -> R) -> R {
-        // SAFETY: never NULL for a tensor, and borrowed from it, so that no reference is given back here.
-        let storage = unsafe { Storage::adopt(NonNull::new_unchecked(sys::tenon_tensor_storage(self.as_raw()))) };
+        // SAFETY: never NULL for a tensor, and borrowed from it, so that no reference is given back
+        // here.
+        let storage = unsafe {
+            Storage::adopt(NonNull::new_unchecked(sys::tenon_tensor_storage(self.as_raw())))
+        };
         look(&ManuallyDrop::new(storage))
     }
 
-    /// The elements as a plain slice, if nobody can write to them any more. Errors: [`ErrorKind::WrongElement`],
-    /// [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], [`ErrorKind::Unsupported`] (they are on a device),
-    /// [`ErrorKind::MayChange`].
+    /// The elements as a plain slice, if nobody can write to them any more. Errors:
+    /// [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`],
+    /// [`ErrorKind::Unsupported`] (they are on a device), [`ErrorKind::MayChange`].
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         self.view().as_slice()
     }
 
-    /// The elements as a plain slice, whoever may write to them. The same errors, but for `MayChange`.
+    /// The elements as a plain slice, whoever may write to them. The same errors, but for
+    /// `MayChange`.
     ///
     /// # Safety
-    /// While the slice lives nobody writes to these elements: no thread of this process, and no other process that has them.
+    /// While the slice lives nobody writes to these elements: no thread of this process, and no
+    /// other process that has them.
     pub unsafe fn as_slice_unguarded<T: Element>(&self) -> Result<&[T]> {
         // SAFETY: the caller's promise.
         unsafe { self.view().as_slice_unguarded() }
@@ -164,7 +172,8 @@ impl Tensor {
         let start = self.packed::<T>(into.len())?;
         let nbytes = size_of_val(into);
         // SAFETY: the bytes of `into`, of which every pattern is a T (Element).
-        let bytes = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<u8>(), nbytes) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<u8>(), nbytes) };
         self.borrow_storage(|storage| storage.read(start, bytes))
     }
 
@@ -172,14 +181,21 @@ impl Tensor {
     fn packed<T: Element>(&self, len: usize) -> Result<u64> {
         let spec = self.spec();
         if DType::from_raw(spec.dtype) != T::DTYPE {
-            let text =
-                format!("a tensor of {} is not copied as {} ({})", DType::from_raw(spec.dtype), std::any::type_name::<T>(), T::DTYPE);
+            let text = format!(
+                "a tensor of {} is not copied as {} ({})",
+                DType::from_raw(spec.dtype),
+                std::any::type_name::<T>(),
+                T::DTYPE
+            );
             return Err(Error::new(ErrorKind::WrongElement, text));
         }
         if !self.is_contiguous() {
             return Err(Error::new(
                 ErrorKind::NotContiguous,
-                format!("the elements of a tensor of strides {:?} do not lie packed", self.strides()),
+                format!(
+                    "the elements of a tensor of strides {:?} do not lie packed",
+                    self.strides()
+                ),
             ));
         }
         if len as u64 != self.numel() {
@@ -208,7 +224,8 @@ impl Tensor {
     /// Take over a reference from C.
     ///
     /// # Safety
-    /// `raw` is a living tensor, and one reference of it is given away. Its storage is as [`Storage::from_raw`] asks.
+    /// `raw` is a living tensor, and one reference of it is given away. Its storage is as
+    /// [`Storage::from_raw`] asks.
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_tensor>) -> Tensor {
         // SAFETY: as above.
         unsafe { Tensor::adopt(raw) }
@@ -261,14 +278,18 @@ impl fmt::Debug for Tensor {
 pub struct TensorMut(Tensor);
 
 impl TensorMut {
-    /// Make a tensor over a storage that can be written. Every element that it can name must lie inside.
+    /// Make a tensor over a storage that can be written. Every element that it can name must lie
+    /// inside.
     pub fn new(storage: &StorageMut, spec: &TensorSpec<'_>) -> Result<TensorMut> {
         Ok(TensorMut(spec.make(storage)?))
     }
 
     /// A new tensor of mode [`Mode::Shared`](crate::Mode::Shared) whose elements are zero.
     pub fn zeros<T: Element>(sizes: &[i64]) -> Result<TensorMut> {
-        TensorMut::new(&StorageOptions::new().zeroed().create(nbytes_of::<T>(sizes)?)?, &TensorSpec::of::<T>(sizes))
+        TensorMut::new(
+            &StorageOptions::new().zeroed().create(nbytes_of::<T>(sizes)?)?,
+            &TensorSpec::of::<T>(sizes),
+        )
     }
 
     /// A new tensor of mode [`Mode::Shared`](crate::Mode::Shared) that holds a copy of `data`.
@@ -276,7 +297,8 @@ impl TensorMut {
         TensorMut::new(&StorageOptions::new().copy_from(data)?, &TensorSpec::of::<T>(sizes))
     }
 
-    /// The elements as cells, which can be read and written whoever else does so. Errors: as [`Tensor::as_slice`], but for `MayChange`.
+    /// The elements as cells, which can be read and written whoever else does so. Errors: as
+    /// [`Tensor::as_slice`], but for `MayChange`.
     pub fn cells<T: Element>(&self) -> Result<&[SharedCell<T>]> {
         self.view().cells_mut()
     }
@@ -284,11 +306,12 @@ impl TensorMut {
     /// The elements as a plain slice to write to. The same errors.
     ///
     /// # Safety
-    /// While the slice lives nobody else reads or writes these elements: no thread of this process, through any clone, tensor or storage,
-    /// and no other process that has them.
+    /// While the slice lives nobody else reads or writes these elements: no thread of this process,
+    /// through any clone, tensor or storage, and no other process that has them.
     pub unsafe fn as_mut_slice_unguarded<T: Element>(&mut self) -> Result<&mut [T]> {
         let (data, len) = self.view().checked::<T>()?;
-        // SAFETY: len elements lie there, aligned and writable; every pattern is a T; nobody else is there (above).
+        // SAFETY: len elements lie there, aligned and writable; every pattern is a T; nobody else
+        // is there (above).
         Ok(unsafe { std::slice::from_raw_parts_mut(data.cast_mut(), len) })
     }
 
@@ -296,7 +319,8 @@ impl TensorMut {
     pub fn write_from<T: Element>(&self, from: &[T]) -> Result<()> {
         let start = self.packed::<T>(from.len())?;
         // SAFETY: the bytes of `from`; a T has no padding (Element).
-        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast::<u8>(), size_of_val(from)) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(from.as_ptr().cast::<u8>(), size_of_val(from)) };
         self.storage_mut().write(start, bytes)
     }
 
@@ -305,7 +329,8 @@ impl TensorMut {
         StorageMut(self.storage())
     }
 
-    /// The address of the element with index 0, 0, …, one of its device, valid as long as a reference lives; NULL over an empty storage.
+    /// The address of the element with index 0, 0, …, one of its device, valid as long as a
+    /// reference lives; NULL over an empty storage.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.view().as_ptr().cast_mut()
     }
@@ -343,6 +368,8 @@ fn nbytes_of<T: Element>(sizes: &[i64]) -> Result<u64> {
     // More dimensions than an i32 counts are more than the library takes, too.
     let ndim = i32::try_from(sizes.len()).unwrap_or(i32::MAX);
     // SAFETY: ndim numbers are borrowed for the call.
-    check(|err| unsafe { sys::tenon_dtype_nbytes(T::DTYPE.raw(), sizes.as_ptr(), ndim, &mut nbytes, err) })?;
+    check(|err| unsafe {
+        sys::tenon_dtype_nbytes(T::DTYPE.raw(), sizes.as_ptr(), ndim, &mut nbytes, err)
+    })?;
     Ok(nbytes)
 }

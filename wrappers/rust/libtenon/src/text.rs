@@ -9,18 +9,23 @@ use crate::sys;
 
 /// For a C function; a NUL inside is an error that names `what`.
 pub(crate) fn c_text(text: &str, what: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it")))
+    CString::new(text).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it"))
+    })
 }
 
 pub(crate) fn c_path(path: &Path) -> Result<CString> {
     let bytes = OsStr::as_bytes(path.as_os_str());
-    CString::new(bytes).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the path {path:?} has a NUL in it")))
+    CString::new(bytes).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, format!("the path {path:?} has a NUL in it"))
+    })
 }
 
 /// As c_text, with the text as the detail "path".
 pub(crate) fn c_string(text: &OsStr, what: &str) -> Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| {
-        Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it")).with("path", text.to_string_lossy())
+        Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it"))
+            .with("path", text.to_string_lossy())
     })
 }
 
@@ -71,14 +76,17 @@ pub(crate) unsafe fn owned(raw: *const c_char) -> String {
 }
 
 /// A text of the functions that take a buffer and tell how long it should have been.
-pub(crate) fn sized(call: impl Fn(*mut c_char, usize, *mut usize, *mut *mut sys::tenon_error) -> sys::tenon_status) -> Result<String> {
+pub(crate) fn sized(
+    call: impl Fn(*mut c_char, usize, *mut usize, *mut *mut sys::tenon_error) -> sys::tenon_status,
+) -> Result<String> {
     let mut buffer = vec![0u8; 256];
     loop {
         let mut nbytes = 0;
         check(|err| call(buffer.as_mut_ptr().cast(), buffer.len(), &mut nbytes, err))?;
         if nbytes < buffer.len() {
             buffer.truncate(nbytes);
-            return Ok(String::from_utf8(buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()));
+            return Ok(String::from_utf8(buffer)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()));
         }
         buffer.resize(nbytes + 1, 0);
     }
@@ -92,7 +100,10 @@ mod tests {
     fn pure_a_nul_is_named() {
         assert_eq!(c_text("a", "the name").unwrap().to_bytes(), b"a");
         let error = c_text("a\0b", "the name").unwrap_err();
-        assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, r#"the name "a\0b" has a NUL in it"#));
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::InvalidArgument, r#"the name "a\0b" has a NUL in it"#)
+        );
         assert_eq!(c_path(Path::new("a\0b")).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(Names::new(["a", "b"], "the name").unwrap().raw.len(), 2);
     }

@@ -1,7 +1,10 @@
-//! Modules over one tree can be in several threads: a submodule that was looked up, the object that a module is, a module that has two
-//! owners. The C library leaves it to its callers that nobody looks at a tree while another changes it; who has which tree is not to be
-//! seen from outside, so there is one lock for all. No code of a user's runs under it, but for the drop of what a change lets go: an
-//! export gives it back around each callback, since the C library itself refuses changes from the first of them to the last.
+//! Modules over one tree can be in several threads: a submodule that was looked up, the object that
+//! a module is, a module that has two owners. The C library leaves it to its callers that nobody
+//! looks at a tree while another changes it; who has which tree is not to be seen from outside, so
+//! there is one lock for all. No code of a user's runs under it, but for the drop of what a change
+//! lets go: an
+//! export gives it back around each callback, since the C library itself refuses changes from the
+//! first of them to the last.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock};
@@ -21,7 +24,10 @@ struct Held;
 impl Held {
     fn new() -> Result<Held> {
         if HELD.with(|held| held.replace(true)) {
-            return Err(Error::new(ErrorKind::Permission, "a module cannot be used by what is dropped while one is changed"));
+            return Err(Error::new(
+                ErrorKind::Permission,
+                "a module cannot be used by what is dropped while one is changed",
+            ));
         }
         Ok(Held)
     }
@@ -61,7 +67,8 @@ impl ExportGuard {
         Ok(ExportGuard(Some((TREES.read().unwrap_or_else(PoisonError::into_inner), held))))
     }
 
-    /// Run a callback, which may look at modules, and change those that are not exported. It does not panic.
+    /// Run a callback, which may look at modules, and change those that are not exported. It does
+    /// not panic.
     pub(crate) fn without<R>(&mut self, callback: impl FnOnce() -> R) -> R {
         self.0 = None;
         let result = callback();
@@ -77,8 +84,9 @@ mod tests {
 
     use super::*;
 
-    // One test at a time. A thread here waits, inside `look`, for another one that looks too: a third that has asked for the write lock in
-    // between is let in first, and then nobody goes on. Outside of tests nothing under the lock waits for another thread.
+    // One test at a time. A thread here waits, inside `look`, for another one that looks too: a
+    // third that has asked for the write lock in between is let in first, and then nobody goes on.
+    // Outside of tests nothing under the lock waits for another thread.
     static ONE: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -89,7 +97,9 @@ mod tests {
         assert_eq!(inner, ErrorKind::Permission);
         let inner = look(|| Ok(change(|| Ok(3)).unwrap_err().kind())).unwrap();
         assert_eq!(inner, ErrorKind::Permission);
-        let together = look(|| Ok(std::thread::scope(|scope| scope.spawn(|| look(|| Ok(4)).unwrap()).join().unwrap())));
+        let together = look(|| {
+            Ok(std::thread::scope(|scope| scope.spawn(|| look(|| Ok(4)).unwrap()).join().unwrap()))
+        });
         assert_eq!(together.unwrap(), 4);
         assert_eq!(change(|| Ok(5)).unwrap(), 5);
     }

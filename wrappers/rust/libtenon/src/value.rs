@@ -60,8 +60,9 @@ kinds! {
     Object = TENON_VALUE_OBJECT,
 }
 
-/// A value never changes, but for the attributes of an object while its module is changed. A clone is one more reference to the same: the
-/// same value in two places is one object in an archive, and stays one when it is read again.
+/// A value never changes, but for the attributes of an object while its module is changed. A clone
+/// is one more reference to the same: the same value in two places is one object in an archive, and
+/// stays one when it is read again.
 ///
 /// Types are written as in TorchScript: `"Optional[Tensor]"`, `"Dict[str, List[int]]"`.
 ///
@@ -77,7 +78,8 @@ pub struct Value {
     raw: NonNull<sys::tenon_value>,
 }
 
-// SAFETY: any thread (value.h); what must not meet a change of a module goes through the lock of trees.
+// SAFETY: any thread (value.h); what must not meet a change of a module goes through the lock of
+// trees.
 unsafe impl Send for Value {}
 // SAFETY: as above.
 unsafe impl Sync for Value {}
@@ -102,7 +104,8 @@ impl Value {
         Value::new(|out, err| unsafe { sys::tenon_value_new_device(name.as_ptr(), out, err) })
     }
 
-    /// A tensor. Nothing is copied. Tensors over one storage share it in an archive too; a storage goes there whole.
+    /// A tensor. Nothing is copied. Tensors over one storage share it in an archive too; a storage
+    /// goes there whole.
     pub fn tensor(tensor: &Tensor) -> Result<Value> {
         // SAFETY: borrowed for the call; the value keeps the storage.
         Value::new(|out, err| unsafe { sys::tenon_value_new_tensor(tensor.as_raw(), out, err) })
@@ -112,59 +115,102 @@ impl Value {
     pub fn tuple<V: Into<Value>>(items: impl IntoIterator<Item = V>) -> Result<Value> {
         let items = Items::new(items);
         // SAFETY: n items are borrowed for the call; the value takes references of its own.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_tuple(ptr::null(), items.as_ptr(), items.len(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_tuple(ptr::null(), items.as_ptr(), items.len(), out, err)
+        })
     }
 
     /// A NamedTuple of that qualified name.
-    pub fn named_tuple<V: Into<Value>>(class_name: &str, items: impl IntoIterator<Item = V>) -> Result<Value> {
+    pub fn named_tuple<V: Into<Value>>(
+        class_name: &str,
+        items: impl IntoIterator<Item = V>,
+    ) -> Result<Value> {
         let (name, items) = (c_text(class_name, "the class")?, Items::new(items));
         // SAFETY: as above.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_tuple(name.as_ptr(), items.as_ptr(), items.len(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_tuple(name.as_ptr(), items.as_ptr(), items.len(), out, err)
+        })
     }
 
-    /// A list, whose items are checked against its type, as `"List[Optional[int]]"`. Without one it takes the type that is declared where
-    /// it is put.
-    pub fn list<V: Into<Value>>(type_text: Option<&str>, items: impl IntoIterator<Item = V>) -> Result<Value> {
+    /// A list, whose items are checked against its type, as `"List[Optional[int]]"`. Without one it
+    /// takes the type that is declared where it is put.
+    pub fn list<V: Into<Value>>(
+        type_text: Option<&str>,
+        items: impl IntoIterator<Item = V>,
+    ) -> Result<Value> {
         let type_text = type_text.map(|text| c_text(text, "the type")).transpose()?;
         let items = Items::new(items);
         let raw_type = type_text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         // SAFETY: as above.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_list(raw_type, items.as_ptr(), items.len(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_list(raw_type, items.as_ptr(), items.len(), out, err)
+        })
     }
 
-    /// A dict, which keeps the order of its entries; its type as for a list, as `"Dict[str, Tensor]"`.
-    pub fn dict<K: Into<Value>, V: Into<Value>>(type_text: Option<&str>, entries: impl IntoIterator<Item = (K, V)>) -> Result<Value> {
+    /// A dict, which keeps the order of its entries; its type as for a list, as `"Dict[str,
+    /// Tensor]"`.
+    pub fn dict<K: Into<Value>, V: Into<Value>>(
+        type_text: Option<&str>,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Value> {
         let type_text = type_text.map(|text| c_text(text, "the type")).transpose()?;
-        let (keys, values): (Vec<Value>, Vec<Value>) = entries.into_iter().map(|(key, value)| (key.into(), value.into())).unzip();
+        let (keys, values): (Vec<Value>, Vec<Value>) =
+            entries.into_iter().map(|(key, value)| (key.into(), value.into())).unzip();
         let (keys, values) = (Items::new(keys), Items::new(values));
         let raw_type = type_text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         // SAFETY: as above; there are as many keys as values.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_dict(raw_type, keys.as_ptr(), values.as_ptr(), keys.len(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_dict(
+                raw_type,
+                keys.as_ptr(),
+                values.as_ptr(),
+                keys.len(),
+                out,
+                err,
+            )
+        })
     }
 
     /// A member of the enum of that qualified name; `value` is an int, a float or a str.
     pub fn enum_member(class_name: &str, value: impl Into<Value>) -> Result<Value> {
         let (name, value) = (c_text(class_name, "the class")?, value.into());
         // SAFETY: borrowed for the call; the value takes a reference of its own.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_enum(name.as_ptr(), value.as_raw(), out, err) })
-    }
-
-    /// An object of a plain class with attributes. Modules are made with [`Module::new`](crate::Module::new).
-    pub fn object<'a, V: Into<Value>>(class_name: &str, attributes: impl IntoIterator<Item = (&'a str, V)>) -> Result<Value> {
-        let name = c_text(class_name, "the class")?;
-        let (names, values): (Vec<&str>, Vec<Value>) = attributes.into_iter().map(|(name, value)| (name, value.into())).unzip();
-        let (names, values) = (Names::new(names, "the attribute")?, Items::new(values));
-        // SAFETY: as above; there are as many names as values.
         Value::new(|out, err| unsafe {
-            sys::tenon_value_new_object(name.as_ptr(), names.raw.as_ptr(), values.as_ptr(), values.len(), out, err)
+            sys::tenon_value_new_enum(name.as_ptr(), value.as_raw(), out, err)
         })
     }
 
-    /// An object that has a state and no attributes: of a class with `__getstate__`, or of a custom C++ class.
+    /// An object of a plain class with attributes. Modules are made with
+    /// [`Module::new`](crate::Module::new).
+    pub fn object<'a, V: Into<Value>>(
+        class_name: &str,
+        attributes: impl IntoIterator<Item = (&'a str, V)>,
+    ) -> Result<Value> {
+        let name = c_text(class_name, "the class")?;
+        let (names, values): (Vec<&str>, Vec<Value>) =
+            attributes.into_iter().map(|(name, value)| (name, value.into())).unzip();
+        let (names, values) = (Names::new(names, "the attribute")?, Items::new(values));
+        // SAFETY: as above; there are as many names as values.
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_object(
+                name.as_ptr(),
+                names.raw.as_ptr(),
+                values.as_ptr(),
+                values.len(),
+                out,
+                err,
+            )
+        })
+    }
+
+    /// An object that has a state and no attributes: of a class with `__getstate__`, or of a custom
+    /// C++ class.
     pub fn opaque(class_name: &str, state: impl Into<Value>) -> Result<Value> {
         let (name, state) = (c_text(class_name, "the class")?, state.into());
         // SAFETY: as above.
-        Value::new(|out, err| unsafe { sys::tenon_value_new_opaque(name.as_ptr(), state.as_raw(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_new_opaque(name.as_ptr(), state.as_raw(), out, err)
+        })
     }
 
     /// What it is.
@@ -174,10 +220,13 @@ impl Value {
         ValueKind::from_raw(raw).unwrap_or_else(|| unreachable!("a value of kind {raw}"))
     }
 
-    /// The type that it shows by itself: `"List[int]"` as the list says, `"Tuple[int, str]"` of its items, a class by its name.
+    /// The type that it shows by itself: `"List[int]"` as the list says, `"Tuple[int, str]"` of its
+    /// items, a class by its name.
     pub fn type_text(&self) -> Result<String> {
         // SAFETY: self keeps it alive; the buffer is as large as said.
-        sized(|out, capacity, nbytes, err| unsafe { sys::tenon_value_type(self.as_raw(), out, capacity, nbytes, err) })
+        sized(|out, capacity, nbytes, err| unsafe {
+            sys::tenon_value_type(self.as_raw(), out, capacity, nbytes, err)
+        })
     }
 
     /// Whether both are the same value, and so one object in an archive.
@@ -190,12 +239,18 @@ impl Value {
         self.raw.as_ptr()
     }
 
-    pub(crate) fn new(call: impl FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status) -> Result<Value> {
+    pub(crate) fn new<F>(call: F) -> Result<Value>
+    where
+        F: FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status,
+    {
         Ok(Value { raw: make(call)? })
     }
 
     /// One that fails only where there is no memory, as Rust's own do.
-    fn plain(call: impl FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status) -> Value {
+    fn plain<F>(call: F) -> Value
+    where
+        F: FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status,
+    {
         Value::new(call).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -288,7 +343,9 @@ impl From<f64> for Value {
 impl From<&str> for Value {
     fn from(text: &str) -> Value {
         // SAFETY: so many bytes of UTF-8 are borrowed for the call.
-        Value::plain(|out, err| unsafe { sys::tenon_value_new_str(text.as_ptr().cast(), text.len(), out, err) })
+        Value::plain(|out, err| unsafe {
+            sys::tenon_value_new_str(text.as_ptr().cast(), text.len(), out, err)
+        })
     }
 }
 
@@ -332,7 +389,9 @@ impl From<Infallible> for Error {
 pub fn type_text(text: &str) -> Result<String> {
     let text = c_text(text, "the type")?;
     // SAFETY: text is borrowed; the buffer is as large as said.
-    sized(|out, capacity, nbytes, err| unsafe { sys::tenon_type_text(text.as_ptr(), out, capacity, nbytes, err) })
+    sized(|out, capacity, nbytes, err| unsafe {
+        sys::tenon_type_text(text.as_ptr(), out, capacity, nbytes, err)
+    })
 }
 
 impl Value {
@@ -344,8 +403,9 @@ impl Value {
     /// Take over a reference from C.
     ///
     /// # Safety
-    /// `raw` is a living value, and one reference of it is given away. Storages in it are as [`Storage::from_raw`](crate::Storage::from_raw)
-    /// asks, and no C code changes a module that it is part of while Rust has it.
+    /// `raw` is a living value, and one reference of it is given away. Storages in it are as
+    /// [`Storage::from_raw`](crate::Storage::from_raw) asks, and no C code changes a module that it
+    /// is part of while Rust has it.
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_value>) -> Value {
         Value { raw }
     }

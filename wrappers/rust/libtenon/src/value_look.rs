@@ -14,7 +14,9 @@ impl Value {
     /// The qualified name of a NamedTuple, an enum or an object; `""` for what has none.
     pub fn class_name(&self) -> &str {
         // SAFETY: never NULL, and borrowed from the value (value.h).
-        unsafe { CStr::from_ptr(sys::tenon_value_class_name(self.as_raw())) }.to_str().unwrap_or_default()
+        unsafe { CStr::from_ptr(sys::tenon_value_class_name(self.as_raw())) }
+            .to_str()
+            .unwrap_or_default()
     }
 
     /// Whether an object has a state, which is its only item, and no attributes.
@@ -23,8 +25,8 @@ impl Value {
         unsafe { sys::tenon_value_is_opaque(self.as_raw()) != 0 }
     }
 
-    /// The items of a tuple or list, the values of a dict or of an object's attributes, the value of an enum's member, the state of an
-    /// object; of everything else none.
+    /// The items of a tuple or list, the values of a dict or of an object's attributes, the value
+    /// of an enum's member, the state of an object; of everything else none.
     pub fn items(&self) -> Result<Vec<Value>> {
         self.look(|| (0..self.raw_count()).map(|index| self.raw_item(index)).collect())
     }
@@ -43,7 +45,11 @@ impl Value {
     pub fn keys(&self) -> Result<Vec<Value>> {
         (0..self.raw_count())
             // SAFETY: self keeps it alive; out is ours.
-            .map(|index| Value::new(|out, err| unsafe { sys::tenon_value_key(self.as_raw(), index, out, err) }))
+            .map(|index| {
+                Value::new(|out, err| unsafe {
+                    sys::tenon_value_key(self.as_raw(), index, out, err)
+                })
+            })
             .collect()
     }
 
@@ -55,8 +61,10 @@ impl Value {
         self.look(|| {
             (0..self.raw_count())
                 .map(|index| {
-                    // SAFETY: borrowed from the value until the attribute is removed, which the lock keeps away.
-                    let name = unsafe { owned(sys::tenon_value_attribute_name(self.as_raw(), index)) };
+                    // SAFETY: borrowed from the value until the attribute is removed, which the
+                    // lock keeps away.
+                    let name =
+                        unsafe { owned(sys::tenon_value_attribute_name(self.as_raw(), index)) };
                     Ok((name, self.raw_item(index)?))
                 })
                 .collect()
@@ -67,7 +75,11 @@ impl Value {
     pub fn find(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
         // SAFETY: name is borrowed for the call; out is ours.
-        self.look(|| Value::new(|out, err| unsafe { sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err) }))
+        self.look(|| {
+            Value::new(|out, err| unsafe {
+                sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err)
+            })
+        })
     }
 
     /// The bool, if it is one.
@@ -98,7 +110,9 @@ impl Value {
     pub fn as_complex(&self) -> Result<(f64, f64)> {
         let (mut real, mut imaginary) = (0.0, 0.0);
         // SAFETY: both are ours.
-        check(|err| unsafe { sys::tenon_value_get_complex(self.as_raw(), &mut real, &mut imaginary, err) })?;
+        check(|err| unsafe {
+            sys::tenon_value_get_complex(self.as_raw(), &mut real, &mut imaginary, err)
+        })?;
         Ok((real, imaginary))
     }
 
@@ -106,10 +120,14 @@ impl Value {
     pub fn as_str(&self) -> Result<&str> {
         let (mut out, mut nbytes) = (ptr::null::<c_char>(), 0);
         // SAFETY: both are ours.
-        check(|err| unsafe { sys::tenon_value_get_str(self.as_raw(), &mut out, &mut nbytes, err) })?;
+        check(|err| unsafe {
+            sys::tenon_value_get_str(self.as_raw(), &mut out, &mut nbytes, err)
+        })?;
         // SAFETY: so many bytes, borrowed from the value.
         let bytes = unsafe { std::slice::from_raw_parts(out.cast::<u8>(), nbytes) };
-        std::str::from_utf8(bytes).map_err(|error| crate::Error::new(crate::ErrorKind::Corrupt, format!("a str is no UTF-8: {error}")))
+        std::str::from_utf8(bytes).map_err(|error| {
+            crate::Error::new(crate::ErrorKind::Corrupt, format!("a str is no UTF-8: {error}"))
+        })
     }
 
     /// The name of the device, if it is one.
@@ -121,20 +139,25 @@ impl Value {
         Ok(unsafe { CStr::from_ptr(out) }.to_str().unwrap_or_default())
     }
 
-    /// The tensor, over the same bytes, if it is one that a [`Tensor`] can be; else [`tensor_spec`](Value::tensor_spec) tells of it.
+    /// The tensor, over the same bytes, if it is one that a [`Tensor`] can be; else
+    /// [`tensor_spec`](Value::tensor_spec) tells of it.
     pub fn to_tensor(&self) -> Result<Tensor> {
         // SAFETY: out is ours.
         let raw = make(|out, err| unsafe { sys::tenon_value_get_tensor(self.as_raw(), out, err) })?;
-        // SAFETY: a new reference. What is private and read-only there was so when it was put in, is memory that its owner lent for good
-        // (import_bytes), or a file whose importer promised that it stays as it is (ImportOptions::mapped).
+        // SAFETY: a new reference. What is private and read-only there was so when it was put in,
+        // is memory that its owner lent for good (import_bytes), or a file whose importer promised
+        // that it stays as it is (ImportOptions::mapped).
         Ok(unsafe { Tensor::adopt(raw) })
     }
 
-    /// Check that it fits a type, all the way down. The error's details are `where`, `wanted` and `found`.
+    /// Check that it fits a type, all the way down. The error's details are `where`, `wanted` and
+    /// `found`.
     pub fn check(&self, type_text: &str) -> Result<()> {
         let type_text = c_text(type_text, "the type")?;
         // SAFETY: the type is borrowed for the call.
-        tree::look(|| check(|err| unsafe { sys::tenon_value_check(self.as_raw(), type_text.as_ptr(), err) }))
+        tree::look(|| {
+            check(|err| unsafe { sys::tenon_value_check(self.as_raw(), type_text.as_ptr(), err) })
+        })
     }
 
     /// Only the attributes of objects can change.

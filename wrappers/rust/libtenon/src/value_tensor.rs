@@ -1,4 +1,5 @@
-//! Tensors in values that a [`Tensor`](crate::Tensor) cannot be: quantised, sparse, on meta, of element types that DLPack has not.
+//! Tensors in values that a [`Tensor`](crate::Tensor) cannot be: quantised, sparse, on meta, of
+//! element types that DLPack has not.
 
 use std::mem::{size_of, ManuallyDrop};
 use std::ptr::{self, NonNull};
@@ -13,7 +14,8 @@ use crate::text::{c_text, owned};
 use crate::value::Value;
 use crate::view::numbers;
 
-/// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What does not belong to a kind of tensor is `None` or 0.
+/// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What does not
+/// belong to a kind of tensor is `None` or 0.
 #[derive(Clone, Debug, Default)]
 pub struct ValueTensorSpec {
     /// Of the elements; of a sparse tensor that of its values, and not read when one is made.
@@ -60,8 +62,17 @@ pub struct ValueTensorSpec {
 
 impl ValueTensorSpec {
     /// Contiguous elements over all of a storage; the fields say the rest.
-    pub fn new(scalar_type: ScalarType, sizes: &[i64], storage: Option<Storage>) -> ValueTensorSpec {
-        ValueTensorSpec { scalar_type, sizes: sizes.to_vec(), storage, ..ValueTensorSpec::default() }
+    pub fn new(
+        scalar_type: ScalarType,
+        sizes: &[i64],
+        storage: Option<Storage>,
+    ) -> ValueTensorSpec {
+        ValueTensorSpec {
+            scalar_type,
+            sizes: sizes.to_vec(),
+            storage,
+            ..ValueTensorSpec::default()
+        }
     }
 }
 
@@ -93,14 +104,19 @@ fn blank() -> sys::tenon_value_tensor_spec {
 }
 
 impl Value {
-    /// A tensor that a [`Tensor`](crate::Tensor) cannot be. Every element that it can name must lie inside its storage; what the indices of
-    /// a sparse one say is not looked at.
+    /// A tensor that a [`Tensor`](crate::Tensor) cannot be. Every element that it can name must lie
+    /// inside its storage; what the indices of a sparse one say is not looked at.
     pub fn tensor_from_spec(spec: &ValueTensorSpec) -> Result<Value> {
         if spec.strides.as_ref().is_some_and(|strides| strides.len() != spec.sizes.len()) {
-            let text = format!("{} sizes and {} strides do not go together", spec.sizes.len(), spec.strides.as_ref().map_or(0, Vec::len));
+            let text = format!(
+                "{} sizes and {} strides do not go together",
+                spec.sizes.len(),
+                spec.strides.as_ref().map_or(0, Vec::len)
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, text));
         }
-        let device = if spec.device.is_empty() { None } else { Some(c_text(&spec.device, "the device")?) };
+        let device =
+            if spec.device.is_empty() { None } else { Some(c_text(&spec.device, "the device")?) };
         let part = |value: &Option<Value>| value.as_ref().map_or(ptr::null_mut(), Value::as_raw);
         let raw = sys::tenon_value_tensor_spec {
             scalar_type: spec.scalar_type.raw(),
@@ -126,17 +142,21 @@ impl Value {
             zero_points: part(&spec.zero_points),
             ..blank()
         };
-        // SAFETY: raw and all that it points to are borrowed for the call; sizes and strides have ndim numbers.
+        // SAFETY: raw and all that it points to are borrowed for the call; sizes and strides have
+        // ndim numbers.
         Value::new(|out, err| unsafe { sys::tenon_value_new_tensor_from_spec(&raw, out, err) })
     }
 
     /// All that is known of the tensor, whatever kind of tensor it is.
     pub fn tensor_spec(&self) -> Result<ValueTensorSpec> {
         let mut raw = blank();
-        // SAFETY: raw is of its own struct_size; what it points to afterwards is borrowed from self.
+        // SAFETY: raw is of its own struct_size; what it points to afterwards is borrowed from
+        // self.
         check(|err| unsafe { sys::tenon_value_get_tensor_spec(self.as_raw(), &mut raw, err) })?;
-        // SAFETY: NULL, or a storage that the value keeps, of which no reference is given back here.
-        let storage = NonNull::new(raw.storage).map(|raw| (*ManuallyDrop::new(unsafe { Storage::adopt(raw) })).clone());
+        // SAFETY: NULL, or a storage that the value keeps, of which no reference is given back
+        // here.
+        let storage = NonNull::new(raw.storage)
+            .map(|raw| (*ManuallyDrop::new(unsafe { Storage::adopt(raw) })).clone());
         Ok(ValueTensorSpec {
             scalar_type: ScalarType::from_raw(raw.scalar_type),
             layout: from_raw(&LAYOUTS, raw.layout)?,
@@ -166,7 +186,9 @@ impl Value {
 
     fn part(&self, part: u32) -> Result<Option<Value>> {
         // SAFETY: out is ours.
-        match Value::new(|out, err| unsafe { sys::tenon_value_tensor_part(self.as_raw(), part as i32, out, err) }) {
+        match Value::new(|out, err| unsafe {
+            sys::tenon_value_tensor_part(self.as_raw(), part as i32, out, err)
+        }) {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -1,4 +1,5 @@
-//! Views: what a reader of a tensor asks for, fetched in one call, and the typed slices over its bytes.
+//! Views: what a reader of a tensor asks for, fetched in one call, and the typed slices over its
+//! bytes.
 //!
 //! The checks are here, and pure: a view is plain data that borrows from its tensor or message.
 
@@ -16,7 +17,8 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::tensor::Tensor;
 
-/// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the message that it was asked of.
+/// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the
+/// message that it was asked of.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct TensorView<'a> {
@@ -24,7 +26,8 @@ pub struct TensorView<'a> {
     owner: PhantomData<&'a Tensor>,
 }
 
-// SAFETY: pointers into a tensor, whose reads are safe concurrently (rule 8 in tenon.h), and which its borrow keeps alive.
+// SAFETY: pointers into a tensor, whose reads are safe concurrently (rule 8 in tenon.h), and which
+// its borrow keeps alive.
 unsafe impl Send for TensorView<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for TensorView<'_> {}
@@ -104,8 +107,9 @@ impl<'a> TensorView<'a> {
         (self.raw.device.type_, self.raw.device.id)
     }
 
-    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an empty storage,
-    /// and if the lender was gone when this view was made ([`Storage::check_lender`]).
+    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an
+    /// empty storage, and if the lender was gone when this view was made
+    /// ([`Storage::check_lender`]).
     pub fn as_ptr(&self) -> *const u8 {
         self.raw.data.cast()
     }
@@ -116,9 +120,11 @@ impl<'a> TensorView<'a> {
         unsafe { Tensor::adopt(NonNull::new_unchecked(sys::tenon_tensor_retain(self.raw.tensor))) }
     }
 
-    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`],
-    /// [`ErrorKind::Unsupported`] if they are on a device, and [`ErrorKind::MayChange`] if somebody could still write to them: then there are [`cells`](Self::cells), copies
-    /// ([`Tensor::read_into`]), and [`as_slice_unguarded`](Self::as_slice_unguarded).
+    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`],
+    /// [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], [`ErrorKind::Unsupported`] if they
+    /// are on a device, and [`ErrorKind::MayChange`] if somebody could still write to them: then
+    /// there are [`cells`](Self::cells), copies ([`Tensor::read_into`]), and
+    /// [`as_slice_unguarded`](Self::as_slice_unguarded).
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T]> {
         let (_, len) = self.checked::<T>()?;
         if len == 0 {
@@ -127,7 +133,8 @@ impl<'a> TensorView<'a> {
         // SAFETY: the tensor lives, and so does its storage, which is only looked at.
         let immutable = unsafe {
             let storage = sys::tenon_tensor_storage(self.raw.tensor);
-            NonNull::new(storage).is_some_and(|raw| std::mem::ManuallyDrop::new(Storage::adopt(raw)).is_immutable())
+            NonNull::new(storage)
+                .is_some_and(|raw| std::mem::ManuallyDrop::new(Storage::adopt(raw)).is_immutable())
         };
         if !immutable {
             return Err(may_change());
@@ -136,17 +143,21 @@ impl<'a> TensorView<'a> {
         unsafe { self.as_slice_unguarded() }
     }
 
-    /// The elements as a plain slice, whoever may write to them. The same errors, but for `MayChange`.
+    /// The elements as a plain slice, whoever may write to them. The same errors, but for
+    /// `MayChange`.
     ///
     /// # Safety
-    /// While the slice lives nobody writes to these elements: no thread of this process, and no other process that has them.
+    /// While the slice lives nobody writes to these elements: no thread of this process, and no
+    /// other process that has them.
     pub unsafe fn as_slice_unguarded<T: Element>(&self) -> Result<&'a [T]> {
         let (data, len) = self.checked::<T>()?;
-        // SAFETY: checked says that len elements lie there, aligned; every pattern is a T; nobody writes (above).
+        // SAFETY: checked says that len elements lie there, aligned; every pattern is a T; nobody
+        // writes (above).
         Ok(unsafe { std::slice::from_raw_parts(data, len) })
     }
 
-    /// The elements as cells, which can be read whoever writes to them. Errors: as [`as_slice`](Self::as_slice), but for `MayChange`.
+    /// The elements as cells, which can be read whoever writes to them. Errors: as
+    /// [`as_slice`](Self::as_slice), but for `MayChange`.
     pub fn cells<T: Element>(&self) -> Result<&'a [ReadCell<T>]> {
         let (data, len) = self.checked::<T>()?;
         // SAFETY: as above; a cell takes writers.
@@ -164,12 +175,14 @@ impl<'a> TensorView<'a> {
         Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
     }
 
-    /// Where `numel` packed elements of T begin, or why not. Without elements the address is a dangling, aligned one.
+    /// Where `numel` packed elements of T begin, or why not. Without elements the address is a
+    /// dangling, aligned one.
     pub(crate) fn checked<T: Element>(&self) -> Result<(*const T, usize)> {
         let data = self.element_ptr::<T>()?;
         if !self.is_contiguous() {
             let text = format!(
-                "a tensor of sizes {:?} and strides {:?} is no slice: its elements do not lie packed",
+                "a tensor of sizes {:?} and strides {:?} is no slice: its elements do not lie \
+                 packed",
                 self.sizes(),
                 self.strides()
             );
@@ -181,18 +194,29 @@ impl<'a> TensorView<'a> {
     /// Where the element with index 0, 0, … of type T lies, or why it cannot be seen as one.
     pub(crate) fn element_ptr<T: Element>(&self) -> Result<*const T> {
         if self.dtype() != T::DTYPE {
-            let text = format!("a tensor of {} is no slice of {} ({})", self.dtype(), std::any::type_name::<T>(), T::DTYPE);
+            let text = format!(
+                "a tensor of {} is no slice of {} ({})",
+                self.dtype(),
+                std::any::type_name::<T>(),
+                T::DTYPE
+            );
             return Err(Error::new(ErrorKind::WrongElement, text));
         }
         let data: *const T = self.raw.data.cast();
         if self.raw.numel == 0 || data.is_null() {
             // SAFETY: the tensor lives, or is NULL, and both functions take that.
-            check(|err| unsafe { sys::tenon_storage_check_lender(sys::tenon_tensor_storage(self.raw.tensor), err) })?;
+            check(|err| unsafe {
+                sys::tenon_storage_check_lender(sys::tenon_tensor_storage(self.raw.tensor), err)
+            })?;
             return Ok(NonNull::dangling().as_ptr());
         }
         for_host(self.device())?;
         if data as usize % align_of::<T>() != 0 {
-            let text = format!("the elements begin at {data:p}, which is not aligned to the {} bytes of {}", align_of::<T>(), T::DTYPE);
+            let text = format!(
+                "the elements begin at {data:p}, which is not aligned to the {} bytes of {}",
+                align_of::<T>(),
+                T::DTYPE
+            );
             return Err(Error::new(ErrorKind::Misaligned, text));
         }
         Ok(data)
@@ -230,13 +254,18 @@ pub(crate) fn for_host(device: (i32, i32)) -> Result<()> {
         return Ok(());
     }
     // SAFETY: any thread (storage.h).
-    check(|err| unsafe { sys::tenon_device_check_host(sys::tenon_device { type_: device.0, id: device.1 }, err) })
+    check(|err| unsafe {
+        sys::tenon_device_check_host(sys::tenon_device { type_: device.0, id: device.1 }, err)
+    })
 }
 
 /// Why there is no plain slice of memory that is not immutable.
 pub(crate) fn may_change() -> Error {
-    Error::new(ErrorKind::MayChange, "the bytes are not frozen, so others could write to them under a plain slice")
-        .with("option", "cells, a copy, a frozen storage, or the unsafe unguarded slice")
+    Error::new(
+        ErrorKind::MayChange,
+        "the bytes are not frozen, so others could write to them under a plain slice",
+    )
+    .with("option", "cells, a copy, a frozen storage, or the unsafe unguarded slice")
 }
 
 #[cfg(test)]
@@ -286,7 +315,10 @@ mod tests {
     #[test]
     fn pure_not_contiguous() {
         let (mut data, sizes, strides) = ([1u8, 2, 3, 4], [2], [2]);
-        assert_eq!(view_of(&mut data, &sizes, &strides).cells::<u8>().unwrap_err().kind(), ErrorKind::NotContiguous);
+        assert_eq!(
+            view_of(&mut data, &sizes, &strides).cells::<u8>().unwrap_err().kind(),
+            ErrorKind::NotContiguous
+        );
     }
 
     #[test]

@@ -33,9 +33,14 @@ impl<'a> Wait<'a> {
     /// Not at all: what would wait is [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock).
     pub const NOT: Wait<'static> = Wait { timeout_ns: 0, cancel: None, interruptible: false };
 
-    /// As long as that, then [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Zero is [`Wait::NOT`].
+    /// As long as that, then [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Zero is
+    /// [`Wait::NOT`].
     pub fn at_most(timeout: Duration) -> Wait<'a> {
-        Wait { timeout_ns: i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX), cancel: None, interruptible: false }
+        Wait {
+            timeout_ns: i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX),
+            cancel: None,
+            interruptible: false,
+        }
     }
 
     /// [`Cancel::trigger`] ends it with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
@@ -43,7 +48,8 @@ impl<'a> Wait<'a> {
         Wait { cancel: Some(cancel), ..self }
     }
 
-    /// A signal whose handler returned ends it with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
+    /// A signal whose handler returned ends it with
+    /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
     pub fn interruptible(self) -> Self {
         Wait { interruptible: true, ..self }
     }
@@ -70,7 +76,8 @@ pub struct Cancel {
     raw: NonNull<sys::tenon_cancel>,
 }
 
-// SAFETY: any thread may trigger (wait.h); reset and release, which no wait may meet, need it exclusively here.
+// SAFETY: any thread may trigger (wait.h); reset and release, which no wait may meet, need it
+// exclusively here.
 unsafe impl Send for Cancel {}
 // SAFETY: as above.
 unsafe impl Sync for Cancel {}

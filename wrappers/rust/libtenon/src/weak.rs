@@ -36,7 +36,9 @@ impl WeakStorage {
     /// The storage, if it is still alive. A race with its last release has one winner.
     pub fn upgrade(&self) -> Option<Storage> {
         // SAFETY: self keeps the weak reference; what comes is a new strong one.
-        unsafe { NonNull::new(sys::tenon_weak_lock(self.raw.as_ptr())).map(|raw| Storage::adopt(raw)) }
+        unsafe {
+            NonNull::new(sys::tenon_weak_lock(self.raw.as_ptr())).map(|raw| Storage::adopt(raw))
+        }
     }
 
     /// Whether the storage is gone. Once true, always true.
@@ -54,7 +56,8 @@ impl WeakStorage {
 
 impl Clone for WeakStorage {
     fn clone(&self) -> WeakStorage {
-        // SAFETY: self keeps the weak reference; what comes is the same one, counted once more, for the copy to release.
+        // SAFETY: self keeps the weak reference; what comes is the same one, counted once more, for
+        // the copy to release.
         unsafe { sys::tenon_weak_retain(self.raw.as_ptr()) };
         WeakStorage { raw: self.raw }
     }
@@ -69,6 +72,9 @@ impl Drop for WeakStorage {
 
 impl fmt::Debug for WeakStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakStorage").field("id", &self.id()).field("expired", &self.is_expired()).finish()
+        f.debug_struct("WeakStorage")
+            .field("id", &self.id())
+            .field("expired", &self.is_expired())
+            .finish()
     }
 }

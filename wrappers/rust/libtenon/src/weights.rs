@@ -44,7 +44,11 @@ impl Weights {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
         // SAFETY: all is borrowed for the call; what comes is a new reference.
-        Ok(Weights { raw: make(|out, err| unsafe { sys::tenon_open_weights(path.as_ptr(), &raw, out, err) })? })
+        Ok(Weights {
+            raw: make(|out, err| unsafe {
+                sys::tenon_open_weights(path.as_ptr(), &raw, out, err)
+            })?,
+        })
     }
 
     /// Lists the names of all weights in the order of the file.
@@ -59,7 +63,9 @@ impl Weights {
     pub fn tensor(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
         // SAFETY: self keeps them; what comes is a new reference.
-        Value::new(|out, err| unsafe { sys::tenon_weights_tensor(self.as_raw(), name.as_ptr(), out, err) })
+        Value::new(|out, err| unsafe {
+            sys::tenon_weights_tensor(self.as_raw(), name.as_ptr(), out, err)
+        })
     }
 
     /// Replaces the elements of a weight. The element type and the shape must be those of the
@@ -71,7 +77,9 @@ impl Weights {
     {
         let (name, tensor) = (c_text(name, "the name")?, tensor.try_into()?);
         // SAFETY: self is borrowed alone; the rest is borrowed for the call.
-        check(|err| unsafe { sys::tenon_weights_replace(self.as_raw(), name.as_ptr(), tensor.as_raw(), err) })
+        check(|err| unsafe {
+            sys::tenon_weights_replace(self.as_raw(), name.as_ptr(), tensor.as_raw(), err)
+        })
     }
 
     /// Writes the file that was opened with the replaced weights in it. All other bytes stay as
@@ -85,7 +93,9 @@ impl Weights {
             flags: 0,
         };
         // SAFETY: all is borrowed for the call.
-        check(|err| unsafe { sys::tenon_weights_rewrite(self.as_raw(), path.as_ptr(), &options, err) })
+        check(|err| unsafe {
+            sys::tenon_weights_rewrite(self.as_raw(), path.as_ptr(), &options, err)
+        })
     }
 
     fn as_raw(&self) -> *mut sys::tenon_weights {

@@ -5,7 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::PATIENCE;
-use tenon::{Arena, ArenaOptions, Cancel, ErrorKind, Mode, Pages, StorageMut, StorageOptions, TensorMut, TensorSpec, Wait};
+use tenon::{
+    Arena, ArenaOptions, Cancel, ErrorKind, Mode, Pages, StorageMut, StorageOptions, TensorMut,
+    TensorSpec, Wait,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,8 +24,23 @@ fn storage(arena: &Arena, nbytes: u64) -> tenon::Result<StorageMut> {
 fn a_fresh_one() {
     let now = arena(4 * MIB).stats().unwrap();
     assert_eq!(now.bytes_capacity, 4 * MIB);
-    assert_eq!((now.bytes_live, now.bytes_lent, now.bytes_retired, now.bytes_peak, now.blocks_live, now.blocks_lent), (0, 0, 0, 0, 0, 0));
-    assert!(now.pages != Pages::Auto && now.page_nbytes >= 4096 && now.numa_node.is_none() && !now.locked);
+    assert_eq!(
+        (
+            now.bytes_live,
+            now.bytes_lent,
+            now.bytes_retired,
+            now.bytes_peak,
+            now.blocks_live,
+            now.blocks_lent
+        ),
+        (0, 0, 0, 0, 0, 0)
+    );
+    assert!(
+        now.pages != Pages::Auto
+            && now.page_nbytes >= 4096
+            && now.numa_node.is_none()
+            && !now.locked
+    );
     assert!(ArenaOptions::new().create().unwrap().stats().unwrap().bytes_capacity > 1 << 30);
 }
 
@@ -30,8 +48,11 @@ fn a_fresh_one() {
 fn one_segment_for_all() {
     let arena = arena(4 * MIB);
     let storages: Vec<StorageMut> = (0..100).map(|_| storage(&arena, 100).unwrap()).collect();
-    let tensor =
-        TensorMut::new(&StorageOptions::new().arena(&arena).copy_from(&[1.0f32, 2.0]).unwrap(), &TensorSpec::of::<f32>(&[2])).unwrap();
+    let tensor = TensorMut::new(
+        &StorageOptions::new().arena(&arena).copy_from(&[1.0f32, 2.0]).unwrap(),
+        &TensorSpec::of::<f32>(&[2]),
+    )
+    .unwrap();
     assert_eq!(tensor.cells::<f32>().unwrap()[1].get(), 2.0);
     assert_eq!(arena.stats().unwrap().blocks_live, 101);
     let (one, other) = (storages[0].share_fd().unwrap(), storages[99].share_fd().unwrap());
@@ -71,7 +92,11 @@ fn full() {
     assert_eq!(detail("limit_value"), MIB.to_string());
     assert_eq!(detail("live"), MIB.to_string());
     assert_eq!((detail("lent"), detail("holders")), ("0".to_owned(), "nobody".to_owned()));
-    let late = StorageOptions::new().arena(&arena).wait(Duration::from_millis(10)).copy_from(&[1u8]).unwrap_err();
+    let late = StorageOptions::new()
+        .arena(&arena)
+        .wait(Duration::from_millis(10))
+        .copy_from(&[1u8])
+        .unwrap_err();
     assert_eq!((late.kind(), late.detail("holders")), (ErrorKind::Timeout, Some("nobody")));
     // No wait helps.
     let large = StorageOptions::new().arena(&arena).wait(PATIENCE).create(MIB + 1).unwrap_err();
@@ -105,7 +130,10 @@ fn a_wait_is_cancelled() {
     std::thread::scope(|scope| {
         scope.spawn(|| cancel.trigger());
         let wait = Wait::FOREVER.cancelled_by(&cancel);
-        assert_eq!(StorageOptions::new().arena(&arena).wait(wait).create(1).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(
+            StorageOptions::new().arena(&arena).wait(wait).create(1).unwrap_err().kind(),
+            ErrorKind::Cancelled
+        );
     });
 }
 

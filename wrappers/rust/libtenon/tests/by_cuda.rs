@@ -1,5 +1,6 @@
-//! Whether CUDA can be used: one answer, with a reason if it is no. Device memory, lent and opened in one process, is the same memory, and
-//! no slice shows it; that is tested where a driver is, which tests/cuda says.
+//! Whether CUDA can be used: one answer, with a reason if it is no. Device memory, lent and opened
+//! in one process, is the same memory, and no slice shows it; that is tested where a driver is,
+//! which tests/cuda says.
 
 mod common;
 #[macro_use]
@@ -14,9 +15,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use tenon::sys::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
 use tenon::{
-    cuda_available, cuda_collect, export_module_to, import_bytes, release_cuda_counter, Connection, ConnectionOptions, CudaForm,
-    CudaHandle, CudaOptions, CudaTransport, DlpackTensor, ErrorKind, ExportOptions, ImportOptions, Message, Module, Storage, StorageMut,
-    Tensor, Wait,
+    cuda_available, cuda_collect, export_module_to, import_bytes, release_cuda_counter, Connection,
+    ConnectionOptions, CudaForm, CudaHandle, CudaOptions, CudaTransport, DlpackTensor, ErrorKind,
+    ExportOptions, ImportOptions, Message, Module, Storage, StorageMut, Tensor, Wait,
 };
 
 #[test]
@@ -29,9 +30,17 @@ fn one_answer() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("CUDA"), "{error}");
     assert_eq!(cuda_available().unwrap_err().message(), error.message());
-    let handle = CudaHandle { nbytes: 64, memory: vec![0; 64], counter: "/tenon-cuda-none".to_owned(), ..CudaHandle::default() };
+    let handle = CudaHandle {
+        nbytes: 64,
+        memory: vec![0; 64],
+        counter: "/tenon-cuda-none".to_owned(),
+        ..CudaHandle::default()
+    };
     // SAFETY: the default stream.
-    assert_eq!(unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }
 
 #[test]
@@ -40,9 +49,18 @@ fn only_device_memory_is_lent_so() {
     assert_eq!(storage.device(), (1, 0));
     // SAFETY: the default stream, twice.
     unsafe {
-        assert_eq!(storage.share_cuda(null_mut(), CudaOptions::new()).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(storage.record_stream(null_mut()).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(storage.order_stream(null_mut()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            storage.share_cuda(null_mut(), CudaOptions::new()).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+        assert_eq!(
+            storage.record_stream(null_mut()).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+        assert_eq!(
+            storage.order_stream(null_mut()).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
     }
     assert_eq!(storage.cells().len(), 64);
 }
@@ -52,7 +70,10 @@ fn what_is_wrong_without_a_call() {
     for counter in ["/a\0b", &"a".repeat(256)] {
         let handle = CudaHandle { counter: counter.to_owned(), ..CudaHandle::default() };
         // SAFETY: the default stream.
-        assert_eq!(unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
     }
     assert_eq!(release_cuda_counter("/a\0b", 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(release_cuda_counter("no slash", 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -84,8 +105,13 @@ fn found(name: &CStr) -> *mut c_void {
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the call.
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(found($name))($($argument),*) }
+        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
+        // call.
+        unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
+                found($name)
+            )($($argument),*)
+        }
     };
 }
 
@@ -114,7 +140,8 @@ const OFFSET: u64 = 64;
 /// As DLPack counts flags.
 const READ_ONLY: u64 = 1;
 
-/// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation, and how often that was freed.
+/// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation, and how often that
+/// was freed.
 fn foreign() -> (Tensor, &'static AtomicU32) {
     foreign_with(0)
 }
@@ -177,7 +204,10 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
     let (tensor, freed) = foreign();
     assert_eq!(tensor.device(), (2, 0));
     let handle = share(&tensor.storage(), CudaOptions::new()).unwrap();
-    assert_eq!((handle.transport, handle.device, handle.nbytes, handle.offset), (CudaTransport::Ipc, 0, 128, OFFSET));
+    assert_eq!(
+        (handle.transport, handle.device, handle.nbytes, handle.offset),
+        (CudaTransport::Ipc, 0, 128, OFFSET)
+    );
     assert!(handle.uuid.is_some());
     assert_eq!(handle.memory.len(), 64);
     assert!(handle.counter.starts_with("/tenon-cuda-"), "{}", handle.counter);
@@ -217,7 +247,10 @@ fn to_an_archive_and_back() {
     let there = tensor_of(read(ImportOptions::new().on_device(0)).unwrap());
     assert_eq!(there.device(), (2, 0));
     assert_eq!(byte_at(there.view().as_ptr()), 0x5a);
-    assert_eq!(read(ImportOptions::new().on_device(999)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        read(ImportOptions::new().on_device(999)).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
@@ -264,9 +297,13 @@ fn what_is_refused() {
     let (tensor, freed) = foreign();
     let handle = share(&tensor.storage(), CudaOptions::new()).unwrap();
     for device in [999, -1] {
-        assert_eq!(open(&handle, CudaOptions::new().device(device)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            open(&handle, CudaOptions::new().device(device)).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
     }
-    // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+    // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
+    // and then refused by name.
     let mut memory = vec![0; 2 + 24 + 100 * 64];
     (memory[0], memory[1], memory[2], memory[11], memory[18]) = (2, b'e', 1, 1, 100);
     let segment = CudaHandle { memory, ..handle.clone() };
@@ -304,7 +341,10 @@ fn no_slice_shows_it() {
     // SAFETY: nobody writes to the bytes, which are none.
     unsafe {
         assert_eq!(tensor.as_slice_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!(writable.as_mut_slice_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            writable.as_mut_slice_unguarded::<f32>().unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
         assert!(storage.as_bytes_unguarded().is_empty());
         assert!(storage.as_bytes_mut_unguarded().is_empty());
         #[cfg(feature = "ndarray")]

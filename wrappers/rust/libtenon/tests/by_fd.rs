@@ -100,7 +100,9 @@ fn borrower_of_an_fd() {
     let number = |name| std::env::var(name).unwrap().parse().unwrap();
     let fd = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().unwrap();
     assert!(fd.as_raw_fd() > 2);
-    let storage: Storage = FdHandle::new(fd, number("TENON_OFFSET"), number("TENON_NBYTES")).into_storage(OpenOptions::new()).unwrap();
+    let storage: Storage = FdHandle::new(fd, number("TENON_OFFSET"), number("TENON_NBYTES"))
+        .into_storage(OpenOptions::new())
+        .unwrap();
     assert!(storage.cells().iter().all(|cell| cell.get() == 1));
     storage.writable().unwrap().cells()[4095].set(42);
 }

@@ -2,7 +2,10 @@
 
 mod common;
 
-use tenon::{ErrorKind, FilenameHandle, FilenameOptions, OpenOptions, StorageMut, StorageOptions, SweepOptions, Wait};
+use tenon::{
+    ErrorKind, FilenameHandle, FilenameOptions, OpenOptions, StorageMut, StorageOptions,
+    SweepOptions, Wait,
+};
 
 #[test]
 fn a_file_lives_as_long_as_its_holders() {
@@ -18,7 +21,10 @@ fn a_file_lives_as_long_as_its_holders() {
     assert!(opened.same_memory(&storage) && !opened.is_immutable());
     drop((storage, opened));
     assert!(folder.names().is_empty());
-    assert_eq!(handle.open(OpenOptions::new().allow_unsealed(), None).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        handle.open(OpenOptions::new().allow_unsealed(), None).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
@@ -28,7 +34,9 @@ fn a_taken_name_and_a_bad_one() {
     let _first = StorageMut::new_filename(&options, 8).unwrap();
     assert_eq!(StorageMut::new_filename(&options, 8).unwrap_err().kind(), ErrorKind::Permission);
     for name in ["a/b", "a\0b", &"x".repeat(300)] {
-        let error = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0).name(name), 8).unwrap_err();
+        let error =
+            StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0).name(name), 8)
+                .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name:?}");
     }
     for name in ["/a\0b", &format!("/{}", "x".repeat(255))] {
@@ -48,13 +56,17 @@ fn unlink_and_sweep() {
     tenon::unlink(&name).unwrap();
     tenon::unlink(&name).unwrap();
     assert!(folder.names().is_empty());
-    assert_eq!(tenon::sweep(&SweepOptions::new().directory("/no/such/folder")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        tenon::sweep(&SweepOptions::new().directory("/no/such/folder")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
 fn in_flight_outlives_the_senders_references() {
     let folder = common::Folder::new();
-    let storage = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 8).unwrap();
+    let storage =
+        StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 8).unwrap();
     storage.cells()[3].set(33);
     let handle = storage.share_filename(&FilenameOptions::new().in_flight(), None).unwrap();
     drop(storage);
@@ -88,7 +100,10 @@ fn another_process_opens_a_file_and_a_socket() {
     let options = FilenameOptions::new().directory(&folder.0);
     let file = StorageMut::new_filename(&options, 64).unwrap();
     let frozen = StorageOptions::new().copy_frozen(b"cannot change").unwrap();
-    let (by_file, by_socket) = (file.share_filename(&options, None).unwrap(), frozen.share_filename(&options, None).unwrap());
+    let (by_file, by_socket) = (
+        file.share_filename(&options, None).unwrap(),
+        frozen.share_filename(&options, None).unwrap(),
+    );
     let child = common::command("borrower_by_name")
         .env("TENON_FILE", &by_file.name)
         .env("TENON_SOCKET", &by_socket.name)
@@ -105,10 +120,18 @@ fn another_process_opens_a_file_and_a_socket() {
 #[ignore = "the other process of a test"]
 fn borrower_by_name() {
     let text = |name| std::env::var(name).unwrap();
-    let file = FilenameHandle::new(text("TENON_FILE"), 64).open_writable(OpenOptions::new().allow_unsealed(), None).unwrap();
+    let file = FilenameHandle::new(text("TENON_FILE"), 64)
+        .open_writable(OpenOptions::new().allow_unsealed(), None)
+        .unwrap();
     file.cells()[63].set(77);
-    let handle = FilenameHandle { offset: text("TENON_OFFSET").parse().unwrap(), ..FilenameHandle::new(text("TENON_SOCKET"), 13) };
+    let handle = FilenameHandle {
+        offset: text("TENON_OFFSET").parse().unwrap(),
+        ..FilenameHandle::new(text("TENON_SOCKET"), 13)
+    };
     let frozen = handle.open(OpenOptions::new(), Wait::at_most(common::PATIENCE)).unwrap();
     assert_eq!(frozen.as_bytes().unwrap(), b"cannot change");
-    assert_eq!(handle.open_writable(OpenOptions::new(), None).unwrap_err().kind(), ErrorKind::Permission);
+    assert_eq!(
+        handle.open_writable(OpenOptions::new(), None).unwrap_err().kind(),
+        ErrorKind::Permission
+    );
 }

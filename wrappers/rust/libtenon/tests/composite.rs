@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Composite, CompositeSpec, DType, Element, ErrorKind, Flags, Message, Quantizer, Result, StorageOptions, Tensor, TensorLayout,
-    TensorMut, TensorSpec,
+    Access, Composite, CompositeSpec, DType, Element, ErrorKind, Flags, Message, Quantizer, Result,
+    StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec,
 };
 
 fn frozen<T: Element>(data: &[T], sizes: &[i64]) -> Option<Tensor> {
@@ -33,7 +33,12 @@ fn csr() -> CompositeSpec {
 }
 
 fn meta() -> CompositeSpec {
-    CompositeSpec { layout: TensorLayout::Meta, sizes: vec![1 << 20, 1 << 20], dtype: Some(DType::BF16), ..CompositeSpec::default() }
+    CompositeSpec {
+        layout: TensorLayout::Meta,
+        sizes: vec![1 << 20, 1 << 20],
+        dtype: Some(DType::BF16),
+        ..CompositeSpec::default()
+    }
 }
 
 fn nested() -> CompositeSpec {
@@ -88,10 +93,14 @@ fn every_layout() -> Vec<(CompositeSpec, Vec<i64>)> {
         zero_points: frozen(&[0.0f32; 3], &[3]),
         ..per_channel.clone()
     };
-    let strided_meta = CompositeSpec { strides: Some(vec![1, 1 << 20]), offset: 5, flags: Flags::NEG, ..meta() };
+    let strided_meta =
+        CompositeSpec { strides: Some(vec![1, 1 << 20]), offset: 5, flags: Flags::NEG, ..meta() };
     let scalar_meta = CompositeSpec { sizes: vec![], strides: Some(vec![]), ..meta() };
-    let compressed_ones =
-        [(TensorLayout::SparseCsc, &[][..]), (TensorLayout::SparseBsr, &[1, 1][..]), (TensorLayout::SparseBsc, &[1, 1][..])];
+    let compressed_ones = [
+        (TensorLayout::SparseCsc, &[][..]),
+        (TensorLayout::SparseBsr, &[1, 1][..]),
+        (TensorLayout::SparseBsc, &[1, 1][..]),
+    ];
     let mut all = vec![
         (coo, vec![2, 3]),
         (csr(), vec![4, 4]),
@@ -127,12 +136,21 @@ fn every_layout_is_read_as_it_was_made() {
     for (spec, sizes) in every_layout() {
         let composite = Composite::new(&spec).unwrap();
         let got = composite.spec().unwrap();
-        assert_eq!((got.layout, &got.sizes, &got.strides, got.offset), (spec.layout, &sizes, &spec.strides, spec.offset));
+        assert_eq!(
+            (got.layout, &got.sizes, &got.strides, got.offset),
+            (spec.layout, &sizes, &spec.strides, spec.offset)
+        );
         assert_eq!((got.flags, parts(&got)), (spec.flags, parts(&spec)));
-        assert_eq!((got.scale, got.zero_point, got.axis, got.ragged_dim), (spec.scale, spec.zero_point, spec.axis, spec.ragged_dim));
+        assert_eq!(
+            (got.scale, got.zero_point, got.axis, got.ragged_dim),
+            (spec.scale, spec.zero_point, spec.axis, spec.ragged_dim)
+        );
         assert_eq!((got.quantizer, got.coalesced), (spec.quantizer, spec.coalesced));
         let dtype = spec.values.as_ref().map_or(DType::BF16, |values| values.dtype());
-        assert_eq!((composite.layout().unwrap(), composite.sizes(), composite.dtype()), (spec.layout, sizes.as_slice(), dtype));
+        assert_eq!(
+            (composite.layout().unwrap(), composite.sizes(), composite.dtype()),
+            (spec.layout, sizes.as_slice(), dtype)
+        );
         // What was read can be given back. Nobody can write frozen parts, so the check copies none.
         Composite::new(&got).unwrap();
         assert_eq!(composite.check().unwrap().as_raw(), composite.as_raw());
@@ -166,7 +184,8 @@ fn sent_to_another_process_and_checked_there() {
         plain_indices: Some(TensorMut::copy_of(&[0i64, 3, 1], &[3]).unwrap().into()),
         ..csr()
     });
-    let (shared, frozen, meta) = (shared.unwrap(), Composite::new(&csr()).unwrap(), Composite::new(&meta()).unwrap());
+    let (shared, frozen, meta) =
+        (shared.unwrap(), Composite::new(&csr()).unwrap(), Composite::new(&meta()).unwrap());
     let mut message = Message::new().unwrap();
     message.add("labels", &labels).unwrap();
     message.add_composite("features", &shared).unwrap();
@@ -183,8 +202,14 @@ fn receiver() {
     let message = common::inherited().recv(PATIENCE).unwrap();
     assert_eq!((message.len(), message.views().len(), message.composite_count()), (8, 8, 3));
     assert_eq!([0, 1, 2, 3].map(|i| message.composite_parts(i)), [1..4, 4..4, 4..7, 8..8]);
-    assert_eq!([0, 1, 2, 3].map(|i| message.composite_name(i)), [Some("features"), None, Some("frozen"), None]);
-    assert_eq!((message.name(0), message.name(1), message.name(7)), (Some("labels"), None, Some("last")));
+    assert_eq!(
+        [0, 1, 2, 3].map(|i| message.composite_name(i)),
+        [Some("features"), None, Some("frozen"), None]
+    );
+    assert_eq!(
+        (message.name(0), message.name(1), message.name(7)),
+        (Some("labels"), None, Some("last"))
+    );
     for name in ["labels", "other", "a\0b"] {
         assert!(message.find_composite(name).is_none());
     }
@@ -196,7 +221,10 @@ fn receiver() {
     let features = message.find_composite("features").unwrap();
     let spec = features.spec().unwrap();
     assert_eq!((spec.flags, &spec.sizes), (Flags::REQUIRES_GRAD, &vec![4, 4]));
-    assert_eq!(spec.values.as_ref().map(Tensor::as_raw), message.tensor(1).as_ref().map(Tensor::as_raw));
+    assert_eq!(
+        spec.values.as_ref().map(Tensor::as_raw),
+        message.tensor(1).as_ref().map(Tensor::as_raw)
+    );
     let checked = features.check().unwrap().spec().unwrap();
     let columns = spec.plain_indices.unwrap().writable().unwrap();
     columns.cells::<i64>().unwrap()[2].set(1 << 20);
@@ -235,8 +263,12 @@ fn wrong_specs_are_refused() {
     ] {
         assert_eq!(kind_of(Composite::new(&spec)), ErrorKind::InvalidArgument, "{spec:?}");
     }
-    assert_eq!(kind_of(Composite::new(&CompositeSpec { flags: Flags::CONJ, ..csr() })), ErrorKind::Unsupported);
-    let error = Composite::new(&CompositeSpec { plain_indices: csr().indices, ..csr() }).unwrap_err();
+    assert_eq!(
+        kind_of(Composite::new(&CompositeSpec { flags: Flags::CONJ, ..csr() })),
+        ErrorKind::Unsupported
+    );
+    let error =
+        Composite::new(&CompositeSpec { plain_indices: csr().indices, ..csr() }).unwrap_err();
     assert_eq!((error.kind(), error.detail("part")), (ErrorKind::InvalidArgument, Some("values")));
 }
 
@@ -245,10 +277,20 @@ fn all_or_none() {
     let storage = StorageOptions::new().private().create(12).unwrap();
     let private = Tensor::new(&storage, &TensorSpec::of::<f32>(&[3])).unwrap();
     let private = Composite::new(&CompositeSpec { values: Some(private), ..csr() }).unwrap();
-    let shared = Composite::new(&CompositeSpec { values: Some(TensorMut::zeros::<f32>(&[3]).unwrap().into()), ..csr() }).unwrap();
+    let shared = Composite::new(&CompositeSpec {
+        values: Some(TensorMut::zeros::<f32>(&[3]).unwrap().into()),
+        ..csr()
+    })
+    .unwrap();
     let mut message = Message::new().unwrap();
-    assert_eq!(kind_of(message.add_composites([(Some("a"), &shared), (None, &private)], Access::Auto)), ErrorKind::Unsupported);
-    assert_eq!(kind_of(message.add_composites([(Some("a"), &shared)], Access::ReadOnly)), ErrorKind::Permission);
+    assert_eq!(
+        kind_of(message.add_composites([(Some("a"), &shared), (None, &private)], Access::Auto)),
+        ErrorKind::Unsupported
+    );
+    assert_eq!(
+        kind_of(message.add_composites([(Some("a"), &shared)], Access::ReadOnly)),
+        ErrorKind::Permission
+    );
     assert_eq!(kind_of(message.add_composite("a\0b", &shared)), ErrorKind::InvalidArgument);
     assert_eq!((message.len(), message.composite_count()), (0, 0));
     message.add_composite("a", &shared).unwrap();

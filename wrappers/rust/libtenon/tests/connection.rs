@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Connection, ConnectionOptions, ErrorKind, FilenameOptions, LenderGone, Message, OpenOptions, StorageMut,
-    StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
+    Access, Cancel, Connection, ConnectionOptions, ErrorKind, FilenameOptions, LenderGone, Message,
+    OpenOptions, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
 };
 
 #[test]
@@ -54,10 +54,12 @@ fn borrower() {
 #[test]
 fn a_named_file_is_taken_if_the_borrower_says_so() {
     let folder = common::Folder::new();
-    let storage = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 64).unwrap();
+    let storage =
+        StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 64).unwrap();
     let tensor = TensorMut::new(&storage, &TensorSpec::of::<u8>(&[64])).unwrap();
     for named_files in ["", "yes"] {
-        let (child, connection) = common::start("borrower_of_a_named_file", &[("TENON_NAMED_FILES", named_files)]);
+        let (child, connection) =
+            common::start("borrower_of_a_named_file", &[("TENON_NAMED_FILES", named_files)]);
         let mut message = Message::new().unwrap();
         message.add_writable("file", &tensor).unwrap();
         connection.send(&message, PATIENCE).unwrap();
@@ -72,7 +74,8 @@ fn borrower_of_a_named_file() {
     if std::env::var("TENON_NAMED_FILES").unwrap().is_empty() {
         assert_eq!(common::inherited().recv(PATIENCE).unwrap_err().kind(), ErrorKind::Permission);
     } else {
-        let connection = ConnectionOptions::new().named_files().connect(common::inherited_socket()).unwrap();
+        let connection =
+            ConnectionOptions::new().named_files().connect(common::inherited_socket()).unwrap();
         assert!(connection.recv(PATIENCE).unwrap().find("file").is_some());
     }
 }
@@ -92,7 +95,8 @@ fn bytes_outlive_a_lender_that_was_killed() {
 fn memory_of_a_killed_lender_is_dropped() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut child = common::command("lender").stdin(OwnedFd::from(theirs)).spawn().unwrap();
-    let connection = ConnectionOptions::new().on_lender_gone(LenderGone::Drop).connect(ours).unwrap();
+    let connection =
+        ConnectionOptions::new().on_lender_gone(LenderGone::Drop).connect(ours).unwrap();
     let message = connection.recv(PATIENCE).unwrap();
     let tensor = message.find("x").unwrap();
     let storage = tensor.storage();
@@ -108,7 +112,10 @@ fn memory_of_a_killed_lender_is_dropped() {
     assert!(storage.cells().is_empty());
     assert_eq!(tensor.as_slice::<u8>().unwrap_err().kind(), ErrorKind::PeerGone);
     assert_eq!(tensor.cells::<u8>().unwrap_err().kind(), ErrorKind::PeerGone);
-    assert_eq!(Message::new().unwrap().add("again", &tensor).unwrap_err().kind(), ErrorKind::PeerGone);
+    assert_eq!(
+        Message::new().unwrap().add("again", &tensor).unwrap_err().kind(),
+        ErrorKind::PeerGone
+    );
     assert_eq!(connection.recv(PATIENCE).unwrap_err().kind(), ErrorKind::PeerGone);
 }
 
@@ -128,8 +135,11 @@ fn three_hundred_tensors_in_one_message() {
     let (ours, theirs) = common::pair();
     let storage = StorageOptions::new().zeroed().create(300 * 4096).unwrap();
     let names: Vec<String> = (0..300).map(|i| format!("t{i}")).collect();
-    let tensors: Vec<TensorMut> =
-        (0..300).map(|i| TensorMut::new(&storage, &TensorSpec::of::<u32>(&[1024]).offset(i * 1024)).unwrap()).collect();
+    let tensors: Vec<TensorMut> = (0..300)
+        .map(|i| {
+            TensorMut::new(&storage, &TensorSpec::of::<u32>(&[1024]).offset(i * 1024)).unwrap()
+        })
+        .collect();
     for (i, tensor) in tensors.iter().enumerate() {
         tensor.cells::<u32>().unwrap()[i].set(i as u32);
     }
@@ -156,9 +166,17 @@ fn cancelled_from_another_thread() {
         assert_eq!(waiter.join().unwrap().kind(), ErrorKind::Cancelled);
     });
     // It stays triggered until it is reset.
-    assert_eq!(ours.recv(Wait::at_most(PATIENCE).cancelled_by(&cancel)).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(
+        ours.recv(Wait::at_most(PATIENCE).cancelled_by(&cancel)).unwrap_err().kind(),
+        ErrorKind::Cancelled
+    );
     cancel.reset();
-    assert_eq!(ours.recv(Wait::at_most(Duration::from_millis(1)).cancelled_by(&cancel)).unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        ours.recv(Wait::at_most(Duration::from_millis(1)).cancelled_by(&cancel))
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Timeout
+    );
 }
 
 #[test]
@@ -190,7 +208,11 @@ fn a_half_sent_message_goes_on() {
 fn limits_and_access_of_one_connection() {
     let (one, other) = UnixStream::pair().unwrap();
     let sender = Connection::try_from(one).unwrap();
-    let receiver = ConnectionOptions::new().open(Access::ReadOnly, OpenOptions::new()).max_tensors(1).connect(other).unwrap();
+    let receiver = ConnectionOptions::new()
+        .open(Access::ReadOnly, OpenOptions::new())
+        .max_tensors(1)
+        .connect(other)
+        .unwrap();
     let tensor = TensorMut::zeros::<u8>(&[4]).unwrap();
     let mut message = Message::new().unwrap();
     message.add("x", &tensor).unwrap();
@@ -209,7 +231,10 @@ fn the_peer_of_a_pair_made_it() {
     let connection = ConnectionOptions::new().same_user().connect(ours).unwrap();
     let peer = connection.peer().unwrap();
     let of_proc = std::fs::metadata("/proc/self").unwrap();
-    assert_eq!((peer.pid, peer.uid, peer.gid), (std::process::id() as i32, of_proc.uid(), of_proc.gid()));
+    assert_eq!(
+        (peer.pid, peer.uid, peer.gid),
+        (std::process::id() as i32, of_proc.uid(), of_proc.gid())
+    );
 }
 
 /// A pair that a thread made as another user, with a group besides. None: only root can.
@@ -225,7 +250,8 @@ fn strangers() -> Option<(UnixStream, UnixStream)> {
     let become_another = move || {
         const GROUPS: [u32; 2] = [65532, 65533];
         let (same, other): (c_long, c_long) = (-1, 65534);
-        // SAFETY: straight to the kernel, so that this thread alone is another user; the groups outlive the call.
+        // SAFETY: straight to the kernel, so that this thread alone is another user; the groups
+        // outlive the call.
         let became = unsafe {
             syscall(setgroups, 2 as c_long, GROUPS.as_ptr()) == 0
                 && syscall(setresgid, same, other, same) == 0
@@ -257,7 +283,10 @@ fn another_users_peer() {
 #[test]
 fn what_is_no_socket_is_refused_and_closed() {
     let file = std::fs::File::open("/dev/null").unwrap();
-    assert_eq!(Connection::try_from(OwnedFd::from(file)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        Connection::try_from(OwnedFd::from(file)).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Arenas on a device: what is born in one goes over a connection, in the streams that were named, and comes back; tested where a driver is,
-//! which tests/cuda says.
+//! Arenas on a device: what is born in one goes over a connection, in the streams that were named,
+//! and comes back; tested where a driver is, which tests/cuda says.
 
 mod common;
 #[macro_use]
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use cuda::{has_driver, Busy};
 use tenon::{
-    cuda_available, cuda_collect, Cancel, ConnectionOptions, CudaArena, CudaArenaOptions, CudaTransport, DType, ErrorKind, Message,
-    Storage, Tensor, TensorSpec, Wait,
+    cuda_available, cuda_collect, Cancel, ConnectionOptions, CudaArena, CudaArenaOptions,
+    CudaTransport, DType, ErrorKind, Message, Storage, Tensor, TensorSpec, Wait,
 };
 
 const CAPACITY: u64 = 2 << 20;
@@ -33,13 +33,18 @@ fn tensor_of(storage: &Storage) -> Tensor {
     Tensor::new(storage, &TensorSpec::new(DType::U8, &[storage.nbytes() as i64])).unwrap()
 }
 
-/// So often has this process memory of another's open, where it is counted: by the driver of tests/fake_cuda.
+/// So often has this process memory of another's open, where it is counted: by the driver of
+/// tests/fake_cuda.
 fn expect_opened(expected: u64) {
     const IPC_OPEN: u32 = 3;
     let Some(live) = cuda::look_for(c"fake_cuda_live") else { return };
     // SAFETY: so the driver of tests/fake_cuda declares it.
-    let opened =
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32, c_int) -> u64>(live)(IPC_OPEN, std::process::id() as c_int) };
+    let opened = unsafe {
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32, c_int) -> u64>(live)(
+            IPC_OPEN,
+            std::process::id() as c_int,
+        )
+    };
     assert_eq!(opened, expected);
 }
 
@@ -48,57 +53,89 @@ fn without_a_device() {
     let nowhere = CudaArenaOptions::new().device(-1).capacity(CAPACITY);
     assert_eq!(nowhere.create().unwrap_err().kind(), ErrorKind::InvalidArgument);
     if cuda_available().is_err() {
-        assert_eq!(CudaArenaOptions::new().capacity(CAPACITY).create().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            CudaArenaOptions::new().capacity(CAPACITY).create().unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
     }
 }
 
 #[test]
 fn a_full_one_says_so() {
     let Some(_guard) = driver() else { return };
-    let arena = CudaArenaOptions::new().device(0).transport(CudaTransport::Ipc).capacity(CAPACITY).create().unwrap();
+    let arena = CudaArenaOptions::new()
+        .device(0)
+        .transport(CudaTransport::Ipc)
+        .capacity(CAPACITY)
+        .create()
+        .unwrap();
     assert_eq!(arena.allocate(0, Wait::NOT).unwrap().nbytes(), 0);
     let all = arena.allocate(CAPACITY, Wait::NOT).unwrap();
     assert_eq!((all.nbytes(), all.device()), (CAPACITY, (2, 0)));
     let full = arena.stats().unwrap();
-    assert_eq!((full.device, full.transport, full.bytes_capacity, full.bytes_used), (0, CudaTransport::Ipc, CAPACITY, CAPACITY));
-    assert_eq!((full.bytes_free, full.bytes_largest_free, full.bytes_peak, full.blocks_used), (0, 0, CAPACITY, 1));
+    assert_eq!(
+        (full.device, full.transport, full.bytes_capacity, full.bytes_used),
+        (0, CudaTransport::Ipc, CAPACITY, CAPACITY)
+    );
+    assert_eq!(
+        (full.bytes_free, full.bytes_largest_free, full.bytes_peak, full.blocks_used),
+        (0, 0, CAPACITY, 1)
+    );
     let error = arena.allocate(256, Wait::NOT).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
     let capacity = CAPACITY.to_string();
-    for (key, value) in [("limit", "arena"), ("limit_value", &capacity), ("wanted", "256"), ("in_use", &capacity)] {
+    for (key, value) in
+        [("limit", "arena"), ("limit_value", &capacity), ("wanted", "256"), ("in_use", &capacity)]
+    {
         assert_eq!(error.detail(key), Some(value), "{key}");
     }
     let late = arena.allocate(256, Duration::from_millis(2)).unwrap_err();
     assert_eq!((late.kind(), late.detail("limit")), (ErrorKind::Timeout, Some("arena")));
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
-    assert_eq!(arena.allocate(256, Wait::FOREVER.cancelled_by(&cancel)).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(
+        arena.allocate(256, Wait::FOREVER.cancelled_by(&cancel)).unwrap_err().kind(),
+        ErrorKind::Cancelled
+    );
     let same = arena.clone();
     drop((arena, all));
     let now = same.stats().unwrap();
-    assert_eq!((now.bytes_used, now.bytes_peak, now.bytes_largest_free, now.blocks_used), (0, CAPACITY, CAPACITY, 0));
+    assert_eq!(
+        (now.bytes_used, now.bytes_peak, now.bytes_largest_free, now.blocks_used),
+        (0, CAPACITY, CAPACITY, 0)
+    );
 }
 
 #[test]
 fn what_is_refused() {
     let Some(_guard) = driver() else { return };
-    for options in [CudaArenaOptions::new().device(999), CudaArenaOptions::new().transport(CudaTransport::Pool)] {
-        assert_eq!(options.capacity(CAPACITY).create().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    for options in [
+        CudaArenaOptions::new().device(999),
+        CudaArenaOptions::new().transport(CudaTransport::Pool),
+    ] {
+        assert_eq!(
+            options.capacity(CAPACITY).create().unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
     }
     assert_eq!(CudaArenaOptions::new().create().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let (one, _other) = common::pair();
     // SAFETY: the default stream.
-    assert_eq!(unsafe { one.set_stream(-1, null_mut()) }.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        unsafe { one.set_stream(-1, null_mut()) }.unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
-/// The other process of the next test. Its copies are given to its stream before the sender's work is let go: nothing but the names of the two
-/// streams holds them back.
+/// The other process of the next test. Its copies are given to its stream before the sender's work
+/// is let go: nothing but the names of the two streams holds them back.
 #[test]
 #[ignore = "a part of another test"]
 fn receiver() {
     let busy = Busy::new();
     busy.let_go();
-    let connection = ConnectionOptions::new().cuda_keep_open().connect(common::inherited_socket()).unwrap();
+    let connection =
+        ConnectionOptions::new().cuda_keep_open().connect(common::inherited_socket()).unwrap();
     // SAFETY: the stream is there until the process ends.
     unsafe { connection.set_stream(0, busy.stream) }.unwrap();
     let message = connection.recv(common::PATIENCE).unwrap();

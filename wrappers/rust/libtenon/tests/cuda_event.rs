@@ -1,4 +1,5 @@
-//! Events of CUDA streams: recorded, asked, waited for, and opened in another process; tested where a driver is, which tests/cuda says.
+//! Events of CUDA streams: recorded, asked, waited for, and opened in another process; tested where
+//! a driver is, which tests/cuda says.
 
 mod common;
 #[path = "common/cuda.rs"]
@@ -20,7 +21,10 @@ fn without_a_device() {
     }
     assert_eq!(CudaEvent::new(CudaEventOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
     // SAFETY: a handle of no event.
-    assert_eq!(unsafe { CudaEvent::from_ipc_handle(&[0; 64], 0) }.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        unsafe { CudaEvent::from_ipc_handle(&[0; 64], 0) }.unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }
 
 #[test]
@@ -38,7 +42,10 @@ fn asked_and_waited_for() {
     assert_eq!(event.synchronize(Duration::from_millis(2)).unwrap_err().kind(), ErrorKind::Timeout);
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
-    assert_eq!(event.synchronize(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(
+        event.synchronize(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err().kind(),
+        ErrorKind::Cancelled
+    );
     // SAFETY: the default stream.
     unsafe { event.wait(null_mut()) }.unwrap();
     let same = event.clone();
@@ -57,7 +64,10 @@ fn what_is_refused() {
         return;
     }
     for device in [-1, 999] {
-        assert_eq!(CudaEvent::new(CudaEventOptions::new().device(device)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            CudaEvent::new(CudaEventOptions::new().device(device)).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
     }
     let event = CudaEvent::new(CudaEventOptions::new()).unwrap();
     assert_eq!(event.ipc_handle().unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -104,7 +114,11 @@ fn opened_in_another_process() {
     // SAFETY: a stream of this process.
     unsafe { event.record(busy.stream) }.unwrap();
     let text: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut other = common::command("other_process").env("TENON_TEST_EVENT", text).stdout(Stdio::piped()).spawn().unwrap();
+    let mut other = common::command("other_process")
+        .env("TENON_TEST_EVENT", text)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
     assert!(lines.by_ref().any(|line| line.unwrap() == "not yet"));
     busy.let_go();

@@ -22,8 +22,13 @@ fn found(name: &CStr) -> *mut c_void {
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the call.
-        assert_eq!(unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(found($name))($($argument),*) }, 0)
+        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
+        // call.
+        assert_eq!(unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
+                found($name)
+            )($($argument),*)
+        }, 0)
     };
 }
 
@@ -53,7 +58,8 @@ fn what_the_device_writes_is_there() {
     cu!(c"cuCtxSetCurrent"(*mut c_void) context);
     cu!(c"cuMemAlloc_v2"(*mut u64, usize) &mut memory, NBYTES);
     cu!(c"cuMemsetD8_v2"(u64, u8, usize) memory, 7, NBYTES);
-    cu!(c"cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, *mut c_void) address, memory, NBYTES, null_mut());
+    cu!(c"cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, *mut c_void)
+        address, memory, NBYTES, null_mut());
     cu!(c"cuStreamSynchronize"(*mut c_void) null_mut());
     cu!(c"cuMemFree_v2"(u64) memory);
     let mut bytes = [0; NBYTES];

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Deposit, DepositLimits, ErrorKind, Fetched, KeepOptions, Message, OpenOptions, StorageMut, StorageOptions, Tensor,
-    TensorMut, TensorSpec, Wait,
+    Access, Cancel, Deposit, DepositLimits, ErrorKind, Fetched, KeepOptions, Message, OpenOptions,
+    StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
 };
 
 /// The figures of deposits are the whole process's, so the tests that look at them take turns.
@@ -147,7 +147,10 @@ fn a_message_that_its_carrier_let_go_of_is_taken_back() {
     let ticket = ticket_of(&TensorMut::zeros::<f32>(&[8]).unwrap());
     let (ours, marker) = UnixStream::pair().unwrap();
     let file = File::open("/proc/self/exe").unwrap();
-    assert_eq!(kind_of(tenon::watch(&ticket, file.into(), Duration::ZERO)), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind_of(tenon::watch(&ticket, file.into(), Duration::ZERO)),
+        ErrorKind::InvalidArgument
+    );
     tenon::watch(&ticket, ours.into(), Duration::from_millis(1)).unwrap();
     assert_eq!(tenon::deposit_stats().unwrap().messages, 1);
     drop(marker);
@@ -196,7 +199,10 @@ fn receiver_in_pieces() {
     let head = take(&mut stream);
     let (shared, frozen) = {
         let mut fetched = Fetched::new(&head, Access::Auto, OpenOptions::new(), PATIENCE).unwrap();
-        assert_eq!(kind_of(Fetched::new(&head, Access::Auto, OpenOptions::new(), PATIENCE)), ErrorKind::NotFound);
+        assert_eq!(
+            kind_of(Fetched::new(&head, Access::Auto, OpenOptions::new(), PATIENCE)),
+            ErrorKind::NotFound
+        );
         let shared = fetched.storage(&records[1], PATIENCE).unwrap();
         assert_eq!(kind_of(fetched.storage(&records[1], PATIENCE)), ErrorKind::Corrupt);
         assert_eq!(fetched.storage(&records[3], PATIENCE).unwrap().nbytes(), 0);
@@ -218,7 +224,10 @@ fn a_message_in_pieces_is_taken_back() {
     assert!(deposit.withdraw());
     assert!(!deposit.withdraw());
     assert_eq!(kind_of(deposit.add(&storage)), ErrorKind::InvalidArgument);
-    assert_eq!(kind_of(Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), PATIENCE)), ErrorKind::NotFound);
+    assert_eq!(
+        kind_of(Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), PATIENCE)),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
@@ -242,7 +251,10 @@ fn a_wait_for_a_stopped_lender_ends() {
 }
 
 fn signal(child: &Child, name: &str) {
-    let status = std::process::Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+    let status = std::process::Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -266,7 +278,9 @@ fn lender() {
 #[test]
 fn a_keeper_hands_out_what_a_lender_left() {
     let _turn = turn();
-    let Some(program) = std::env::var_os("TENON_MANAGER").map(PathBuf::from).filter(|path| path.exists()) else {
+    let Some(program) =
+        std::env::var_os("TENON_MANAGER").map(PathBuf::from).filter(|path| path.exists())
+    else {
         eprintln!("skipped: tenon-manager is not built");
         return;
     };
@@ -307,19 +321,29 @@ fn limits() {
 fn lender_with_limits() {
     common::watchdog();
     tenon::set_deposit_limits(&DepositLimits::new().max_unfetched_segments(1)).unwrap();
-    let isolated = || TensorMut::new(&StorageOptions::new().isolated().create(32).unwrap(), &TensorSpec::of::<f32>(&[8])).unwrap();
+    let isolated = || {
+        TensorMut::new(
+            &StorageOptions::new().isolated().create(32).unwrap(),
+            &TensorSpec::of::<f32>(&[8]),
+        )
+        .unwrap()
+    };
     let first = ticket_of(&isolated());
     let mut message = Message::new().unwrap();
     message.add(None, &isolated()).unwrap();
     let error = tenon::deposit(&message).unwrap_err();
-    assert_eq!((error.kind(), error.detail("limit")), (ErrorKind::ResourceExhausted, Some("max_unfetched_segments")));
+    assert_eq!(
+        (error.kind(), error.detail("limit")),
+        (ErrorKind::ResourceExhausted, Some("max_unfetched_segments"))
+    );
     tenon::set_deposit_limits(&DepositLimits::new().max_unfetched_nbytes(40)).unwrap();
     let [second, third] = [0, 1].map(|_| ticket_of(&TensorMut::zeros::<f32>(&[8]).unwrap()));
     assert_eq!(kind_of(fetch(&second)), ErrorKind::NotFound);
     assert_eq!(tenon::deposit_stats().unwrap().expired, 1);
     fetch(&first).unwrap();
     fetch(&third).unwrap();
-    tenon::set_deposit_limits(&DepositLimits::new().max_unfetched_time(Duration::from_millis(1))).unwrap();
+    tenon::set_deposit_limits(&DepositLimits::new().max_unfetched_time(Duration::from_millis(1)))
+        .unwrap();
     let fourth = ticket_of(&TensorMut::zeros::<f32>(&[8]).unwrap());
     common::soon(|| tenon::deposit_stats().unwrap().expired == 2);
     assert_eq!(kind_of(fetch(&fourth)), ErrorKind::NotFound);
@@ -335,13 +359,25 @@ fn what_is_refused() {
     assert_eq!(kind_of(deposit.add(&private)), ErrorKind::Unsupported);
     assert!(deposit.withdraw());
     let mut ticket = ticket_of(&TensorMut::zeros::<f32>(&[8]).unwrap());
-    assert_eq!(kind_of(tenon::fetch(&ticket, Access::Auto, OpenOptions::new().private_copy(), PATIENCE)), ErrorKind::Unsupported);
-    assert_eq!(kind_of(Fetched::new(&ticket, Access::Auto, OpenOptions::new(), PATIENCE)), ErrorKind::Corrupt);
+    assert_eq!(
+        kind_of(tenon::fetch(&ticket, Access::Auto, OpenOptions::new().private_copy(), PATIENCE)),
+        ErrorKind::Unsupported
+    );
+    assert_eq!(
+        kind_of(Fetched::new(&ticket, Access::Auto, OpenOptions::new(), PATIENCE)),
+        ErrorKind::Corrupt
+    );
     assert!(tenon::withdraw(&ticket).unwrap());
     ticket[40] ^= 1;
     assert_eq!(kind_of(fetch(&ticket)), ErrorKind::Corrupt);
     assert_eq!(kind_of(tenon::withdraw(&ticket)), ErrorKind::Corrupt);
     assert_eq!(kind_of(fetch(&[])), ErrorKind::Corrupt);
-    assert_eq!(kind_of(tenon::hand_over_deposits(&KeepOptions::new().family("a\0b"))), ErrorKind::InvalidArgument);
-    assert_eq!(kind_of(tenon::hand_over_deposits(&KeepOptions::new().program("a\0b"))), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind_of(tenon::hand_over_deposits(&KeepOptions::new().family("a\0b"))),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        kind_of(tenon::hand_over_deposits(&KeepOptions::new().program("a\0b"))),
+        ErrorKind::InvalidArgument
+    );
 }

@@ -24,25 +24,42 @@ fn borrowed_and_adopted_fds() {
     let (tensor, message) = message();
     let descriptor = Descriptor::new(&message).unwrap();
     assert_eq!(descriptor.fds().len(), 2); // of the segment, and the token of the lease
-    is_the_same(&Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new()).unwrap(), &tensor);
+    is_the_same(
+        &Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new())
+            .unwrap(),
+        &tensor,
+    );
     let owned = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
-    is_the_same(&Descriptor::open_adopting(descriptor.bytes(), owned, Access::Writable, OpenOptions::new()).unwrap(), &tensor);
+    is_the_same(
+        &Descriptor::open_adopting(descriptor.bytes(), owned, Access::Writable, OpenOptions::new())
+            .unwrap(),
+        &tensor,
+    );
 }
 
 #[test]
 fn wrong_fds_are_refused() {
     let (_tensor, message) = message();
     let descriptor = Descriptor::new(&message).unwrap();
-    let open = |fds: &[_]| Descriptor::open(descriptor.bytes(), fds, Access::Auto, OpenOptions::new()).unwrap_err().kind();
+    let open = |fds: &[_]| {
+        Descriptor::open(descriptor.bytes(), fds, Access::Auto, OpenOptions::new())
+            .unwrap_err()
+            .kind()
+    };
     assert!(matches!(open(&[]), ErrorKind::InvalidArgument | ErrorKind::Corrupt));
     let file = std::fs::File::open("/dev/null").unwrap();
-    assert!(matches!(open(&[file.as_fd()]), ErrorKind::InvalidArgument | ErrorKind::Corrupt | ErrorKind::Permission));
+    assert!(matches!(
+        open(&[file.as_fd()]),
+        ErrorKind::InvalidArgument | ErrorKind::Corrupt | ErrorKind::Permission
+    ));
     let frozen = {
         let mut message = Message::new().unwrap();
         message.add("x", &Tensor::frozen(&[1u8], &[1]).unwrap()).unwrap();
         Descriptor::new(&message).unwrap()
     };
-    let error = Descriptor::open(frozen.bytes(), frozen.fds(), Access::Writable, OpenOptions::new()).unwrap_err();
+    let error =
+        Descriptor::open(frozen.bytes(), frozen.fds(), Access::Writable, OpenOptions::new())
+            .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Permission);
 }
 
@@ -51,7 +68,13 @@ fn every_cut_is_refused() {
     let (_tensor, message) = message();
     let descriptor = Descriptor::new(&message).unwrap();
     for len in 0..descriptor.bytes().len() {
-        let error = Descriptor::open(&descriptor.bytes()[..len], descriptor.fds(), Access::Auto, OpenOptions::new()).unwrap_err();
+        let error = Descriptor::open(
+            &descriptor.bytes()[..len],
+            descriptor.fds(),
+            Access::Auto,
+            OpenOptions::new(),
+        )
+        .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{len}: {error:?}");
     }
 }
@@ -72,7 +95,10 @@ fn another_process_opens_bytes_alone() {
 #[ignore = "the other process of a test"]
 fn borrower_of_bytes() {
     let text = std::env::var("TENON_BYTES").unwrap();
-    let bytes: Vec<u8> = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
+    let bytes: Vec<u8> = (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect();
     let opened = Descriptor::open(&bytes, &[], Access::Auto, OpenOptions::new()).unwrap();
     opened.find("x").unwrap().writable().unwrap().cells::<i32>().unwrap()[2].set(-3);
 }

@@ -1,21 +1,29 @@
-//! DLPack in and out: the structs are laid out as DLPack's, deleters run once, panics in them go on.
+//! DLPack in and out: the structs are laid out as DLPack's, deleters run once, panics in them go
+//! on.
 
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tenon::sys::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor};
+use tenon::sys::dlpack::{
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+};
 use tenon::{DType, DlpackLegacyTensor, DlpackTensor, ErrorKind, Tensor, TensorMut, TensorSpec};
 
 #[test]
 fn out_and_in_again() {
     let tensor = TensorMut::copy_of(&[1i16, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
-    let turned = Tensor::new(&tensor.storage(), &TensorSpec::of::<i16>(&[3, 1]).strides(&[1, 3]).offset(1)).unwrap();
+    let turned =
+        Tensor::new(&tensor.storage(), &TensorSpec::of::<i16>(&[3, 1]).strides(&[1, 3]).offset(1))
+            .unwrap();
     let managed = turned.to_dlpack().unwrap();
     assert!(!managed.is_read_only());
     let dl = managed.dl_tensor();
-    assert_eq!((dl.ndim, dl.dtype, dl.device), (2, DLDataType { code: 0, bits: 16, lanes: 1 }, DLDevice { device_type: 1, device_id: 0 }));
+    assert_eq!(
+        (dl.ndim, dl.dtype, dl.device),
+        (2, DLDataType { code: 0, bits: 16, lanes: 1 }, DLDevice { device_type: 1, device_id: 0 })
+    );
     // SAFETY: ndim numbers each.
     unsafe {
         assert_eq!(std::slice::from_raw_parts(dl.shape, 2), [3, 1]);
@@ -111,7 +119,10 @@ fn a_foreign_tensor_is_deleted_once() {
 #[test]
 fn a_refused_tensor_is_deleted_too() {
     static DELETED: AtomicU32 = AtomicU32::new(0);
-    assert_eq!(Tensor::from_dlpack(produce(&DELETED, 2, false)).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        Tensor::from_dlpack(produce(&DELETED, 2, false)).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
     assert_eq!(DELETED.load(Ordering::SeqCst), 1);
 }
 

@@ -7,7 +7,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use tenon::{
-    Descriptor, ErrorKind, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut, StorageOptions, Wait,
+    Descriptor, ErrorKind, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions,
+    Storage, StorageMut, StorageOptions, Wait,
 };
 
 fn one_line(error: &tenon::Error) {
@@ -23,7 +24,10 @@ fn kinds_and_codes_are_one_to_one() {
         assert_eq!(kind.code(), code);
         assert_eq!(kind.code_name(), kind.code_name().to_uppercase());
         // InvalidArgument and INVALID_ARGUMENT.
-        assert_eq!(kind.code_name().replace('_', "").to_lowercase(), format!("{kind:?}").to_lowercase());
+        assert_eq!(
+            kind.code_name().replace('_', "").to_lowercase(),
+            format!("{kind:?}").to_lowercase()
+        );
     }
     for code in [0, 15, -1, i32::MAX] {
         assert_eq!(ErrorKind::from_code(code), None);
@@ -46,7 +50,10 @@ fn permission_says_what_would_be_allowed() {
     assert_eq!(error.kind(), ErrorKind::Permission);
     assert!(error.detail("option").is_some(), "{error:?}");
     assert_eq!(error.detail("no such key"), None);
-    assert_eq!(error.details().find(|(key, _)| *key == "option").map(|(_, value)| value), error.detail("option"));
+    assert_eq!(
+        error.details().find(|(key, _)| *key == "option").map(|(_, value)| value),
+        error.detail("option")
+    );
     one_line(&error);
 }
 
@@ -66,7 +73,9 @@ fn not_found_names_the_path() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.detail("path"), Some(path.as_str()));
     one_line(&error);
-    let error = StorageMut::new_filename(&FilenameOptions::new().directory(folder.0.join("no")), 64).unwrap_err();
+    let error =
+        StorageMut::new_filename(&FilenameOptions::new().directory(folder.0.join("no")), 64)
+            .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
@@ -88,8 +97,14 @@ fn unsealed_and_io() {
     std::fs::write(&path, [0u8; 4096]).unwrap();
     let handle = FdHandle::new(std::fs::File::open(&path).unwrap().into(), 0, 4096);
     let error = handle.open(OpenOptions::new()).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Permission | ErrorKind::InvalidArgument), "{error:?}");
-    assert!(handle.fd.is_some() && handle.as_fd().unwrap().as_fd().try_clone_to_owned().is_ok(), "the fd is still ours");
+    assert!(
+        matches!(error.kind(), ErrorKind::Permission | ErrorKind::InvalidArgument),
+        "{error:?}"
+    );
+    assert!(
+        handle.fd.is_some() && handle.as_fd().unwrap().as_fd().try_clone_to_owned().is_ok(),
+        "the fd is still ours"
+    );
 }
 
 #[test]
@@ -98,14 +113,18 @@ fn unsupported_of_private_memory() {
     let error = storage.share_fd().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     one_line(&error);
-    assert_eq!(storage.share_filename(&FilenameOptions::new(), None).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        storage.share_filename(&FilenameOptions::new(), None).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }
 
 #[test]
 fn a_cause_is_the_source() {
     let shared = tenon::TensorMut::zeros::<u8>(&[4]).unwrap();
     let error = Message::new().unwrap().add_read_only("weight", &shared).unwrap_err();
-    let source = error.source().expect("the refusal of the storage").downcast_ref::<tenon::Error>().unwrap();
+    let source =
+        error.source().expect("the refusal of the storage").downcast_ref::<tenon::Error>().unwrap();
     assert_eq!((error.kind(), source.kind()), (ErrorKind::Permission, ErrorKind::Permission));
     assert!(source.detail("option").is_some(), "{source:?}");
     one_line(source);
@@ -115,7 +134,10 @@ fn a_cause_is_the_source() {
 fn would_block_timeout_and_peer_gone() {
     let (ours, theirs) = common::pair();
     assert_eq!(ours.recv(Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert_eq!(ours.recv(std::time::Duration::from_millis(1)).unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        ours.recv(std::time::Duration::from_millis(1)).unwrap_err().kind(),
+        ErrorKind::Timeout
+    );
     drop(theirs);
     assert_eq!(ours.recv(common::PATIENCE).unwrap_err().kind(), ErrorKind::PeerGone);
 }

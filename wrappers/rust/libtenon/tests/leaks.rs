@@ -1,13 +1,15 @@
-//! After everything the process holds what it held before. One test alone in its program, so that nobody else counts.
+//! After everything the process holds what it held before. One test alone in its program, so that
+//! nobody else counts.
 
 mod common;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
-    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Composite, CompositeSpec, Connection,
-    Deposit, Descriptor, ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Storage,
-    StorageMut, StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
+    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel,
+    Composite, CompositeSpec, Connection, Deposit, Descriptor, ExportOptions, FdHandle, Fetched,
+    FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Storage, StorageMut,
+    StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -28,8 +30,14 @@ fn everything(folder: &common::Folder) {
     ours.send(&message, common::PATIENCE).unwrap();
     let received = theirs.recv(common::PATIENCE).unwrap();
     let _views = received.views();
-    let _checked = (received.composite(0).unwrap().spec().unwrap(), received.find_composite("sparse").unwrap().check().unwrap());
-    let object = Object::from([("shared", Object::from(&shared)), ("sparse", received.composite(0).unwrap().into())]);
+    let _checked = (
+        received.composite(0).unwrap().spec().unwrap(),
+        received.find_composite("sparse").unwrap().check().unwrap(),
+    );
+    let object = Object::from([
+        ("shared", Object::from(&shared)),
+        ("sparse", received.composite(0).unwrap().into()),
+    ]);
     ours.send_object(&object, common::PATIENCE).unwrap();
     let _object = theirs.recv_object(common::PATIENCE).unwrap();
     Message::from_object(&Object::Set(vec![object.clone(), object])).unwrap_err();
@@ -43,8 +51,11 @@ fn everything(folder: &common::Folder) {
     let fds = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
     Descriptor::open_adopting(descriptor.bytes(), fds, Access::Auto, OpenOptions::new()).unwrap();
     let fds = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
-    Descriptor::open_adopting(&descriptor.bytes()[1..], fds, Access::Auto, OpenOptions::new()).unwrap_err();
-    FdHandle::new(std::fs::File::open("/dev/null").unwrap().into(), 0, 9).into_storage(OpenOptions::new()).unwrap_err();
+    Descriptor::open_adopting(&descriptor.bytes()[1..], fds, Access::Auto, OpenOptions::new())
+        .unwrap_err();
+    FdHandle::new(std::fs::File::open("/dev/null").unwrap().into(), 0, 9)
+        .into_storage(OpenOptions::new())
+        .unwrap_err();
     Connection::new(std::fs::File::open("/dev/null").unwrap()).unwrap_err();
     let ticket = tenon::deposit(&message).unwrap();
     tenon::fetch(ticket.bytes(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
@@ -52,13 +63,15 @@ fn everything(folder: &common::Folder) {
     let deposit = Deposit::new().unwrap();
     let record = deposit.add(&shared.storage()).unwrap();
     deposit.add(&frozen.storage()).unwrap();
-    let mut fetched = Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
+    let mut fetched =
+        Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
     let _opened = fetched.storage(&record, common::PATIENCE).unwrap();
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
     theirs.recv(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err();
 
-    let named = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 100).unwrap();
+    let named =
+        StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 100).unwrap();
     let name = named.share_filename(&FilenameOptions::new(), None).unwrap();
     name.open(OpenOptions::new().allow_unsealed(), None).unwrap();
     let weak = named.downgrade().unwrap();
@@ -83,11 +96,17 @@ fn everything(folder: &common::Folder) {
     export_module_to(&module, &mut bytes, &ExportOptions::new()).unwrap();
     let path = folder.0.join("net.pt");
     export_module(&module, &path, &ExportOptions::new()).unwrap();
-    let weight = import_module(&path, &ImportOptions::new()).unwrap().value("weight").unwrap().to_tensor().unwrap();
+    let weight = import_module(&path, &ImportOptions::new())
+        .unwrap()
+        .value("weight")
+        .unwrap()
+        .to_tensor()
+        .unwrap();
     std::fs::remove_file(&path).unwrap();
     import_bytes(bytes[..100].to_vec(), &ImportOptions::new()).unwrap_err();
     let read = import_bytes(bytes, &ImportOptions::new()).unwrap();
-    let _members = (read.members().unwrap(), read.tensors().unwrap(), read.constants().unwrap(), weight);
+    let _members =
+        (read.members().unwrap(), read.tensors().unwrap(), read.constants().unwrap(), weight);
     StorageOptions::new().alignment(3).create(9).unwrap_err();
     let panicking = catch_unwind(AssertUnwindSafe(|| {
         let _tensor = TensorMut::zeros::<u8>(&[10]).unwrap();
@@ -100,7 +119,8 @@ fn everything(folder: &common::Folder) {
 fn nothing_is_left() {
     common::watchdog();
     let folder = common::Folder::new();
-    // The library's thread may have an arena in hand that it was making ready, and lets go of it a moment after everybody else.
+    // The library's thread may have an arena in hand that it was making ready, and lets go of it a
+    // moment after everybody else.
     let held = || {
         tenon::trim();
         (common::open_fds(), tenon::stats().unwrap().storages, tenon::stats().unwrap().segments)

@@ -1,18 +1,23 @@
-//! Leases: what another process holds is not used again, and comes back however that process ends. One test in its program, since holders are
-//! the whole process's.
+//! Leases: what another process holds is not used again, and comes back however that process ends.
+//! One test in its program, since holders are the whole process's.
 
 mod common;
 
 use common::PATIENCE;
-use tenon::{Arena, ArenaOptions, Connection, ErrorKind, Message, StorageOptions, TensorMut, TensorSpec};
+use tenon::{
+    Arena, ArenaOptions, Connection, ErrorKind, Message, StorageOptions, TensorMut, TensorSpec,
+};
 
 const MIB: u64 = 1 << 20;
 
-/// A tensor that fills the arena is lent to the other end, which has it; nothing of it is kept here.
+/// A tensor that fills the arena is lent to the other end, which has it; nothing of it is kept
+/// here.
 fn lend_all(arena: &Arena, connection: &Connection) {
     let storage = StorageOptions::new().arena(arena).zeroed().create(MIB).unwrap();
     let mut message = Message::new().unwrap();
-    message.add("all", &TensorMut::new(&storage, &TensorSpec::of::<u8>(&[1 << 20])).unwrap()).unwrap();
+    message
+        .add("all", &TensorMut::new(&storage, &TensorSpec::of::<u8>(&[1 << 20])).unwrap())
+        .unwrap();
     connection.send(&message, PATIENCE).unwrap();
     connection.recv(PATIENCE).unwrap();
 }
@@ -28,7 +33,10 @@ fn leases() {
     assert_eq!((now.blocks_live, now.blocks_lent, now.bytes_lent), (0, 1, MIB));
     let holders = tenon::lease_holders().unwrap();
     assert_eq!(holders.len(), 1);
-    assert_eq!((holders[0].pid.unsigned_abs(), holders[0].leases, holders[0].nbytes), (child.id(), 1, MIB));
+    assert_eq!(
+        (holders[0].pid.unsigned_abs(), holders[0].leases, holders[0].nbytes),
+        (child.id(), 1, MIB)
+    );
     assert_eq!((holders[0].granted, holders[0].granted_bytes), (1, MIB));
     assert!(!holders[0].age.is_zero());
     let full = options.create(1).unwrap_err();
@@ -45,7 +53,9 @@ fn leases() {
     options.wait(PATIENCE).create(MIB).unwrap();
     assert!(tenon::lease_holders().unwrap().is_empty());
 
-    for refused in [tenon::lease_use_no_thread(), tenon::lease_poll(), tenon::lease_fd().map(|_| ())] {
+    for refused in
+        [tenon::lease_use_no_thread(), tenon::lease_poll(), tenon::lease_fd().map(|_| ())]
+    {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
     let status = common::command("without_a_thread").status().unwrap();

@@ -2,14 +2,21 @@
 
 use std::collections::HashSet;
 
-use tenon::{ErrorKind, Flags, LoadOptions, MemberKind, Module, StorageOptions, TensorMut, TensorSpec, Value};
+use tenon::{
+    ErrorKind, Flags, LoadOptions, MemberKind, Module, StorageOptions, TensorMut, TensorSpec, Value,
+};
 
 fn tensor(elements: &[f32]) -> TensorMut {
     let spec = [elements.len() as i64];
-    TensorMut::new(&StorageOptions::new().copy_from(elements).unwrap(), &TensorSpec::of::<f32>(&spec).flags(Flags::REQUIRES_GRAD)).unwrap()
+    TensorMut::new(
+        &StorageOptions::new().copy_from(elements).unwrap(),
+        &TensorSpec::of::<f32>(&spec).flags(Flags::REQUIRES_GRAD),
+    )
+    .unwrap()
 }
 
-const FORWARD: &str = "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n";
+const FORWARD: &str =
+    "def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n";
 
 fn scale(elements: &[f32]) -> Module {
     let mut module = Module::new("layers.Scale").unwrap();
@@ -33,7 +40,9 @@ fn every_kind_of_member() {
     module.add_attribute("name", None, "net").unwrap();
     module.add_constant("eps", Some("float"), 0.5).unwrap();
     module.add_submodule("child", &scale(&[3.0])).unwrap();
-    module.define("def forward(self, x: Tensor) -> Tensor:\n  return self.child.forward(x)\n").unwrap();
+    module
+        .define("def forward(self, x: Tensor) -> Tensor:\n  return self.child.forward(x)\n")
+        .unwrap();
     module.check().unwrap();
 
     let members = module.members().unwrap();
@@ -62,7 +71,11 @@ fn every_kind_of_member() {
     assert_eq!(names(&module.parameters().unwrap()), ["weight", "child.weight"]);
     assert_eq!(names(&module.buffers().unwrap()), ["mean"]);
     let code = module.code_files().unwrap();
-    assert!(code.iter().any(|(name, text)| name == "__torch__.py" && text.contains("class Net(Module)")), "{code:?}");
+    assert!(
+        code.iter()
+            .any(|(name, text)| name == "__torch__.py" && text.contains("class Net(Module)")),
+        "{code:?}"
+    );
     assert!(module.constants().unwrap().is_empty());
     assert_eq!(module.import_report().unwrap(), tenon::ImportReport::default());
     assert!(module.warnings().unwrap().is_empty());
@@ -73,9 +86,18 @@ fn every_kind_of_member() {
 fn what_is_wrong_is_said_and_changes_nothing() {
     let mut module = scale(&[1.0]);
     let error = module.add_attribute("n", Some("int"), 0.5).unwrap_err();
-    assert_eq!((error.kind(), error.detail("wanted"), error.detail("found")), (ErrorKind::InvalidArgument, Some("int"), Some("float")));
-    assert_eq!(module.add_buffer("weight", &tensor(&[1.0])).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(module.add_buffer("a\0", &tensor(&[1.0])).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        (error.kind(), error.detail("wanted"), error.detail("found")),
+        (ErrorKind::InvalidArgument, Some("int"), Some("float"))
+    );
+    assert_eq!(
+        module.add_buffer("weight", &tensor(&[1.0])).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        module.add_buffer("a\0", &tensor(&[1.0])).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
     let error = module.define("def f(self) -> int:\n  return (1\n").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.detail("line").is_some() && error.detail("excerpt").is_some(), "{error:?}");
@@ -86,7 +108,9 @@ fn what_is_wrong_is_said_and_changes_nothing() {
     assert!(error.message().contains("nothing"), "{error:?}");
     assert_eq!(names(&module.members().unwrap()), ["training", "weight", "forward"]);
 
-    module.define("def g(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n").unwrap();
+    module
+        .define("def g(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n")
+        .unwrap();
     let error = module.check().unwrap_err();
     assert!(error.detail("file").is_some() && error.detail("column").is_some(), "{error:?}");
     module.remove("g").unwrap();
@@ -122,7 +146,10 @@ fn change_what_is_there() {
     assert_ne!(module.submodule("a").unwrap(), module.submodule("b").unwrap());
     module.remove("b").unwrap();
     assert_eq!(module.find("b").unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(module.clone().add_submodule("itself", &module).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        module.clone().add_submodule("itself", &module).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
@@ -132,7 +159,8 @@ fn a_module_has_a_state() {
     kept.add_attribute("w", None, &tensor(&[1.0, 2.0])).unwrap();
     kept.define(concat!(
         "def __getstate__(self) -> Tuple[Tensor, int]:\n  return (self.w, 1)\n",
-        "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n  self.w, k = s\n  self.training = False\n",
+        "def __setstate__(self, s: Tuple[Tensor, int]) -> None:\n",
+        "  self.w, k = s\n  self.training = False\n",
     ))
     .unwrap();
     module.add_submodule("kept", &kept).unwrap();
@@ -157,7 +185,8 @@ fn the_same_object_is_equal() {
     assert_ne!(one, other);
     assert_eq!(parent.submodule("a").unwrap(), one);
     assert_eq!(parent.find("b").unwrap().module.unwrap(), other);
-    let all: HashSet<Module> = [one.clone(), parent.submodule("a").unwrap(), one, other].into_iter().collect();
+    let all: HashSet<Module> =
+        [one.clone(), parent.submodule("a").unwrap(), one, other].into_iter().collect();
     assert_eq!(all.len(), 2);
     assert_eq!(format!("{parent:?}"), "Module(__torch__.Net)");
 }
@@ -169,11 +198,19 @@ fn load_all_or_none() {
     module.add_submodule("b", &scale(&[2.0])).unwrap();
     let (x, y) = (tensor(&[8.0]), tensor(&[9.0]));
     let error = module.load([("a.weight", &x), ("c", &y)], LoadOptions::new()).unwrap_err();
-    assert_eq!((error.kind(), error.detail("missing"), error.detail("unexpected")), (ErrorKind::InvalidArgument, Some("1"), Some("1")));
+    assert_eq!(
+        (error.kind(), error.detail("missing"), error.detail("unexpected")),
+        (ErrorKind::InvalidArgument, Some("1"), Some("1"))
+    );
     let options = LoadOptions::new().allow_missing().allow_unexpected();
     let report = module.load([("a.weight", &x), ("c", &y)], options.check_only()).unwrap();
-    assert_eq!((report.missing, report.unexpected), (vec!["b.weight".to_owned()], vec!["c".to_owned()]));
-    let first = |path: &str, module: &Module| module.value(path).unwrap().to_tensor().unwrap().cells::<f32>().unwrap()[0].get();
+    assert_eq!(
+        (report.missing, report.unexpected),
+        (vec!["b.weight".to_owned()], vec!["c".to_owned()])
+    );
+    let first = |path: &str, module: &Module| {
+        module.value(path).unwrap().to_tensor().unwrap().cells::<f32>().unwrap()[0].get()
+    };
     assert_eq!(first("a.weight", &module), 1.0);
     module.load([("a.weight", &x), ("c", &y)], options).unwrap();
     assert_eq!((first("a.weight", &module), first("b.weight", &module)), (8.0, 2.0));
@@ -185,13 +222,23 @@ fn load_all_or_none() {
 #[test]
 fn types_hooks_inputs_and_files() {
     let mut module = scale(&[1.0]);
-    module.define_types("__torch__.kinds", "class Pair(NamedTuple):\n  a : int\n  b : Tensor\n").unwrap();
-    let pair = Value::named_tuple("__torch__.kinds.Pair", [Value::from(1), Value::tensor(&tensor(&[1.0])).unwrap()]).unwrap();
+    module
+        .define_types("__torch__.kinds", "class Pair(NamedTuple):\n  a : int\n  b : Tensor\n")
+        .unwrap();
+    let pair = Value::named_tuple(
+        "__torch__.kinds.Pair",
+        [Value::from(1), Value::tensor(&tensor(&[1.0])).unwrap()],
+    )
+    .unwrap();
     module.add_attribute("pair", Some("__torch__.kinds.Pair"), &pair).unwrap();
     module.define("def hook(self, x: Tuple[Tensor]) -> None:\n  return None\n").unwrap();
     module.set_hooks_before_forward(&["hook"]).unwrap();
     module.set_hooks_before_forward(&[]).unwrap();
-    assert!(module.set_hooks_after_forward(&["nothing"]).unwrap_err().message().contains("nothing"));
+    assert!(module
+        .set_hooks_after_forward(&["nothing"])
+        .unwrap_err()
+        .message()
+        .contains("nothing"));
     module.set_traced_inputs("forward", [Value::tensor(&tensor(&[1.0])).unwrap()]).unwrap();
     module.set_extra_file("a.txt", "text").unwrap();
     module.set_extra_file("empty", []).unwrap();
@@ -203,9 +250,17 @@ fn types_hooks_inputs_and_files() {
     assert_eq!(module.extra_files().unwrap().len(), 1);
 
     let mut parent = Module::new("Net").unwrap();
-    parent.define_types("__torch__", "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n").unwrap();
+    parent
+        .define_types(
+            "__torch__",
+            "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n",
+        )
+        .unwrap();
     parent.add_submodule_as("layer", &module, "__torch__.Layer").unwrap();
-    assert_eq!(parent.add_submodule_as("other", &module, "__torch__.No").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        parent.add_submodule_as("other", &module, "__torch__.No").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
@@ -258,7 +313,8 @@ fn what_a_change_drops_may_panic_but_not_use_modules() {
     let mut module = Module::new("Net").unwrap();
     module.add_buffer("wrapped", &wrapped).unwrap();
     drop((storage, wrapped));
-    let panic = catch_unwind(AssertUnwindSafe(|| module.set("wrapped", &tensor(&[2.0])).unwrap())).unwrap_err();
+    let panic = catch_unwind(AssertUnwindSafe(|| module.set("wrapped", &tensor(&[2.0])).unwrap()))
+        .unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the owner is dropped"));
     assert_eq!(module.value("wrapped").unwrap().to_tensor().unwrap().numel(), 1);
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Composite, CompositeSpec, Connection, DType, ErrorKind, Message, Object, Result, StorageOptions, Tensor, TensorLayout,
-    TensorMut, TensorSpec, Wait,
+    Access, Cancel, Composite, CompositeSpec, Connection, DType, ErrorKind, Message, Object,
+    Result, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec, Wait,
 };
 
 /// A dict of all kinds but tensors and composites, with the values at the edges of each kind.
@@ -17,11 +17,20 @@ fn plain() -> Object {
         (Object::from("none"), Object::None),
         (Object::from("bools"), vec![true, false].into()),
         (Object::from("ints"), vec![0, 1, -1, 256, i64::MIN, i64::MAX].into()),
-        (Object::from("floats"), vec![-0.0, 1.5, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE].into()),
+        (
+            Object::from("floats"),
+            vec![-0.0, 1.5, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE].into(),
+        ),
         (Object::from("complex"), Object::Complex(1.0, -2.5)),
         (Object::from("texts"), vec!["", "ä\0€😀", "a"].into()),
-        (Object::from("bytes"), Object::Tuple(vec![Object::from(vec![0u8, 255]), Object::from(&b""[..])])),
-        (Object::from("set"), Object::Set(vec![3.into(), "x".into(), Object::Tuple(vec![1.into(), Object::None])])),
+        (
+            Object::from("bytes"),
+            Object::Tuple(vec![Object::from(vec![0u8, 255]), Object::from(&b""[..])]),
+        ),
+        (
+            Object::from("set"),
+            Object::Set(vec![3.into(), "x".into(), Object::Tuple(vec![1.into(), Object::None])]),
+        ),
         (
             Object::from("empty"),
             vec![
@@ -46,7 +55,10 @@ fn carried(object: &Object) -> Result<Object> {
 }
 
 fn tensor<'o>(object: &'o Object, key: &str) -> &'o Tensor {
-    object.get(key).and_then(Object::as_tensor).unwrap_or_else(|| panic!("no tensor {key}: {object:?}"))
+    object
+        .get(key)
+        .and_then(Object::as_tensor)
+        .unwrap_or_else(|| panic!("no tensor {key}: {object:?}"))
 }
 
 fn kind_of<T>(result: Result<T>) -> ErrorKind {
@@ -74,7 +86,9 @@ fn sent_to_another_process_and_sent_back() {
     let (child, connection) = common::start("receiver", &[]);
     let storage = StorageOptions::new().zeroed().create(4096).unwrap();
     let whole = TensorMut::new(&storage, &TensorSpec::of::<u8>(&[4096])).unwrap();
-    let part = TensorMut::new(&storage, &TensorSpec::of::<f32>(&[2, 3]).strides(&[1, 2]).offset(100)).unwrap();
+    let part =
+        TensorMut::new(&storage, &TensorSpec::of::<f32>(&[2, 3]).strides(&[1, 2]).offset(100))
+            .unwrap();
     let sparse = Composite::new(&CompositeSpec {
         layout: TensorLayout::SparseCoo,
         sizes: vec![9],
@@ -112,7 +126,10 @@ fn receiver() {
 
     let (whole, part) = (tensor(&object, "whole"), tensor(&object, "part"));
     assert_eq!(whole.storage().id(), part.storage().id());
-    assert_eq!((part.dtype(), part.sizes(), part.strides(), part.offset()), (DType::F32, &[2, 3][..], &[1, 2][..], 100));
+    assert_eq!(
+        (part.dtype(), part.sizes(), part.strides(), part.offset()),
+        (DType::F32, &[2, 3][..], &[1, 2][..], 100)
+    );
     assert_ne!(tensor(&object, "frozen").storage().id(), part.storage().id());
     assert_eq!(tensor(&object, "frozen").as_slice::<f64>().unwrap(), [0.5, 1.5]);
     whole.writable().unwrap().cells::<u8>().unwrap()[400 + 4 * 5].set(42);
@@ -146,10 +163,14 @@ fn the_answer_of_the_guide() {
     let (ours, theirs) = common::pair();
     let layer = TensorMut::zeros::<f32>(&[1000]).unwrap();
     let weights = Object::from([("layer1", &layer)]);
-    ours.send_object(&Object::from([("step", Object::from(1)), ("weights", weights)]), PATIENCE).unwrap();
+    ours.send_object(&Object::from([("step", Object::from(1)), ("weights", weights)]), PATIENCE)
+        .unwrap();
     answer(&theirs).unwrap();
     let received = ours.recv_object(PATIENCE).unwrap();
-    assert_eq!(format!("{received:?}"), r#"Dict([(Str("step"), Int(2)), (Str("losses"), List([Float(0.5), Float(0.25)]))])"#);
+    assert_eq!(
+        format!("{received:?}"),
+        r#"Dict([(Str("step"), Int(2)), (Str("losses"), List([Float(0.5), Float(0.25)]))])"#
+    );
     assert_eq!(layer.cells::<f32>().unwrap()[0].get(), 42.0);
     ours.send_object(&"no dict".into(), PATIENCE).unwrap();
     assert_eq!(answer(&theirs).unwrap_err().to_string(), "no step");
@@ -180,8 +201,14 @@ fn each_accessor_reads_its_own_kinds() {
         Object::from(Some(5)),
     ];
     // Gives what an accessor reads of the objects, as "index: value".
-    fn read<'o, T: std::fmt::Debug>(objects: &'o [Object], accessor: impl Fn(&'o Object) -> Option<T>) -> Vec<String> {
-        let found = objects.iter().enumerate().filter_map(|(i, object)| Some(format!("{i}: {:?}", accessor(object)?)));
+    fn read<'o, T: std::fmt::Debug>(
+        objects: &'o [Object],
+        accessor: impl Fn(&'o Object) -> Option<T>,
+    ) -> Vec<String> {
+        let found = objects
+            .iter()
+            .enumerate()
+            .filter_map(|(i, object)| Some(format!("{i}: {:?}", accessor(object)?)));
         found.collect()
     }
     // An object that was received reads like the one that was sent.
@@ -192,13 +219,33 @@ fn each_accessor_reads_its_own_kinds() {
         assert_eq!(read(objects, Object::as_f64), ["4: 0.5"]);
         assert_eq!(read(objects, Object::as_str), [r#"6: "a""#, r#"7: "b""#]);
         assert_eq!(read(objects, Object::as_bytes), ["8: [1]", "9: [2]"]);
-        assert_eq!(read(objects, |object| object.as_tensor().map(Tensor::numel)), ["10: 1", "11: 2"]);
-        assert_eq!(read(objects, |object| object.as_composite().map(|it| it.layout().unwrap())), ["12: Meta"]);
-        assert_eq!(read(objects, |object| object.items().map(<[Object]>::len)), ["13: 1", "14: 2", "15: 3"]);
+        assert_eq!(
+            read(objects, |object| object.as_tensor().map(Tensor::numel)),
+            ["10: 1", "11: 2"]
+        );
+        assert_eq!(
+            read(objects, |object| object.as_composite().map(|it| it.layout().unwrap())),
+            ["12: Meta"]
+        );
+        assert_eq!(
+            read(objects, |object| object.items().map(<[Object]>::len)),
+            ["13: 1", "14: 2", "15: 3"]
+        );
         assert_eq!(read(objects, Object::entries), [r#"16: [(Str("k"), Int(1))]"#]);
         assert_eq!(read(objects, |object| object.get("k")), ["16: Int(1)"]);
-        let kinds = (&objects[0], &objects[5], &objects[13], &objects[14], &objects[15], &objects[17]);
-        assert!(matches!(kinds, (Object::None, Object::Complex(..), Object::Tuple(_), Object::List(_), Object::Set(_), Object::None)));
+        let kinds =
+            (&objects[0], &objects[5], &objects[13], &objects[14], &objects[15], &objects[17]);
+        assert!(matches!(
+            kinds,
+            (
+                Object::None,
+                Object::Complex(..),
+                Object::Tuple(_),
+                Object::List(_),
+                Object::Set(_),
+                Object::None
+            )
+        ));
     }
     let dict = Object::from([(Object::from(vec![b'k']), 1), ("other".into(), 2), ("k".into(), 3)]);
     assert_eq!((dict.get("k").and_then(Object::as_i64), dict.get("j").is_none()), (Some(3), true));
@@ -217,7 +264,11 @@ fn a_wrong_value_is_named_by_its_index() {
         (nested(201), "200"),
     ] {
         let error = Message::from_object(&object).unwrap_err();
-        assert_eq!((error.kind(), error.detail("index")), (ErrorKind::InvalidArgument, Some(index)), "{error:?}");
+        assert_eq!(
+            (error.kind(), error.detail("index")),
+            (ErrorKind::InvalidArgument, Some(index)),
+            "{error:?}"
+        );
     }
     assert_eq!(format!("{:?}", carried(&nested(200)).unwrap()), format!("{:?}", nested(200)));
 }
@@ -279,12 +330,18 @@ fn waits_end_as_those_of_messages() {
     assert_eq!(kind_of(theirs.recv_object(Duration::from_millis(1))), ErrorKind::Timeout);
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
-    assert_eq!(kind_of(theirs.recv_object(Wait::FOREVER.cancelled_by(&cancel))), ErrorKind::Cancelled);
+    assert_eq!(
+        kind_of(theirs.recv_object(Wait::FOREVER.cancelled_by(&cancel))),
+        ErrorKind::Cancelled
+    );
 
     let mut sent = 0;
     loop {
         sent += 1;
-        match ours.send_object(&Object::from(vec![Object::from(sent), vec![0u8; 60_000].into()]), Wait::NOT) {
+        match ours.send_object(
+            &Object::from(vec![Object::from(sent), vec![0u8; 60_000].into()]),
+            Wait::NOT,
+        ) {
             Ok(()) => {}
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);

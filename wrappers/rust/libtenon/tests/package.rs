@@ -3,12 +3,17 @@
 mod common;
 
 use common::Folder;
-use tenon::{export_module, Durability, ErrorKind, ExportOptions, ImportOptions, Module, Package, PackageExport, Tensor, TensorMut};
+use tenon::{
+    export_module, Durability, ErrorKind, ExportOptions, ImportOptions, Module, Package,
+    PackageExport, Tensor, TensorMut,
+};
 
 fn net(class_name: &str, weight: &Tensor) -> Module {
     let mut module = Module::new(class_name).unwrap();
     module.add_parameter("weight", weight).unwrap();
-    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n").unwrap();
+    module
+        .define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n")
+        .unwrap();
     module
 }
 
@@ -38,17 +43,28 @@ fn modules_and_files_there_and_back() {
     assert_eq!(package.modules().unwrap(), ["models/one.pkl", "models/two.pkl"]);
     let records = package.records().unwrap();
     assert_eq!(records.len() as u64, report.records);
-    assert_eq!(records.iter().filter(|name| name.ends_with(".storage")).count(), 1, "the weight is shared");
+    assert_eq!(
+        records.iter().filter(|name| name.ends_with(".storage")).count(),
+        1,
+        "the weight is shared"
+    );
     assert_eq!(package.read("models/note.txt").unwrap(), b"hello");
     assert!(package.read("empty").unwrap().is_empty());
     assert_eq!(package.read(".data/extern_modules").unwrap(), b"torch.jit._script\nnumpy\n");
     assert!(format!("{package:?}").contains("models/one.pkl"));
     let missing = package.module("models/none.pkl").unwrap_err();
-    assert!(missing.kind() == ErrorKind::NotFound && missing.to_string().contains("models/two.pkl"), "{missing}");
+    assert!(
+        missing.kind() == ErrorKind::NotFound && missing.to_string().contains("models/two.pkl"),
+        "{missing}"
+    );
     assert_eq!(package.read("none").unwrap_err().kind(), ErrorKind::NotFound);
 
     // The new package replaces the file of its base.
-    package.module("models/one.pkl").unwrap().set("weight", &TensorMut::copy_of(&[7.0f32, 8.0], &[2]).unwrap()).unwrap();
+    package
+        .module("models/one.pkl")
+        .unwrap()
+        .set("weight", &TensorMut::copy_of(&[7.0f32, 8.0], &[2]).unwrap())
+        .unwrap();
     PackageExport::new().base(&package.clone()).write(&path).unwrap();
     let again = Package::open(&path, &ImportOptions::new()).unwrap();
     assert_eq!(weight_of(&again, "models/one.pkl"), [7.0, 8.0]);
@@ -68,9 +84,16 @@ fn refusals() {
         let refused = PackageExport::new().module(name, &module).write(&path).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}: {refused}");
     }
-    let taken = PackageExport::new().extern_module("models").module("models/net.pkl", &module).write(&path).unwrap_err();
+    let taken = PackageExport::new()
+        .extern_module("models")
+        .module("models/net.pkl", &module)
+        .write(&path)
+        .unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::InvalidArgument, "{taken}");
     assert!(!path.exists());
     export_module(&module, &path, &ExportOptions::new()).unwrap();
-    assert_eq!(Package::open(&path, &ImportOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        Package::open(&path, &ImportOptions::new()).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }

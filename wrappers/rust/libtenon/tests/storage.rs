@@ -9,7 +9,10 @@ use tenon::{ErrorKind, Mode, Storage, StorageMut, StorageOptions};
 #[test]
 fn modes_and_what_they_allow() {
     let shared = StorageMut::new(100).unwrap();
-    assert_eq!((shared.mode(), shared.nbytes(), shared.is_read_only(), shared.is_shared()), (Mode::Shared, 100, false, true));
+    assert_eq!(
+        (shared.mode(), shared.nbytes(), shared.is_read_only(), shared.is_shared()),
+        (Mode::Shared, 100, false, true)
+    );
     assert!(shared.is_sealed() && !shared.is_immutable());
     assert_eq!(shared.as_bytes().unwrap_err().kind(), ErrorKind::MayChange);
 
@@ -81,7 +84,8 @@ fn found_by_an_address() {
 
 #[test]
 fn empty() {
-    for storage in [StorageMut::new(0).unwrap(), StorageOptions::new().private().create(0).unwrap()] {
+    for storage in [StorageMut::new(0).unwrap(), StorageOptions::new().private().create(0).unwrap()]
+    {
         assert!(storage.cells().is_empty());
         assert_eq!(storage.nbytes(), 0);
         storage.write(0, &[]).unwrap();

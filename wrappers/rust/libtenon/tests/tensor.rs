@@ -1,18 +1,32 @@
 //! Tensors: shapes, typed views, and every reason why there is none.
 
-use tenon::{Bool, DType, ErrorKind, Flags, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec};
+use tenon::{
+    Bool, DType, ErrorKind, Flags, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec,
+};
 
 #[test]
 fn shapes_come_back() {
     let storage = StorageMut::new(1000).unwrap();
-    let spec = TensorSpec::new(DType::I16, &[3, 4]).strides(&[-40, 2]).offset(200).flags(Flags::REQUIRES_GRAD | Flags::CONJ);
+    let spec = TensorSpec::new(DType::I16, &[3, 4])
+        .strides(&[-40, 2])
+        .offset(200)
+        .flags(Flags::REQUIRES_GRAD | Flags::CONJ);
     let tensor = Tensor::new(&storage, &spec).unwrap();
-    assert_eq!((tensor.dtype(), tensor.sizes(), tensor.strides(), tensor.offset()), (DType::I16, &[3, 4][..], &[-40, 2][..], 200));
+    assert_eq!(
+        (tensor.dtype(), tensor.sizes(), tensor.strides(), tensor.offset()),
+        (DType::I16, &[3, 4][..], &[-40, 2][..], 200)
+    );
     assert_eq!((tensor.numel(), tensor.nbytes(), tensor.is_contiguous()), (12, 24, false));
     assert!(tensor.flags().contains(Flags::CONJ) && !tensor.flags().contains(Flags::NEG));
     let view = tensor.view();
-    assert_eq!((view.dtype(), view.sizes(), view.strides(), view.offset()), (DType::I16, &[3, 4][..], &[-40, 2][..], 200));
-    assert_eq!((view.numel(), view.nbytes(), view.is_contiguous(), view.name()), (12, 24, false, None));
+    assert_eq!(
+        (view.dtype(), view.sizes(), view.strides(), view.offset()),
+        (DType::I16, &[3, 4][..], &[-40, 2][..], 200)
+    );
+    assert_eq!(
+        (view.numel(), view.nbytes(), view.is_contiguous(), view.name()),
+        (12, 24, false, None)
+    );
     assert_eq!(view.flags(), tensor.flags());
     assert_eq!(tensor.storage().id(), storage.id());
     // A scalar.
@@ -36,7 +50,10 @@ fn shapes_that_cannot_be() {
         let error = Tensor::new(&storage, &spec).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{spec:?}: {error:?}");
     }
-    assert_eq!(TensorMut::zeros::<f32>(&[i64::MAX, 4]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        TensorMut::zeros::<f32>(&[i64::MAX, 4]).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
     assert_eq!(TensorMut::zeros::<f32>(&[-1]).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
@@ -109,7 +126,10 @@ fn no_view_of_another_type_or_of_what_is_not_packed_or_not_aligned() {
     assert_eq!(strided.cells::<u32>().unwrap_err().kind(), ErrorKind::WrongElement);
     assert_eq!(strided.write_from(&[0i32; 4]).unwrap_err().kind(), ErrorKind::NotContiguous);
     // SAFETY: it fails.
-    assert_eq!(unsafe { strided.as_slice_unguarded::<i32>() }.unwrap_err().kind(), ErrorKind::NotContiguous);
+    assert_eq!(
+        unsafe { strided.as_slice_unguarded::<i32>() }.unwrap_err().kind(),
+        ErrorKind::NotContiguous
+    );
 
     let odd: &mut [u8] = Box::leak(vec![0u8; 41].into_boxed_slice());
     let odd = if odd.as_ptr() as usize % 2 == 0 { &mut odd[1..] } else { &mut odd[..40] };
@@ -174,11 +194,15 @@ fn ndarray_has_all_strides() {
         (&[], &[], 7),
         (&[3, 0, 2], &[1, 1, 1], 0),
     ] {
-        let tensor = Tensor::new(&storage, &TensorSpec::of::<i32>(sizes).strides(strides).offset(offset)).unwrap();
+        let tensor =
+            Tensor::new(&storage, &TensorSpec::of::<i32>(sizes).strides(strides).offset(offset))
+                .unwrap();
         let array = tensor.ndarray::<i32>().unwrap();
         assert_eq!(array.shape().iter().map(|size| *size as i64).collect::<Vec<_>>(), sizes);
         for (index, value) in array.indexed_iter() {
-            let at: i64 = (0..sizes.len()).map(|axis| index[axis] as i64 * strides[axis]).sum::<i64>() + offset as i64;
+            let at: i64 =
+                (0..sizes.len()).map(|axis| index[axis] as i64 * strides[axis]).sum::<i64>()
+                    + offset as i64;
             assert_eq!(i64::from(*value), at, "{sizes:?} {strides:?}");
         }
         assert_eq!(tensor.ndarray_cells::<i32>().unwrap().len(), array.len());

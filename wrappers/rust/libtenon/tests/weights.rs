@@ -26,7 +26,10 @@ fn replaced_and_written_again() {
         assert_eq!(elements(&weights, "shift"), [0.5, 0.25]);
         let sevens = Tensor::from(TensorMut::copy_of(&[7.0f32; 6], &[2, 3]).unwrap());
         weights.replace("tied", &sevens).unwrap();
-        assert_eq!(weights.replace("shift", &sevens).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            weights.replace("shift", &sevens).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
         weights.rewrite(&path, Durability::File).unwrap();
         let again = Weights::open(&path, &ImportOptions::new()).unwrap();
         assert_eq!(elements(&again, "weight"), [7.0; 6]);
@@ -40,5 +43,8 @@ fn of_executorch() {
     let weights = Weights::open(golden("executorch-1.5.1.ptd"), &ImportOptions::new()).unwrap();
     assert_eq!(elements(&weights, "tied.weight"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(weights.tensor("none").unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(weights.rewrite("/nowhere/x.ptd", Durability::None).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        weights.rewrite("/nowhere/x.ptd", Durability::None).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }

@@ -79,17 +79,17 @@ struct ExportOptions {
   /// For Bytecode::kCompile: the methods of the module that get bytecode. Methods that these call
   /// are in their bytecode. An empty list means all methods.
   std::vector<std::string> methods = {};
-  /// For Bytecode::kCompile: the version of the bytecode, from 4 to 8. Below 8 it is for runtimes of
-  /// an old PyTorch. 0 means 8.
+  /// For Bytecode::kCompile: the version of the bytecode, from 4 to 8. Below 8 it is for runtimes
+  /// of an old PyTorch. 0 means 8.
   std::int32_t bytecode_version = 0;
   /// For Bytecode::kCompile: TENON_EMIT_* of tenon/archive.h, which says what each does.
   std::uint32_t emit_flags = 0;
   /// Write debug tables, from which PyTorch's errors name modules and source lines. With
-  /// Bytecode::kCompile they are made for the new bytecode. Else those of the archive that the module
-  /// came from are written, unless the code was changed. Lines are those of the files from which the
-  /// module was made if the import read the archive's tables (ImportOptions::debug_tables) and the
-  /// code was not changed. Such tables contain absolute paths of the person who saved the module.
-  /// Otherwise new tables name lines of the archive's own code.
+  /// Bytecode::kCompile they are made for the new bytecode. Else those of the archive that the
+  /// module came from are written, unless the code was changed. Lines are those of the files from
+  /// which the module was made if the import read the archive's tables
+  /// (ImportOptions::debug_tables) and the code was not changed. Such tables contain absolute paths
+  /// of the person who saved the module. Otherwise new tables name lines of the archive's own code.
   bool debug_tables = false;
   /// Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode.
   /// TENON_EXPORT_FLATBUFFER in tenon/archive.h says what the form cannot hold.
@@ -159,8 +159,9 @@ using Taken = std::invoke_result_t<Writer&, std::span<const std::byte>>;
 /// return a Result<void>, whose error ends the export. Or it may return a number, as in the C
 /// header: the number of bytes that it took, which must be all of them, or a negative errno.
 template <class Writer>
-concept IsWriter = std::is_void_v<detail::Taken<Writer>> || std::same_as<detail::Taken<Writer>, Result<void>> ||
-                   std::signed_integral<detail::Taken<Writer>>;
+concept IsWriter =
+    std::is_void_v<detail::Taken<Writer>> || std::same_as<detail::Taken<Writer>, Result<void>> ||
+    std::signed_integral<detail::Taken<Writer>>;
 
 namespace detail {
 
@@ -212,7 +213,8 @@ class Callables {
     return called;
   }
 
-  static tenon_status ask(void* context, const tenon_module* module, const tenon_file** files, std::size_t* n) noexcept {
+  static tenon_status ask(void* context, const tenon_module* module, const tenon_file** files,
+                          std::size_t* n) noexcept {
     auto& self = *static_cast<Callables*>(context);
     const std::optional<bool> found = self.run([&] {
       // Retaining the module counts a reference, so the handle must not be const. Changes are
@@ -298,8 +300,9 @@ Result<ExportReport> write_module(const ExportOptions& options, Function&& funct
   c.methods = c_text(methods);
   c.bytecode_version = options.bytecode_version;
   c.emit_flags = options.emit_flags;
-  return callables.result_of(
-      fill<ExportReport>([&](ExportReport* report, tenon_error** err) { return function(callables, &c, report, err); }));
+  return callables.result_of(fill<ExportReport>([&](ExportReport* report, tenon_error** err) {
+    return function(callables, &c, report, err);
+  }));
 }
 
 inline tenon_import_options c_options(const ImportOptions& options) noexcept {
@@ -324,17 +327,21 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
 /// has it still, and nothing else is left behind. Tensors are written from the memory in which they
 /// are. The error of bad code has the details "file", "line", "column" and "excerpt". An exception
 /// from a callable of the options, or an Error that it returns, comes out of this call unchanged.
-inline Result<ExportReport> try_export_module(const Module& module, const std::string& path, const ExportOptions& options = {}) {
+inline Result<ExportReport> try_export_module(const Module& module, const std::string& path,
+                                              const ExportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
-  return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c, ExportReport* report, tenon_error** err) {
+  return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c,
+                                           ExportReport* report, tenon_error** err) {
     return tenon_export_module(module.get(), path.c_str(), c, report, err);
   });
 }
 
 /// Does the same as try_export_module, but writes to an open file, pipe or socket, from its current
 /// position on. The fd stays open. After a failure it may have got some of the bytes.
-inline Result<ExportReport> try_export_module_fd(const Module& module, int fd, const ExportOptions& options = {}) {
-  return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c, ExportReport* report, tenon_error** err) {
+inline Result<ExportReport> try_export_module_fd(const Module& module, int fd,
+                                                 const ExportOptions& options = {}) {
+  return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c,
+                                           ExportReport* report, tenon_error** err) {
     return tenon_export_module_fd(module.get(), fd, c, report, err);
   });
 }
@@ -344,29 +351,36 @@ inline Result<ExportReport> try_export_module_fd(const Module& module, int fd, c
 /// module. An exception that it throws, or an Error that it returns, comes out of this call
 /// unchanged.
 template <IsWriter Writer>
-Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer, const ExportOptions& options = {}) {
+Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
+                                          const ExportOptions& options = {}) {
   using Writing = detail::Writing<std::remove_reference_t<Writer>>;
-  return detail::write_module(options,
-                              [&](detail::Callables& callables, const tenon_export_options* c, ExportReport* report, tenon_error** err) {
-                                Writing writing{writer, callables};
-                                return tenon_export_module_to(module.get(), &Writing::write, &writing, c, report, err);
-                              });
+  return detail::write_module(
+      options, [&](detail::Callables& callables, const tenon_export_options* c,
+                   ExportReport* report, tenon_error** err) {
+        Writing writing{writer, callables};
+        return tenon_export_module_to(module.get(), &Writing::write, &writing, c, report, err);
+      });
 }
 
-/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in it is executed.
-/// The file must not be changed while views of it are in use, but it may be replaced by a rename. The
-/// error of a bad archive has the details "record" and "offset".
-inline Result<Module> try_import_module(const std::string& path, const ImportOptions& options = {}) {
+/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in it is
+/// executed. The file must not be changed while views of it are in use, but it may be replaced by a
+/// rename. The error of a bad archive has the details "record" and "offset".
+inline Result<Module> try_import_module(const std::string& path,
+                                        const ImportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   const tenon_import_options c = detail::c_options(options);
-  return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_import_module(path.c_str(), &c, out, err); });
+  return detail::make<Module>([&](tenon_module** out, tenon_error** err) {
+    return tenon_import_module(path.c_str(), &c, out, err);
+  });
 }
 
 /// Does the same as try_import_module, but reads an open file, whatever its position. The fd may be
 /// closed afterwards.
 inline Result<Module> try_import_module_fd(int fd, const ImportOptions& options = {}) {
   const tenon_import_options c = detail::c_options(options);
-  return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_import_module_fd(fd, &c, out, err); });
+  return detail::make<Module>([&](tenon_module** out, tenon_error** err) {
+    return tenon_import_module_fd(fd, &c, out, err);
+  });
 }
 
 /// Does the same as try_import_module, but reads memory. The memory must exist and must not change
@@ -374,12 +388,14 @@ inline Result<Module> try_import_module_fd(int fd, const ImportOptions& options 
 /// bytes are not needed any more, at the latest with the last tensor over them. With
 /// ImportTensors::kMapPrivate the bytes are copied.
 template <class Keeper>
-Result<Module> try_import_module_memory(std::span<const std::byte> bytes, Keeper keeper, const ImportOptions& options = {}) {
+Result<Module> try_import_module_memory(std::span<const std::byte> bytes, Keeper keeper,
+                                        const ImportOptions& options = {}) {
   using Kept = detail::Kept<Keeper>;
   const tenon_import_options c = detail::c_options(options);
   std::unique_ptr<Kept> kept(new Kept{std::move(keeper)});
   Result<Module> module = detail::make<Module>([&](tenon_module** out, tenon_error** err) {
-    return tenon_import_module_memory(bytes.data(), bytes.size(), &Kept::end, kept.get(), &c, out, err);
+    return tenon_import_module_memory(bytes.data(), bytes.size(), &Kept::end, kept.get(), &c, out,
+                                      err);
   });
   if (module) (void)kept.release();
   return module;
@@ -387,20 +403,28 @@ Result<Module> try_import_module_memory(std::span<const std::byte> bytes, Keeper
 
 #ifndef TENON_NO_EXCEPTIONS
 // Each function throws the error that its try_ form returns.
-inline ExportReport export_module(const Module& module, const std::string& path, const ExportOptions& options = {}) {
+inline ExportReport export_module(const Module& module, const std::string& path,
+                                  const ExportOptions& options = {}) {
   return try_export_module(module, path, options).value();
 }
-inline ExportReport export_module_fd(const Module& module, int fd, const ExportOptions& options = {}) {
+inline ExportReport export_module_fd(const Module& module, int fd,
+                                     const ExportOptions& options = {}) {
   return try_export_module_fd(module, fd, options).value();
 }
 template <IsWriter Writer>
-ExportReport export_module_to(const Module& module, Writer&& writer, const ExportOptions& options = {}) {
+ExportReport export_module_to(const Module& module, Writer&& writer,
+                              const ExportOptions& options = {}) {
   return try_export_module_to(module, writer, options).value();
 }
-inline Module import_module(const std::string& path, const ImportOptions& options = {}) { return try_import_module(path, options).value(); }
-inline Module import_module_fd(int fd, const ImportOptions& options = {}) { return try_import_module_fd(fd, options).value(); }
+inline Module import_module(const std::string& path, const ImportOptions& options = {}) {
+  return try_import_module(path, options).value();
+}
+inline Module import_module_fd(int fd, const ImportOptions& options = {}) {
+  return try_import_module_fd(fd, options).value();
+}
 template <class Keeper>
-Module import_module_memory(std::span<const std::byte> bytes, Keeper keeper, const ImportOptions& options = {}) {
+Module import_module_memory(std::span<const std::byte> bytes, Keeper keeper,
+                            const ImportOptions& options = {}) {
   return try_import_module_memory(bytes, std::move(keeper), options).value();
 }
 #endif

@@ -69,23 +69,28 @@ class Arena : public detail::Counted<Arena, tenon_arena, tenon_arena_retain, ten
     tenon_arena_options c{};
     c.struct_size = sizeof c;
     c.mode = static_cast<tenon_mode>(options.mode);
-    c.flags = (options.locked ? std::uint32_t{TENON_ARENA_LOCKED} : 0U) | (options.exact ? std::uint32_t{TENON_ARENA_EXACT} : 0U);
+    c.flags = (options.locked ? std::uint32_t{TENON_ARENA_LOCKED} : 0U) |
+              (options.exact ? std::uint32_t{TENON_ARENA_EXACT} : 0U);
     c.capacity_nbytes = options.capacity_nbytes;
     c.alignment = options.alignment;
     c.pages = static_cast<tenon_pages>(options.pages);
     if (options.numa_node) {
       if (*options.numa_node < 0 || *options.numa_node == INT32_MAX)
-        return detail::wrong("numa_node " + std::to_string(*options.numa_node) + " is no node; leave it unset for any");
+        return detail::wrong("numa_node " + std::to_string(*options.numa_node) +
+                             " is no node; leave it unset for any");
       c.numa_node_plus_1 = *options.numa_node + 1;
     }
     c.huge_page_nbytes = options.huge_page_nbytes;
     c.prefault_nbytes = options.prefault_nbytes;
-    return detail::make<Arena>([&](tenon_arena** out, tenon_error** err) { return tenon_arena_new(&c, out, err); });
+    return detail::make<Arena>(
+        [&](tenon_arena** out, tenon_error** err) { return tenon_arena_new(&c, out, err); });
   }
 
   /// Gives the figures of this moment.
   Result<ArenaStats> try_stats() const {
-    return detail::fill<ArenaStats>([&](tenon_arena_stats* out, tenon_error** err) { return tenon_arena_stats_get(get(), out, err); });
+    return detail::fill<ArenaStats>([&](tenon_arena_stats* out, tenon_error** err) {
+      return tenon_arena_stats_get(get(), out, err);
+    });
   }
 
   /// Takes memory from the system before it is needed: `nbytes` bytes from the arena's start. A

@@ -135,7 +135,8 @@ inline Result<tenon_cuda_handle> c_handle(const CudaHandle& handle) {
   }
   c.fds = handle.fds.empty() ? nullptr : handle.fds.data();
   c.n_fds = static_cast<std::uint32_t>(handle.fds.size());
-  if (const Result<void> done = put(handle.counter, c.counter, "the counter's name"); !done) return done.error();
+  if (const Result<void> done = put(handle.counter, c.counter, "the counter's name"); !done)
+    return done.error();
   return c;
 }
 
@@ -143,7 +144,8 @@ inline CudaHandle cuda_handle(const tenon_cuda_handle& c) {
   CudaHandle handle;
   handle.transport = static_cast<CudaTransport>(c.transport);
   handle.device = c.device;
-  if (std::any_of(std::begin(c.uuid), std::end(c.uuid), [](std::uint8_t byte) { return byte != 0; })) {
+  if (std::any_of(std::begin(c.uuid), std::end(c.uuid),
+                  [](std::uint8_t byte) { return byte != 0; })) {
     std::memcpy(handle.uuid.emplace().data(), c.uuid, sizeof c.uuid);
   }
   handle.nbytes = c.nbytes;
@@ -163,14 +165,17 @@ inline CudaHandle cuda_handle(const tenon_cuda_handle& c) {
 /// Lends a storage on a CUDA device. No byte is copied. `stream` (a CUstream or a cudaStream_t) is
 /// the stream in which the bytes were written. Work that was given to it until now is complete
 /// before the receiver's work begins.
-inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream, const ShareCudaOptions& options = {}) {
+inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream,
+                                         const ShareCudaOptions& options = {}) {
   tenon_cuda_options c{};
   c.struct_size = sizeof c;
   c.flags = options.let_write ? std::uint32_t{TENON_CUDA_LET_WRITE} : 0;
   c.form = static_cast<tenon_cuda_form>(options.form);
   c.transport = static_cast<tenon_cuda_transport>(options.transport);
-  const Result<tenon_cuda_handle> out = detail::fill<tenon_cuda_handle>(
-      [&](tenon_cuda_handle* handle, tenon_error** err) { return tenon_share_cuda(storage.get(), stream, &c, handle, err); });
+  const Result<tenon_cuda_handle> out =
+      detail::fill<tenon_cuda_handle>([&](tenon_cuda_handle* handle, tenon_error** err) {
+        return tenon_share_cuda(storage.get(), stream, &c, handle, err);
+      });
   if (!out) return out.error();
   return detail::cuda_handle(*out);
 }
@@ -179,7 +184,8 @@ inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream, c
 /// lent them itself, the result is the same storage. Work that is given to `stream` from now on
 /// waits, on the device, for the sender's work. The storage counts as used in `stream`. After its
 /// last release, and once its streams have passed, the sender gets the memory back.
-inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, const OpenCudaOptions& options = {}) {
+inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream,
+                                     const OpenCudaOptions& options = {}) {
   const Result<tenon_cuda_handle> from = detail::c_handle(handle);
   if (!from) return from.error();
   tenon_cuda_options c{};
@@ -191,7 +197,9 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
   if (options.read_only) c.flags |= std::uint32_t{TENON_CUDA_READ_ONLY};
   if (options.keep_open) c.flags |= std::uint32_t{TENON_CUDA_KEEP_OPEN};
   if (options.other_user) c.flags |= std::uint32_t{TENON_CUDA_OTHER_USER};
-  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_cuda(&*from, stream, &c, out, err); });
+  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+    return tenon_open_cuda(&*from, stream, &c, out, err);
+  });
 }
 
 /// Gives back a handle that will not be opened, on the receiver's side: does to its counter what
@@ -199,7 +207,8 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
 /// its sender, nothing happens.
 inline Result<void> try_release_cuda_counter(const std::string& counter, std::uint64_t slot) {
   if (!detail::is_c_text(counter)) return detail::has_nul("the counter's name");
-  return detail::call([&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
+  return detail::call(
+      [&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
 }
 
 /// Gives back device memory that is not used any more: checks all memory that was released in this
@@ -210,13 +219,17 @@ inline std::uint64_t cuda_collect() noexcept { return tenon_cuda_collect(); }
 #ifndef TENON_NO_EXCEPTIONS
 // Each function throws the error that its try_ form returns.
 inline void cuda_available() { try_cuda_available().value(); }
-inline CudaHandle share_cuda(const Storage& storage, void* stream, const ShareCudaOptions& options = {}) {
+inline CudaHandle share_cuda(const Storage& storage, void* stream,
+                             const ShareCudaOptions& options = {}) {
   return try_share_cuda(storage, stream, options).value();
 }
-inline Storage open_cuda(const CudaHandle& handle, void* stream, const OpenCudaOptions& options = {}) {
+inline Storage open_cuda(const CudaHandle& handle, void* stream,
+                         const OpenCudaOptions& options = {}) {
   return try_open_cuda(handle, stream, options).value();
 }
-inline void release_cuda_counter(const std::string& counter, std::uint64_t slot) { try_release_cuda_counter(counter, slot).value(); }
+inline void release_cuda_counter(const std::string& counter, std::uint64_t slot) {
+  try_release_cuda_counter(counter, slot).value();
+}
 #endif
 
 TENON_CPP_END

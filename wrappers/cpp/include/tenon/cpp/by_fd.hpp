@@ -53,7 +53,8 @@ inline std::uint32_t open_flags(const OpenOptions& options) noexcept {
   return flags;
 }
 
-inline tenon_open_options c_options(const OpenOptions& options, std::uint32_t more_flags = 0) noexcept {
+inline tenon_open_options c_options(const OpenOptions& options,
+                                    std::uint32_t more_flags = 0) noexcept {
   tenon_open_options c{};
   c.struct_size = sizeof c;
   c.access = static_cast<tenon_access>(options.access);
@@ -80,7 +81,9 @@ class FdHandle {
   }
   /// Makes a handle of an fd and the numbers that another process sent. The handle owns the fd from
   /// now on.
-  FdHandle(int fd, std::uint64_t nbytes, std::uint64_t offset = 0, Access access = Access::kAuto) noexcept : FdHandle() {
+  FdHandle(int fd, std::uint64_t nbytes, std::uint64_t offset = 0,
+           Access access = Access::kAuto) noexcept
+      : FdHandle() {
     c_.fd = fd;
     c_.nbytes = nbytes;
     c_.offset = offset;
@@ -127,7 +130,8 @@ class FdHandle {
 inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Access::kAuto) {
   const tenon_share_options options = detail::c_options(access);
   FdHandle handle;
-  const Result<void> called = detail::call([&](tenon_error** err) { return tenon_share_fd(storage.get(), &options, &handle.c_, err); });
+  const Result<void> called = detail::call(
+      [&](tenon_error** err) { return tenon_share_fd(storage.get(), &options, &handle.c_, err); });
   if (!called) return called.error();
   return handle;
 }
@@ -136,22 +140,26 @@ inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Acc
 /// same storage. The handle keeps its fd.
 inline Result<Storage> try_open_fd(const FdHandle& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);
-  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_fd(&handle.c(), &c, out, err); });
+  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+    return tenon_open_fd(&handle.c(), &c, out, err);
+  });
 }
 
 /// Does the same, and the library owns the fd if the call succeeds. After a failure the handle
 /// keeps it.
 inline Result<Storage> try_open_fd(FdHandle&& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options, std::uint32_t{TENON_OPEN_ADOPT_FD});
-  Result<Storage> opened =
-      detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_fd(&handle.c(), &c, out, err); });
+  Result<Storage> opened = detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+    return tenon_open_fd(&handle.c(), &c, out, err);
+  });
   if (opened) (void)handle.detach();
   return opened;
 }
 
 /// Opens a storage from an fd that stays the caller's, with the size and the offset that came with
 /// it.
-inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0, const OpenOptions& options = {}) {
+inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0,
+                                   const OpenOptions& options = {}) {
   FdHandle handle(fd, nbytes, offset);
   Result<Storage> opened = try_open_fd(std::as_const(handle), options);
   (void)handle.detach();
@@ -160,10 +168,17 @@ inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t o
 
 #ifndef TENON_NO_EXCEPTIONS
 // Each function throws the error that its try_ form returns.
-inline FdHandle share_fd(const Storage& storage, Access access = Access::kAuto) { return try_share_fd(storage, access).value(); }
-inline Storage open_fd(const FdHandle& handle, const OpenOptions& options = {}) { return try_open_fd(handle, options).value(); }
-inline Storage open_fd(FdHandle&& handle, const OpenOptions& options = {}) { return try_open_fd(std::move(handle), options).value(); }
-inline Storage open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0, const OpenOptions& options = {}) {
+inline FdHandle share_fd(const Storage& storage, Access access = Access::kAuto) {
+  return try_share_fd(storage, access).value();
+}
+inline Storage open_fd(const FdHandle& handle, const OpenOptions& options = {}) {
+  return try_open_fd(handle, options).value();
+}
+inline Storage open_fd(FdHandle&& handle, const OpenOptions& options = {}) {
+  return try_open_fd(std::move(handle), options).value();
+}
+inline Storage open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0,
+                       const OpenOptions& options = {}) {
   return try_open_fd(fd, nbytes, offset, options).value();
 }
 #endif

@@ -72,7 +72,8 @@ inline Result<tenon_filename_handle> c_handle(const FilenameHandle& handle) {
   c.offset = handle.offset;
   c.nbytes = handle.nbytes;
   if (const Result<void> done = put(handle.name, c.name, "the name"); !done) return done.error();
-  if (const Result<void> done = put(handle.manager, c.manager, "the manager's path"); !done) return done.error();
+  if (const Result<void> done = put(handle.manager, c.manager, "the manager's path"); !done)
+    return done.error();
   return c;
 }
 
@@ -102,13 +103,17 @@ inline Result<tenon_filename_options> c_options(const Filename& filename) {
 inline Result<Storage> try_make_filename(std::uint64_t nbytes, const Filename& filename = {}) {
   const Result<tenon_filename_options> c = detail::c_options(filename);
   if (!c) return c.error();
-  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_storage_new_filename(&*c, nbytes, out, err); });
+  return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+    return tenon_storage_new_filename(&*c, nbytes, out, err);
+  });
 }
 
 /// Lends a storage by name. No byte is copied, with one exception: private memory moves, if no
 /// pointer to its bytes was ever given out. A storage in a named file is lent under that name. Any
 /// other shared storage is lent through a socket. `wait` says how long to wait for a manager.
-inline Result<FilenameHandle> try_share_filename(const Storage& storage, const ShareFilenameOptions& options = {}, const Wait& wait = {}) {
+inline Result<FilenameHandle> try_share_filename(const Storage& storage,
+                                                 const ShareFilenameOptions& options = {},
+                                                 const Wait& wait = {}) {
   if (!detail::is_c_text(options.manager)) return detail::has_nul("the manager's path");
   Result<tenon_filename_options> c = detail::c_options(options.filename);
   if (!c) return c.error();
@@ -118,23 +123,29 @@ inline Result<FilenameHandle> try_share_filename(const Storage& storage, const S
   if (options.in_flight) c->flags |= std::uint32_t{TENON_FILENAME_IN_FLIGHT};
   tenon_filename_handle out{};
   out.struct_size = sizeof out;
-  const Result<void> called = detail::waiting(
-      wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_share_filename(storage.get(), &*c, waiting, &out, err); });
+  const Result<void> called =
+      detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+        return tenon_share_filename(storage.get(), &*c, waiting, &out, err);
+      });
   if (!called) return called.error();
-  return FilenameHandle{out.name, out.nbytes, out.offset, out.manager, static_cast<Access>(out.access)};
+  return FilenameHandle{out.name, out.nbytes, out.offset, out.manager,
+                        static_cast<Access>(out.access)};
 }
 
 /// Opens a storage that Tenon or PyTorch lent by name. If this process already holds it, by name or
 /// by fd, the result is the same storage. Opening a file needs allow_unsealed, because others can
 /// cut the file short. `wait` says how long to wait for the lender behind a socket, or for a
 /// manager.
-inline Result<Storage> try_open_filename(const FilenameHandle& handle, const OpenOptions& options = {}, const Wait& wait = {}) {
+inline Result<Storage> try_open_filename(const FilenameHandle& handle,
+                                         const OpenOptions& options = {}, const Wait& wait = {}) {
   const Result<tenon_filename_handle> from = detail::c_handle(handle);
   if (!from) return from.error();
   const tenon_open_options c = detail::c_options(options);
   tenon_storage* out = nullptr;
-  const Result<void> called = detail::waiting(
-      wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_open_filename(&*from, &c, waiting, &out, err); });
+  const Result<void> called =
+      detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+        return tenon_open_filename(&*from, &c, waiting, &out, err);
+      });
   if (!called) return called.error();
   return Storage::adopt(out);
 }
@@ -188,39 +199,50 @@ inline Result<Sweep> try_sweep(const SweepOptions& options = {}) {
   if (options.min_age && options.min_age->count() < 0) return detail::wrong("min_age is negative");
   tenon_sweep_options c{};
   c.struct_size = sizeof c;
-  c.flags = (options.dry_run ? std::uint32_t{TENON_SWEEP_DRY_RUN} : 0U) | (options.torch ? std::uint32_t{TENON_SWEEP_TORCH} : 0U);
+  c.flags = (options.dry_run ? std::uint32_t{TENON_SWEEP_DRY_RUN} : 0U) |
+            (options.torch ? std::uint32_t{TENON_SWEEP_TORCH} : 0U);
   c.directory = detail::c_text(options.directory);
   // In the C struct 0 means the default.
   if (options.min_age) c.min_age_ns = options.min_age->count() == 0 ? 1 : options.min_age->count();
-  return detail::fill<Sweep>([&](Sweep* out, tenon_error** err) { return tenon_filename_sweep(&c, out, err); });
+  return detail::fill<Sweep>(
+      [&](Sweep* out, tenon_error** err) { return tenon_filename_sweep(&c, out, err); });
 }
 
 /// Returns the socket of this user's manager, and starts the manager if none runs. `program` is the
 /// path of tenon-manager. Unset means the environment variable TENON_MANAGER, or else the program
 /// beside the library.
-inline Result<std::string> try_manager_start(const std::optional<std::string>& program = std::nullopt, const Wait& wait = {}) {
+inline Result<std::string> try_manager_start(
+    const std::optional<std::string>& program = std::nullopt, const Wait& wait = {}) {
   if (!detail::is_c_text(program)) return detail::has_nul("the program");
   char out[sizeof(tenon_filename_handle::manager)] = "";
-  const Result<void> called = detail::waiting(
-      wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_manager_start(detail::c_text(program), waiting, out, err); });
+  const Result<void> called =
+      detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+        return tenon_manager_start(detail::c_text(program), waiting, out, err);
+      });
   if (!called) return called.error();
   return std::string(out);
 }
 
 #ifndef TENON_NO_EXCEPTIONS
 // Each function throws the error that its try_ form returns.
-inline Storage make_filename(std::uint64_t nbytes, const Filename& filename = {}) { return try_make_filename(nbytes, filename).value(); }
-inline FilenameHandle share_filename(const Storage& storage, const ShareFilenameOptions& options = {}, const Wait& wait = {}) {
+inline Storage make_filename(std::uint64_t nbytes, const Filename& filename = {}) {
+  return try_make_filename(nbytes, filename).value();
+}
+inline FilenameHandle share_filename(const Storage& storage,
+                                     const ShareFilenameOptions& options = {},
+                                     const Wait& wait = {}) {
   return try_share_filename(storage, options, wait).value();
 }
-inline Storage open_filename(const FilenameHandle& handle, const OpenOptions& options = {}, const Wait& wait = {}) {
+inline Storage open_filename(const FilenameHandle& handle, const OpenOptions& options = {},
+                             const Wait& wait = {}) {
   return try_open_filename(handle, options, wait).value();
 }
 inline void filename_incref(const FilenameHandle& handle) { try_filename_incref(handle).value(); }
 inline void filename_decref(const FilenameHandle& handle) { try_filename_decref(handle).value(); }
 inline void filename_unlink(const std::string& name) { try_filename_unlink(name).value(); }
 inline Sweep sweep(const SweepOptions& options = {}) { return try_sweep(options).value(); }
-inline std::string manager_start(const std::optional<std::string>& program = std::nullopt, const Wait& wait = {}) {
+inline std::string manager_start(const std::optional<std::string>& program = std::nullopt,
+                                 const Wait& wait = {}) {
   return try_manager_start(program, wait).value();
 }
 #endif

@@ -29,7 +29,8 @@ enum class TensorLayout : std::int32_t {
   kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,
   /// Like CSC, with blocks.
   kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC,
-  /// Components that differ in one dimension. This layout and the next three are of a Composite only.
+  /// Components that differ in one dimension. This layout and the next three are of a Composite
+  /// only.
   kJagged = TENON_TENSOR_LAYOUT_JAGGED,
   /// Components that differ in any dimension.
   kNested = TENON_TENSOR_LAYOUT_NESTED,
@@ -98,14 +99,17 @@ struct CompositeSpec {
 };
 
 /// A tensor of several parts. A composite never changes.
-class Composite : public detail::Counted<Composite, tenon_composite, tenon_composite_retain, tenon_composite_release> {
+class Composite : public detail::Counted<Composite, tenon_composite, tenon_composite_retain,
+                                         tenon_composite_release> {
  public:
   /// Makes a composite, which takes a reference to each part. The shapes, the element types and the
   /// devices of the parts must fit each other; check() looks at the indices.
   static Result<Composite> try_make(const CompositeSpec& spec) {
-    if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
+    if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM)
+      return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
     if (!spec.strides.empty() && spec.strides.size() != spec.sizes.size()) {
-      return detail::wrong(std::to_string(spec.strides.size()) + " strides for " + std::to_string(spec.sizes.size()) + " sizes");
+      return detail::wrong(std::to_string(spec.strides.size()) + " strides for " +
+                           std::to_string(spec.sizes.size()) + " sizes");
     }
     tenon_composite_spec c{};
     c.struct_size = sizeof c;
@@ -122,14 +126,20 @@ class Composite : public detail::Counted<Composite, tenon_composite, tenon_compo
     c.axis = spec.axis;
     c.ragged_dim = spec.ragged_dim;
     c.quantizer = static_cast<std::int32_t>(spec.quantizer);
-    c.coalesced = !spec.coalesced ? TENON_COALESCED_UNKNOWN : *spec.coalesced ? TENON_COALESCED_YES : TENON_COALESCED_NO;
-    return detail::make<Composite>([&](tenon_composite** out, tenon_error** err) { return tenon_composite_new(&c, out, err); });
+    c.coalesced = !spec.coalesced   ? TENON_COALESCED_UNKNOWN
+                  : *spec.coalesced ? TENON_COALESCED_YES
+                                    : TENON_COALESCED_NO;
+    return detail::make<Composite>([&](tenon_composite** out, tenon_error** err) {
+      return tenon_composite_new(&c, out, err);
+    });
   }
 
   /// Gives the layout, the sizes and the parts.
   Result<CompositeSpec> try_spec() const {
-    const Result<tenon_composite_spec> found = detail::fill<tenon_composite_spec>(
-        [&](tenon_composite_spec* out, tenon_error** err) { return tenon_composite_get_spec(get(), out, err); });
+    const Result<tenon_composite_spec> found =
+        detail::fill<tenon_composite_spec>([&](tenon_composite_spec* out, tenon_error** err) {
+          return tenon_composite_get_spec(get(), out, err);
+        });
     if (!found) return found.error();
     const tenon_composite_spec& c = *found;
     const auto ndim = static_cast<std::size_t>(c.ndim);
@@ -151,11 +161,13 @@ class Composite : public detail::Counted<Composite, tenon_composite, tenon_compo
   }
 
   /// Checks the numbers in the indices, offsets and component sizes, and gives a composite whose
-  /// numbers no other process can change: this one, or one with copies of these parts. A reader that
-  /// follows the numbers stays inside the parts. It fails with kCorrupt if a number is wrong; the
-  /// details "part" and "index" say where.
+  /// numbers no other process can change: this one, or one with copies of these parts. A reader
+  /// that follows the numbers stays inside the parts. It fails with kCorrupt if a number is wrong;
+  /// the details "part" and "index" say where.
   Result<Composite> try_check() const {
-    return detail::make<Composite>([&](tenon_composite** out, tenon_error** err) { return tenon_composite_check(get(), out, err); });
+    return detail::make<Composite>([&](tenon_composite** out, tenon_error** err) {
+      return tenon_composite_check(get(), out, err);
+    });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
@@ -170,15 +182,16 @@ class Composite : public detail::Counted<Composite, tenon_composite, tenon_compo
     tenon_tensor* tenon_composite_spec::* in_c;
     Tensor CompositeSpec::* here;
   };
-  static constexpr PartField kParts[] = {{&tenon_composite_spec::values, &CompositeSpec::values},
-                                         {&tenon_composite_spec::indices, &CompositeSpec::indices},
-                                         {&tenon_composite_spec::plain_indices, &CompositeSpec::plain_indices},
-                                         {&tenon_composite_spec::offsets, &CompositeSpec::offsets},
-                                         {&tenon_composite_spec::lengths, &CompositeSpec::lengths},
-                                         {&tenon_composite_spec::component_sizes, &CompositeSpec::component_sizes},
-                                         {&tenon_composite_spec::component_strides, &CompositeSpec::component_strides},
-                                         {&tenon_composite_spec::scales, &CompositeSpec::scales},
-                                         {&tenon_composite_spec::zero_points, &CompositeSpec::zero_points}};
+  static constexpr PartField kParts[] = {
+      {&tenon_composite_spec::values, &CompositeSpec::values},
+      {&tenon_composite_spec::indices, &CompositeSpec::indices},
+      {&tenon_composite_spec::plain_indices, &CompositeSpec::plain_indices},
+      {&tenon_composite_spec::offsets, &CompositeSpec::offsets},
+      {&tenon_composite_spec::lengths, &CompositeSpec::lengths},
+      {&tenon_composite_spec::component_sizes, &CompositeSpec::component_sizes},
+      {&tenon_composite_spec::component_strides, &CompositeSpec::component_strides},
+      {&tenon_composite_spec::scales, &CompositeSpec::scales},
+      {&tenon_composite_spec::zero_points, &CompositeSpec::zero_points}};
 };
 
 TENON_CPP_END

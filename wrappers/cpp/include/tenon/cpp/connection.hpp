@@ -83,7 +83,9 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     c.max_segments = options.max_segments;
     c.max_mapped_nbytes = options.max_mapped_nbytes;
     c.on_lender_gone = static_cast<tenon_lender_gone>(options.on_lender_gone);
-    return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) { return tenon_connection_new(socket, &c, out, err); });
+    return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) {
+      return tenon_connection_new(socket, &c, out, err);
+    });
   }
 
   /// The fd to poll, borrowed; -1 for an empty object. When it is readable, receive with timeout 0
@@ -94,7 +96,8 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   /// from that moment on; with LenderGone::kDrop, once the memory was dropped. Do not read from it.
   Result<int> try_gone_fd() {
     int out = -1;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_gone_fd(get(), &out, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_connection_gone_fd(get(), &out, err); });
     if (!called) return called.error();
     return out;
   }
@@ -103,7 +106,8 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   Result<Peer> try_peer() const {
     Peer out{};
     out.struct_size = sizeof out;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_peer(get(), &out, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_connection_peer(get(), &out, err); });
     if (!called) return called.error();
     return out;
   }
@@ -116,7 +120,8 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   /// borrowed until the connection ends and until the last release of every storage that was
   /// received meanwhile.
   Result<void> try_set_stream(std::int32_t device, void* stream) {
-    return detail::call([&](tenon_error** err) { return tenon_connection_set_stream(get(), device, stream, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_connection_set_stream(get(), device, stream, err); });
   }
 
   /// Sends a message. It is delivered as a whole or not at all, and messages arrive in the order in
@@ -125,28 +130,35 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   /// with flush, or by sending the same message.
   Result<void> try_send(const Message& message, const Wait& wait = {}) {
     // To the C library, NULL means flush.
-    if (!message) return detail::wrong("the message is empty: made by default, moved from or closed");
-    return detail::waiting(wait,
-                           [&](const tenon_wait* waiting, tenon_error** err) { return tenon_send(get(), message.get(), waiting, err); });
+    if (!message)
+      return detail::wrong("the message is empty: made by default, moved from or closed");
+    return detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+      return tenon_send(get(), message.get(), waiting, err);
+    });
   }
 
   /// Finishes messages that earlier sends left unfinished.
   Result<void> try_flush(const Wait& wait = {}) {
-    return detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_send(get(), nullptr, waiting, err); });
+    return detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+      return tenon_send(get(), nullptr, waiting, err);
+    });
   }
 
   /// Receives the next message. If the wait ends first, nothing is lost: call it again.
   Result<Message> try_recv(const Wait& wait = {}) {
     tenon_message* out = nullptr;
     const Result<void> called =
-        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_recv(get(), waiting, &out, err); });
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_recv(get(), waiting, &out, err);
+        });
     if (!called) return called.error();
     return Message::adopt(out);
   }
 
   /// Sends an object as one message, which Object::to_message makes. If the wait ends first,
   /// continue with flush: to send the object again would send it twice.
-  Result<void> try_send_object(const Object& object, const Wait& wait = {}, Access access = Access::kAuto) {
+  Result<void> try_send_object(const Object& object, const Wait& wait = {},
+                               Access access = Access::kAuto) {
     const Result<Message> message = object.try_to_message(access);
     if (!message) return message.error();
     return try_send(*message, wait);
@@ -162,7 +174,9 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
-  static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
+  static Connection make(int socket, const ConnectionOptions& options = {}) {
+    return try_make(socket, options).value();
+  }
   int gone_fd() { return try_gone_fd().value(); }
   Peer peer() const { return try_peer().value(); }
   void set_stream(std::int32_t device, void* stream) { try_set_stream(device, stream).value(); }

@@ -32,7 +32,8 @@ using CudaArenaStats = tenon_cuda_arena_stats;
 /// connection, by share_cuda or in PyTorch. A copy of the object is another reference. The memory
 /// is freed once the last reference and the last storage are released and no receiver or stream
 /// keeps a block. A borrower of one byte of the arena can read and write all of it.
-class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda_arena_retain, tenon_cuda_arena_release> {
+class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda_arena_retain,
+                                         tenon_cuda_arena_release> {
  public:
   /// Makes an arena.
   static Result<CudaArena> try_make(const CudaArenaOptions& options) {
@@ -41,7 +42,9 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
     c.device = options.device;
     c.transport = static_cast<tenon_cuda_transport>(options.transport);
     c.capacity_nbytes = options.capacity_nbytes;
-    return detail::make<CudaArena>([&](tenon_cuda_arena** out, tenon_error** err) { return tenon_cuda_arena_new(&c, out, err); });
+    return detail::make<CudaArena>([&](tenon_cuda_arena** out, tenon_error** err) {
+      return tenon_cuda_arena_new(&c, out, err);
+    });
   }
 
   /// Allocates a storage in the arena. Its bytes are unspecified. A full arena gives
@@ -50,22 +53,27 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
   /// used have passed, and every receiver has released it or was killed.
   Result<Storage> try_allocate(std::uint64_t nbytes, const Wait& wait = {}) {
     tenon_storage* out = nullptr;
-    const Result<void> called = detail::waiting(
-        wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_cuda_arena_allocate(get(), nbytes, waiting, &out, err); });
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_cuda_arena_allocate(get(), nbytes, waiting, &out, err);
+        });
     if (!called) return called.error();
     return Storage::adopt(out);
   }
 
   /// Gives the figures of this moment. The call looks for blocks that were given back first.
   Result<CudaArenaStats> try_stats() const {
-    return detail::fill<CudaArenaStats>(
-        [&](tenon_cuda_arena_stats* out, tenon_error** err) { return tenon_cuda_arena_stats_get(get(), out, err); });
+    return detail::fill<CudaArenaStats>([&](tenon_cuda_arena_stats* out, tenon_error** err) {
+      return tenon_cuda_arena_stats_get(get(), out, err);
+    });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static CudaArena make(const CudaArenaOptions& options) { return try_make(options).value(); }
-  Storage allocate(std::uint64_t nbytes, const Wait& wait = {}) { return try_allocate(nbytes, wait).value(); }
+  Storage allocate(std::uint64_t nbytes, const Wait& wait = {}) {
+    return try_allocate(nbytes, wait).value();
+  }
   CudaArenaStats stats() const { return try_stats().value(); }
 #endif
 };

@@ -29,7 +29,8 @@ using CudaEventHandle = std::array<std::byte, 64>;
 /// An event: a mark in a CUDA stream (a CUstream or a cudaStream_t), in its device's primary
 /// context. A copy of the object is the same event. Events do not measure time. After fork the
 /// child may close an event, and every other call gives Code::kUnsupported.
-class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda_event_retain, tenon_cuda_event_release> {
+class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda_event_retain,
+                                         tenon_cuda_event_release> {
  public:
   /// Makes an event. It is complete until it is recorded.
   static Result<CudaEvent> try_make(const CudaEventOptions& options = {}) {
@@ -37,52 +38,61 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     c.struct_size = sizeof c;
     c.flags = options.interprocess ? std::uint32_t{TENON_CUDA_EVENT_INTERPROCESS} : 0U;
     c.device = options.device;
-    return detail::make<CudaEvent>([&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_new(&c, out, err); });
+    return detail::make<CudaEvent>([&](tenon_cuda_event** out, tenon_error** err) {
+      return tenon_cuda_event_new(&c, out, err);
+    });
   }
 
   /// Opens another process's event, on the device on which it was made. From then on both processes
   /// mean the same mark, whichever of them records the event. The process that made the event
   /// cannot open it, and must keep it until all other processes have released it.
-  static Result<CudaEvent> try_from_ipc_handle(const CudaEventHandle& handle, std::int32_t device = 0) {
+  static Result<CudaEvent> try_from_ipc_handle(const CudaEventHandle& handle,
+                                               std::int32_t device = 0) {
     tenon_cuda_event_options c{};
     c.struct_size = sizeof c;
     c.device = device;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(handle.data());
-    return detail::make<CudaEvent>(
-        [&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_from_ipc_handle(bytes, &c, out, err); });
+    return detail::make<CudaEvent>([&](tenon_cuda_event** out, tenon_error** err) {
+      return tenon_cuda_event_from_ipc_handle(bytes, &c, out, err);
+    });
   }
 
   /// Records the event: it marks the work that was given to `stream` until now and replaces the
   /// older mark. The stream must belong to the event's context.
   Result<void> try_record(void* stream) {
-    return detail::call([&](tenon_error** err) { return tenon_cuda_event_record(get(), stream, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_cuda_event_record(get(), stream, err); });
   }
 
   /// Makes work that is given to `stream` from now on wait for the mark that was recorded last. The
   /// host does not wait.
   Result<void> try_wait(void* stream) const {
-    return detail::call([&](tenon_error** err) { return tenon_cuda_event_wait(get(), stream, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_cuda_event_wait(get(), stream, err); });
   }
 
   /// Tells whether the event is complete. An event that was never recorded is complete.
   Result<bool> try_query() const {
     int out = 0;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_cuda_event_query(get(), &out, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_cuda_event_query(get(), &out, err); });
     if (!called) return called.error();
     return out != 0;
   }
 
   /// Makes the host wait until the event is complete.
   Result<void> try_synchronize(const Wait& wait = {}) const {
-    return detail::waiting(wait,
-                           [&](const tenon_wait* waiting, tenon_error** err) { return tenon_cuda_event_synchronize(get(), waiting, err); });
+    return detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+      return tenon_cuda_event_synchronize(get(), waiting, err);
+    });
   }
 
   /// Gives the handle with which other processes open the event. It is the same each time.
   Result<CudaEventHandle> try_ipc_handle() const {
     CudaEventHandle out{};
     auto* bytes = reinterpret_cast<std::uint8_t*>(out.data());
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_cuda_event_ipc_handle(get(), bytes, err); });
+    const Result<void> called = detail::call(
+        [&](tenon_error** err) { return tenon_cuda_event_ipc_handle(get(), bytes, err); });
     if (!called) return called.error();
     return out;
   }

@@ -35,37 +35,45 @@ class Ticket : public detail::Owned<Ticket, tenon_ticket, tenon_ticket_release> 
 /// Deposits a message. The message and its tensors may end afterwards. This process keeps the
 /// message until it is fetched or withdrawn.
 inline Result<Ticket> try_deposit(const Message& message) {
-  return detail::make<Ticket>([&](tenon_ticket** out, tenon_error** err) { return tenon_message_deposit(message.get(), out, err); });
+  return detail::make<Ticket>([&](tenon_ticket** out, tenon_error** err) {
+    return tenon_message_deposit(message.get(), out, err);
+  });
 }
 
 /// Takes back a message of this process by the bytes of its ticket. The result is false if the
 /// message was fetched or withdrawn before.
 inline Result<bool> try_withdraw(std::span<const std::byte> ticket) {
   int withdrawn = 0;
-  const Result<void> called =
-      detail::call([&](tenon_error** err) { return tenon_ticket_withdraw(ticket.data(), ticket.size(), &withdrawn, err); });
+  const Result<void> called = detail::call([&](tenon_error** err) {
+    return tenon_ticket_withdraw(ticket.data(), ticket.size(), &withdrawn, err);
+  });
   if (!called) return called.error();
   return withdrawn != 0;
 }
 
 /// Takes a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
-/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when the
-/// message is read and when its carrier goes with the message unread. The library owns the fd once
-/// the call has succeeded. After a failure it is still the caller's.
-inline Result<void> try_watch(std::span<const std::byte> ticket, int fd, std::chrono::nanoseconds grace) {
-  return detail::call([&](tenon_error** err) { return tenon_ticket_watch(ticket.data(), ticket.size(), fd, grace.count(), err); });
+/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when
+/// the message is read and when its carrier goes with the message unread. The library owns the fd
+/// once the call has succeeded. After a failure it is still the caller's.
+inline Result<void> try_watch(std::span<const std::byte> ticket, int fd,
+                              std::chrono::nanoseconds grace) {
+  return detail::call([&](tenon_error** err) {
+    return tenon_ticket_watch(ticket.data(), ticket.size(), fd, grace.count(), err);
+  });
 }
 
 /// Fetches the message of a ticket. The error kNotFound means that the message was fetched before
 /// or withdrawn. The error kPeerGone means that the lender is gone and this process had not met it.
 /// `wait` says how long to wait for a lender that does not answer: for ever if nothing is set. If
 /// the wait ends first, the message stays where it is.
-inline Result<Message> try_fetch(std::span<const std::byte> ticket, const OpenOptions& options = {}, const Wait& wait = {}) {
+inline Result<Message> try_fetch(std::span<const std::byte> ticket, const OpenOptions& options = {},
+                                 const Wait& wait = {}) {
   const tenon_open_options c = detail::c_options(options);
   tenon_message* out = nullptr;
-  const Result<void> called = detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
-    return tenon_message_fetch(ticket.data(), ticket.size(), &c, waiting, &out, err);
-  });
+  const Result<void> called =
+      detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+        return tenon_message_fetch(ticket.data(), ticket.size(), &c, waiting, &out, err);
+      });
   if (!called) return called.error();
   return Message::adopt(out);
 }
@@ -92,7 +100,8 @@ class Deposit : public detail::Owned<Deposit, tenon_deposit, tenon_deposit_relea
     std::vector<std::byte> record(TENON_DEPOSIT_RECORD_NBYTES);
     std::size_t nbytes = 0;
     const Result<void> called = detail::call([&](tenon_error** err) {
-      return tenon_deposit_add(get(), storage.get(), static_cast<tenon_access>(access), record.data(), &nbytes, err);
+      return tenon_deposit_add(get(), storage.get(), static_cast<tenon_access>(access),
+                               record.data(), &nbytes, err);
     });
     if (!called) return called.error();
     record.resize(nbytes);
@@ -106,7 +115,9 @@ class Deposit : public detail::Owned<Deposit, tenon_deposit, tenon_deposit_relea
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static Deposit make() { return try_make().value(); }
-  std::vector<std::byte> add(const Storage& storage, Access access = Access::kAuto) { return try_add(storage, access).value(); }
+  std::vector<std::byte> add(const Storage& storage, Access access = Access::kAuto) {
+    return try_add(storage, access).value();
+  }
 #endif
 };
 
@@ -116,12 +127,14 @@ class Fetched : public detail::Owned<Fetched, tenon_fetched, tenon_fetched_relea
  public:
   /// Begins to fetch a message by the head of its Deposit. From then on no other receiver can fetch
   /// it. `options` and `wait` are as for fetch.
-  static Result<Fetched> try_make(std::span<const std::byte> head, const OpenOptions& options = {}, const Wait& wait = {}) {
+  static Result<Fetched> try_make(std::span<const std::byte> head, const OpenOptions& options = {},
+                                  const Wait& wait = {}) {
     const tenon_open_options c = detail::c_options(options);
     tenon_fetched* out = nullptr;
-    const Result<void> called = detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
-      return tenon_fetched_new(head.data(), head.size(), &c, waiting, &out, err);
-    });
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_fetched_new(head.data(), head.size(), &c, waiting, &out, err);
+        });
     if (!called) return called.error();
     return adopt(out);
   }
@@ -129,19 +142,23 @@ class Fetched : public detail::Owned<Fetched, tenon_fetched, tenon_fetched_relea
   /// Opens a storage by its record, under its lease. A record can be opened once.
   Result<Storage> try_storage(std::span<const std::byte> record, const Wait& wait = {}) {
     tenon_storage* out = nullptr;
-    const Result<void> called = detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
-      return tenon_fetched_storage(get(), record.data(), record.size(), waiting, &out, err);
-    });
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_fetched_storage(get(), record.data(), record.size(), waiting, &out, err);
+        });
     if (!called) return called.error();
     return Storage::adopt(out);
   }
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
-  static Fetched make(std::span<const std::byte> head, const OpenOptions& options = {}, const Wait& wait = {}) {
+  static Fetched make(std::span<const std::byte> head, const OpenOptions& options = {},
+                      const Wait& wait = {}) {
     return try_make(head, options, wait).value();
   }
-  Storage storage(std::span<const std::byte> record, const Wait& wait = {}) { return try_storage(record, wait).value(); }
+  Storage storage(std::span<const std::byte> record, const Wait& wait = {}) {
+    return try_storage(record, wait).value();
+  }
 #endif
 };
 
@@ -171,7 +188,9 @@ inline Result<void> try_set_deposit_limits(const DepositLimits& limits) {
 using DepositStats = tenon_deposit_stats;
 
 /// Gives the figures of this process's deposits.
-inline Result<DepositStats> try_deposit_stats() { return detail::fill<DepositStats>(tenon_deposit_stats_get); }
+inline Result<DepositStats> try_deposit_stats() {
+  return detail::fill<DepositStats>(tenon_deposit_stats_get);
+}
 
 /// How a keeper keeps the messages that were not fetched.
 struct KeepOptions {
@@ -201,7 +220,8 @@ inline Result<std::size_t> try_hand_over_deposits(const KeepOptions& options = {
   c.family = detail::c_text(options.family);
   c.program = detail::c_text(options.program);
   std::size_t kept = 0;
-  const Result<void> called = detail::call([&](tenon_error** err) { return tenon_deposit_hand_over(&c, &kept, err); });
+  const Result<void> called =
+      detail::call([&](tenon_error** err) { return tenon_deposit_hand_over(&c, &kept, err); });
   if (!called) return called.error();
   return kept;
 }
@@ -210,13 +230,20 @@ inline Result<std::size_t> try_hand_over_deposits(const KeepOptions& options = {
 // Each function throws the error that its try_ form returns.
 inline Ticket deposit(const Message& message) { return try_deposit(message).value(); }
 inline bool withdraw(std::span<const std::byte> ticket) { return try_withdraw(ticket).value(); }
-inline void watch(std::span<const std::byte> ticket, int fd, std::chrono::nanoseconds grace) { try_watch(ticket, fd, grace).value(); }
-inline Message fetch(std::span<const std::byte> ticket, const OpenOptions& options = {}, const Wait& wait = {}) {
+inline void watch(std::span<const std::byte> ticket, int fd, std::chrono::nanoseconds grace) {
+  try_watch(ticket, fd, grace).value();
+}
+inline Message fetch(std::span<const std::byte> ticket, const OpenOptions& options = {},
+                     const Wait& wait = {}) {
   return try_fetch(ticket, options, wait).value();
 }
-inline void set_deposit_limits(const DepositLimits& limits) { try_set_deposit_limits(limits).value(); }
+inline void set_deposit_limits(const DepositLimits& limits) {
+  try_set_deposit_limits(limits).value();
+}
 inline DepositStats deposit_stats() { return try_deposit_stats().value(); }
-inline std::size_t hand_over_deposits(const KeepOptions& options = {}) { return try_hand_over_deposits(options).value(); }
+inline std::size_t hand_over_deposits(const KeepOptions& options = {}) {
+  return try_hand_over_deposits(options).value();
+}
 #endif
 
 TENON_CPP_END

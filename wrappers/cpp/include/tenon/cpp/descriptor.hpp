@@ -24,15 +24,19 @@ struct DescriptorOptions {
 class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_descriptor_release> {
  public:
   /// Encodes a message.
-  static Result<Descriptor> try_make(const Message& message, const DescriptorOptions& options = {}) {
+  static Result<Descriptor> try_make(const Message& message,
+                                     const DescriptorOptions& options = {}) {
     tenon_descriptor_options c{};
     c.struct_size = sizeof c;
     c.flags = options.bytes_only ? std::uint32_t{TENON_DESCRIPTOR_BYTES_ONLY} : 0U;
-    return detail::make<Descriptor>(
-        [&](tenon_descriptor** out, tenon_error** err) { return tenon_descriptor_new(message.get(), &c, out, err); });
+    return detail::make<Descriptor>([&](tenon_descriptor** out, tenon_error** err) {
+      return tenon_descriptor_new(message.get(), &c, out, err);
+    });
   }
 #ifndef TENON_NO_EXCEPTIONS
-  static Descriptor make(const Message& message, const DescriptorOptions& options = {}) { return try_make(message, options).value(); }
+  static Descriptor make(const Message& message, const DescriptorOptions& options = {}) {
+    return try_make(message, options).value();
+  }
 #endif
 
   /// The bytes that the program must send, borrowed from the descriptor.
@@ -55,7 +59,8 @@ class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_desc
 
 /// Opens a descriptor that came from another process. The bytes need not come from a trusted
 /// process. The fds stay the caller's.
-inline Result<Message> try_open_descriptor(std::span<const std::byte> bytes, std::span<const std::int32_t> fds = {},
+inline Result<Message> try_open_descriptor(std::span<const std::byte> bytes,
+                                           std::span<const std::int32_t> fds = {},
                                            const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);
   return detail::make<Message>([&](tenon_message** out, tenon_error** err) {
@@ -64,7 +69,9 @@ inline Result<Message> try_open_descriptor(std::span<const std::byte> bytes, std
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-inline Message open_descriptor(std::span<const std::byte> bytes, std::span<const std::int32_t> fds = {}, const OpenOptions& options = {}) {
+inline Message open_descriptor(std::span<const std::byte> bytes,
+                               std::span<const std::int32_t> fds = {},
+                               const OpenOptions& options = {}) {
   return try_open_descriptor(bytes, fds, options).value();
 }
 #endif

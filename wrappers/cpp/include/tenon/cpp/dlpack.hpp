@@ -28,13 +28,17 @@ using DlpackPtr = std::unique_ptr<Managed, DlpackDeleter<Managed>>;
 /// it cannot be lent. `managed` is consumed on success: its deleter is called once, when the last
 /// reference to the storage is released. After a failure it is still the caller's.
 inline Result<Tensor> try_from_dlpack(DLManagedTensorVersioned* managed) {
-  return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_from_dlpack(managed, out, err); });
+  return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+    return tenon_tensor_from_dlpack(managed, out, err);
+  });
 }
 
 /// Does the same for DLPack's older form, which has no version and cannot say that a tensor is
 /// read-only.
 inline Result<Tensor> try_from_dlpack(DLManagedTensor* managed) {
-  return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_from_dlpack_legacy(managed, out, err); });
+  return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+    return tenon_tensor_from_dlpack_legacy(managed, out, err);
+  });
 }
 
 /// Does the same for an owner of either form. The owner is empty afterwards if the call succeeds.
@@ -49,7 +53,8 @@ Result<Tensor> try_from_dlpack(DlpackPtr<Managed>&& managed) {
 /// DLPack's flag READ_ONLY is set if the storage is read-only. try_to_dlpack<DLManagedTensor> gives
 /// DLPack's older form, which has no version; it refuses a read-only tensor.
 template <class Managed = DLManagedTensorVersioned>
-  requires(std::same_as<Managed, DLManagedTensorVersioned> || std::same_as<Managed, DLManagedTensor>)
+  requires(std::same_as<Managed, DLManagedTensorVersioned> ||
+           std::same_as<Managed, DLManagedTensor>)
 Result<DlpackPtr<Managed>> try_to_dlpack(const Tensor& tensor) {
   Managed* out = nullptr;
   const Result<void> called = detail::call([&](tenon_error** err) {
@@ -65,7 +70,9 @@ Result<DlpackPtr<Managed>> try_to_dlpack(const Tensor& tensor) {
 
 #ifndef TENON_NO_EXCEPTIONS
 // Each function throws the error that its try_ form returns.
-inline Tensor from_dlpack(DLManagedTensorVersioned* managed) { return try_from_dlpack(managed).value(); }
+inline Tensor from_dlpack(DLManagedTensorVersioned* managed) {
+  return try_from_dlpack(managed).value();
+}
 inline Tensor from_dlpack(DLManagedTensor* managed) { return try_from_dlpack(managed).value(); }
 template <class Managed>
 Tensor from_dlpack(DlpackPtr<Managed>&& managed) {

@@ -49,8 +49,10 @@ inline std::string name_of(Dtype dtype) {
 inline std::optional<Dtype> dtype_of(std::string_view name) {
   tenon_dtype dtype{};
   // A longer text is not a name, and a NUL inside would hide the rest of the text.
-  if (name.size() >= TENON_DTYPE_MAX_NAME_NBYTES || name.find('\0') != std::string_view::npos) return std::nullopt;
-  if (tenon_dtype_parse(std::string(name).c_str(), &dtype, nullptr) != TENON_OK) return std::nullopt;
+  if (name.size() >= TENON_DTYPE_MAX_NAME_NBYTES || name.find('\0') != std::string_view::npos)
+    return std::nullopt;
+  if (tenon_dtype_parse(std::string(name).c_str(), &dtype, nullptr) != TENON_OK)
+    return std::nullopt;
   return dtype;
 }
 
@@ -72,10 +74,13 @@ template <class T>
 struct Element;
 
 template <class T>
-  requires(std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
-           !std::same_as<T, char16_t> && !std::same_as<T, char32_t>)
+  requires(std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+           !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> && !std::same_as<T, char16_t> &&
+           !std::same_as<T, char32_t>)
 struct Element<T> {
-  static constexpr Dtype kDtype{std::signed_integral<T> ? unsigned{TENON_DTYPE_INT} : unsigned{TENON_DTYPE_UINT}, unsigned{8 * sizeof(T)}};
+  static constexpr Dtype kDtype{
+      std::signed_integral<T> ? unsigned{TENON_DTYPE_INT} : unsigned{TENON_DTYPE_UINT},
+      unsigned{8 * sizeof(T)}};
 };
 template <>
 struct Element<float> {

@@ -43,7 +43,9 @@ enum class Code : tenon_status {
 };
 
 /// Returns the name of a code, such as "RESOURCE_EXHAUSTED", in static storage.
-inline const char* name_of(Code code) noexcept { return tenon_status_name(static_cast<tenon_status>(code)); }
+inline const char* name_of(Code code) noexcept {
+  return tenon_status_name(static_cast<tenon_status>(code));
+}
 
 /// Why a call failed: a code, one line of text (what()), details, and possibly a cause. An Error
 /// never changes. Copies share their contents, and any thread may read them.
@@ -53,8 +55,10 @@ class Error : public std::runtime_error {
   /// the keys.
   using Detail = std::pair<std::string, std::string>;
 
-  Error(Code code, const std::string& message, std::vector<Detail> details = {}, std::shared_ptr<const Error> cause = nullptr)
-      : std::runtime_error(message), body_(std::make_shared<const Body>(Body{code, std::move(details), std::move(cause)})) {}
+  Error(Code code, const std::string& message, std::vector<Detail> details = {},
+        std::shared_ptr<const Error> cause = nullptr)
+      : std::runtime_error(message),
+        body_(std::make_shared<const Body>(Body{code, std::move(details), std::move(cause)})) {}
   // There is no move constructor: the moved-from error would have no body.
   Error(const Error&) = default;
   Error& operator=(const Error&) = default;
@@ -77,7 +81,8 @@ class Error : public std::runtime_error {
   /// may be null, as for a caller that asked for no error.
   static Error take(tenon_status status, tenon_error* error) {
     if (error == nullptr)
-      return {static_cast<Code>(status), status == TENON_RESOURCE_EXHAUSTED ? std::strerror(ENOMEM) : "no reason was given"};
+      return {static_cast<Code>(status),
+              status == TENON_RESOURCE_EXHAUSTED ? std::strerror(ENOMEM) : "no reason was given"};
     const std::unique_ptr<tenon_error, Release> guard(error);
     return read(static_cast<Code>(status), error);
   }
@@ -100,7 +105,8 @@ class Error : public std::runtime_error {
     }
     std::shared_ptr<const Error> cause;
     if (const tenon_error* below = tenon_error_cause(error)) {
-      cause = std::make_shared<const Error>(read(static_cast<Code>(tenon_error_code(below)), below));
+      cause =
+          std::make_shared<const Error>(read(static_cast<Code>(tenon_error_code(below)), below));
     }
     return {code, tenon_error_message(error), std::move(details), std::move(cause)};
   }
@@ -134,7 +140,8 @@ using Internal = ErrorOf<Code::kInternal>;
 /// Throws an error as the class of its code. Without exceptions, it prints the error and aborts.
 [[noreturn]] inline void raise(const Error& error) {
 #ifdef TENON_NO_EXCEPTIONS
-  std::fprintf(stderr, "tenon: a Result without a value was used: %s: %s\n", name_of(error.code()), error.what());
+  std::fprintf(stderr, "tenon: a Result without a value was used: %s: %s\n", name_of(error.code()),
+               error.what());
   std::abort();
 #else
   switch (error.code()) {

@@ -63,8 +63,10 @@ class Catcher {
 
 /// Sets the handler for the whole program, and returns the handler that was set before. Null sets
 /// the first handler again, which prints one line to stderr.
-inline DeleterExceptionHandler set_deleter_exception_handler(DeleterExceptionHandler handler) noexcept {
-  return detail::deleter_exception_handler.exchange(handler == nullptr ? detail::print_thrown : handler);
+inline DeleterExceptionHandler set_deleter_exception_handler(
+    DeleterExceptionHandler handler) noexcept {
+  return detail::deleter_exception_handler.exchange(handler == nullptr ? detail::print_thrown
+                                                                       : handler);
 }
 #endif
 

@@ -25,8 +25,9 @@ inline Result<std::vector<LeaseHolder>> try_lease_holders() {
     // There may be more holders at the next call.
     holders.resize(total + 1);
     holders[0].struct_size = sizeof(LeaseHolder);
-    const Result<void> called =
-        detail::call([&](tenon_error** err) { return tenon_lease_holders(holders.data(), holders.size(), &total, err); });
+    const Result<void> called = detail::call([&](tenon_error** err) {
+      return tenon_lease_holders(holders.data(), holders.size(), &total, err);
+    });
     if (!called) return called.error();
   } while (total > holders.size());
   holders.resize(total);
@@ -41,7 +42,8 @@ inline Result<void> try_lease_use_no_thread() { return detail::call(tenon_lease_
 /// lease_poll() has something to do. A child of fork gets another fd.
 inline Result<int> try_lease_fd() {
   std::int32_t fd = -1;
-  const Result<void> called = detail::call([&](tenon_error** err) { return tenon_lease_fd(&fd, err); });
+  const Result<void> called =
+      detail::call([&](tenon_error** err) { return tenon_lease_fd(&fd, err); });
   if (!called) return called.error();
   return fd;
 }

@@ -26,20 +26,22 @@ struct NamedTensor {
 };
 
 /// A message: tensors, an optional name for each tensor, and up to 64 KiB of user bytes, whose
-/// meaning is up to the program. The parts of composites are tensors of the message too. Only one thread at a time may use a message while
-/// it is built.
+/// meaning is up to the program. The parts of composites are tensors of the message too. Only one
+/// thread at a time may use a message while it is built.
 class Message : public detail::Owned<Message, tenon_message, tenon_message_release> {
  public:
   /// Makes an empty message.
   static Result<Message> try_make() { return detail::make<Message>(tenon_message_new); }
 
   /// Makes a message of these tensors: try_of({{"weight", weight}, {"bias", bias}}).
-  static Result<Message> try_of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) {
+  static Result<Message> try_of(std::initializer_list<NamedTensor> tensors,
+                                Access access = Access::kAuto) {
     Result<Message> message = try_make();
     if (!message) return message;
     const auto at = [&](std::size_t i) -> const NamedTensor& { return std::data(tensors)[i]; };
     const Result<void> added = message->add_all(
-        tensors.size(), [&](std::size_t i) { return at(i).tensor.get(); }, [&](std::size_t i) { return at(i).name; }, access);
+        tensors.size(), [&](std::size_t i) { return at(i).tensor.get(); },
+        [&](std::size_t i) { return at(i).name; }, access);
     if (!added) return added.error();
     return message;
   }
@@ -47,9 +49,12 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   /// Adds tensors. The call adds all of them or, on failure, none, and the message takes a
   /// reference to each. It checks for each tensor whether it can be lent. `names` is empty or has
   /// one UTF-8 name for each tensor; std::string_view() means no name.
-  Result<void> try_add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
+  Result<void> try_add(std::span<const Tensor> tensors,
+                       std::span<const std::string_view> names = {},
+                       Access access = Access::kAuto) {
     if (!names.empty() && names.size() != tensors.size()) {
-      return detail::wrong(std::to_string(names.size()) + " names for " + std::to_string(tensors.size()) + " tensors");
+      return detail::wrong(std::to_string(names.size()) + " names for " +
+                           std::to_string(tensors.size()) + " tensors");
     }
     return add_all(
         tensors.size(), [&](std::size_t i) { return tensors[i].get(); },
@@ -57,30 +62,40 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   }
 
   /// Adds one tensor.
-  Result<void> try_add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) {
-    return add_all(1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
+  Result<void> try_add(const Tensor& tensor, std::string_view name = {},
+                       Access access = Access::kAuto) {
+    return add_all(
+        1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
   }
 
   /// Adds a composite. Its parts become tensors without names, behind those that are there already.
-  Result<void> try_add(const Composite& composite, std::string_view name = {}, Access access = Access::kAuto) {
-    if (name.find('\0') != std::string_view::npos) return detail::wrong("the name of the composite has a NUL in it");
+  Result<void> try_add(const Composite& composite, std::string_view name = {},
+                       Access access = Access::kAuto) {
+    if (name.find('\0') != std::string_view::npos)
+      return detail::wrong("the name of the composite has a NUL in it");
     const std::string text(name);
     const char* const c_name = name.data() == nullptr ? nullptr : text.c_str();
     tenon_composite* const raw = composite.get();
     const tenon_share_options options = detail::c_options(access);
-    return detail::call([&](tenon_error** err) { return tenon_message_add_composites(get(), &raw, &c_name, 1, &options, err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_message_add_composites(get(), &raw, &c_name, 1, &options, err);
+    });
   }
 
   /// Sets the user bytes. They replace the user bytes that were set before.
   Result<void> try_set_user_bytes(std::span<const std::byte> bytes) {
-    return detail::call([&](tenon_error** err) { return tenon_message_set_user_bytes(get(), bytes.data(), bytes.size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_message_set_user_bytes(get(), bytes.data(), bytes.size(), err);
+    });
   }
 
   /// The number of tensors.
   std::size_t size() const noexcept { return tenon_message_count(get()); }
 
   /// Returns tensor number `index`, or an empty object past the last tensor.
-  Tensor tensor(std::size_t index) const noexcept { return Tensor::retain(tenon_message_tensor(get(), index)); }
+  Tensor tensor(std::size_t index) const noexcept {
+    return Tensor::retain(tenon_message_tensor(get(), index));
+  }
 
   /// Returns the name of tensor number `index`, borrowed from the message until the message ends or
   /// another tensor is added. The result is empty if the tensor has no name, and past the last
@@ -102,7 +117,9 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
 
   /// Returns composite number `index`, or an empty object past the last one. They are in the order
   /// of their parts.
-  Composite composite(std::size_t index) const noexcept { return Composite::retain(tenon_message_composite(get(), index)); }
+  Composite composite(std::size_t index) const noexcept {
+    return Composite::retain(tenon_message_composite(get(), index));
+  }
 
   /// Where the parts of a composite are among the tensors of its message.
   struct Parts {
@@ -110,8 +127,8 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     std::size_t count = 0;
   };
 
-  /// Returns where the parts of composite number `index` are. Past the last composite the count is 0
-  /// and first is size().
+  /// Returns where the parts of composite number `index` are. Past the last composite the count is
+  /// 0 and first is size().
   Parts composite_parts(std::size_t index) const noexcept {
     Parts parts;
     parts.first = tenon_message_composite_parts(get(), index, &parts.count);
@@ -135,8 +152,9 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   /// message, and their names are valid until another tensor is added.
   Result<std::vector<TensorView>> try_views() const& {
     std::vector<TensorView> views(size());
-    const Result<void> called =
-        detail::call([&](tenon_error** err) { return tenon_message_get_views(get(), views.data(), views.size(), err); });
+    const Result<void> called = detail::call([&](tenon_error** err) {
+      return tenon_message_get_views(get(), views.data(), views.size(), err);
+    });
     if (!called) return called.error();
     return views;
   }
@@ -153,11 +171,16 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static Message make() { return try_make().value(); }
-  static Message of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) { return try_of(tensors, access).value(); }
-  void add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
+  static Message of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) {
+    return try_of(tensors, access).value();
+  }
+  void add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {},
+           Access access = Access::kAuto) {
     try_add(tensors, names, access).value();
   }
-  void add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) { try_add(tensor, name, access).value(); }
+  void add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) {
+    try_add(tensor, name, access).value();
+  }
   void add(const Composite& composite, std::string_view name = {}, Access access = Access::kAuto) {
     try_add(composite, name, access).value();
   }
@@ -167,13 +190,16 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   /// Returns tensor number `index`. Throws InvalidArgument past the last tensor.
   Tensor operator[](std::size_t index) const {
     Tensor found = tensor(index);
-    if (!found) raise(detail::wrong("index " + std::to_string(index) + ": the message has " + std::to_string(size()) + " tensors"));
+    if (!found)
+      raise(detail::wrong("index " + std::to_string(index) + ": the message has " +
+                          std::to_string(size()) + " tensors"));
     return found;
   }
   /// Returns the first tensor with that name. Throws NotFound if there is none.
   Tensor operator[](std::string_view name) const {
     Tensor found = find(name);
-    if (!found) raise(Error(Code::kNotFound, "the message has no tensor '" + std::string(name) + "'"));
+    if (!found)
+      raise(Error(Code::kNotFound, "the message has no tensor '" + std::string(name) + "'"));
     return found;
   }
 #endif
@@ -188,7 +214,8 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     bool named = false;
     for (std::size_t i = 0; i < n; ++i) {
       const std::string_view name = name_at(i);
-      if (name.find('\0') != std::string_view::npos) return detail::wrong("the name of tensor " + std::to_string(i) + " has a NUL in it");
+      if (name.find('\0') != std::string_view::npos)
+        return detail::wrong("the name of tensor " + std::to_string(i) + " has a NUL in it");
       text.append(name).push_back('\0');
       named = named || name.data() != nullptr;
       tensors[i] = tensor_at(i);
@@ -201,8 +228,10 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
       next += name.size() + 1;
     }
     const tenon_share_options options = detail::c_options(access);
-    return detail::call(
-        [&](tenon_error** err) { return tenon_message_add(get(), tensors.data(), named ? names.data() : nullptr, n, &options, err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_message_add(get(), tensors.data(), named ? names.data() : nullptr, n, &options,
+                               err);
+    });
   }
 };
 

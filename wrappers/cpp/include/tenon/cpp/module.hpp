@@ -78,46 +78,61 @@ inline std::optional<std::string> joined(std::span<const std::string> names) {
 /// Any number of threads may look at a tree at the same time. Only one thread may change it, and no
 /// other call may use the same tree meanwhile. During an export, also in its callables, a change
 /// gives kPermission. The module takes references of its own to the values that it is given.
-class Module : public detail::Counted<Module, tenon_module, tenon_module_retain, tenon_module_release> {
+class Module
+    : public detail::Counted<Module, tenon_module, tenon_module_retain, tenon_module_release> {
  public:
   /// Makes a module of a new class. The name is "MLP", or a qualified name such as
   /// "__torch__.my.MLP". The module has only the attribute `training`, which is True.
   static Result<Module> try_make(const std::string& class_name) {
     if (!detail::is_c_text(class_name)) return detail::has_nul("the class");
-    return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_module_new(class_name.c_str(), out, err); });
+    return detail::make<Module>([&](tenon_module** out, tenon_error** err) {
+      return tenon_module_new(class_name.c_str(), out, err);
+    });
   }
 
   /// Adds a parameter: a tensor, or None as in `bias=None`. Its name is any text without dots.
   Result<void> try_add_parameter(const std::string& name, const Value& tensor) {
-    return put(name, tensor, [&](tenon_error** err) { return tenon_module_add_parameter(get(), name.c_str(), tensor.get(), err); });
+    return put(name, tensor, [&](tenon_error** err) {
+      return tenon_module_add_parameter(get(), name.c_str(), tensor.get(), err);
+    });
   }
   /// Adds a buffer, in the same way as a parameter.
   Result<void> try_add_buffer(const std::string& name, const Value& tensor) {
-    return put(name, tensor, [&](tenon_error** err) { return tenon_module_add_buffer(get(), name.c_str(), tensor.get(), err); });
+    return put(name, tensor, [&](tenon_error** err) {
+      return tenon_module_add_buffer(get(), name.c_str(), tensor.get(), err);
+    });
   }
   /// Adds an attribute of a declared type such as "Dict[str, int]". Classes in the type are named
   /// by their qualified names and must be defined before. std::nullopt means the type that follows
   /// from the value itself.
-  Result<void> try_add_attribute(const std::string& name, const std::optional<std::string>& type, const Value& value) {
+  Result<void> try_add_attribute(const std::string& name, const std::optional<std::string>& type,
+                                 const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
-    return put(name, value,
-               [&](tenon_error** err) { return tenon_module_add_attribute(get(), name.c_str(), detail::c_text(type), value.get(), err); });
+    return put(name, value, [&](tenon_error** err) {
+      return tenon_module_add_attribute(get(), name.c_str(), detail::c_text(type), value.get(),
+                                        err);
+    });
   }
   /// Adds a constant, which PyTorch calls Final: it belongs to the class and cannot change while
   /// the module runs. Its type is as for an attribute.
-  Result<void> try_add_constant(const std::string& name, const std::optional<std::string>& type, const Value& value) {
+  Result<void> try_add_constant(const std::string& name, const std::optional<std::string>& type,
+                                const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
-    return put(name, value,
-               [&](tenon_error** err) { return tenon_module_add_constant(get(), name.c_str(), detail::c_text(type), value.get(), err); });
+    return put(name, value, [&](tenon_error** err) {
+      return tenon_module_add_constant(get(), name.c_str(), detail::c_text(type), value.get(), err);
+    });
   }
   /// Adds a submodule. A submodule that is added in several places is shared by them, here and in
   /// archives. `interface` is the qualified name of an interface that the submodule has and with
   /// which it is declared. std::nullopt declares it with its own class.
-  Result<void> try_add_submodule(const std::string& name, const Module& child, const std::optional<std::string>& interface = std::nullopt) {
+  Result<void> try_add_submodule(const std::string& name, const Module& child,
+                                 const std::optional<std::string>& interface = std::nullopt) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     if (!detail::is_c_text(interface)) return detail::has_nul("the interface");
-    return detail::call(
-        [&](tenon_error** err) { return tenon_module_add_submodule(get(), name.c_str(), child.get(), detail::c_text(interface), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_add_submodule(get(), name.c_str(), child.get(), detail::c_text(interface),
+                                        err);
+    });
   }
 
   /// Defines methods: one `def` or more in TorchScript. A method that exists already is replaced.
@@ -125,7 +140,8 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// the details "file", "line", "column" and "excerpt".
   Result<void> try_define(const std::string& source) {
     if (!detail::is_c_text(source)) return detail::has_nul("the source");
-    return detail::call([&](tenon_error** err) { return tenon_module_define(get(), source.c_str(), err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_module_define(get(), source.c_str(), err); });
   }
   /// Defines functions and types that methods use: functions, NamedTuples, enums, interfaces and
   /// plain classes. `class P` becomes "<qualifier>.P". The qualifier is "__torch__" or a name below
@@ -133,7 +149,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<void> try_define_types(const std::string& qualifier, const std::string& source) {
     if (!detail::is_c_text(qualifier)) return detail::has_nul("the qualifier");
     if (!detail::is_c_text(source)) return detail::has_nul("the source");
-    return detail::call([&](tenon_error** err) { return tenon_module_define_types(get(), qualifier.c_str(), source.c_str(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_define_types(get(), qualifier.c_str(), source.c_str(), err);
+    });
   }
 
   /// Sets the methods that PyTorch runs before forward, in this order. An empty list removes them.
@@ -147,15 +165,18 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
     if (!detail::is_c_text(method)) return detail::has_nul("the method");
     const Result<std::vector<tenon_value*>> c = detail::c_values(inputs);
     if (!c) return c.error();
-    return detail::call(
-        [&](tenon_error** err) { return tenon_module_set_traced_inputs(get(), method.c_str(), c->data(), c->size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_set_traced_inputs(get(), method.c_str(), c->data(), c->size(), err);
+    });
   }
 
   /// Stores an extra file with the module, which goes into every archive of the module. The bytes
   /// are copied. A file with the same name is replaced.
   Result<void> try_set_extra_file(const std::string& name, std::span<const std::byte> data) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::call([&](tenon_error** err) { return tenon_module_set_extra_file(get(), name.c_str(), data.data(), data.size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_set_extra_file(get(), name.c_str(), data.data(), data.size(), err);
+    });
   }
   Result<void> try_set_extra_file(const std::string& name, std::string_view data) {
     return try_set_extra_file(name, std::as_bytes(std::span(data)));
@@ -163,35 +184,46 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// Removes such a file.
   Result<void> try_remove_extra_file(const std::string& name) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::call([&](tenon_error** err) { return tenon_module_remove_extra_file(get(), name.c_str(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_remove_extra_file(get(), name.c_str(), err);
+    });
   }
 
   /// Replaces a parameter, a buffer or an attribute. The shape and the element type of a tensor may
   /// change. If other members below this module hold the same tensor, they get the new tensor too.
   /// A parameter that requires a gradient still requires one.
   Result<void> try_set(const std::string& path, const Value& value) {
-    return put(path, value, [&](tenon_error** err) { return tenon_module_set(get(), path.c_str(), value.get(), err); });
+    return put(path, value, [&](tenon_error** err) {
+      return tenon_module_set(get(), path.c_str(), value.get(), err);
+    });
   }
-  /// Gives the object at a path a state, in place of the one that it has or of a module's attributes.
+  /// Gives the object at a path a state, in place of the one that it has or of a module's
+  /// attributes.
   /// "" is this module. try_set("conv.state[0]", …) replaces a part of a state.
   Result<void> try_set_state(const std::string& path, const Value& state) {
-    return put(path, state, [&](tenon_error** err) { return tenon_module_set_state(get(), path.c_str(), state.get(), err); });
+    return put(path, state, [&](tenon_error** err) {
+      return tenon_module_set_state(get(), path.c_str(), state.get(), err);
+    });
   }
   /// Replaces a submodule. The new one may have another class, unless an interface is declared that
   /// it does not have.
   Result<void> try_set_submodule(const std::string& path, const Module& child) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
-    return detail::call([&](tenon_error** err) { return tenon_module_set_submodule(get(), path.c_str(), child.get(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_set_submodule(get(), path.c_str(), child.get(), err);
+    });
   }
   /// Removes a member: a parameter, buffer, attribute, constant, submodule or method.
   Result<void> try_remove(const std::string& path) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
-    return detail::call([&](tenon_error** err) { return tenon_module_remove(get(), path.c_str(), err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_module_remove(get(), path.c_str(), err); });
   }
 
-  /// Replaces parameters, buffers and tensors of states by their paths: try_load({{"fc.weight", w}, {"fc.bias", b}}).
-  /// The call replaces all of them or, on failure, none. The error names the missing and the
-  /// unexpected paths, and its details "missing" and "unexpected" have their numbers.
+  /// Replaces parameters, buffers and tensors of states by their paths: try_load({{"fc.weight", w},
+  /// {"fc.bias", b}}). The call replaces all of them or, on failure, none. The error names the
+  /// missing and the unexpected paths, and its details "missing" and "unexpected" have their
+  /// numbers.
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
   /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
@@ -237,8 +269,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
     struct List : detail::Owned<List, tenon_name_list, tenon_name_list_release> {};
     const std::optional<std::string> given = detail::joined(methods.get());
     if (!detail::is_c_text(given)) return detail::has_nul("a method");
-    const Result<List> list = detail::make<List>(
-        [&](tenon_name_list** out, tenon_error** err) { return tenon_export_opnames(get(), detail::c_text(given), out, err); });
+    const Result<List> list = detail::make<List>([&](tenon_name_list** out, tenon_error** err) {
+      return tenon_export_opnames(get(), detail::c_text(given), out, err);
+    });
     if (!list) return list.error();
     std::vector<std::string> names;
     for (std::size_t i = 0; i < tenon_name_list_count(list->get()); ++i)
@@ -249,7 +282,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// Gives the report of the import that made this root module. For every other module all figures
   /// are 0.
   Result<ImportReport> try_import_report() const {
-    return detail::fill<ImportReport>([&](ImportReport* out, tenon_error** err) { return tenon_module_import_report(get(), out, err); });
+    return detail::fill<ImportReport>([&](ImportReport* out, tenon_error** err) {
+      return tenon_module_import_report(get(), out, err);
+    });
   }
   /// Lists what is remarkable about the module, one line each: calls that PyTorch 1.13 refuses and
   /// the newest PyTorch takes, or the other way round, and what an import found, such as operators
@@ -258,9 +293,10 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
 
   /// Gives the qualified name of its class.
   Result<std::string> try_class_name() const {
-    return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
-      return tenon_module_class_name(get(), out, capacity, nbytes, err);
-    });
+    return detail::written(
+        [&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
+          return tenon_module_class_name(get(), out, capacity, nbytes, err);
+        });
   }
 
   /// The value of kind object that this module is. It is empty for an empty module.
@@ -271,35 +307,62 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   }
   /// Whether both are the same object, and not only alike. A submodule that two modules share is
   /// the same object in both.
-  friend bool operator==(const Module& a, const Module& b) noexcept { return a.object().is_same(b.object()); }
+  friend bool operator==(const Module& a, const Module& b) noexcept {
+    return a.object().is_same(b.object());
+  }
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static Module make(const std::string& class_name) { return try_make(class_name).value(); }
-  void add_parameter(const std::string& name, const Value& tensor) { try_add_parameter(name, tensor).value(); }
-  void add_buffer(const std::string& name, const Value& tensor) { try_add_buffer(name, tensor).value(); }
-  void add_attribute(const std::string& name, const std::optional<std::string>& type, const Value& value) {
+  void add_parameter(const std::string& name, const Value& tensor) {
+    try_add_parameter(name, tensor).value();
+  }
+  void add_buffer(const std::string& name, const Value& tensor) {
+    try_add_buffer(name, tensor).value();
+  }
+  void add_attribute(const std::string& name, const std::optional<std::string>& type,
+                     const Value& value) {
     try_add_attribute(name, type, value).value();
   }
-  void add_constant(const std::string& name, const std::optional<std::string>& type, const Value& value) {
+  void add_constant(const std::string& name, const std::optional<std::string>& type,
+                    const Value& value) {
     try_add_constant(name, type, value).value();
   }
-  void add_submodule(const std::string& name, const Module& child, const std::optional<std::string>& interface = std::nullopt) {
+  void add_submodule(const std::string& name, const Module& child,
+                     const std::optional<std::string>& interface = std::nullopt) {
     try_add_submodule(name, child, interface).value();
   }
   void define(const std::string& source) { try_define(source).value(); }
-  void define_types(const std::string& qualifier, const std::string& source) { try_define_types(qualifier, source).value(); }
-  void set_hooks_before_forward(const Names& methods) { try_set_hooks_before_forward(methods).value(); }
-  void set_hooks_after_forward(const Names& methods) { try_set_hooks_after_forward(methods).value(); }
-  void set_traced_inputs(const std::string& method, const Values& inputs) { try_set_traced_inputs(method, inputs).value(); }
-  void set_extra_file(const std::string& name, std::span<const std::byte> data) { try_set_extra_file(name, data).value(); }
-  void set_extra_file(const std::string& name, std::string_view data) { try_set_extra_file(name, data).value(); }
+  void define_types(const std::string& qualifier, const std::string& source) {
+    try_define_types(qualifier, source).value();
+  }
+  void set_hooks_before_forward(const Names& methods) {
+    try_set_hooks_before_forward(methods).value();
+  }
+  void set_hooks_after_forward(const Names& methods) {
+    try_set_hooks_after_forward(methods).value();
+  }
+  void set_traced_inputs(const std::string& method, const Values& inputs) {
+    try_set_traced_inputs(method, inputs).value();
+  }
+  void set_extra_file(const std::string& name, std::span<const std::byte> data) {
+    try_set_extra_file(name, data).value();
+  }
+  void set_extra_file(const std::string& name, std::string_view data) {
+    try_set_extra_file(name, data).value();
+  }
   void remove_extra_file(const std::string& name) { try_remove_extra_file(name).value(); }
   void set(const std::string& path, const Value& value) { try_set(path, value).value(); }
-  void set_state(const std::string& path, const Value& state) { try_set_state(path, state).value(); }
-  void set_submodule(const std::string& path, const Module& child) { try_set_submodule(path, child).value(); }
+  void set_state(const std::string& path, const Value& state) {
+    try_set_state(path, state).value();
+  }
+  void set_submodule(const std::string& path, const Module& child) {
+    try_set_submodule(path, child).value();
+  }
   void remove(const std::string& path) { try_remove(path).value(); }
-  LoadReport load(const NamedValues& tensors, const LoadOptions& options = {}) { return try_load(tensors, options).value(); }
+  LoadReport load(const NamedValues& tensors, const LoadOptions& options = {}) {
+    return try_load(tensors, options).value();
+  }
   void check() const { try_check().value(); }
   std::vector<Member> members() const;
   Member find(const std::string& path) const;
@@ -312,7 +375,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   std::vector<File> extra_files() const { return try_extra_files().value(); }
   std::vector<File> code_files() const { return try_code_files().value(); }
   std::vector<Value> constants() const { return try_constants().value(); }
-  std::vector<std::string> opnames(const Names& methods = {}) const { return try_opnames(methods).value(); }
+  std::vector<std::string> opnames(const Names& methods = {}) const {
+    return try_opnames(methods).value();
+  }
   ImportReport import_report() const { return try_import_report().value(); }
   std::vector<std::string> warnings() const { return try_warnings().value(); }
   std::string class_name() const { return try_class_name().value(); }
@@ -330,7 +395,9 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<void> set_hooks(int before_forward, const Names& methods) {
     const Result<std::vector<const char*>> c = detail::c_texts(methods.get(), "the method");
     if (!c) return c.error();
-    return detail::call([&](tenon_error** err) { return tenon_module_set_hooks(get(), before_forward, c->data(), c->size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_module_set_hooks(get(), before_forward, c->data(), c->size(), err);
+    });
   }
 };
 
@@ -338,7 +405,9 @@ TENON_CPP_END
 
 template <>
 struct std::hash<tenon::Module> {
-  std::size_t operator()(const tenon::Module& module) const noexcept { return std::hash<const void*>()(module.object().get()); }
+  std::size_t operator()(const tenon::Module& module) const noexcept {
+    return std::hash<const void*>()(module.object().get());
+  }
 };
 
 // This header holds the definitions of functions that are only declared here.

@@ -30,7 +30,8 @@ enum class MemberKind : std::int32_t {
 /// Returns the name of a kind, such as "parameter", in static storage. It is "" for a kind of a
 /// newer library.
 inline std::string_view name_of(MemberKind kind) noexcept {
-  constexpr std::array<std::string_view, 7> kNames{"parameter", "buffer", "attribute", "constant", "submodule", "method", "state"};
+  constexpr std::array<std::string_view, 7> kNames{"parameter", "buffer", "attribute", "constant",
+                                                   "submodule", "method", "state"};
   const auto index = static_cast<std::size_t>(static_cast<std::int32_t>(kind));
   return index < kNames.size() ? kNames[index] : std::string_view();
 }
@@ -65,17 +66,20 @@ Result<std::vector<Member>> members(Function&& function) {
   const std::size_t n = tenon_member_list_count(list->get());
   all.reserve(n);
   for (std::size_t i = 0; i < n; ++i) {
-    const Result<tenon_member> c =
-        fill<tenon_member>([&](tenon_member* out, tenon_error** err) { return tenon_member_list_get(list->get(), i, out, err); });
+    const Result<tenon_member> c = fill<tenon_member>([&](tenon_member* out, tenon_error** err) {
+      return tenon_member_list_get(list->get(), i, out, err);
+    });
     if (!c) return c.error();
-    all.push_back({static_cast<MemberKind>(c->kind), c->name, c->type, c->source, Value::retain(c->value), Module::retain(c->module)});
+    all.push_back({static_cast<MemberKind>(c->kind), c->name, c->type, c->source,
+                   Value::retain(c->value), Module::retain(c->module)});
   }
   return all;
 }
 
 inline std::vector<std::string> names(const NameList& list) {
   std::vector<std::string> all;
-  for (std::size_t i = 0; i < tenon_name_list_count(list.get()); ++i) all.emplace_back(view_of(tenon_name_list_get(list.get(), i)));
+  for (std::size_t i = 0; i < tenon_name_list_count(list.get()); ++i)
+    all.emplace_back(view_of(tenon_name_list_get(list.get(), i)));
   return all;
 }
 
@@ -87,15 +91,19 @@ Result<std::vector<File>> files(Function&& function) {
   std::vector<File> all;
   for (std::size_t i = 0; i < tenon_file_list_count(list->get()); ++i) {
     tenon_file c{};
-    const Result<void> got = call([&](tenon_error** err) { return tenon_file_list_get(list->get(), i, &c, err); });
+    const Result<void> got =
+        call([&](tenon_error** err) { return tenon_file_list_get(list->get(), i, &c, err); });
     if (!got) return got.error();
-    all.push_back({c.name, c.nbytes == 0 ? std::string() : std::string(static_cast<const char*>(c.data), c.nbytes)});
+    all.push_back({c.name, c.nbytes == 0
+                               ? std::string()
+                               : std::string(static_cast<const char*>(c.data), c.nbytes)});
   }
   return all;
 }
 
 inline Result<std::vector<Member>> only(MemberKind kind, Result<std::vector<Member>> members) {
-  if (members) std::erase_if(*members, [kind](const Member& member) { return member.kind != kind; });
+  if (members)
+    std::erase_if(*members, [kind](const Member& member) { return member.kind != kind; });
   return members;
 }
 
@@ -104,13 +112,15 @@ inline Result<std::vector<Member>> only(MemberKind kind, Result<std::vector<Memb
 inline Result<LoadReport> Module::try_load(const NamedValues& tensors, const LoadOptions& options) {
   const Result<detail::CNamedValues> c = detail::c_named_values(tensors, "the path");
   if (!c) return c.error();
-  const std::uint32_t flags = (options.allow_missing ? std::uint32_t{TENON_LOAD_ALLOW_MISSING} : 0U) |
-                              (options.allow_unexpected ? std::uint32_t{TENON_LOAD_ALLOW_UNEXPECTED} : 0U) |
-                              (options.check_only ? std::uint32_t{TENON_LOAD_CHECK_ONLY} : 0U);
+  const std::uint32_t flags =
+      (options.allow_missing ? std::uint32_t{TENON_LOAD_ALLOW_MISSING} : 0U) |
+      (options.allow_unexpected ? std::uint32_t{TENON_LOAD_ALLOW_UNEXPECTED} : 0U) |
+      (options.check_only ? std::uint32_t{TENON_LOAD_CHECK_ONLY} : 0U);
   tenon_name_list* missing = nullptr;
   tenon_name_list* unexpected = nullptr;
   const Result<void> called = detail::call([&](tenon_error** err) {
-    return tenon_module_load(get(), c->names.data(), c->values.data(), c->values.size(), flags, &missing, &unexpected, err);
+    return tenon_module_load(get(), c->names.data(), c->values.data(), c->values.size(), flags,
+                             &missing, &unexpected, err);
   });
   if (!called) return called.error();
   const auto missing_list = detail::NameList::adopt(missing);
@@ -119,15 +129,20 @@ inline Result<LoadReport> Module::try_load(const NamedValues& tensors, const Loa
 }
 
 inline Result<std::vector<Member>> Module::try_members() const {
-  return detail::members([&](tenon_member_list** out, tenon_error** err) { return tenon_module_members(get(), out, err); });
+  return detail::members([&](tenon_member_list** out, tenon_error** err) {
+    return tenon_module_members(get(), out, err);
+  });
 }
 
 inline Result<Member> Module::try_find(const std::string& path) const {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   Result<std::vector<Member>> found =
-      detail::members([&](tenon_member_list** out, tenon_error** err) { return tenon_module_find(get(), path.c_str(), out, err); });
+      detail::members([&](tenon_member_list** out, tenon_error** err) {
+        return tenon_module_find(get(), path.c_str(), out, err);
+      });
   if (!found) return found.error();
-  if (found->empty()) return Error(Code::kInternal, "the member '" + path + "' is not in the list that was found");
+  if (found->empty())
+    return Error(Code::kInternal, "the member '" + path + "' is not in the list that was found");
   return std::move(found->front());
 }
 
@@ -140,7 +155,9 @@ inline Result<Module> Module::try_submodule(const std::string& path) const {
 
 inline Result<std::vector<std::string>> Module::try_states() const {
   const Result<detail::NameList> list =
-      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) { return tenon_module_states(get(), out, err); });
+      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
+        return tenon_module_states(get(), out, err);
+      });
   if (!list) return list.error();
   return detail::names(*list);
 }
@@ -153,30 +170,43 @@ inline Result<Value> Module::try_value(const std::string& path) const {
 }
 
 inline Result<std::vector<Member>> Module::try_tensors() const {
-  return detail::members([&](tenon_member_list** out, tenon_error** err) { return tenon_module_tensors(get(), out, err); });
+  return detail::members([&](tenon_member_list** out, tenon_error** err) {
+    return tenon_module_tensors(get(), out, err);
+  });
 }
 
-inline Result<std::vector<Member>> Module::try_parameters() const { return detail::only(MemberKind::kParameter, try_tensors()); }
-inline Result<std::vector<Member>> Module::try_buffers() const { return detail::only(MemberKind::kBuffer, try_tensors()); }
+inline Result<std::vector<Member>> Module::try_parameters() const {
+  return detail::only(MemberKind::kParameter, try_tensors());
+}
+inline Result<std::vector<Member>> Module::try_buffers() const {
+  return detail::only(MemberKind::kBuffer, try_tensors());
+}
 
 inline Result<std::vector<File>> Module::try_extra_files() const {
-  return detail::files([&](tenon_file_list** out, tenon_error** err) { return tenon_module_extra_files(get(), out, err); });
+  return detail::files([&](tenon_file_list** out, tenon_error** err) {
+    return tenon_module_extra_files(get(), out, err);
+  });
 }
 
 inline Result<std::vector<File>> Module::try_code_files() const {
-  return detail::files([&](tenon_file_list** out, tenon_error** err) { return tenon_module_code_files(get(), out, err); });
+  return detail::files([&](tenon_file_list** out, tenon_error** err) {
+    return tenon_module_code_files(get(), out, err);
+  });
 }
 
 inline Result<std::vector<Value>> Module::try_constants() const {
-  const Result<Value> constants =
-      detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_module_constants(get(), out, err); });
+  const Result<Value> constants = detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_module_constants(get(), out, err);
+  });
   if (!constants) return constants.error();
   return constants->try_items();
 }
 
 inline Result<std::vector<std::string>> Module::try_warnings() const {
   const Result<detail::NameList> list =
-      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) { return tenon_module_warnings(get(), out, err); });
+      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
+        return tenon_module_warnings(get(), out, err);
+      });
   if (!list) return list.error();
   return detail::names(*list);
 }

@@ -51,8 +51,9 @@ enum class ObjectKind : std::int32_t {
 
 /// Returns the name of a kind, such as "list", in static storage.
 inline std::string_view name_of(ObjectKind kind) noexcept {
-  constexpr std::array<std::string_view, 13> kNames{"none",   "bool",      "int",   "float", "complex", "str", "bytes",
-                                                    "tensor", "composite", "tuple", "list",  "set",     "dict"};
+  constexpr std::array<std::string_view, 13> kNames{
+      "none",   "bool",      "int",   "float", "complex", "str", "bytes",
+      "tensor", "composite", "tuple", "list",  "set",     "dict"};
   const auto index = static_cast<std::size_t>(static_cast<std::int32_t>(kind));
   return index < kNames.size() ? kNames[index] : std::string_view();
 }
@@ -76,14 +77,16 @@ struct FreeObjectItems {
 // Types that an object takes over by moving them.
 template <class T>
 concept IsMovedIntoObject =
-    std::same_as<T, std::string> || std::same_as<T, std::vector<std::byte>> || std::same_as<T, Tensor> || std::same_as<T, Composite>;
+    std::same_as<T, std::string> || std::same_as<T, std::vector<std::byte>> ||
+    std::same_as<T, Tensor> || std::same_as<T, Composite>;
 
 template <class T>
-concept IsBorrowedFromObject = std::same_as<T, std::string_view> || std::same_as<T, std::span<const std::byte>>;
+concept IsBorrowedFromObject =
+    std::same_as<T, std::string_view> || std::same_as<T, std::span<const std::byte>>;
 
 template <class T>
-concept IsObjectTarget =
-    std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> || std::same_as<T, std::complex<double>> || IsMovedIntoObject<T>;
+concept IsObjectTarget = std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> ||
+                         std::same_as<T, std::complex<double>> || IsMovedIntoObject<T>;
 
 }  // namespace detail
 
@@ -126,7 +129,9 @@ class Object {
 
   static Object none() noexcept { return {}; }
   /// Makes an object of bytes, which are copied.
-  static Object bytes(std::span<const std::byte> from) { return std::vector<std::byte>(from.begin(), from.end()); }
+  static Object bytes(std::span<const std::byte> from) {
+    return std::vector<std::byte>(from.begin(), from.end());
+  }
   static Object tuple(const Objects& items);
   static Object list(const Objects& items);
   static Object set(const Objects& items);
@@ -195,8 +200,9 @@ class Object {
   using Set = Container<ObjectKind::kSet>;
   using Dict = Container<ObjectKind::kDict>;
   // In the order of ObjectKind.
-  using Content = std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, std::string, std::vector<std::byte>,
-                               Tensor, Composite, Tuple, List, Set, Dict>;
+  using Content =
+      std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, std::string,
+                   std::vector<std::byte>, Tensor, Composite, Tuple, List, Set, Dict>;
   static_assert(std::variant_size_v<Content> == TENON_OBJECT_DICT + 1);
 
   explicit Object(Content content) noexcept : content_(std::move(content)) {}
@@ -227,7 +233,8 @@ class Object {
   tenon_object_node c_node() const noexcept;
   Result<tenon_object*> to_c() const;
   Error wrong_kind(ObjectKind wanted) const {
-    return detail::wrong("the object is of kind " + std::string(name_of(kind())) + " and not of kind " + std::string(name_of(wanted)));
+    return detail::wrong("the object is of kind " + std::string(name_of(kind())) +
+                         " and not of kind " + std::string(name_of(wanted)));
   }
 
   Content content_;
@@ -273,18 +280,26 @@ using CObject = std::unique_ptr<tenon_object, ReleaseObject>;
 
 template <class OneContainer>
 Object Object::container(detail::ObjectItems items) {
-  return Object(Content(
-      OneContainer{std::shared_ptr<const detail::ObjectItems>(new detail::ObjectItems(std::move(items)), detail::FreeObjectItems())}));
+  return Object(Content(OneContainer{std::shared_ptr<const detail::ObjectItems>(
+      new detail::ObjectItems(std::move(items)), detail::FreeObjectItems())}));
 }
 
-inline Object Object::tuple(const Objects& items) { return container<Tuple>({.items = {items.get().begin(), items.get().end()}}); }
-inline Object Object::list(const Objects& items) { return container<List>({.items = {items.get().begin(), items.get().end()}}); }
-inline Object Object::set(const Objects& items) { return container<Set>({.items = {items.get().begin(), items.get().end()}}); }
+inline Object Object::tuple(const Objects& items) {
+  return container<Tuple>({.items = {items.get().begin(), items.get().end()}});
+}
+inline Object Object::list(const Objects& items) {
+  return container<List>({.items = {items.get().begin(), items.get().end()}});
+}
+inline Object Object::set(const Objects& items) {
+  return container<Set>({.items = {items.get().begin(), items.get().end()}});
+}
 inline Object Object::dict(const ObjectEntries& entries) {
   return container<Dict>({.entries = {entries.get().begin(), entries.get().end()}});
 }
 
-inline ObjectKind Object::kind() const noexcept { return static_cast<ObjectKind>(content_.index()); }
+inline ObjectKind Object::kind() const noexcept {
+  return static_cast<ObjectKind>(content_.index());
+}
 
 inline const detail::ObjectItems* Object::contents() const noexcept {
   if (const Tuple* const found = std::get_if<Tuple>(&content_)) return found->items.get();
@@ -330,7 +345,8 @@ Result<T> Object::try_as() const& {
     const std::int64_t* const number = std::get_if<std::int64_t>(&content_);
     if (number == nullptr) return wrong_kind(ObjectKind::kInt);
     if (!std::in_range<T>(*number)) {
-      return detail::wrong("the int " + std::to_string(*number) + " is none of " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+      return detail::wrong("the int " + std::to_string(*number) + " is none of " +
+                           std::to_string(std::numeric_limits<T>::min()) + " to " +
                            std::to_string(std::numeric_limits<T>::max()));
     }
     return static_cast<T>(*number);
@@ -363,7 +379,8 @@ inline tenon_object_node Object::c_node() const noexcept {
     node.nbytes = found->size();
   }
   if (const Tensor* const found = std::get_if<Tensor>(&content_)) node.tensor = found->get();
-  if (const Composite* const found = std::get_if<Composite>(&content_)) node.composite = found->get();
+  if (const Composite* const found = std::get_if<Composite>(&content_))
+    node.composite = found->get();
   return node;
 }
 
@@ -376,7 +393,8 @@ inline Result<tenon_object*> Object::to_c() const {
     left.pop_back();
     tenon_object_node& node = nodes.emplace_back(next.c_node());
     const std::size_t count = next.size();
-    if (count > std::numeric_limits<std::uint32_t>::max()) return detail::wrong("a container has more than 2^32 - 1 items");
+    if (count > std::numeric_limits<std::uint32_t>::max())
+      return detail::wrong("a container has more than 2^32 - 1 items");
     node.count = static_cast<std::uint32_t>(count);
     const std::span<const Object> items = next.items();
     const std::span<const ObjectEntry> entries = next.entries();
@@ -387,7 +405,8 @@ inline Result<tenon_object*> Object::to_c() const {
     }
   }
   tenon_object* made = nullptr;
-  const Result<void> called = detail::call([&](tenon_error** err) { return tenon_object_new(nodes.data(), nodes.size(), &made, err); });
+  const Result<void> called = detail::call(
+      [&](tenon_error** err) { return tenon_object_new(nodes.data(), nodes.size(), &made, err); });
   if (!called) return called.error();
   return made;
 }
@@ -397,8 +416,9 @@ inline Result<Message> Object::try_to_message(Access access) const {
   if (!made) return made.error();
   const detail::CObject object(*made);
   const tenon_share_options options = detail::c_options(access);
-  return detail::make<Message>(
-      [&](tenon_message** out, tenon_error** err) { return tenon_message_new_from_object(object.get(), &options, out, err); });
+  return detail::make<Message>([&](tenon_message** out, tenon_error** err) {
+    return tenon_message_new_from_object(object.get(), &options, out, err);
+  });
 }
 
 inline std::vector<Object> Object::take_items(std::size_t count, std::vector<Object>* done) {
@@ -415,8 +435,10 @@ inline Object Object::take(const tenon_object_node& node, std::vector<Object>* d
     case TENON_OBJECT_INT: return Object(Content(node.integer));
     case TENON_OBJECT_FLOAT: return Object(Content(node.real));
     case TENON_OBJECT_COMPLEX: return std::complex<double>(node.real, node.imaginary);
-    case TENON_OBJECT_STR: return node.nbytes == 0 ? std::string() : std::string(node.data, node.nbytes);
-    case TENON_OBJECT_BYTES: return bytes({reinterpret_cast<const std::byte*>(node.data), node.nbytes});
+    case TENON_OBJECT_STR:
+      return node.nbytes == 0 ? std::string() : std::string(node.data, node.nbytes);
+    case TENON_OBJECT_BYTES:
+      return bytes({reinterpret_cast<const std::byte*>(node.data), node.nbytes});
     case TENON_OBJECT_TENSOR: return Tensor::retain(node.tensor);
     case TENON_OBJECT_COMPOSITE: return Composite::retain(node.composite);
     case TENON_OBJECT_TUPLE: return container<Tuple>({.items = take_items(node.count, done)});
@@ -426,7 +448,8 @@ inline Object Object::take(const tenon_object_node& node, std::vector<Object>* d
       std::vector<Object> both = take_items(std::size_t{2} * node.count, done);
       std::vector<ObjectEntry> entries;
       entries.reserve(node.count);
-      for (std::size_t i = 0; i < both.size(); i += 2) entries.push_back({std::move(both[i]), std::move(both[i + 1])});
+      for (std::size_t i = 0; i < both.size(); i += 2)
+        entries.push_back({std::move(both[i]), std::move(both[i + 1])});
       return container<Dict>({.entries = std::move(entries)});
     }
     default: return {};
@@ -435,18 +458,22 @@ inline Object Object::take(const tenon_object_node& node, std::vector<Object>* d
 
 inline Result<Object> Object::try_from(const Message& message) {
   tenon_object* raw = nullptr;
-  const Result<void> read = detail::call([&](tenon_error** err) { return tenon_object_new_from_message(message.get(), &raw, err); });
+  const Result<void> read = detail::call(
+      [&](tenon_error** err) { return tenon_object_new_from_message(message.get(), &raw, err); });
   if (!read) return read.error();
   const detail::CObject object(raw);
   std::vector<tenon_object_node> nodes(tenon_object_count(raw));
   nodes[0].struct_size = sizeof nodes[0];
-  const Result<void> got = detail::call([&](tenon_error** err) { return tenon_object_get_nodes(raw, 0, nodes.data(), nodes.size(), err); });
+  const Result<void> got = detail::call([&](tenon_error** err) {
+    return tenon_object_get_nodes(raw, 0, nodes.data(), nodes.size(), err);
+  });
   if (!got) return got.error();
   // From the last node to the first, so that what a container contains is ready before it.
   std::vector<Object> done;
   for (std::size_t i = nodes.size(); i > 0; --i) {
     if (nodes[i - 1].kind < TENON_OBJECT_NONE || nodes[i - 1].kind > TENON_OBJECT_DICT) {
-      return Error(Code::kIncompatible, "the C library is newer, and gives values of kind " + std::to_string(nodes[i - 1].kind));
+      return Error(Code::kIncompatible, "the C library is newer, and gives values of kind " +
+                                            std::to_string(nodes[i - 1].kind));
     }
     Object each = take(nodes[i - 1], &done);
     done.push_back(std::move(each));

@@ -28,7 +28,8 @@ TENON_CPP_BEGIN
 ///
 /// The modules of a package stay usable after the last Package object is gone. A storage that
 /// several modules share is in memory once.
-class Package : public detail::Counted<Package, tenon_package, tenon_package_retain, tenon_package_release> {
+class Package
+    : public detail::Counted<Package, tenon_package, tenon_package_retain, tenon_package_release> {
  public:
   /// Opens a package. The options are for all modules of the package; ImportOptions::debug_tables
   /// has no effect. The file must not be changed while views of it are in use, but it may be
@@ -36,7 +37,9 @@ class Package : public detail::Counted<Package, tenon_package, tenon_package_ret
   static Result<Package> try_open(const std::string& path, const ImportOptions& options = {}) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     const tenon_import_options c = detail::c_options(options);
-    return detail::make<Package>([&](tenon_package** out, tenon_error** err) { return tenon_package_open(path.c_str(), &c, out, err); });
+    return detail::make<Package>([&](tenon_package** out, tenon_error** err) {
+      return tenon_package_open(path.c_str(), &c, out, err);
+    });
   }
 
   /// Gives the names of the script modules: the resource of each module, or its id if it has no
@@ -48,7 +51,9 @@ class Package : public detail::Counted<Package, tenon_package, tenon_package_ret
   /// names of the modules. A module that cannot be read harms no other module.
   Result<Module> try_module(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_package_module(get(), name.c_str(), out, err); });
+    return detail::make<Module>([&](tenon_module** out, tenon_error** err) {
+      return tenon_package_module(get(), name.c_str(), out, err);
+    });
   }
 
   /// Gives the names of all records in their order. The records that PyTorch keeps below ".data/"
@@ -59,16 +64,20 @@ class Package : public detail::Counted<Package, tenon_package, tenon_package_ret
   /// ".data/0.storage".
   Result<std::string> try_read(const std::string& record) const {
     if (!detail::is_c_text(record)) return detail::has_nul("the record's name");
-    Result<std::vector<File>> files =
-        detail::files([&](tenon_file_list** out, tenon_error** err) { return tenon_package_read(get(), record.c_str(), out, err); });
+    Result<std::vector<File>> files = detail::files([&](tenon_file_list** out, tenon_error** err) {
+      return tenon_package_read(get(), record.c_str(), out, err);
+    });
     if (!files) return files.error();
-    if (files->empty()) return Error(Code::kInternal, "the record '" + record + "' is not in the list that was read");
+    if (files->empty())
+      return Error(Code::kInternal, "the record '" + record + "' is not in the list that was read");
     return std::move(files->front().data);
   }
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
-  static Package open(const std::string& path, const ImportOptions& options = {}) { return try_open(path, options).value(); }
+  static Package open(const std::string& path, const ImportOptions& options = {}) {
+    return try_open(path, options).value();
+  }
   std::vector<std::string> modules() const { return try_modules().value(); }
   Module module(const std::string& name) const { return try_module(name).value(); }
   std::vector<std::string> records() const { return try_records().value(); }
@@ -76,9 +85,11 @@ class Package : public detail::Counted<Package, tenon_package, tenon_package_ret
 #endif
 
  private:
-  Result<std::vector<std::string>> names(tenon_status (*function)(const tenon_package*, tenon_name_list**, tenon_error**)) const {
-    const Result<detail::NameList> list =
-        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) { return function(get(), out, err); });
+  Result<std::vector<std::string>> names(tenon_status (*function)(const tenon_package*,
+                                                                  tenon_name_list**,
+                                                                  tenon_error**)) const {
+    const Result<detail::NameList> list = detail::make<detail::NameList>(
+        [&](tenon_name_list** out, tenon_error** err) { return function(get(), out, err); });
     if (!list) return list.error();
     return detail::names(*list);
   }
@@ -125,7 +136,8 @@ inline Result<std::vector<tenon_package_entry>> c_entries(std::span<const Packag
   c.reserve(entries.size());
   for (const PackageEntry& entry : entries) {
     if (!is_c_text(entry.name)) return has_nul("the name of an entry");
-    if (entry.module != nullptr && !*entry.module) return wrong("the module of the entry '" + entry.name + "' is empty");
+    if (entry.module != nullptr && !*entry.module)
+      return wrong("the module of the entry '" + entry.name + "' is empty");
     tenon_package_entry& one = c.emplace_back();
     one.name = entry.name.c_str();
     one.module = entry.module == nullptr ? nullptr : entry.module->get();
@@ -142,14 +154,17 @@ inline Result<std::vector<tenon_package_entry>> c_entries(std::span<const Packag
 /// whole new file has the name, or the old file has it still. The path may be the file of
 /// PackageOptions::base. The error of bad code has the details "file", "line", "column" and
 /// "excerpt".
-inline Result<ExportReport> try_export_package(const std::string& path, const Items<PackageEntry>& entries,
+inline Result<ExportReport> try_export_package(const std::string& path,
+                                               const Items<PackageEntry>& entries,
                                                const PackageOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   if (!detail::is_c_text(options.archive_name)) return detail::has_nul("the archive's name");
-  if (options.base != nullptr && !*options.base) return detail::wrong("the base of the package is empty");
+  if (options.base != nullptr && !*options.base)
+    return detail::wrong("the base of the package is empty");
   const Result<std::vector<tenon_package_entry>> given = detail::c_entries(entries.get());
   if (!given) return given.error();
-  const Result<std::vector<const char*>> externs = detail::c_texts(options.externs, "the name of an extern module");
+  const Result<std::vector<const char*>> externs =
+      detail::c_texts(options.externs, "the name of an extern module");
   if (!externs) return externs.error();
   tenon_package_options c{};
   c.struct_size = sizeof c;
@@ -168,7 +183,8 @@ inline Result<ExportReport> try_export_package(const std::string& path, const It
 
 #ifndef TENON_NO_EXCEPTIONS
 // The function throws the error that its try_ form returns.
-inline ExportReport export_package(const std::string& path, const Items<PackageEntry>& entries, const PackageOptions& options = {}) {
+inline ExportReport export_package(const std::string& path, const Items<PackageEntry>& entries,
+                                   const PackageOptions& options = {}) {
   return try_export_package(path, entries, options).value();
 }
 #endif

@@ -88,7 +88,9 @@ inline std::string_view since_of(ScalarType type) noexcept {
 
 /// Returns how many bytes one element of a storage has; 0 for a number that is not an element type.
 /// For kQuint4x2 and kQuint2x4 this is the byte that 2 or 4 elements of a tensor share.
-inline std::uint64_t nbytes_of(ScalarType type) noexcept { return tenon_scalar_type_nbytes(static_cast<tenon_scalar_type>(type)); }
+inline std::uint64_t nbytes_of(ScalarType type) noexcept {
+  return tenon_scalar_type_nbytes(static_cast<tenon_scalar_type>(type));
+}
 
 /// Returns the element type with a given name: torch.dtype's name ("float32"), PyTorch's own
 /// ("Float") or the name of its storage class ("FloatStorage"). The result is empty if there is
@@ -97,7 +99,8 @@ inline std::optional<ScalarType> scalar_type_of(std::string_view name) {
   tenon_scalar_type type = 0;
   // A NUL inside would hide the rest of the text.
   if (name.find('\0') != std::string_view::npos) return std::nullopt;
-  if (tenon_scalar_type_parse(std::string(name).c_str(), &type, nullptr) != TENON_OK) return std::nullopt;
+  if (tenon_scalar_type_parse(std::string(name).c_str(), &type, nullptr) != TENON_OK)
+    return std::nullopt;
   return static_cast<ScalarType>(type);
 }
 
@@ -111,7 +114,8 @@ inline std::optional<ScalarType> scalar_type_of(Dtype dtype) noexcept {
 /// Returns the DLPack type for one of PyTorch's element types, or nothing if DLPack has none.
 inline std::optional<Dtype> dtype_of(ScalarType type) noexcept {
   tenon_dtype dtype{};
-  if (tenon_scalar_type_to_dtype(static_cast<tenon_scalar_type>(type), &dtype, nullptr) != TENON_OK) return std::nullopt;
+  if (tenon_scalar_type_to_dtype(static_cast<tenon_scalar_type>(type), &dtype, nullptr) != TENON_OK)
+    return std::nullopt;
   return dtype;
 }
 

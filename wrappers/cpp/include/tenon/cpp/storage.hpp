@@ -76,7 +76,8 @@ inline Device device_of(const tenon_storage* storage) noexcept {
 inline Result<void> for_host(const Device& device) {
   // A call into the library for each of thousands of tensors would be slow.
   if (device.is_cpu()) return {};
-  return call([&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
+  return call(
+      [&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
 }
 
 // Finds out why a storage gives out no bytes: it is empty, or it was dropped because its lender is
@@ -91,7 +92,8 @@ inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
   c.mode = static_cast<tenon_mode>(options.mode);
   c.flags = (options.isolated ? std::uint32_t{TENON_STORAGE_ISOLATED} : 0U) |
             (options.private_memory ? std::uint32_t{TENON_STORAGE_PRIVATE} : 0U) |
-            (options.zeroed ? std::uint32_t{TENON_STORAGE_ZEROED} : 0U) | (options.will_fill ? std::uint32_t{TENON_STORAGE_WILL_FILL} : 0U);
+            (options.zeroed ? std::uint32_t{TENON_STORAGE_ZEROED} : 0U) |
+            (options.will_fill ? std::uint32_t{TENON_STORAGE_WILL_FILL} : 0U);
   c.alignment = options.alignment;
   c.arena = options.arena == nullptr ? nullptr : options.arena->get();
   return c;
@@ -113,24 +115,26 @@ struct StorageAt;
 
 /// A contiguous run of bytes with a reference count. A copy of the object is another reference to
 /// the same bytes. == tells whether two objects refer to the same storage.
-class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
+class Storage
+    : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
  public:
   /// Makes a storage of `nbytes` bytes. 0 is allowed. The memory is reserved before the call
   /// returns, so a machine that has no memory left causes an error here and not a SIGBUS later. The
   /// bytes are unspecified unless options.zeroed is set. A full arena gives kResourceExhausted, and
   /// after a wait kTimeout. The detail "holders" then says which processes hold its memory.
   static Result<Storage> try_make(std::uint64_t nbytes, const StorageOptions& options = {}) {
-    return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
-      return tenon_storage_new(c, nbytes, out, err);
-    });
+    return born(options, [&](const tenon_storage_options* c, tenon_storage** out,
+                             tenon_error** err) { return tenon_storage_new(c, nbytes, out, err); });
   }
 
   /// Makes a storage that holds a copy of `bytes`. A storage of Mode::kFrozen is frozen when the
   /// call returns.
-  static Result<Storage> try_make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
-    return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
-      return tenon_storage_new_from(c, bytes.data(), bytes.size(), out, err);
-    });
+  static Result<Storage> try_make_from(std::span<const std::byte> bytes,
+                                       const StorageOptions& options = {}) {
+    return born(options,
+                [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
+                  return tenon_storage_new_from(c, bytes.data(), bytes.size(), out, err);
+                });
   }
 
   /// Makes a private storage over memory that the caller provides. It cannot be lent. The storage
@@ -149,7 +153,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   template <class Keeper>
   static Result<Storage> try_wrap_read_only(std::span<const std::byte> bytes, Keeper keeper) {
     // The flag READ_ONLY promises that nobody writes through this pointer.
-    return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper), TENON_STORAGE_READ_ONLY);
+    return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper),
+                    TENON_STORAGE_READ_ONLY);
   }
 
   /// Finds the storage that has the `nbytes` bytes at `address`. Use it for an address that comes
@@ -181,7 +186,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   Result<std::span<std::byte>> try_bytes_mut() & {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     void* data = nullptr;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_storage_data_mut(get(), &data, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_storage_data_mut(get(), &data, err); });
     if (!called) return called.error();
     return std::span<std::byte>(static_cast<std::byte*>(data), size());
   }
@@ -206,20 +212,26 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   /// The number of strong references at this moment, for tests and debugging.
   std::uint64_t use_count() const noexcept { return tenon_storage_use_count(get()); }
   /// Whether both storages lie over the same bytes, whatever their access.
-  bool same_memory(const Storage& other) const noexcept { return tenon_storage_same_memory(get(), other.get()) != 0; }
+  bool same_memory(const Storage& other) const noexcept {
+    return tenon_storage_same_memory(get(), other.get()) != 0;
+  }
   /// Whether both objects refer to the same storage.
   friend bool operator==(const Storage& a, const Storage& b) noexcept { return a.get() == b.get(); }
 
   /// Copies bytes into the storage, starting at byte `offset`. Only this function can fill a
   /// storage of Mode::kFrozen after it was made.
   Result<void> try_write(std::span<const std::byte> bytes, std::uint64_t offset = 0) {
-    return detail::call([&](tenon_error** err) { return tenon_storage_write(get(), offset, bytes.data(), bytes.size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_storage_write(get(), offset, bytes.data(), bytes.size(), err);
+    });
   }
 
   /// Copies bytes out of the storage, as many as `room` holds. If the file under the storage was
   /// cut short, this function returns an error where a load would cause a SIGBUS.
   Result<void> try_read(std::span<std::byte> room, std::uint64_t offset = 0) const {
-    return detail::call([&](tenon_error** err) { return tenon_storage_read(get(), offset, room.data(), room.size(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_storage_read(get(), offset, room.data(), room.size(), err);
+    });
   }
 
   /// Freezes a storage of Mode::kFrozen. From then on the kernel refuses every write by any
@@ -232,14 +244,16 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   /// uses the storage. The memory is given back only after all work that was given to `stream`
   /// before the storage's last release has completed. The host does not wait for it.
   Result<void> try_record_stream(void* stream) const {
-    return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
   }
 
   /// For a storage on a CUDA device: makes work that is given to `stream` from now on wait for the
   /// work that was given until now to the streams in which the storage is used. Call it before
   /// using the storage in another stream. The host does not wait, and `stream` is not recorded.
   Result<void> try_order_stream(void* stream) const {
-    return detail::call([&](tenon_error** err) { return tenon_storage_order_stream(get(), stream, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_storage_order_stream(get(), stream, err); });
   }
 
   /// Lets a CUDA device access the bytes, which are shared memory of the host, and gives the
@@ -247,7 +261,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   /// segment is registered with the driver until the segment ends; see tenon/cuda_pinned.h.
   Result<void*> try_pin(std::int32_t device = 0) const {
     void* out = nullptr;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_storage_pin(get(), device, &out, err); });
+    const Result<void> called = detail::call(
+        [&](tenon_error** err) { return tenon_storage_pin(get(), device, &out, err); });
     if (!called) return called.error();
     return out;
   }
@@ -258,7 +273,9 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static StorageAt at(const void* address, std::uint64_t nbytes = 1);
-  static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) { return try_make(nbytes, options).value(); }
+  static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) {
+    return try_make(nbytes, options).value();
+  }
   static Storage make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
     return try_make_from(bytes, options).value();
   }
@@ -272,8 +289,12 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   }
   std::span<std::byte> bytes_mut() & { return try_bytes_mut().value(); }
   std::span<std::byte> bytes_mut() && = delete;
-  void write(std::span<const std::byte> bytes, std::uint64_t offset = 0) { try_write(bytes, offset).value(); }
-  void read(std::span<std::byte> room, std::uint64_t offset = 0) const { try_read(room, offset).value(); }
+  void write(std::span<const std::byte> bytes, std::uint64_t offset = 0) {
+    try_write(bytes, offset).value();
+  }
+  void read(std::span<std::byte> room, std::uint64_t offset = 0) const {
+    try_read(room, offset).value();
+  }
   void freeze() { try_freeze().value(); }
   void record_stream(void* stream) const { try_record_stream(stream).value(); }
   void order_stream(void* stream) const { try_order_stream(stream).value(); }
@@ -287,23 +308,26 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   static Result<Storage> born(const StorageOptions& options, Function&& function) {
     tenon_storage_options c = detail::c_options(options);
     tenon_storage* out = nullptr;
-    const Result<void> called = detail::waiting(options.wait, [&](const tenon_wait* wait, tenon_error** err) {
-      c.wait = wait;
-      return function(&c, &out, err);
-    });
+    const Result<void> called =
+        detail::waiting(options.wait, [&](const tenon_wait* wait, tenon_error** err) {
+          c.wait = wait;
+          return function(&c, &out, err);
+        });
     if (!called) return called.error();
     return adopt(out);
   }
 
   template <class Keeper>
-  static Result<Storage> wrap_any(void* data, std::size_t nbytes, Keeper keeper, std::uint32_t flags) {
+  static Result<Storage> wrap_any(void* data, std::size_t nbytes, Keeper keeper,
+                                  std::uint32_t flags) {
     using Kept = detail::Kept<Keeper>;
     tenon_storage_options c{};
     c.struct_size = sizeof c;
     c.flags = flags;
     std::unique_ptr<Kept> kept(new Kept{std::move(keeper)});
-    Result<Storage> result = detail::make<Storage>(
-        [&](tenon_storage** out, tenon_error** err) { return tenon_storage_wrap(data, nbytes, &Kept::end, kept.get(), &c, out, err); });
+    Result<Storage> result = detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+      return tenon_storage_wrap(data, nbytes, &Kept::end, kept.get(), &c, out, err);
+    });
     if (result) (void)kept.release();
     return result;
   }
@@ -318,14 +342,17 @@ struct StorageAt {
 
 inline Result<StorageAt> Storage::try_at(const void* address, std::uint64_t nbytes) {
   std::uint64_t offset = 0;
-  Result<Storage> storage =
-      detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_storage_at(address, nbytes, out, &offset, err); });
+  Result<Storage> storage = detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
+    return tenon_storage_at(address, nbytes, out, &offset, err);
+  });
   if (!storage) return storage.error();
   return StorageAt{std::move(storage).value(), offset};
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-inline StorageAt Storage::at(const void* address, std::uint64_t nbytes) { return try_at(address, nbytes).value(); }
+inline StorageAt Storage::at(const void* address, std::uint64_t nbytes) {
+  return try_at(address, nbytes).value();
+}
 #endif
 
 /// Returns memory to the system that the library keeps for later storages. The result is the number
@@ -336,7 +363,9 @@ TENON_CPP_END
 
 template <>
 struct std::hash<tenon::Storage> {
-  std::size_t operator()(const tenon::Storage& storage) const noexcept { return std::hash<std::uint64_t>()(storage.id()); }
+  std::size_t operator()(const tenon::Storage& storage) const noexcept {
+    return std::hash<std::uint64_t>()(storage.id());
+  }
 };
 
 #endif

@@ -25,9 +25,11 @@ TENON_CPP_BEGIN
 /// object is borrowed for the call: do not keep it.
 class Sizes {
  public:
-  Sizes(std::initializer_list<std::int64_t> numbers) noexcept : numbers_(std::data(numbers), numbers.size()) {}
+  Sizes(std::initializer_list<std::int64_t> numbers) noexcept
+      : numbers_(std::data(numbers), numbers.size()) {}
   template <class Numbers>
-    requires(!std::same_as<Numbers, Sizes> && std::is_convertible_v<const Numbers&, std::span<const std::int64_t>>)
+    requires(!std::same_as<Numbers, Sizes> &&
+             std::is_convertible_v<const Numbers&, std::span<const std::int64_t>>)
   Sizes(const Numbers& numbers) noexcept : numbers_(numbers) {}
   std::span<const std::int64_t> get() const noexcept { return numbers_; }
 
@@ -55,10 +57,16 @@ class TensorView : private tenon_tensor_view {
   TensorView() noexcept : tenon_tensor_view{} { struct_size = sizeof(tenon_tensor_view); }
 
   /// The name of a tensor in a message. Its data() is null if the tensor has no name.
-  std::string_view name() const noexcept { return tenon_tensor_view::name == nullptr ? std::string_view() : tenon_tensor_view::name; }
+  std::string_view name() const noexcept {
+    return tenon_tensor_view::name == nullptr ? std::string_view() : tenon_tensor_view::name;
+  }
   Dtype dtype() const noexcept { return tenon_tensor_view::dtype; }
-  std::span<const std::int64_t> sizes() const noexcept { return {tenon_tensor_view::sizes, static_cast<std::size_t>(ndim)}; }
-  std::span<const std::int64_t> strides() const noexcept { return {tenon_tensor_view::strides, static_cast<std::size_t>(ndim)}; }
+  std::span<const std::int64_t> sizes() const noexcept {
+    return {tenon_tensor_view::sizes, static_cast<std::size_t>(ndim)};
+  }
+  std::span<const std::int64_t> strides() const noexcept {
+    return {tenon_tensor_view::strides, static_cast<std::size_t>(ndim)};
+  }
   std::uint64_t offset() const noexcept { return tenon_tensor_view::offset; }
   std::uint64_t numel() const noexcept { return tenon_tensor_view::numel; }
   /// How many bytes the elements take when they are packed.
@@ -66,9 +74,13 @@ class TensorView : private tenon_tensor_view {
   /// TENON_TENSOR_*.
   std::uint32_t flags() const noexcept { return tenon_tensor_view::flags; }
   bool is_contiguous() const noexcept { return tenon_tensor_view::is_contiguous != 0; }
-  bool is_read_only() const noexcept { return tenon_tensor_view::data_mut == nullptr && data() != nullptr; }
+  bool is_read_only() const noexcept {
+    return tenon_tensor_view::data_mut == nullptr && data() != nullptr;
+  }
   /// The device on which the bytes lie.
-  Device device() const noexcept { return {tenon_tensor_view::device.type, tenon_tensor_view::device.id}; }
+  Device device() const noexcept {
+    return {tenon_tensor_view::device.type, tenon_tensor_view::device.id};
+  }
   /// The address of the element with index 0, 0, …, for reading, on device(). It is null for a
   /// tensor over an empty storage, and if the storage was dropped before this view was made
   /// (LenderGone::kDrop).
@@ -82,7 +94,8 @@ class TensorView : private tenon_tensor_view {
     void* address = tenon_tensor_view::data_mut;
     if (is_read_only() || (address == nullptr && numel() > 0)) {
       // The library's own error has the best message.
-      const Result<void> refused = detail::call([&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
+      const Result<void> refused = detail::call(
+          [&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
       if (!refused) return refused.error();
     }
     return address;
@@ -126,7 +139,9 @@ class TensorView : private tenon_tensor_view {
   friend class Tensor;
   friend class Message;
 
-  std::size_t count() const noexcept { return data() == nullptr ? 0 : static_cast<std::size_t>(numel()); }
+  std::size_t count() const noexcept {
+    return data() == nullptr ? 0 : static_cast<std::size_t>(numel());
+  }
 
   std::string text() const {
     const std::string_view known = name();
@@ -137,33 +152,44 @@ class TensorView : private tenon_tensor_view {
   Result<void> check() const {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     if (data() == nullptr) {
-      if (const Result<void> lender = detail::check_lender(tenon_tensor_storage(tensor)); !lender) return lender.error();
+      if (const Result<void> lender = detail::check_lender(tenon_tensor_storage(tensor)); !lender)
+        return lender.error();
     }
-    if (dtype() != kDtypeOf<T>) return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " + name_of(kDtypeOf<T>));
+    if (dtype() != kDtypeOf<T>)
+      return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " +
+                           name_of(kDtypeOf<T>));
     if ((flags() & (std::uint32_t{TENON_TENSOR_CONJ} | std::uint32_t{TENON_TENSOR_NEG})) != 0) {
-      return Error(Code::kUnsupported, text() + " is to be read conjugated or negated: its bytes are not its values");
+      return Error(Code::kUnsupported,
+                   text() + " is to be read conjugated or negated: its bytes are not its values");
     }
-    if (!is_contiguous()) return detail::wrong(text() + " is not contiguous: read it through data() and strides()");
+    if (!is_contiguous())
+      return detail::wrong(text() + " is not contiguous: read it through data() and strides()");
     if (reinterpret_cast<std::uintptr_t>(data()) % alignof(T) != 0) {
-      return detail::wrong(text() + " begins at an address that is no multiple of " + std::to_string(alignof(T)));
+      return detail::wrong(text() + " begins at an address that is no multiple of " +
+                           std::to_string(alignof(T)));
     }
     return {};
   }
 };
-static_assert(sizeof(TensorView) == sizeof(tenon_tensor_view), "arrays of both are the same to the C library");
+static_assert(sizeof(TensorView) == sizeof(tenon_tensor_view),
+              "arrays of both are the same to the C library");
 
 /// Strided elements over a storage. A tensor never changes. A copy of the object is another
 /// reference to the same tensor.
-class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain, tenon_tensor_release> {
+class Tensor
+    : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain, tenon_tensor_release> {
  public:
   /// Makes a tensor over a storage. Every element that the layout can address must lie inside the
   /// storage. No byte is read or moved.
-  static Result<Tensor> try_over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
+  static Result<Tensor> try_over(const Storage& storage, const Sizes& sizes, Dtype dtype,
+                                 const TensorOptions& options = {}) {
     const std::span<const std::int64_t> numbers = sizes.get();
     const bool strided = !options.strides.empty();
-    if (numbers.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(numbers.size()) + " dimensions are more than 64");
+    if (numbers.size() > TENON_TENSOR_MAX_NDIM)
+      return detail::wrong(std::to_string(numbers.size()) + " dimensions are more than 64");
     if (strided && options.strides.size() != numbers.size()) {
-      return detail::wrong(std::to_string(options.strides.size()) + " strides for " + std::to_string(numbers.size()) + " sizes");
+      return detail::wrong(std::to_string(options.strides.size()) + " strides for " +
+                           std::to_string(numbers.size()) + " sizes");
     }
     tenon_tensor_spec spec{};
     spec.struct_size = sizeof spec;
@@ -173,11 +199,14 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
     spec.strides = strided ? options.strides.data() : nullptr;
     spec.offset = options.offset;
     spec.flags = options.flags;
-    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_new(storage.get(), &spec, out, err); });
+    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+      return tenon_tensor_new(storage.get(), &spec, out, err);
+    });
   }
 
   /// Makes a contiguous tensor in a new storage.
-  static Result<Tensor> try_make(const Sizes& sizes, Dtype dtype, const StorageOptions& options = {}) {
+  static Result<Tensor> try_make(const Sizes& sizes, Dtype dtype,
+                                 const StorageOptions& options = {}) {
     const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), dtype);
     if (!nbytes) return nbytes.error();
     const Result<Storage> storage = Storage::try_make(*nbytes, options);
@@ -188,10 +217,12 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   /// Makes a contiguous tensor in a new storage that holds a copy of `values`. There must be as
   /// many values as `sizes` says. A tensor of Mode::kFrozen is frozen when the call returns.
   template <IsElement T>
-  static Result<Tensor> try_make_from(std::span<const T> values, const Sizes& sizes, const StorageOptions& options = {}) {
+  static Result<Tensor> try_make_from(std::span<const T> values, const Sizes& sizes,
+                                      const StorageOptions& options = {}) {
     const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), kDtypeOf<T>);
     if (!nbytes) return nbytes.error();
-    if (*nbytes != values.size_bytes()) return detail::wrong(std::to_string(values.size()) + " values do not fit the sizes");
+    if (*nbytes != values.size_bytes())
+      return detail::wrong(std::to_string(values.size()) + " values do not fit the sizes");
     const Result<Storage> storage = Storage::try_make_from(std::as_bytes(values), options);
     if (!storage) return storage.error();
     return try_over(*storage, sizes, kDtypeOf<T>);
@@ -201,7 +232,8 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   /// tensor.
   Result<TensorView> try_view() const& {
     TensorView view;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_tensor_get_view(get(), &view, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_tensor_get_view(get(), &view, err); });
     if (!called) return called.error();
     return view;
   }
@@ -227,14 +259,16 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
-  static Tensor over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
+  static Tensor over(const Storage& storage, const Sizes& sizes, Dtype dtype,
+                     const TensorOptions& options = {}) {
     return try_over(storage, sizes, dtype, options).value();
   }
   static Tensor make(const Sizes& sizes, Dtype dtype, const StorageOptions& options = {}) {
     return try_make(sizes, dtype, options).value();
   }
   template <IsElement T>
-  static Tensor make_from(std::span<const T> values, const Sizes& sizes, const StorageOptions& options = {}) {
+  static Tensor make_from(std::span<const T> values, const Sizes& sizes,
+                          const StorageOptions& options = {}) {
     return try_make_from<T>(values, sizes, options).value();
   }
   TensorView view() const& { return try_view().value(); }
@@ -261,15 +295,20 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   /// The device on which the bytes lie.
   Device device() const noexcept { return detail::device_of(tenon_tensor_storage(get())); }
   bool is_contiguous() const noexcept { return tenon_tensor_is_contiguous(get()) != 0; }
-  bool is_read_only() const noexcept { return tenon_storage_is_read_only(tenon_tensor_storage(get())) != 0; }
+  bool is_read_only() const noexcept {
+    return tenon_storage_is_read_only(tenon_tensor_storage(get())) != 0;
+  }
 
  private:
   // Checks for overflow, because the storage is made before the library sees the sizes.
   static Result<std::uint64_t> nbytes_of(std::span<const std::int64_t> sizes, Dtype dtype) {
-    if (sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(sizes.size()) + " dimensions are more than 64");
+    if (sizes.size() > TENON_TENSOR_MAX_NDIM)
+      return detail::wrong(std::to_string(sizes.size()) + " dimensions are more than 64");
     std::uint64_t nbytes = 0;
-    const Result<void> counted = detail::call(
-        [&](tenon_error** err) { return tenon_dtype_nbytes(dtype, sizes.data(), static_cast<std::int32_t>(sizes.size()), &nbytes, err); });
+    const Result<void> counted = detail::call([&](tenon_error** err) {
+      return tenon_dtype_nbytes(dtype, sizes.data(), static_cast<std::int32_t>(sizes.size()),
+                                &nbytes, err);
+    });
     if (!counted) return counted.error();
     return nbytes;
   }

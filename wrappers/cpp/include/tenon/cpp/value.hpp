@@ -46,8 +46,9 @@ enum class ValueKind : std::int32_t {
 /// Returns the name of a kind, such as "list", in static storage. It is "" for kEmpty and for a
 /// kind of a newer library.
 inline std::string_view name_of(ValueKind kind) noexcept {
-  constexpr std::array<std::string_view, 13> kNames{"none",   "bool",  "int",  "float", "complex", "str",   "device",
-                                                    "tensor", "tuple", "list", "dict",  "enum",    "object"};
+  constexpr std::array<std::string_view, 13> kNames{"none", "bool",   "int",    "float", "complex",
+                                                    "str",  "device", "tensor", "tuple", "list",
+                                                    "dict", "enum",   "object"};
   const auto index = static_cast<std::size_t>(static_cast<std::int32_t>(kind));
   return index < kNames.size() ? kNames[index] : std::string_view();
 }
@@ -106,7 +107,9 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// Makes a device such as "cpu" or "cuda:0".
   static Result<Value> try_device(const std::string& name) {
     if (!detail::is_c_text(name)) return detail::has_nul("the device");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_new_device(name.c_str(), out, err); });
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return tenon_value_new_device(name.c_str(), out, err);
+    });
   }
 
   /// Makes a tensor that a Tensor object cannot be: a quantised or sparse tensor, a tensor on the
@@ -139,9 +142,10 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// "List[Any]" for a list without a type, "Tuple[int, str]" from the items of a tuple, and the
   /// name of a class.
   Result<std::string> try_type_text() const {
-    return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
-      return tenon_value_type(get(), out, capacity, nbytes, err);
-    });
+    return detail::written(
+        [&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
+          return tenon_value_type(get(), out, capacity, nbytes, err);
+        });
   }
 
   /// The qualified name of the class of a NamedTuple, an enum or an object, borrowed from the
@@ -162,7 +166,9 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// Gives one of the items that size counts. For a dict it is the value of an entry, for an object
   /// the value of an attribute.
   Result<Value> try_item(std::size_t index) const {
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_item(get(), index, out, err); });
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return tenon_value_item(get(), index, out, err);
+    });
   }
   /// Gives all items.
   Result<std::vector<Value>> try_items() const {
@@ -171,7 +177,9 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// Gives the keys of a dict, in the order of its items.
   Result<std::vector<Value>> try_keys() const {
     return all([&](std::size_t index) {
-      return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_key(get(), index, out, err); });
+      return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+        return tenon_value_key(get(), index, out, err);
+      });
     });
   }
   /// Gives the attributes of an object, in the order of its class. Other values have none.
@@ -180,7 +188,9 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// Gives an attribute of an object, or the value that a dict has for this str.
   Result<Value> try_find(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_find(get(), name.c_str(), out, err); });
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return tenon_value_find(get(), name.c_str(), out, err);
+    });
   }
 
   /// Gives the value as a C++ object: bool, an integer type, double, std::complex<double>,
@@ -200,7 +210,8 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// The name of a device, borrowed from the value.
   Result<std::string_view> try_as_device() const& {
     const char* out = nullptr;
-    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_value_get_device(get(), &out, err); });
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_value_get_device(get(), &out, err); });
     if (!called) return called.error();
     return std::string_view(out);
   }
@@ -213,7 +224,8 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// "where", "wanted" and "found".
   Result<void> try_check(const std::string& type) const {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
-    return detail::call([&](tenon_error** err) { return tenon_value_check(get(), type.c_str(), err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_value_check(get(), type.c_str(), err); });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
@@ -224,14 +236,28 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
     return try_make(from).value();
   }
   static Value device(const std::string& name) { return try_device(name).value(); }
-  static Value tensor_from_spec(const ValueTensorSpec& spec) { return try_tensor_from_spec(spec).value(); }
+  static Value tensor_from_spec(const ValueTensorSpec& spec) {
+    return try_tensor_from_spec(spec).value();
+  }
   static Value tuple(const Values& items) { return try_tuple(items).value(); }
-  static Value named_tuple(const std::string& class_name, const Values& items) { return try_named_tuple(class_name, items).value(); }
-  static Value list(const std::optional<std::string>& type, const Values& items) { return try_list(type, items).value(); }
-  static Value dict(const std::optional<std::string>& type, const Entries& entries) { return try_dict(type, entries).value(); }
-  static Value enum_member(const std::string& class_name, const Value& value) { return try_enum_member(class_name, value).value(); }
-  static Value object(const std::string& class_name, const NamedValues& attributes) { return try_object(class_name, attributes).value(); }
-  static Value opaque(const std::string& class_name, const Value& state) { return try_opaque(class_name, state).value(); }
+  static Value named_tuple(const std::string& class_name, const Values& items) {
+    return try_named_tuple(class_name, items).value();
+  }
+  static Value list(const std::optional<std::string>& type, const Values& items) {
+    return try_list(type, items).value();
+  }
+  static Value dict(const std::optional<std::string>& type, const Entries& entries) {
+    return try_dict(type, entries).value();
+  }
+  static Value enum_member(const std::string& class_name, const Value& value) {
+    return try_enum_member(class_name, value).value();
+  }
+  static Value object(const std::string& class_name, const NamedValues& attributes) {
+    return try_object(class_name, attributes).value();
+  }
+  static Value opaque(const std::string& class_name, const Value& state) {
+    return try_opaque(class_name, state).value();
+  }
   std::string type_text() const { return try_type_text().value(); }
   Value item(std::size_t index) const { return try_item(index).value(); }
   std::vector<Value> items() const { return try_items().value(); }
@@ -281,9 +307,10 @@ struct Entry {
 /// not a type, the error's detail "column" says where.
 inline Result<std::string> try_type_text(const std::string& type) {
   if (!detail::is_c_text(type)) return detail::has_nul("the type");
-  return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
-    return tenon_type_text(type.c_str(), out, capacity, nbytes, err);
-  });
+  return detail::written(
+      [&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
+        return tenon_type_text(type.c_str(), out, capacity, nbytes, err);
+      });
 }
 
 #ifndef TENON_NO_EXCEPTIONS

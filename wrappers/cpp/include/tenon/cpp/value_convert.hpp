@@ -24,23 +24,26 @@ class Value;
 namespace detail {
 
 template <class T>
-concept IsInt = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
-                !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+concept IsInt = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+                !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
+                !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
 // Types that always become a value unless there is no memory. An int type that may be too large for
 // a value is not among them: the caller must cast it.
 template <class T>
 concept IsPlain = std::same_as<T, std::nullopt_t> || std::same_as<T, bool> ||
-                  (IsInt<T> && (std::signed_integral<T> || sizeof(T) < sizeof(std::int64_t))) || std::same_as<T, float> ||
-                  std::same_as<T, double> || std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
+                  (IsInt<T> && (std::signed_integral<T> || sizeof(T) < sizeof(std::int64_t))) ||
+                  std::same_as<T, float> || std::same_as<T, double> ||
+                  std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 
 template <class T>
-concept IsText = std::same_as<T, std::string> || std::same_as<T, std::string_view> || std::same_as<std::decay_t<T>, char*> ||
-                 std::same_as<std::decay_t<T>, const char*>;
+concept IsText = std::same_as<T, std::string> || std::same_as<T, std::string_view> ||
+                 std::same_as<std::decay_t<T>, char*> || std::same_as<std::decay_t<T>, const char*>;
 
 // Types that can become a value. A container can become one if its elements can.
 template <class T>
-inline constexpr bool kIsSource = IsPlain<T> || IsText<T> || std::same_as<T, Tensor> || std::same_as<T, Value>;
+inline constexpr bool kIsSource =
+    IsPlain<T> || IsText<T> || std::same_as<T, Tensor> || std::same_as<T, Value>;
 template <class T>
 inline constexpr bool kIsSource<std::optional<T>> = kIsSource<T>;
 template <class T>
@@ -51,8 +54,10 @@ inline constexpr bool kIsSource<std::map<K, T>> = kIsSource<K> && kIsSource<T>;
 // Types that a value can become. A type is not among them if the value would be cut or rounded, or
 // if the result would be borrowed from a value that is gone.
 template <class T>
-inline constexpr bool kIsTarget = std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> || std::same_as<T, std::complex<double>> ||
-                                  std::same_as<T, std::string> || std::same_as<T, Tensor> || std::same_as<T, Value>;
+inline constexpr bool kIsTarget =
+    std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> ||
+    std::same_as<T, std::complex<double>> || std::same_as<T, std::string> ||
+    std::same_as<T, Tensor> || std::same_as<T, Value>;
 template <class T>
 inline constexpr bool kIsTarget<std::optional<T>> = kIsTarget<T>;
 template <class T>

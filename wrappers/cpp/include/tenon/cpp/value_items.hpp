@@ -25,7 +25,9 @@ namespace detail {
 
 // In some calls of the C library NULL means None. An empty object holds no value, so it must not be
 // passed as NULL.
-inline Error no_value(const std::string& what) { return wrong(what + " is an empty object, and no value"); }
+inline Error no_value(const std::string& what) {
+  return wrong(what + " is an empty object, and no value");
+}
 
 // An array of values for the C library, which borrows the values. value_of(item) returns the value
 // of an item.
@@ -55,7 +57,8 @@ inline Result<CNamedValues> c_named_values(const NamedValues& named, std::string
     if (!is_c_text(each.name)) return has_nul(what);
     c.names.push_back(each.name.c_str());
   }
-  Result<std::vector<tenon_value*>> values = c_values(named.get(), [](const NamedValue& each) -> const Value& { return each.value; });
+  Result<std::vector<tenon_value*>> values =
+      c_values(named.get(), [](const NamedValue& each) -> const Value& { return each.value; });
   if (!values) return values.error();
   c.values = *std::move(values);
   return c;
@@ -65,7 +68,9 @@ inline Result<CNamedValues> c_named_values(const NamedValues& named, std::string
 template <class Function>
 Result<Value> make_of_one(const std::string& class_name, const Value& value, Function&& function) {
   if (!is_c_text(class_name)) return has_nul("the class");
-  return make<Value>([&](tenon_value** out, tenon_error** err) { return function(class_name.c_str(), value.get(), out, err); });
+  return make<Value>([&](tenon_value** out, tenon_error** err) {
+    return function(class_name.c_str(), value.get(), out, err);
+  });
 }
 
 template <class T>
@@ -106,7 +111,8 @@ Result<Value> to_value(const T& from) {
       } else if constexpr (std::floating_point<T>) {
         return tenon_value_new_float(static_cast<double>(from), out, err);
       } else if constexpr (IsPlain<T>) {
-        return tenon_value_new_complex(static_cast<double>(from.real()), static_cast<double>(from.imag()), out, err);
+        return tenon_value_new_complex(static_cast<double>(from.real()),
+                                       static_cast<double>(from.imag()), out, err);
       } else if constexpr (std::same_as<T, Tensor>) {
         return tenon_value_new_tensor(from.get(), out, err);
       } else {
@@ -122,7 +128,8 @@ Result<T> from_value(const Value& value);
 
 template <class T>
 Result<T> items_from_value(const Value& value) {
-  if (value.kind() != ValueKind::kList && value.kind() != ValueKind::kTuple) return wrong("the value is no list and no tuple");
+  if (value.kind() != ValueKind::kList && value.kind() != ValueKind::kTuple)
+    return wrong("the value is no list and no tuple");
   const Result<std::vector<Value>> items = value.try_items();
   if (!items) return items.error();
   T all;
@@ -167,35 +174,44 @@ Result<T> from_value(const Value& value) {
   } else if constexpr (kIsMap<T>) {
     return entries_from_value<T>(value);
   } else if constexpr (std::same_as<T, Tensor>) {
-    return make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_value_get_tensor(value.get(), out, err); });
+    return make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+      return tenon_value_get_tensor(value.get(), out, err);
+    });
   } else if constexpr (std::same_as<T, std::complex<double>>) {
     double real = 0;
     double imaginary = 0;
-    const Result<void> called = call([&](tenon_error** err) { return tenon_value_get_complex(value.get(), &real, &imaginary, err); });
+    const Result<void> called = call([&](tenon_error** err) {
+      return tenon_value_get_complex(value.get(), &real, &imaginary, err);
+    });
     if (!called) return called.error();
     return T(real, imaginary);
   } else if constexpr (std::same_as<T, std::string> || std::same_as<T, std::string_view>) {
     const char* text = nullptr;
     std::size_t nbytes = 0;
-    const Result<void> called = call([&](tenon_error** err) { return tenon_value_get_str(value.get(), &text, &nbytes, err); });
+    const Result<void> called = call(
+        [&](tenon_error** err) { return tenon_value_get_str(value.get(), &text, &nbytes, err); });
     if (!called) return called.error();
     return T(text, nbytes);
   } else if constexpr (std::same_as<T, bool>) {
     int number = 0;
-    const Result<void> called = call([&](tenon_error** err) { return tenon_value_get_bool(value.get(), &number, err); });
+    const Result<void> called =
+        call([&](tenon_error** err) { return tenon_value_get_bool(value.get(), &number, err); });
     if (!called) return called.error();
     return number != 0;
   } else if constexpr (std::same_as<T, double>) {
     double number = 0;
-    const Result<void> called = call([&](tenon_error** err) { return tenon_value_get_float(value.get(), &number, err); });
+    const Result<void> called =
+        call([&](tenon_error** err) { return tenon_value_get_float(value.get(), &number, err); });
     if (!called) return called.error();
     return number;
   } else {
     std::int64_t number = 0;
-    const Result<void> called = call([&](tenon_error** err) { return tenon_value_get_int(value.get(), &number, err); });
+    const Result<void> called =
+        call([&](tenon_error** err) { return tenon_value_get_int(value.get(), &number, err); });
     if (!called) return called.error();
     if (!std::in_range<T>(number)) {
-      return wrong("the int " + std::to_string(number) + " is none of " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+      return wrong("the int " + std::to_string(number) + " is none of " +
+                   std::to_string(std::numeric_limits<T>::min()) + " to " +
                    std::to_string(std::numeric_limits<T>::max()));
     }
     return static_cast<T>(number);
@@ -219,27 +235,31 @@ Result<T> Value::try_as() const& {
 inline Result<Value> Value::try_tuple(const Values& items) {
   const Result<std::vector<tenon_value*>> c = detail::c_values(items);
   if (!c) return c.error();
-  return detail::make<Value>(
-      [&](tenon_value** out, tenon_error** err) { return tenon_value_new_tuple(nullptr, c->data(), c->size(), out, err); });
+  return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_value_new_tuple(nullptr, c->data(), c->size(), out, err);
+  });
 }
 
 inline Result<Value> Value::try_named_tuple(const std::string& class_name, const Values& items) {
   if (!detail::is_c_text(class_name)) return detail::has_nul("the class");
   const Result<std::vector<tenon_value*>> c = detail::c_values(items);
   if (!c) return c.error();
-  return detail::make<Value>(
-      [&](tenon_value** out, tenon_error** err) { return tenon_value_new_tuple(class_name.c_str(), c->data(), c->size(), out, err); });
+  return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_value_new_tuple(class_name.c_str(), c->data(), c->size(), out, err);
+  });
 }
 
 inline Result<Value> Value::try_list(const std::optional<std::string>& type, const Values& items) {
   if (!detail::is_c_text(type)) return detail::has_nul("the type");
   const Result<std::vector<tenon_value*>> c = detail::c_values(items);
   if (!c) return c.error();
-  return detail::make<Value>(
-      [&](tenon_value** out, tenon_error** err) { return tenon_value_new_list(detail::c_text(type), c->data(), c->size(), out, err); });
+  return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_value_new_list(detail::c_text(type), c->data(), c->size(), out, err);
+  });
 }
 
-inline Result<Value> Value::try_dict(const std::optional<std::string>& type, const Entries& entries) {
+inline Result<Value> Value::try_dict(const std::optional<std::string>& type,
+                                     const Entries& entries) {
   if (!detail::is_c_text(type)) return detail::has_nul("the type");
   const Result<std::vector<tenon_value*>> keys =
       detail::c_values(entries.get(), [](const Entry& each) -> const Value& { return each.key; });
@@ -248,7 +268,8 @@ inline Result<Value> Value::try_dict(const std::optional<std::string>& type, con
       detail::c_values(entries.get(), [](const Entry& each) -> const Value& { return each.value; });
   if (!values) return values.error();
   return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
-    return tenon_value_new_dict(detail::c_text(type), keys->data(), values->data(), keys->size(), out, err);
+    return tenon_value_new_dict(detail::c_text(type), keys->data(), values->data(), keys->size(),
+                                out, err);
   });
 }
 
@@ -256,12 +277,14 @@ inline Result<Value> Value::try_enum_member(const std::string& class_name, const
   return detail::make_of_one(class_name, value, tenon_value_new_enum);
 }
 
-inline Result<Value> Value::try_object(const std::string& class_name, const NamedValues& attributes) {
+inline Result<Value> Value::try_object(const std::string& class_name,
+                                       const NamedValues& attributes) {
   if (!detail::is_c_text(class_name)) return detail::has_nul("the class");
   const Result<detail::CNamedValues> c = detail::c_named_values(attributes, "the attribute");
   if (!c) return c.error();
   return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
-    return tenon_value_new_object(class_name.c_str(), c->names.data(), c->values.data(), c->values.size(), out, err);
+    return tenon_value_new_object(class_name.c_str(), c->names.data(), c->values.data(),
+                                  c->values.size(), out, err);
   });
 }
 
@@ -275,7 +298,8 @@ inline Result<std::vector<NamedValue>> Value::try_attributes() const {
   Result<std::vector<Value>> items = try_items();
   if (!items) return items.error();
   for (Value& item : *items) {
-    found.push_back({std::string(detail::view_of(tenon_value_attribute_name(get(), found.size()))), std::move(item)});
+    found.push_back({std::string(detail::view_of(tenon_value_attribute_name(get(), found.size()))),
+                     std::move(item)});
   }
   return found;
 }

@@ -66,17 +66,20 @@ namespace detail {
 
 // Gives one of the tensors of which a tensor consists. It is empty if the tensor has no such part.
 inline Result<Value> tensor_part(const Value& value, std::int32_t part) {
-  Result<Value> found =
-      make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_tensor_part(value.get(), part, out, err); });
+  Result<Value> found = make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_value_tensor_part(value.get(), part, out, err);
+  });
   return found.code() == Code::kNotFound ? Result<Value>(Value()) : found;
 }
 
 }  // namespace detail
 
 inline Result<Value> Value::try_tensor_from_spec(const ValueTensorSpec& spec) {
-  if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
+  if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM)
+    return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
   if (!spec.strides.empty() && spec.strides.size() != spec.sizes.size()) {
-    return detail::wrong(std::to_string(spec.strides.size()) + " strides for " + std::to_string(spec.sizes.size()) + " sizes");
+    return detail::wrong(std::to_string(spec.strides.size()) + " strides for " +
+                         std::to_string(spec.sizes.size()) + " sizes");
   }
   if (!detail::is_c_text(spec.device)) return detail::has_nul("the device");
   tenon_value_tensor_spec c{};
@@ -96,18 +99,24 @@ inline Result<Value> Value::try_tensor_from_spec(const ValueTensorSpec& spec) {
   c.zero_point = spec.zero_point;
   c.axis = spec.axis;
   c.quantizer = static_cast<std::int32_t>(spec.quantizer);
-  c.coalesced = !spec.coalesced ? TENON_COALESCED_UNKNOWN : *spec.coalesced ? TENON_COALESCED_YES : TENON_COALESCED_NO;
+  c.coalesced = !spec.coalesced   ? TENON_COALESCED_UNKNOWN
+                : *spec.coalesced ? TENON_COALESCED_YES
+                                  : TENON_COALESCED_NO;
   c.indices = spec.indices.get();
   c.plain_indices = spec.plain_indices.get();
   c.values = spec.values.get();
   c.scales = spec.scales.get();
   c.zero_points = spec.zero_points.get();
-  return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_new_tensor_from_spec(&c, out, err); });
+  return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+    return tenon_value_new_tensor_from_spec(&c, out, err);
+  });
 }
 
 inline Result<ValueTensorSpec> Value::try_tensor_spec() const {
-  const Result<tenon_value_tensor_spec> found = detail::fill<tenon_value_tensor_spec>(
-      [&](tenon_value_tensor_spec* out, tenon_error** err) { return tenon_value_get_tensor_spec(get(), out, err); });
+  const Result<tenon_value_tensor_spec> found =
+      detail::fill<tenon_value_tensor_spec>([&](tenon_value_tensor_spec* out, tenon_error** err) {
+        return tenon_value_get_tensor_spec(get(), out, err);
+      });
   if (!found) return found.error();
   const tenon_value_tensor_spec& c = *found;
   const auto ndim = static_cast<std::size_t>(c.ndim);

@@ -49,14 +49,16 @@ namespace detail {
 template <class Function>
 Result<void> waiting(const Wait& wait, Function&& function) {
   if (!wait.timeout && wait.cancel == nullptr && !wait.interruptible) {
-    return call([&](tenon_error** err) { return function(static_cast<const tenon_wait*>(nullptr), err); });
+    return call(
+        [&](tenon_error** err) { return function(static_cast<const tenon_wait*>(nullptr), err); });
   }
   tenon_wait c{};
   c.struct_size = sizeof c;
   c.timeout_ns = -1;
   if (wait.timeout) {
     if (wait.timeout->count() < 0)
-      return wrong("timeout " + std::to_string(wait.timeout->count()) + " ns is negative; leave it unset to wait for ever");
+      return wrong("timeout " + std::to_string(wait.timeout->count()) +
+                   " ns is negative; leave it unset to wait for ever");
     c.timeout_ns = wait.timeout->count();
   }
   c.cancel = wait.cancel == nullptr ? nullptr : wait.cancel->get();

@@ -12,11 +12,14 @@ TENON_CPP_BEGIN
 
 /// A weak reference to a storage. It does not keep the storage's bytes alive. A copy refers to the
 /// same storage.
-class WeakStorage : public detail::Counted<WeakStorage, tenon_weak, tenon_weak_retain, tenon_weak_release> {
+class WeakStorage
+    : public detail::Counted<WeakStorage, tenon_weak, tenon_weak_retain, tenon_weak_release> {
  public:
   /// Makes a weak reference to a storage.
   static Result<WeakStorage> try_make(const Storage& storage) {
-    return detail::make<WeakStorage>([&](tenon_weak** out, tenon_error** err) { return tenon_weak_ref(storage.get(), out, err); });
+    return detail::make<WeakStorage>([&](tenon_weak** out, tenon_error** err) {
+      return tenon_weak_ref(storage.get(), out, err);
+    });
   }
 #ifndef TENON_NO_EXCEPTIONS
   static WeakStorage make(const Storage& storage) { return try_make(storage).value(); }

@@ -23,7 +23,8 @@ TENON_CPP_BEGIN
 ///
 /// Copies of a Weights object are the same weights. While a call replaces a weight, no other call
 /// may use the weights. Tensors stay usable after the last Weights object is gone.
-class Weights : public detail::Counted<Weights, tenon_weights, tenon_weights_retain, tenon_weights_release> {
+class Weights
+    : public detail::Counted<Weights, tenon_weights, tenon_weights_retain, tenon_weights_release> {
  public:
   /// Opens a file of weights. The options say where the tensors go, as for a module;
   /// ImportOptions::debug_tables has no effect. The file must not be changed while views of it are
@@ -32,13 +33,17 @@ class Weights : public detail::Counted<Weights, tenon_weights, tenon_weights_ret
   static Result<Weights> try_open(const std::string& path, const ImportOptions& options = {}) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     const tenon_import_options c = detail::c_options(options);
-    return detail::make<Weights>([&](tenon_weights** out, tenon_error** err) { return tenon_open_weights(path.c_str(), &c, out, err); });
+    return detail::make<Weights>([&](tenon_weights** out, tenon_error** err) {
+      return tenon_open_weights(path.c_str(), &c, out, err);
+    });
   }
 
   /// Gives the names of all weights in the order of the file.
   Result<std::vector<std::string>> try_names() const {
     const Result<detail::NameList> list =
-        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) { return tenon_weights_names(get(), out, err); });
+        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
+          return tenon_weights_names(get(), out, err);
+        });
     if (!list) return list.error();
     return detail::names(*list);
   }
@@ -47,7 +52,9 @@ class Weights : public detail::Counted<Weights, tenon_weights, tenon_weights_ret
   /// the value has the new elements, and values that were given before keep the old ones.
   Result<Value> try_tensor(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_weights_tensor(get(), name.c_str(), out, err); });
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return tenon_weights_tensor(get(), name.c_str(), out, err);
+    });
   }
 
   /// Replaces the elements of a weight. The element type and the shape must be those of the weight.
@@ -55,27 +62,35 @@ class Weights : public detail::Counted<Weights, tenon_weights, tenon_weights_ret
   /// tensor's elements must not change before the last try_rewrite.
   Result<void> try_replace(const std::string& name, const Value& tensor) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::call([&](tenon_error** err) { return tenon_weights_replace(get(), name.c_str(), tensor.get(), err); });
+    return detail::call([&](tenon_error** err) {
+      return tenon_weights_replace(get(), name.c_str(), tensor.get(), err);
+    });
   }
 
   /// Writes the file that was opened with the replaced weights in it. All other bytes stay as they
   /// are, except for checksums. Afterwards either the whole new file has the name, or the old file
   /// has it still. The path may be the file that was opened.
-  Result<void> try_rewrite(const std::string& path, Durability durability = Durability::kNone) const {
+  Result<void> try_rewrite(const std::string& path,
+                           Durability durability = Durability::kNone) const {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     tenon_weights_rewrite_options c{};
     c.struct_size = sizeof c;
     c.durability = static_cast<std::int32_t>(durability);
-    return detail::call([&](tenon_error** err) { return tenon_weights_rewrite(get(), path.c_str(), &c, err); });
+    return detail::call(
+        [&](tenon_error** err) { return tenon_weights_rewrite(get(), path.c_str(), &c, err); });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
-  static Weights open(const std::string& path, const ImportOptions& options = {}) { return try_open(path, options).value(); }
+  static Weights open(const std::string& path, const ImportOptions& options = {}) {
+    return try_open(path, options).value();
+  }
   std::vector<std::string> names() const { return try_names().value(); }
   Value tensor(const std::string& name) const { return try_tensor(name).value(); }
   void replace(const std::string& name, const Value& tensor) { try_replace(name, tensor).value(); }
-  void rewrite(const std::string& path, Durability durability = Durability::kNone) const { try_rewrite(path, durability).value(); }
+  void rewrite(const std::string& path, Durability durability = Durability::kNone) const {
+    try_rewrite(path, durability).value();
+  }
 #endif
 };
 

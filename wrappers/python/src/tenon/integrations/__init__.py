@@ -1,1 +1,4 @@
-"""Tenon's memory behind the interfaces of other libraries. Each module imports its library when first used, if at all."""
+"""Tenon's memory behind the interfaces of other libraries.
+
+Each module imports its library when first used, if at all.
+"""

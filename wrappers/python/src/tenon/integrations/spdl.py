@@ -1,26 +1,33 @@
-"""An arena for SPDL's iterate_in_subprocess(fn, arena=...) that is made of Tenon's memory. SPDL itself is not imported.
+"""An arena for SPDL's iterate_in_subprocess(fn, arena=...) that is made of Tenon's memory. SPDL
+itself is not imported.
 
-The worker process copies the large parts of each item into the arena, and the consumer gets views of them. SPDL calls one item a unit.
-Arena implements the protocol of spdl.pipeline._arena._protocol: open_writer, open_reader, close, unlink and shutdown_arena.
+The worker process copies the large parts of each item into the arena, and the consumer gets views
+of them. SPDL calls one item a unit. Arena implements the protocol of
+spdl.pipeline._arena._protocol: open_writer, open_reader, close, unlink and shutdown_arena.
 
-The whole arena is one Tenon storage of mode "shared". It has no name, so nothing can be left behind in /dev/shm. A worker of spawn or
-forkserver gets its fd when it is started, and a worker of fork inherits the mapping. tenon.multiprocessing's deposits are not used: they
-need a socket with a name, which a killed parent leaves behind, and the arena goes to one process that is known when it starts.
+The whole arena is one Tenon storage of mode "shared". It has no name, so nothing can be left behind
+in /dev/shm. A worker of spawn or forkserver gets its fd when it is started, and a worker of fork
+inherits the mapping. tenon.multiprocessing's deposits are not used: they need a socket with a name,
+which a killed parent leaves behind, and the arena goes to one process that is known when it starts.
 
-Only the writer allocates. It keeps the list of holes in its own process, and takes the first hole that is large enough. So memory that was
-released lately is used again first, while the caches still have it. The reader only tells the writer which units are released, in any
-order. A consumer that holds one item for long does not keep the writer from the rest of the arena.
+Only the writer allocates. It keeps the list of holes in its own process, and takes the first hole
+that is large enough. So memory that was released lately is used again first, while the caches still
+have it. The reader only tells the writer which units are released, in any order. A consumer that
+holds one item for long does not keep the writer from the rest of the arena.
 
-The storage begins with a header of 64-bit words, and no lock is shared. A process that is killed at any moment leaves no lock taken.
+The storage begins with a header of 64-bit words, and no lock is shared. A process that is killed at
+any moment leaves no lock taken.
 
-- units: the writer notes the begin and the size of each unit, under the unit's number modulo the length of the table. SPDL hands the units
-  to the reader in order, so the reader counts them. The upper bits of a binary's offset are the number too, for a reader that missed one.
-  The message that announces a unit goes through a pipe, which orders it after the note.
-- releases: the reader writes the number of a released unit, plus 1, into the next word of a ring. The writer reads the word and sets it
-  to 0. One word says everything, so the two sides need no order between several words. Both tables have one place for each unit that may
-  be alive, and the writer waits when there is none.
-- WAITING: a writer without room sets this word and sleeps on a pipe, the bell. The reader writes to the bell only if the word is set.
-  While both sides are awake, a unit costs no system call here.
+- units: the writer notes the begin and the size of each unit, under the unit's number modulo the
+  length of the table. SPDL hands the units to the reader in order, so the reader counts them. The
+  upper bits of a binary's offset are the number too, for a reader that missed one. The message that
+  announces a unit goes through a pipe, which orders it after the note.
+- releases: the reader writes the number of a released unit, plus 1, into the next word of a ring.
+  The writer reads the word and sets it to 0. One word says everything, so the two sides need no
+  order between several words. Both tables have one place for each unit that may be alive, and the
+  writer waits when there is none.
+- WAITING: a writer without room sets this word and sleeps on a pipe, the bell. The reader writes to
+  the bell only if the word is set. While both sides are awake, a unit costs no system call here.
 """
 
 from __future__ import annotations
@@ -52,7 +59,9 @@ __all__ = ["Arena"]
 _UINT8 = _dtype.number_of("uint8")
 
 _ALIGNMENT = 64
-"""Of each binary, so that views of wide elements are aligned and no two binaries share a cache line."""
+"""Of each binary, so that views of wide elements are aligned and no two binaries share a cache
+line.
+"""
 
 _PAGE_NBYTES = 4096
 
@@ -66,10 +75,15 @@ _MIN_UNITS = 1024
 _MAX_UNITS = 1 << 16
 
 _NUMBER_SHIFT = 48
-"""An offset that SPDL carries has the byte in the unit below this bit, and the number of the unit from there on."""
+"""An offset that SPDL carries has the byte in the unit below this bit, and the number of the unit
+from there on.
+"""
 
 _RECHECK_MILLISECONDS = 50
-"""How long the writer sleeps before it looks by itself. On a machine with weak memory order the bell may stay silent once."""
+"""How long the writer sleeps before it looks by itself.
+
+On a machine with weak memory order the bell may stay silent once.
+"""
 
 
 def _aligned(nbytes: int) -> int:
@@ -80,7 +94,8 @@ _fence_lock = threading.Lock()
 
 
 def _fence() -> None:
-    """Let the stores before be seen before the loads after. Python has no fence, but taking a lock is one on x86.
+    """Let the stores before be seen before the loads after. Python has no fence, but taking a lock
+    is one on x86.
 
     Another thread that has the lock at this moment does the same work.
     """
@@ -108,19 +123,24 @@ class _Layout:
 
 
 class Arena:
-    """Shared memory for the units of one iterate_in_subprocess. Make it in the parent process and give it as arena=....
+    """Shared memory for the units of one iterate_in_subprocess. Make it in the parent process and
+    give it as arena=....
 
-    capacity: bytes for all units that are written, waiting or held by the consumer. One unit may have all of it. The memory is reserved
-    before this returns.
-    acquire_timeout: how many seconds the worker waits for room before it raises BufferError. 0: it does not wait.
-    zero_copy: True gives the consumer writable views of the arena. bytes and bytearray arrive as memoryview, as from SPDL's own
-    SharedMemorySegmentPool. The memory of a unit is used again when the last view is gone, slices and views by other libraries included.
-    False gives copies of the type that was sent, as SPDL's SharedMemoryRingBuffer does, and the memory is used again at once.
+    capacity: bytes for all units that are written, waiting or held by the consumer. One unit may
+    have all of it. The memory is reserved before this returns. acquire_timeout: how many seconds
+    the worker waits for room before it raises BufferError. 0: it does not wait. zero_copy: True
+    gives the consumer writable views of the arena. bytes and bytearray arrive as memoryview, as
+    from SPDL's own SharedMemorySegmentPool. The memory of a unit is used again when the last view
+    is gone, slices and views by other libraries included. False gives copies of the type that was
+    sent, as SPDL's SharedMemoryRingBuffer does, and the memory is used again at once.
 
-    The iterable that iterate_in_subprocess returns owns the arena and closes it. Views that the consumer still has stay valid afterwards.
+    The iterable that iterate_in_subprocess returns owns the arena and closes it. Views that the
+    consumer still has stay valid afterwards.
     """
 
-    def __init__(self, capacity: int, *, acquire_timeout: float = 60.0, zero_copy: bool = True) -> None:
+    def __init__(
+        self, capacity: int, *, acquire_timeout: float = 60.0, zero_copy: bool = True
+    ) -> None:
         if capacity <= 0:
             raise ValueError(f"capacity {capacity} is not a positive number of bytes")
         if not 0 <= acquire_timeout < 1e9:
@@ -152,7 +172,10 @@ class Arena:
         self._opened()
         handle = self._handle
         if handle is None:
-            raise ValueError("this SPDL arena has a worker already: give each iterate_in_subprocess an Arena of its own")
+            raise ValueError(
+                "this SPDL arena has a worker already: give each iterate_in_subprocess an Arena of"
+                " its own"
+            )
         return {
             "capacity": self._capacity,
             "acquire_timeout": self._acquire_timeout,
@@ -190,26 +213,38 @@ class Arena:
     def _opened(self) -> Storage:
         storage = self._storage
         if storage is None:
-            raise ValueError("this SPDL arena is already closed: give each iterate_in_subprocess an Arena of its own")
+            raise ValueError(
+                "this SPDL arena is already closed: give each iterate_in_subprocess an Arena of"
+                " its own"
+            )
         return storage
 
     def open_writer(self) -> _Writer:
         """The worker's end. An arena has one."""
         storage = self._opened()
         if self._releases is not None and os.getpid() != self._pid:
-            # A worker of fork has inherited the parent's end of the bell, and would never see the parent's death.
+            # A worker of fork has inherited the parent's end of the bell, and would never see the
+            # parent's death.
             self._releases.abandon()
             self._releases = None
             self._close_handle()
-        return _Writer(storage, self._layout, self._listen, self._capacity, self._acquire_timeout, self._pid)
+        return _Writer(
+            storage, self._layout, self._listen, self._capacity, self._acquire_timeout, self._pid
+        )
 
     def open_reader(self) -> _Reader:
         """The parent's end. An arena has one, in the process that made it."""
         storage = self._opened()
         if self._releases is None or os.getpid() != self._pid:
-            raise ValueError(f"the SPDL arena is read by the process that made it, {self._pid}, and this is process {os.getpid()}")
+            raise ValueError(
+                f"the SPDL arena is read by the process that made it, {self._pid}, and this is"
+                f" process {os.getpid()}"
+            )
         if self._reader is not None:
-            raise ValueError("this SPDL arena has a reader already: give each iterate_in_subprocess an Arena of its own")
+            raise ValueError(
+                "this SPDL arena has a reader already: give each iterate_in_subprocess an Arena of"
+                " its own"
+            )
         self._reader = _Reader(storage, self._layout, self._releases, self._zero_copy)
         # SPDL reads when the worker has started, and there is one.
         self._close_handle()
@@ -243,7 +278,10 @@ class Arena:
         """Nothing: Tenon's memory has no name that could be removed."""
 
     def __repr__(self) -> str:
-        return f"<tenon.integrations.spdl.Arena: {'closed' if self.closed else f'{self._capacity} bytes'}>"
+        return (
+            "<tenon.integrations.spdl.Arena:"
+            f" {'closed' if self.closed else f'{self._capacity} bytes'}>"
+        )
 
 
 # ---- the parent
@@ -264,8 +302,9 @@ os.register_at_fork(after_in_child=_after_in_child)
 class _Releases:
     """Tells the writer which units are released.
 
-    A unit is released by whichever thread lets go of its last view, and the garbage collector may do so inside any statement of this
-    class. So no method waits for the lock. It queues its order, and whoever has the lock carries it out.
+    A unit is released by whichever thread lets go of its last view, and the garbage collector may
+    do so inside any statement of this class. So no method waits for the lock. It queues its order,
+    and whoever has the lock carries it out.
     """
 
     _STOP = -1
@@ -345,7 +384,10 @@ class _Releases:
 
 
 class _Unit(Tensor):
-    """The bytes of a unit that the consumer has. Every view of them refers to this object, and it goes with the last view."""
+    """The bytes of a unit that the consumer has.
+
+    Every view of them refers to this object, and it goes with the last view.
+    """
 
     __slots__ = ("_unit_number", "_unit_releases")
     _unit_releases: _Releases
@@ -355,17 +397,20 @@ class _Unit(Tensor):
         self._unit_releases.release(self._unit_number)
 
 
-# Objects of these libraries hold the buffer that they were made from, as a memoryview does. They need no watching.
+# Objects of these libraries hold the buffer that they were made from, as a memoryview does. They
+# need no watching.
 _HOLDERS = frozenset({"numpy", "torch"})
 
 
 class _Reader:
     """What SPDL's consumer thread reads units with."""
 
-    def __init__(self, storage: Storage, layout: _Layout, releases: _Releases, zero_copy: bool) -> None:
-        # SPDL tells a reader of the units that it skips only if this is True. A copying reader has it False while a unit is read, which is
-        # when SPDL asks whether a binary is a copy. Without the skipped units a waiting worker and a restarting parent would wait for
-        # each other.
+    def __init__(
+        self, storage: Storage, layout: _Layout, releases: _Releases, zero_copy: bool
+    ) -> None:
+        # SPDL tells a reader of the units that it skips only if this is True. A copying reader has
+        # it False while a unit is read, which is when SPDL asks whether a binary is a copy. Without
+        # the skipped units a waiting worker and a restarting parent would wait for each other.
         self.zero_copy = True
         self._copies = not zero_copy
         self._storage: Storage | None = storage
@@ -392,17 +437,22 @@ class _Reader:
         view = unit[begin : begin + nbytes]
         if view.nbytes != nbytes:
             raise ValueError(
-                f"a binary of {nbytes} bytes at byte {begin} does not lie in unit {self._next} of the SPDL arena, which has {unit.nbytes} "
-                "bytes: give the reader what this arena's writer returned"
+                f"a binary of {nbytes} bytes at byte {begin} does not lie in unit {self._next} of"
+                f" the SPDL arena, which has {unit.nbytes} bytes: give the reader what this arena's"
+                " writer returned"
             )
         return memoryview(bytearray(view)) if self._copies else view
 
     def _open_unit(self, number: int) -> memoryview:
         storage = self._storage
         if storage is None:
-            raise ValueError("this SPDL arena is already closed: read its items before the iterable ends")
+            raise ValueError(
+                "this SPDL arena is already closed: read its items before the iterable ends"
+            )
         if number < self._next:
-            raise ValueError(f"unit {number} of the SPDL arena was read before: read each item once, in order")
+            raise ValueError(
+                f"unit {number} of the SPDL arena was read before: read each item once, in order"
+            )
         while self._next < number:
             # An exception between SPDL's queue and this call has lost the unit.
             self._releases.release(self._next)
@@ -427,8 +477,12 @@ class _Reader:
             self._releases.release(number)
             return
         for anchor in pinned:
-            if type(anchor) is not memoryview and type(anchor).__module__.partition(".")[0] not in _HOLDERS:
-                # An object that may only know the address keeps the unit by this reference, until it goes.
+            if (
+                type(anchor) is not memoryview
+                and type(anchor).__module__.partition(".")[0] not in _HOLDERS
+            ):
+                # An object that may only know the address keeps the unit by this reference, until
+                # it goes.
                 weakref.finalize(anchor, unit.release).atexit = False
         # If nobody has a view, the unit is released here.
 
@@ -445,11 +499,22 @@ class _Reader:
 class _Writer:
     """What SPDL's worker writes units with, in one thread."""
 
-    def __init__(self, storage: Storage, layout: _Layout, bell: Connection, capacity: int, acquire_timeout: float, parent: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        layout: _Layout,
+        bell: Connection,
+        capacity: int,
+        acquire_timeout: float,
+        parent: int,
+    ) -> None:
         self._words = layout.words(storage)
         other = self._words[_WRITER]
         if other:
-            raise ValueError(f"the SPDL arena is written by process {other} already: give each iterate_in_subprocess an Arena of its own")
+            raise ValueError(
+                f"the SPDL arena is written by process {other} already: give each"
+                " iterate_in_subprocess an Arena of its own"
+            )
         self._words[_WRITER] = os.getpid()
         self._bytes = memoryview(storage)[layout.data :]
         self._capacity = capacity
@@ -461,7 +526,9 @@ class _Writer:
         # Holes, sorted, and never adjacent.
         self._begins = [0]
         self._ends = [layout.capacity]
-        self._live: dict[int, tuple[int, int]] = {}  # begin and end of each unit that is not released, by number
+        self._live: dict[
+            int, tuple[int, int]
+        ] = {}  # begin and end of each unit that is not released, by number
         self._next = 0  # the number of the next unit
         self._last_room = 0  # of the unit before: this unit probably needs as much
         # The open unit.
@@ -490,7 +557,9 @@ class _Writer:
     def write_binary(self, data: Buffer) -> tuple[int, int]:
         """Copy a binary into the open unit. Gives where read_binary finds it, and its size."""
         if not self._is_open:
-            raise ValueError("write_binary of an SPDL arena is called outside a unit: call begin_unit first")
+            raise ValueError(
+                "write_binary of an SPDL arena is called outside a unit: call begin_unit first"
+            )
         view = memoryview(data)
         nbytes = view.nbytes
         if not nbytes:
@@ -590,7 +659,8 @@ class _Writer:
             self._carve(index, end, former + room)
             self._room = room
             return True
-        # The unit moves to a larger hole, of which its own place may be a part. Its binaries are known by their offsets in the unit.
+        # The unit moves to a larger hole, of which its own place may be a part. Its binaries are
+        # known by their offsets in the unit.
         self._free(former, end)
         index = self._find(room)
         if index is None:
@@ -604,7 +674,10 @@ class _Writer:
         return True
 
     def _collect(self) -> bool:
-        """Take back the units that were released since the last call. Gives whether there was one."""
+        """Take back the units that were released since the last call.
+
+        Gives whether there was one.
+        """
         words, place = self._words, self._next_release
         number = words[place]
         if not number:
@@ -620,12 +693,16 @@ class _Writer:
     # -- waiting
 
     def _make_room(self, used: int) -> None:
-        """Give the open unit room for that many bytes. Waits until the reader has released enough."""
+        """Give the open unit room for that many bytes.
+
+        Waits until the reader has released enough.
+        """
         room = _aligned(used)
         if room > len(self._bytes):
             raise BufferError(
-                f"a unit of {used} bytes or more does not fit into an SPDL arena of {self._capacity} bytes: "
-                "give tenon.integrations.spdl.Arena a larger capacity, or yield smaller items"
+                f"a unit of {used} bytes or more does not fit into an SPDL arena of"
+                f" {self._capacity} bytes: give tenon.integrations.spdl.Arena a larger capacity, or"
+                " yield smaller items"
             )
         if self._place(room):
             return
@@ -637,10 +714,11 @@ class _Writer:
             if left <= 0:
                 held = sum(end - begin for begin, end in self._live.values())
                 raise BufferError(
-                    f"the SPDL arena of {self._capacity} bytes is full: a unit of {used} bytes or more found no room within "
-                    f"{self._acquire_timeout:g} s, because the consumer has not released {len(self._live)} units of {held} bytes. Let the "
-                    "consumer drop earlier items and their views, or give tenon.integrations.spdl.Arena a larger capacity or a longer "
-                    "acquire_timeout"
+                    f"the SPDL arena of {self._capacity} bytes is full: a unit of {used} bytes or"
+                    f" more found no room within {self._acquire_timeout:g} s, because the consumer"
+                    f" has not released {len(self._live)} units of {held} bytes. Let the consumer"
+                    " drop earlier items and their views, or give tenon.integrations.spdl.Arena a"
+                    " larger capacity or a longer acquire_timeout"
                 )
             self._sleep(left)
 
@@ -654,7 +732,10 @@ class _Writer:
             if words[self._next_release]:
                 return
             if words[_STOPPED]:
-                raise BufferError("the SPDL arena was shut down while a unit waited for room: the iterable in the parent process has ended")
+                raise BufferError(
+                    "the SPDL arena was shut down while a unit waited for room: the iterable in the"
+                    " parent process has ended"
+                )
             ready = dict(poll.poll(min(seconds * 1000 + 1, _RECHECK_MILLISECONDS)))
         finally:
             words[_WAITING] = 0
@@ -671,7 +752,8 @@ class _Writer:
             poll = select.poll()
             poll.register(self._bell.fileno(), select.POLLIN)
             if self._parent != os.getpid():
-                # The bell hangs up with its last holder, and other children of the parent may be holders.
+                # The bell hangs up with its last holder, and other children of the parent may be
+                # holders.
                 try:
                     self._parent_fd = os.pidfd_open(self._parent)
                 except ProcessLookupError:

@@ -1,7 +1,9 @@
-"""PyTorch on the other side: its tensors as Tenon's, and Tenon's as its, without a copy. Imports torch when first used.
+"""PyTorch on the other side: its tensors as Tenon's, and Tenon's as its, without a copy. Imports
+torch when first used.
 
-install() adds the sharing strategy "tenon" to torch.multiprocessing. `import tenon.torch.multiprocessing as mp` does the same, and stands
-in for `import torch.multiprocessing as mp`.
+install() adds the sharing strategy "tenon" to torch.multiprocessing. `import
+tenon.torch.multiprocessing as mp` does the same, and stands in for `import torch.multiprocessing as
+mp`.
 """
 
 from __future__ import annotations
@@ -14,12 +16,28 @@ from tenon.torch._exchange import (
     share_with_torch,
     to_torch,
 )
-from tenon.torch._factories import born_shared, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from tenon.torch._factories import (
+    born_shared,
+    empty,
+    empty_like,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from tenon.torch._home import reserve
 from tenon.torch._package import open_package
 from tenon.torch._pinned import pin
 from tenon.torch._strategy import install, installed, uninstall
-from tenon.torch.containers import SharedDict, SharedList, SharedTensor, shared_attributes, to_shared_dataset
+from tenon.torch.containers import (
+    SharedDict,
+    SharedList,
+    SharedTensor,
+    shared_attributes,
+    to_shared_dataset,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -48,7 +48,9 @@ _FACTORIES = frozenset(
 class BornShared(TorchFunctionMode):  # type: ignore[misc]
     """Gives what torch's factories make a storage in Tenon's shared memory."""
 
-    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
         result = function(*arguments, **(options or {}))
         if function in _FACTORIES and type(result) is torch.Tensor and _storage.is_movable(result):
             _storage.place_of_tensor(result)

@@ -1,7 +1,8 @@
-"""PyTorch's sparse, nested, meta and quantised tensors: taken apart, and made again, without copying their values.
+"""PyTorch's sparse, nested, meta and quantised tensors: taken apart, and made again, without
+copying their values.
 
-take_apart and assemble have strided torch tensors as parts. tenon.pickle and the drop-in carry those. from_torch and to_torch go on to
-the composites of tenon.composite.
+take_apart and assemble have strided torch tensors as parts. tenon.pickle and the drop-in carry
+those. from_torch and to_torch go on to the composites of tenon.composite.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 # What a quantised dtype's elements lie in memory as, and how many of them are in a byte.
-_ELEMENTS = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "quint4x2": "uint4", "quint2x4": "uint2"}
+_ELEMENTS = {
+    "qint8": "int8",
+    "quint8": "uint8",
+    "qint32": "int32",
+    "quint4x2": "uint4",
+    "quint2x4": "uint2",
+}
 _QUANTISED = {element: name for name, element in _ELEMENTS.items()}
 _PACKED = {"uint4": 2, "uint2": 4}
 
@@ -36,14 +43,18 @@ _COMPRESSED = {
 SPARSE = frozenset({"sparse_coo", *_COMPRESSED})
 
 # Parts that from_torch copies.
-_SMALL = frozenset({"offsets", "lengths", "component_sizes", "component_strides", "scales", "zero_points"})
+_SMALL = frozenset(
+    {"offsets", "lengths", "component_sizes", "component_strides", "scales", "zero_points"}
+)
 
 
 class TakenApart(NamedTuple):
-    """What a torch tensor is made of: as Composite._state(), and the parts are strided torch tensors.
+    """What a torch tensor is made of: as Composite._state(), and the parts are strided torch
+    tensors.
 
-    PyTorch has no tensors of elements that are packed in bytes. So the values of a packed quantised tensor are all bytes of its storage,
-    and shape, strides, dtype and the field offset say where the elements are.
+    PyTorch has no tensors of elements that are packed in bytes. So the values of a packed quantised
+    tensor are all bytes of its storage, and shape, strides, dtype and the field offset say where
+    the elements are.
     """
 
     layout: str
@@ -65,7 +76,10 @@ def _untyped(tensor: Any) -> Any:
 
 
 def take_apart(tensor: Any) -> TakenApart:
-    """The parts of a torch tensor that is not strided, over the same memory. Unsupported: this PyTorch does not take it apart."""
+    """The parts of a torch tensor that is not strided, over the same memory.
+
+    Unsupported: this PyTorch does not take it apart.
+    """
     import torch
 
     _torch_rules.check(tensor)
@@ -75,10 +89,26 @@ def take_apart(tensor: Any) -> TakenApart:
     if tensor.is_meta and layout == "strided" and not tensor.is_nested and not tensor.is_quantized:
         dtype = _dtype.name_of(_torch_rules.element_type(tensor))
         flags |= math_bits(tensor)
-        return TakenApart("meta", {}, tuple(tensor.shape), tuple(tensor.stride()), flags, dtype, {"offset": tensor.storage_offset()})
+        return TakenApart(
+            "meta",
+            {},
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            flags,
+            dtype,
+            {"offset": tensor.storage_offset()},
+        )
     if layout == "sparse_coo":
         parts = {"values": tensor._values(), "indices": tensor._indices()}
-        return TakenApart(layout, parts, tuple(tensor.shape), None, flags, None, {"coalesced": COALESCED[bool(tensor.is_coalesced())]})
+        return TakenApart(
+            layout,
+            parts,
+            tuple(tensor.shape),
+            None,
+            flags,
+            None,
+            {"coalesced": COALESCED[bool(tensor.is_coalesced())]},
+        )
     if layout in _COMPRESSED:
         pointers, plain = (getattr(tensor, name)() for name in _COMPRESSED[layout])
         parts = {"values": tensor.values(), "indices": pointers, "plain_indices": plain}
@@ -87,8 +117,14 @@ def take_apart(tensor: Any) -> TakenApart:
         parts = {"values": tensor.values(), "offsets": tensor.offsets()}
         if tensor.lengths() is not None:
             parts["lengths"] = tensor.lengths()
-        return TakenApart(layout, parts, None, None, flags, None, {"ragged_dim": tensor._ragged_idx})
-    if tensor.is_nested and layout == "strided" and hasattr(tensor, "_nested_tensor_storage_offsets"):
+        return TakenApart(
+            layout, parts, None, None, flags, None, {"ragged_dim": tensor._ragged_idx}
+        )
+    if (
+        tensor.is_nested
+        and layout == "strided"
+        and hasattr(tensor, "_nested_tensor_storage_offsets")
+    ):
         parts = {
             "values": tensor.values(),
             "component_sizes": tensor._nested_tensor_size(),
@@ -100,7 +136,9 @@ def take_apart(tensor: Any) -> TakenApart:
         return _quantized_apart(tensor, flags)
     kind = "a nested tensor" if tensor.is_nested else "a tensor"
     raise make(
-        Unsupported, f"{kind} of layout {tensor.layout} on {tensor.device}, which this PyTorch ({torch.__version__}) does not take apart"
+        Unsupported,
+        f"{kind} of layout {tensor.layout} on {tensor.device}, which this PyTorch"
+        f" ({torch.__version__}) does not take apart",
     )
 
 
@@ -117,16 +155,31 @@ def _quantized_apart(tensor: Any, flags: int) -> TakenApart:
     if scheme == "per_tensor_affine":
         fields.update(scale=tensor.q_scale(), zero_point=tensor.q_zero_point())
     elif scheme in ("per_channel_affine", "per_channel_affine_float_qparams"):
-        parts = {"scales": tensor.q_per_channel_scales(), "zero_points": tensor.q_per_channel_zero_points()}
+        parts = {
+            "scales": tensor.q_per_channel_scales(),
+            "zero_points": tensor.q_per_channel_zero_points(),
+        }
         fields["axis"] = tensor.q_per_channel_axis()
     else:
         raise make(Unsupported, f"a tensor with the quantizer torch.{scheme}")
     # int_repr() would be a copy.
     storage, shape, strides = _untyped(tensor), tuple(tensor.shape), tuple(tensor.stride())
-    raw = torch.empty(0, dtype=torch.uint8 if element in _PACKED else getattr(torch, element), device=tensor.device)
+    raw = torch.empty(
+        0,
+        dtype=torch.uint8 if element in _PACKED else getattr(torch, element),
+        device=tensor.device,
+    )
     if element in _PACKED:
         parts["values"] = raw.set_(storage, 0, (storage.nbytes(),), (1,))
-        return TakenApart("quantized", parts, shape, strides, flags, element, {**fields, "offset": tensor.storage_offset()})
+        return TakenApart(
+            "quantized",
+            parts,
+            shape,
+            strides,
+            flags,
+            element,
+            {**fields, "offset": tensor.storage_offset()},
+        )
     parts["values"] = raw.set_(storage, tensor.storage_offset(), shape, strides)
     return TakenApart("quantized", parts, None, None, flags, None, fields)
 
@@ -138,20 +191,31 @@ def composite_of(apart: TakenApart, parts: dict[str, Tensor]) -> Composite:
         return rebuild(apart.layout, dict(parts), *apart[2:])
     whole = parts["values"]
     if whole.dtype != "uint8" or not whole.is_contiguous:
-        raise make(Corrupt, f"the values of a tensor of {apart.dtype} are {whole.dtype}, not the bytes of a storage", field="values")
+        raise make(
+            Corrupt,
+            f"the values of a tensor of {apart.dtype} are {whole.dtype}, not the bytes of a"
+            " storage",
+            field="values",
+        )
     fields = dict(apart.fields)
     offset = fields.pop("offset", 0) + whole.offset * per_byte
-    values = Tensor.over(whole.storage, apart.shape or (), apart.dtype, strides=apart.strides, offset=offset)
+    values = Tensor.over(
+        whole.storage, apart.shape or (), apart.dtype, strides=apart.strides, offset=offset
+    )
     return rebuild(apart.layout, {**parts, "values": values}, None, None, apart.flags, None, fields)
 
 
 def from_torch(tensor: Any, part: Callable[[Any, bool], Tensor]) -> Composite:
     """part(tensor, is_small) takes a strided tensor; a small one is copied where that is easier."""
     apart = take_apart(tensor)
-    return composite_of(apart, {name: part(each, name in _SMALL) for name, each in apart.parts.items()})
+    return composite_of(
+        apart, {name: part(each, name in _SMALL) for name, each in apart.parts.items()}
+    )
 
 
-def to_torch(composite: Composite, part: Callable[[Tensor], Any], torch_dtype: Callable[[str], Any]) -> Any:
+def to_torch(
+    composite: Composite, part: Callable[[Tensor], Any], torch_dtype: Callable[[str], Any]
+) -> Any:
     """part: a torch tensor over a tensor's bytes. The composite was checked, or is trusted."""
     layout, own, shape, strides, flags, dtype, fields = composite._state()
     values = own.get("values")
@@ -164,7 +228,10 @@ def to_torch(composite: Composite, part: Callable[[Tensor], Any], torch_dtype: C
 
 
 def assemble(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
-    """The torch tensor over these parts. The numbers in them are not read: they were checked, or are trusted."""
+    """The torch tensor over these parts.
+
+    The numbers in them are not read: they were checked, or are trusted.
+    """
     import torch
 
     layout, parts = apart.layout, apart.parts
@@ -175,20 +242,40 @@ def assemble(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
     elif layout == "quantized":
         made = _quantized(apart)
     elif layout == "jagged":
-        make_jagged = getattr(torch.nested, "nested_tensor_from_jagged", None) if hasattr(torch, "nested") else None
+        make_jagged = (
+            getattr(torch.nested, "nested_tensor_from_jagged", None)
+            if hasattr(torch, "nested")
+            else None
+        )
         if make_jagged is None:
             raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no jagged tensors")
-        made = make_jagged(parts["values"], offsets=parts["offsets"], lengths=parts.get("lengths"), jagged_dim=apart.fields["ragged_dim"])
+        made = make_jagged(
+            parts["values"],
+            offsets=parts["offsets"],
+            lengths=parts.get("lengths"),
+            jagged_dim=apart.fields["ragged_dim"],
+        )
     elif layout == "nested":
         if not hasattr(torch, "_nested_view_from_buffer"):
-            raise make(Unsupported, f"this PyTorch ({torch.__version__}) makes no nested tensor over memory that is there already")
+            raise make(
+                Unsupported,
+                f"this PyTorch ({torch.__version__}) makes no nested tensor over memory that is"
+                " there already",
+            )
         values, offsets = parts["values"], parts["offsets"]
         if values.storage_offset():
-            offsets = offsets + values.storage_offset()  # PyTorch counts from the start of the storage
-        made = torch._nested_view_from_buffer(values, parts["component_sizes"], parts["component_strides"], offsets)
+            offsets = (
+                offsets + values.storage_offset()
+            )  # PyTorch counts from the start of the storage
+        made = torch._nested_view_from_buffer(
+            values, parts["component_sizes"], parts["component_strides"], offsets
+        )
     else:
         raise make(Unsupported, f"PyTorch has no tensors of layout {layout}")
-    requires_grad, is_parameter = apart.flags & lib.TENON_TENSOR_REQUIRES_GRAD, apart.flags & lib.TENON_TENSOR_IS_PARAMETER
+    requires_grad, is_parameter = (
+        apart.flags & lib.TENON_TENSOR_REQUIRES_GRAD,
+        apart.flags & lib.TENON_TENSOR_IS_PARAMETER,
+    )
     return _torch_rules.with_flags(made, bool(requires_grad), bool(is_parameter))
 
 
@@ -211,14 +298,20 @@ def _sparse(apart: TakenApart) -> Any:
         if unchecked is not None:
             made = unchecked(indices.to(torch.int64), values, shape)
         else:
-            made = torch.sparse_coo_tensor(indices.to(torch.int64), values, shape, check_invariants=False)
+            made = torch.sparse_coo_tensor(
+                indices.to(torch.int64), values, shape, check_invariants=False
+            )
         return made._coalesced_(apart.fields.get("coalesced") == COALESCED[True])
     layout = getattr(torch, apart.layout)
     plain = apart.parts["plain_indices"]
     unchecked = getattr(torch, "_sparse_compressed_tensor_unsafe", None)
     if unchecked is not None:
-        return unchecked(indices, plain, values, shape, dtype=values.dtype, layout=layout, device=values.device)
-    return torch.sparse_compressed_tensor(indices, plain, values, shape, layout=layout, check_invariants=False)
+        return unchecked(
+            indices, plain, values, shape, dtype=values.dtype, layout=layout, device=values.device
+        )
+    return torch.sparse_compressed_tensor(
+        indices, plain, values, shape, layout=layout, check_invariants=False
+    )
 
 
 def _quantized(apart: TakenApart) -> Any:
@@ -239,5 +332,7 @@ def _quantized(apart: TakenApart) -> Any:
         axis = fields["axis"]
         empty = [0 if dim != axis else size for dim, size in enumerate(shape or ())]
         more = {"scales": scales, "zero_points": zero_points, "axis": axis}
-        made = torch._empty_per_channel_affine_quantized(empty, dtype=dtype, device=raw.device, **more)
+        made = torch._empty_per_channel_affine_quantized(
+            empty, dtype=dtype, device=raw.device, **more
+        )
     return made.set_(_untyped(raw), offset, shape, strides)

@@ -45,9 +45,16 @@ _TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 
 def _is_light_tensor(tensor: Any) -> bool:
     """Whether a tensor is lent in constant time, or moved with a copy of few bytes."""
-    if not tensor.is_cpu or tensor.layout is not torch.strided or (tensor.requires_grad and not tensor.is_leaf):
+    if (
+        not tensor.is_cpu
+        or tensor.layout is not torch.strided
+        or (tensor.requires_grad and not tensor.is_leaf)
+    ):
         return False
-    return _storage.untyped_of(tensor).nbytes() <= _storage.SMALL_NBYTES or torch_find(tensor) is not None
+    return (
+        _storage.untyped_of(tensor).nbytes() <= _storage.SMALL_NBYTES
+        or torch_find(tensor) is not None
+    )
 
 
 class _Look:
@@ -71,7 +78,9 @@ class _Look:
             self.items += len(what)
             if self.items > _MOST_ITEMS or depth == _MOST_DEPTH:
                 return False
-            return _NUMBERS.issuperset(map(type, what)) or all(self.is_light(item, depth + 1) for item in what)
+            return _NUMBERS.issuperset(map(type, what)) or all(
+                self.is_light(item, depth + 1) for item in what
+            )
         return kind in _NUMBERS
 
 
@@ -132,7 +141,12 @@ def putting(plain: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(plain)
     def put(self: Any, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        if self._closed or not _strategy.is_current() or not _waits(self) or not _Look().is_light(obj):
+        if (
+            self._closed
+            or not _strategy.is_current()
+            or not _waits(self)
+            or not _Look().is_light(obj)
+        ):
             plain(self, obj, block, timeout)
             return
         if not self._sem.acquire(block, timeout):

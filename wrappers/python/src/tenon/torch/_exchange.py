@@ -1,4 +1,6 @@
-"""Tensors of PyTorch as Tenon's, and Tenon's as PyTorch's, in one process and by the handles that PyTorch opens."""
+"""Tensors of PyTorch as Tenon's, and Tenon's as PyTorch's, in one process and by the handles that
+PyTorch opens.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def require_torch() -> None:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ModuleNotFoundError("tenon.torch needs PyTorch, and this Python has none: pip install torch", name="torch") from None
+        raise ModuleNotFoundError(
+            "tenon.torch needs PyTorch, and this Python has none: pip install torch", name="torch"
+        ) from None
 
 
 def torch_dtype(name: str) -> Any:
@@ -58,7 +62,8 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
         import warnings
 
         with warnings.catch_warnings():
-            # PyTorch warns once per process of a read-only buffer. The caller of to_torch has been asked.
+            # PyTorch warns once per process of a read-only buffer. The caller of to_torch has been
+            # asked.
             warnings.simplefilter("ignore", UserWarning)
             flat = torch.frombuffer(data, dtype=torch.uint8)
     else:
@@ -71,10 +76,21 @@ def _over_memory(tensor: Tensor) -> Any:
     """A torch tensor over the storage's bytes, whatever their access says."""
     dtype = torch_dtype(tensor.dtype)
     if any(step < 0 for step in tensor.strides):
-        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+        raise make(
+            Unsupported,
+            f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first",
+        )
     if not tensor.itemsize:
-        raise make(Unsupported, f"Tenon packs the elements of {tensor.dtype}, and PyTorch has none that are smaller than a byte")
-    result = _over_host(tensor, dtype) if tensor._device_numbers[0] == CPU else over_device(tensor, dtype)
+        raise make(
+            Unsupported,
+            f"Tenon packs the elements of {tensor.dtype}, and PyTorch has none that are smaller"
+            " than a byte",
+        )
+    result = (
+        _over_host(tensor, dtype)
+        if tensor._device_numbers[0] == CPU
+        else over_device(tensor, dtype)
+    )
     return with_math_bits(result, tensor._flags)
 
 
@@ -93,21 +109,29 @@ def copy_on_write(storage: Storage) -> Storage:
     return private
 
 
-def to_torch(tensor: Tensor | Composite, writable: Literal["error", "cow", "unsafe"] = "error", *, trusted: bool = False) -> Any:
-    """A torch tensor over the same bytes, which it keeps alive; a torch.nn.Parameter if the tensor is one.
+def to_torch(
+    tensor: Tensor | Composite,
+    writable: Literal["error", "cow", "unsafe"] = "error",
+    *,
+    trusted: bool = False,
+) -> Any:
+    """A torch tensor over the same bytes, which it keeps alive; a torch.nn.Parameter if the tensor
+    is one.
 
-    A composite gives PyTorch's tensor of that layout over its parts. Its indices are checked first (Composite.check), and those that
-    another process can still change are copied. PyTorch checks nothing: with trusted, a wrong index of the sender's lets it read and
-    write memory that is not the tensor's.
+    A composite gives PyTorch's tensor of that layout over its parts. Its indices are checked first
+    (Composite.check), and those that another process can still change are copied. PyTorch checks
+    nothing: with trusted, a wrong index of the sender's lets it read and write memory that is not
+    the tensor's.
 
-    from_torch of it, or of its slices and views, finds Tenon's storage again. PyTorch's own share_memory_() would move it
-    to other memory, and its bytes would not be these any more.
+    from_torch of it, or of its slices and views, finds Tenon's storage again. PyTorch's own
+    share_memory_() would move it to other memory, and its bytes would not be these any more.
 
-    PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory, so of a read-only tensor
-    "error" raises, "cow" gives private memory that is copied page by page where it is written, and "unsafe" gives the bytes as they are.
+    PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory,
+    so of a read-only tensor "error" raises, "cow" gives private memory that is copied page by page
+    where it is written, and "unsafe" gives the bytes as they are.
 
-    A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order PyTorch's current stream after that in
-    which it was opened.
+    A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order
+    PyTorch's current stream after that in which it was opened.
     """
     require_torch()
     if isinstance(tensor, Composite):
@@ -117,7 +141,8 @@ def to_torch(tensor: Tensor | Composite, writable: Literal["error", "cow", "unsa
         return _composite.to_torch(composite, lambda part: to_torch(part, writable), torch_dtype)
     if not isinstance(tensor, Tensor):
         hint = (
-            "; a TensorSpec describes a module's tensor: make a tenon.Tensor of its storage (Tensor.over)"
+            "; a TensorSpec describes a module's tensor: make a tenon.Tensor of its storage"
+            " (Tensor.over)"
             if isinstance(tensor, TensorSpec)
             else ""
         )
@@ -128,19 +153,28 @@ def to_torch(tensor: Tensor | Composite, writable: Literal["error", "cow", "unsa
         if writable == "error":
             raise make(
                 PermissionDenied,
-                "the tensor is read-only and PyTorch would be killed at its first write to it: use "
-                'to_torch(t, writable="cow") for private copy-on-write memory, or writable="unsafe" if nothing will ever write to it',
+                "the tensor is read-only and PyTorch would be killed at its first write to it: use"
+                ' to_torch(t, writable="cow") for private copy-on-write memory, or'
+                ' writable="unsafe" if nothing will ever write to it',
                 option="writable",
             )
         if writable == _COW and tensor._device_numbers[0] != CPU:
             raise make(
                 Unsupported,
-                f'memory of {tensor.device} is not copied where it is written: use to_torch(t, writable="unsafe").clone()',
+                f"memory of {tensor.device} is not copied where it is written: use to_torch(t,"
+                ' writable="unsafe").clone()',
                 option="writable",
             )
         if writable == _COW:
             private = copy_on_write(tensor.storage)
-            tensor = Tensor._new(private, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, tensor._flags)
+            tensor = Tensor._new(
+                private,
+                tensor._dtype_number,
+                tensor.shape,
+                tensor.strides,
+                tensor.offset,
+                tensor._flags,
+            )
     return _torch_rules.with_flags(_over_memory(tensor), tensor.requires_grad, tensor.is_parameter)
 
 
@@ -150,7 +184,9 @@ def _untyped(tensor: Any) -> Any:
 
 
 def _shared_fd(untyped: Any) -> int | None:
-    """The fd of PyTorch's shared memory, which PyTorch keeps; -1: it is a file that was mapped; None: it is shared by name."""
+    """The fd of PyTorch's shared memory, which PyTorch keeps; -1: it is a file that was mapped;
+    None: it is shared by name.
+    """
     try:
         return int(untyped._get_shared_fd())
     except RuntimeError:
@@ -165,15 +201,19 @@ def _is_by_filename() -> bool:
 
 
 def open_shared(untyped: Any, share: bool) -> Storage:
-    """The storage over PyTorch's shared memory, by the way in which it is shared already or, if share, is to be."""
+    """The storage over PyTorch's shared memory, by the way in which it is shared already or, if
+    share, is to be.
+    """
     if untyped.is_shared():
         fd = _shared_fd(untyped)
         if fd is not None:
             if fd < 0:
-                # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
+                # PyTorch has no fd of it, and asking for a name would move it away from those who
+                # have it.
                 raise make(
                     Unsupported,
-                    "the torch tensor lies in a file that was mapped, not shared: use copy=True, or clone()",
+                    "the torch tensor lies in a file that was mapped, not shared: use copy=True, or"
+                    " clone()",
                     option="copy",
                 )
             return Storage._open_unsealed(fd, untyped.nbytes())
@@ -183,7 +223,9 @@ def open_shared(untyped: Any, share: bool) -> Storage:
     else:
         _refuse_private()
     if by_filename:
-        return open_filename(FilenameHandle.from_torch_tuple(*untyped._share_filename_cpu_()), allow_unsealed=True)
+        return open_filename(
+            FilenameHandle.from_torch_tuple(*untyped._share_filename_cpu_()), allow_unsealed=True
+        )
     # PyTorch keeps this fd; it is only borrowed here.
     return Storage._open_unsealed(*untyped._share_fd_cpu_()[:2])
 
@@ -191,8 +233,9 @@ def open_shared(untyped: Any, share: bool) -> Storage:
 def _refuse_private() -> NoReturn:
     raise make(
         Unsupported,
-        "the torch tensor lies in private memory: use from_torch(t, share=True) to move it into PyTorch's shared memory in place "
-        "(what its share_memory_ does), or from_torch(t, copy=True) to copy it",
+        "the torch tensor lies in private memory: use from_torch(t, share=True) to move it into"
+        " PyTorch's shared memory in place (what its share_memory_ does), or from_torch(t,"
+        " copy=True) to copy it",
         option="share",
     )
 
@@ -205,20 +248,26 @@ def _set_up_native() -> None:
 
 
 def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
-    """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
+    """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset
+    and strides.
 
-    Of a sparse, nested, quantised or meta tensor it is a tenon.Composite, and all that follows is so for each of its parts. Small parts
-    (offsets, scales and the like) are copied in any case. PyTorch's mkldnn layout is Unsupported.
+    Of a sparse, nested, quantised or meta tensor it is a tenon.Composite, and all that follows is
+    so for each of its parts. Small parts (offsets, scales and the like) are copied in any case.
+    PyTorch's mkldnn layout is Unsupported.
 
-    Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and the bytes live as long as either side
-    needs them. Their size is not sealed, so a process that opens them has to say allow_unsealed. Of a tensor over Tenon's own shared memory
-    (to_torch, numpy or DLPack gave it) it is the storage that lies there. A tensor in private memory is refused unless share moves it into
-    PyTorch's shared memory in place, or copy puts a copy into memory of Tenon's own.
+    Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and
+    the bytes live as long as either side needs them. Their size is not sealed, so a process that
+    opens them has to say allow_unsealed. Of a tensor over Tenon's own shared memory (to_torch,
+    numpy or DLPack gave it) it is the storage that lies there. A tensor in private memory is
+    refused unless share moves it into PyTorch's shared memory in place, or copy puts a copy into
+    memory of Tenon's own.
 
-    The rules are those of PyTorch's reducers. Whether it requires grad and is a parameter travels; its grad does not, and of its hooks
-    PyTorch warns. A tensor that requires grad and is no leaf is Unsupported, and so is one with named dimensions.
+    The rules are those of PyTorch's reducers. Whether it requires grad and is a parameter travels;
+    its grad does not, and of its hooks PyTorch warns. A tensor that requires grad and is no leaf is
+    Unsupported, and so is one with named dimensions.
 
-    A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be lent as it is (Storage.share_cuda).
+    A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be
+    lent as it is (Storage.share_cuda).
     """
     if not copy:
         own: Tensor | None = _native_ext.torch_find(tensor)
@@ -228,9 +277,15 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
     if not _torch_rules.is_strided(tensor):
         from tenon.torch import _composite
 
-        return _composite.from_torch(tensor, lambda part, is_small: _part_from_torch(part, share, copy or is_small))
+        return _composite.from_torch(
+            tensor, lambda part, is_small: _part_from_torch(part, share, copy or is_small)
+        )
     if not (tensor.is_cpu or tensor.is_cuda):
-        raise make(Unsupported, f"a tensor on {tensor.device}: only those on the CPU, on CUDA devices and on meta can be lent")
+        raise make(
+            Unsupported,
+            f"a tensor on {tensor.device}: only those on the CPU, on CUDA devices and on meta can"
+            " be lent",
+        )
     _torch_rules.check(tensor)
     number = _torch_rules.element_type(tensor)
     flags = _torch_rules.flags_of(tensor) | math_bits(tensor)
@@ -242,7 +297,9 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
     if tensor.is_cuda:
         if share or copy:
             raise make(
-                Unsupported, f"a tensor on {tensor.device}: device memory is neither moved nor copied", option="share" if share else "copy"
+                Unsupported,
+                f"a tensor on {tensor.device}: device memory is neither moved nor copied",
+                option="share" if share else "copy",
             )
         import torch
 
@@ -253,25 +310,38 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
 
         packed = tensor.resolve_conj().resolve_neg().contiguous()
         flags &= ~MATH_BITS
-        storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
+        storage = Storage.new_from(
+            packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b""
+        )
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
     untyped = _untyped(tensor)
     storage = open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
-    return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)
+    return Tensor._new(
+        storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags
+    )
 
 
 def _part_from_torch(part: Any, share: bool, copy: bool) -> Tensor:
-    tensor: Tensor = from_torch(part, share=share and not part.is_cuda, copy=copy and not part.is_cuda)
+    tensor: Tensor = from_torch(
+        part, share=share and not part.is_cuda, copy=copy and not part.is_cuda
+    )
     return tensor
 
 
 def _check_for_torch(tensor: Tensor) -> None:
     if tensor.is_conj or tensor.is_neg:
-        raise make(Unsupported, "the tensor's conjugate or negative bit is set, which PyTorch would not learn: clone its resolved values")
+        raise make(
+            Unsupported,
+            "the tensor's conjugate or negative bit is set, which PyTorch would not learn: clone"
+            " its resolved values",
+        )
     if not tensor.itemsize:
         raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
     if any(step < 0 for step in tensor.strides):
-        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+        raise make(
+            Unsupported,
+            f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first",
+        )
 
 
 def _begin(tensor: Tensor, offset: int) -> int:
@@ -280,15 +350,18 @@ def _begin(tensor: Tensor, offset: int) -> int:
     if rest:
         raise make(
             InvalidArgument,
-            f"the storage begins at byte {offset}, no multiple of the {tensor.itemsize} bytes of {tensor.dtype}: "
-            "make it with a larger alignment, or isolated",
+            f"the storage begins at byte {offset}, no multiple of the {tensor.itemsize} bytes of"
+            f" {tensor.dtype}: make it with a larger alignment, or isolated",
             option="alignment",
         )
     return begin + tensor.offset
 
 
 class TorchHandle(Managed):
-    """What a PyTorch process needs to open a tensor. Owns its fd until close or detach; unpacks into its five parts."""
+    """What a PyTorch process needs to open a tensor.
+
+    Owns its fd until close or detach; unpacks into its five parts.
+    """
 
     __slots__ = ("nbytes", "sizes", "storage_offset", "strides")
     nbytes: int
@@ -330,15 +403,16 @@ class TorchHandle(Managed):
 
 
 def share_with_torch(tensor: Tensor) -> TorchHandle:
-    """Lend a tensor to a PyTorch process that has no Tenon: (fd, nbytes, storage_offset, sizes, strides).
+    """Lend a tensor to a PyTorch process that has no Tenon: (fd, nbytes, storage_offset, sizes,
+    strides).
 
     There, after the fd came over a socket:
 
         storage = torch.UntypedStorage._new_shared_fd_cpu(fd, nbytes)
         t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
 
-    PyTorch maps a segment from its start and always to write: the tensor must be of mode "shared", and the peer can reach whatever else
-    lies before it in its segment, unless it was made isolated.
+    PyTorch maps a segment from its start and always to write: the tensor must be of mode "shared",
+    and the peer can reach whatever else lies before it in its segment, unless it was made isolated.
     """
     _check_for_torch(tensor)
     handle = tensor.storage.share_fd("writable")
@@ -350,9 +424,21 @@ def share_with_torch(tensor: Tensor) -> TorchHandle:
 
 
 class TorchFilename(Frozen):
-    """What a PyTorch process needs to open a tensor by name: unpacks into all but the dtype. A value; it holds nothing."""
+    """What a PyTorch process needs to open a tensor by name: unpacks into all but the dtype.
 
-    __slots__ = ("manager", "name", "nbytes", "storage_offset", "sizes", "strides", "dtype", "in_flight")  # noqa: RUF023 (the order of __init__)
+    A value; it holds nothing.
+    """
+
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "manager",
+        "name",
+        "nbytes",
+        "storage_offset",
+        "sizes",
+        "strides",
+        "dtype",
+        "in_flight",
+    )
 
     manager: bytes
     name: bytes
@@ -391,20 +477,34 @@ class TorchFilename(Frozen):
         return self.manager, self.name, self.nbytes
 
     def __iter__(self) -> Iterator[Any]:
-        return iter((self.manager, self.name, self.nbytes, self.storage_offset, self.sizes, self.strides))
+        return iter(
+            (self.manager, self.name, self.nbytes, self.storage_offset, self.sizes, self.strides)
+        )
 
     def open(self) -> Any:
-        """A torch tensor over the same bytes, in a storage that PyTorch itself opened: its own reducers lend it on by the same name."""
+        """A torch tensor over the same bytes, in a storage that PyTorch itself opened: its own
+        reducers lend it on by the same name.
+        """
         import torch
 
         dtype = torch_dtype(self.dtype)
-        storage = torch.UntypedStorage._new_shared_filename_cpu(self.manager, self.name, self.nbytes)
+        storage = torch.UntypedStorage._new_shared_filename_cpu(
+            self.manager, self.name, self.nbytes
+        )
         if self.in_flight:
             storage._shared_decref()
-        return torch.empty(0, dtype=dtype).set_(storage, self.storage_offset, self.sizes, self.strides)
+        return torch.empty(0, dtype=dtype).set_(
+            storage, self.storage_offset, self.sizes, self.strides
+        )
 
 
-def share_filename(tensor: Tensor, *, in_flight: bool = False, manager: Path | None = None, timeout: float | None = 5.0) -> TorchFilename:
+def share_filename(
+    tensor: Tensor,
+    *,
+    in_flight: bool = False,
+    manager: Path | None = None,
+    timeout: float | None = 5.0,
+) -> TorchFilename:
     """Lend a tensor by name to PyTorch: (manager, name, nbytes, storage_offset, sizes, strides).
 
     There, with or without Tenon (TorchFilename.open does the same):
@@ -412,26 +512,35 @@ def share_filename(tensor: Tensor, *, in_flight: bool = False, manager: Path | N
         storage = torch.UntypedStorage._new_shared_filename_cpu(manager, name, nbytes)
         t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
 
-    The tensor must lie in a named file in /dev/shm: tenon.zeros(..., filename=tenon.Filename()). in_flight: the name waits for one opening,
-    after which the receiver calls storage._shared_decref(), as PyTorch's own receivers do; without it, this process must hold the
-    tensor until then. manager: the socket of PyTorch's or Tenon's manager; None: this user's, started if there is none.
+    The tensor must lie in a named file in /dev/shm: tenon.zeros(..., filename=tenon.Filename()).
+    in_flight: the name waits for one opening, after which the receiver calls
+    storage._shared_decref(), as PyTorch's own receivers do; without it, this process must hold the
+    tensor until then. manager: the socket of PyTorch's or Tenon's manager; None: this user's,
+    started if there is none.
     """
     _check_for_torch(tensor)
     storage = tensor.storage
     if storage.is_shared and storage.is_sealed and storage.nbytes:
         raise make(
             Unsupported,
-            "the tensor lies in memory that has no name, and PyTorch opens files only: make it with filename=tenon.Filename(), or with "
-            "tenon.multiprocessing.set_sharing_strategy('file_system'); clone(filename=tenon.Filename()) copies it; share_with_torch lends "
-            "it by fd",
+            "the tensor lies in memory that has no name, and PyTorch opens files only: make it with"
+            " filename=tenon.Filename(), or with"
+            " tenon.multiprocessing.set_sharing_strategy('file_system');"
+            " clone(filename=tenon.Filename()) copies it; share_with_torch lends it by fd",
             option="filename",
         )
-    handle = storage.share_filename("writable", torch=True, in_flight=in_flight, manager=manager, timeout=timeout)
+    handle = storage.share_filename(
+        "writable", torch=True, in_flight=in_flight, manager=manager, timeout=timeout
+    )
     try:
         begin = _begin(tensor, handle.offset)
-        guard, name, nbytes = FilenameHandle(handle.name, handle.offset + handle.nbytes, 0, handle.manager).torch_tuple()
+        guard, name, nbytes = FilenameHandle(
+            handle.name, handle.offset + handle.nbytes, 0, handle.manager
+        ).torch_tuple()
     except BaseException:
         if in_flight:
             filename_decref(handle)
         raise
-    return TorchFilename(guard, name, nbytes, begin, tensor.shape, tensor.strides, tensor.dtype, in_flight)
+    return TorchFilename(
+        guard, name, nbytes, begin, tensor.shape, tensor.strides, tensor.dtype, in_flight
+    )

@@ -1,4 +1,7 @@
-"""Torch tensors that are born in Tenon's shared memory, so that lending them moves nothing. Imports torch when used."""
+"""Torch tensors that are born in Tenon's shared memory, so that lending them moves nothing.
+
+Imports torch when used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _new(size: Any, dtype: Any, zeroed: bool, requires_grad: bool, *, will_fill: bool = False) -> Any:
+def _new(
+    size: Any, dtype: Any, zeroed: bool, requires_grad: bool, *, will_fill: bool = False
+) -> Any:
     import torch
 
     from tenon.torch import _storage, _strategy
@@ -78,7 +83,8 @@ def full_like(like: Any, fill_value: Any, *, dtype: Any = None, requires_grad: b
 
 
 def born_shared() -> AbstractContextManager[None]:
-    """Within it, what torch's factories make on the CPU is born in Tenon's shared memory: torch.empty, rand, tensor, arange and so on.
+    """Within it, what torch's factories make on the CPU is born in Tenon's shared memory:
+    torch.empty, rand, tensor, arange and so on.
 
         with tenon.torch.born_shared():
             model = Policy()

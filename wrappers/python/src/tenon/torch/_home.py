@@ -1,6 +1,8 @@
-"""Where torch storages are born: small ones in Tenon's default home, large ones in an arena, so that a loop of large batches stays warm.
+"""Where torch storages are born: small ones in Tenon's default home, large ones in an arena, so
+that a loop of large batches stays warm.
 
-The default home gives each block of more than 8 MiB a segment of its own, whose pages the kernel makes anew each time.
+The default home gives each block of more than 8 MiB a segment of its own, whose pages the kernel
+makes anew each time.
 """
 
 from __future__ import annotations
@@ -21,14 +23,22 @@ LARGE_NBYTES = 8 << 20
 """The largest block that the default home keeps warm."""
 
 MOST_IDLE_NBYTES = 256 << 20
-"""An arena with more free memory than this, and more than it has in use, is left to its last block."""
+"""An arena with more free memory than this, and more than it has in use, is left to its last block.
+"""
 
 _LOOK_EACH = 32
-"""After so many new blocks the arena's statistics are read. Reading them takes milliseconds, because it asks the kernel about pages."""
+"""After so many new blocks the arena's statistics are read.
+
+Reading them takes milliseconds, because it asks the kernel about pages.
+"""
 
 
 class _LargeBlocks:
-    """An arena for large blocks. Its memory goes back to the system with the arena, when the last block and the last lease have gone."""
+    """An arena for large blocks.
+
+    Its memory goes back to the system with the arena, when the last block and the last lease have
+    gone.
+    """
 
     def __init__(self) -> None:
         self._arena: Arena | None = None
@@ -46,7 +56,11 @@ class _LargeBlocks:
         """The arena for one more block of so many bytes."""
         with self.lock:
             self._n_new += 1
-            if self._arena is not None and self._n_new % _LOOK_EACH == 0 and self._is_idle(self._arena, nbytes):
+            if (
+                self._arena is not None
+                and self._n_new % _LOOK_EACH == 0
+                and self._is_idle(self._arena, nbytes)
+            ):
                 self._arena = None
             if self._arena is None:
                 self._arena = Arena(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -55,7 +69,9 @@ class _LargeBlocks:
     @staticmethod
     def _is_idle(arena: Arena, nbytes: int) -> bool:
         stats = arena.stats()
-        return stats.bytes_free > max(MOST_IDLE_NBYTES, 2 * nbytes, stats.bytes_live + stats.bytes_lent)
+        return stats.bytes_free > max(
+            MOST_IDLE_NBYTES, 2 * nbytes, stats.bytes_live + stats.bytes_lent
+        )
 
 
 _large = _LargeBlocks()
@@ -91,7 +107,9 @@ def _born(make: Callable[[Arena | None], Storage], nbytes: int) -> Storage:
 
 def new_storage(nbytes: int, *, zeroed: bool = False, will_fill: bool = False) -> Storage:
     """A new shared storage for a torch storage of so many bytes."""
-    return _born(lambda arena: Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, arena=arena), nbytes)
+    return _born(
+        lambda arena: Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, arena=arena), nbytes
+    )
 
 
 def new_storage_from(data: Any, nbytes: int) -> Storage:

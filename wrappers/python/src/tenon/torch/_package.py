@@ -35,9 +35,9 @@ def open_package(path: str | os.PathLike[str]) -> Any:
 
     Every caller gets the same importer, in any thread, so the package's classes and modules are the
     same for all of them. Give it to tenon.pickle.dumps and loads, or to Connection.send_object and
-    recv_object, as importer. A file that was replaced or written anew is opened anew, and objects of
-    the old one keep their classes. The last 16 packages are kept open; tenon.pickle.clear() forgets
-    them. Importing from a package runs its code: open only what you trust.
+    recv_object, as importer. A file that was replaced or written anew is opened anew, and objects
+    of the old one keep their classes. The last 16 packages are kept open; tenon.pickle.clear()
+    forgets them. Importing from a package runs its code: open only what you trust.
 
     FileNotFoundError: there is no such file. What else PackageImporter raises goes through.
     """

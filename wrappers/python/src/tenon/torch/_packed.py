@@ -2,14 +2,17 @@
 
 tenon.torch.SharedList and SharedDict keep their items in a Packed. pack() makes one.
 
-A Packed has a storage of bytes and, unless all items have one size, a storage of uint64 offsets. Both are written to anonymous files that
-grow, and are frozen by the kernel afterwards. So packing never needs the packed bytes twice, and nobody can change them later.
+A Packed has a storage of bytes and, unless all items have one size, a storage of uint64 offsets.
+Both are written to anonymous files that grow, and are frozen by the kernel afterwards. So packing
+never needs the packed bytes twice, and nobody can change them later.
 
-Items of one type are stored without tags: str, bytes, int, float, arrays of one dtype and shape, and tuples and dicts whose fields have
-the same types. Other items are stored in a tagged format, which nests. An object for which the format has no tag is pickled alone.
+Items of one type are stored without tags: str, bytes, int, float, arrays of one dtype and shape,
+and tuples and dicts whose fields have the same types. Other items are stored in a tagged format,
+which nests. An object for which the format has no tag is pickled alone.
 
-The first items choose the kind. If a later item does not fit, all items so far are packed again in a more general kind. That needs their
-bytes twice for a while, and happens at most once for each field.
+The first items choose the kind. If a later item does not fit, all items so far are packed again in
+a more general kind. That needs their bytes twice for a while, and happens at most once for each
+field.
 """
 
 from __future__ import annotations
@@ -19,7 +22,16 @@ import struct
 from array import array
 from itertools import accumulate, islice
 
-from tenon.torch._packed_format import SURROGATES, array_form, decode, encode, numpy_bytes, numpy_dtype, torch_bytes, torch_dtype
+from tenon.torch._packed_format import (
+    SURROGATES,
+    array_form,
+    decode,
+    encode,
+    numpy_bytes,
+    numpy_dtype,
+    torch_bytes,
+    torch_dtype,
+)
 from tenon.torch._packed_memory import ALIGNMENT, COW_NBYTES, Growing, Memory, corrupt
 
 TYPE_CHECKING = False
@@ -44,11 +56,17 @@ class _Misfit(Exception):
 
 # ---- kinds
 #
-# A kind is a tuple that travels with the storages: ("str",), ("bytes",), ("int",), ("float",), ("any",),
-# ("array", "numpy" or "torch", dtype, shape), and ("tuple", letters) and ("dict", letters, keys). The letters say what the fields are.
+# A kind is a tuple that travels with the storages: ("str",), ("bytes",), ("int",), ("float",),
+# ("any",), ("array", "numpy" or "torch", dtype, shape), and ("tuple", letters) and ("dict",
+# letters, keys). The letters say what the fields are.
 
 ANY: Kind = ("any",)
-_SCALAR_KINDS: dict[type, Kind] = {str: ("str",), bytes: ("bytes",), int: ("int",), float: ("float",)}
+_SCALAR_KINDS: dict[type, Kind] = {
+    str: ("str",),
+    bytes: ("bytes",),
+    int: ("int",),
+    float: ("float",),
+}
 _FIELD_LETTERS = {str: "s", bytes: "y", int: "q", float: "d", bool: "?"}
 _VARIABLE = "syx"  # fields of which the header has the size
 
@@ -75,7 +93,12 @@ def _joined(one: Kind, other: Kind) -> Kind:
     """The kind that stores the items of both."""
     if one == other:
         return one
-    if one[0] == other[0] and one[0] in ("tuple", "dict") and len(one[1]) == len(other[1]) and one[2:] == other[2:]:
+    if (
+        one[0] == other[0]
+        and one[0] in ("tuple", "dict")
+        and len(one[1]) == len(other[1])
+        and one[2:] == other[2:]
+    ):
         letters = "".join(a if a == b else "x" for a, b in zip(one[1], other[1], strict=True))
         return (one[0], letters, *one[2:])
     return ANY
@@ -90,7 +113,9 @@ def _kind_of_all(kind: Kind | None, items: Sequence[Any]) -> Kind:
 
 
 def _header(letters: str) -> struct.Struct:
-    return struct.Struct("<" + "".join("I" if letter in _VARIABLE else letter for letter in letters))
+    return struct.Struct(
+        "<" + "".join("I" if letter in _VARIABLE else letter for letter in letters)
+    )
 
 
 def _item_nbytes(kind: Kind) -> int | None:
@@ -159,7 +184,11 @@ def _write_records(batch: Sequence[Any], writer: _Writer) -> None:
     out = bytearray()
     ends = []
     for item in batch:
-        if type(item) is not kind or len(item) != len(letters) or (keys is not None and list(item) != keys):
+        if (
+            type(item) is not kind
+            or len(item) != len(letters)
+            or (keys is not None and list(item) != keys)
+        ):
             raise _Misfit
         begin = len(out)
         out += bytes(header.size)
@@ -239,7 +268,12 @@ class _Writer:
         return min(max(_BATCH_NBYTES * self.count // (self.data.nbytes + 1), 1), _BATCH_COUNT)
 
     def freeze(self) -> Packed:
-        return Packed(self.kind, self.count, self.data.freeze(), None if self.offsets is None else self.offsets.freeze())
+        return Packed(
+            self.kind,
+            self.count,
+            self.data.freeze(),
+            None if self.offsets is None else self.offsets.freeze(),
+        )
 
     def close(self) -> None:
         self.data.close()
@@ -317,7 +351,9 @@ def _record_reader(kind: Kind, memory: Memory, offsets: memoryview) -> Get:
     letters = kind[1]
     view, nbytes, header = memory.view, memory.view.nbytes, _header(letters)
     unpack, size = header.unpack_from, header.size
-    variable = [(position, letter) for position, letter in enumerate(letters) if letter in _VARIABLE]
+    variable = [
+        (position, letter) for position, letter in enumerate(letters) if letter in _VARIABLE
+    ]
     keys = kind[2] if kind[0] == "dict" else None
 
     def get(index: int) -> Any:
@@ -330,7 +366,9 @@ def _record_reader(kind: Kind, memory: Memory, offsets: memoryview) -> Get:
         for position, letter in variable:
             stop = at + fields[position]
             if stop > end:
-                corrupt(f"field {position} of item {index} ends at byte {stop}, and the item at {end}")
+                corrupt(
+                    f"field {position} of item {index} ends at byte {stop}, and the item at {end}"
+                )
             if letter == "s":
                 fields[position] = str(view[at:stop], "utf-8", "surrogatepass")
             elif letter == "y":
@@ -357,16 +395,24 @@ def _array_reader(kind: Kind, memory: Memory, offsets: memoryview) -> Get:
             return lambda index: numpy.empty(shape, dtype)
         if step < COW_NBYTES:
             whole = numpy.frombuffer(memory.view, dtype).reshape(-1, *shape)
-            return (lambda index: whole[index].copy()) if shape else (lambda index: whole[index, ...].copy())
+            return (
+                (lambda index: whole[index].copy())
+                if shape
+                else (lambda index: whole[index, ...].copy())
+            )
         count = functools.reduce(lambda a, b: a * b, shape, 1)
-        return lambda index: numpy.frombuffer(memory.writable(index * step, step), dtype, count).reshape(shape)
+        return lambda index: numpy.frombuffer(
+            memory.writable(index * step, step), dtype, count
+        ).reshape(shape)
     import torch
 
     element_type = torch_dtype(name)[0]
     if not step:
         return lambda index: torch.empty(shape, dtype=element_type)
     number = functools.reduce(lambda a, b: a * b, shape, 1)
-    return lambda index: torch.frombuffer(memory.writable(index * step, step), dtype=element_type, count=number).view(shape)
+    return lambda index: torch.frombuffer(
+        memory.writable(index * step, step), dtype=element_type, count=number
+    ).view(shape)
 
 
 _READERS: dict[str, Callable[[Kind, Memory, memoryview], Get]] = {

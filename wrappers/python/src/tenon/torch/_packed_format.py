@@ -1,7 +1,9 @@
-"""The tagged format of packed items, which nests: one item after the other, each read without the others.
+"""The tagged format of packed items, which nests: one item after the other, each read without the
+others.
 
-An item is a tag and what belongs to it. A size or count follows as a byte, or as a uint64 after the tag's long form. Numbers are
-little-endian. An object for which the format has no tag is pickled alone.
+An item is a tag and what belongs to it. A size or count follows as a byte, or as a uint64 after the
+tag's long form. Numbers are little-endian. An object for which the format has no tag is pickled
+alone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     Count = Callable[[memoryview, int], tuple[int, int]]
 
 SURROGATES = "surrogatepass"
-"""How text is encoded: a str may hold half of a surrogate pair, as file names from os.listdir do."""
+"""How text is encoded: a str may hold half of a surrogate pair, as file names from os.listdir do.
+"""
 
 _MAX_DEPTH = 32
 
@@ -45,7 +48,10 @@ class _TooDeep(Exception):
 
 
 def encode(item: Any, out: bytearray, base: int) -> None:
-    """Append an item in the tagged format. `base` is where `out` will begin in its storage, for the alignment of large arrays."""
+    """Append an item in the tagged format.
+
+    `base` is where `out` will begin in its storage, for the alignment of large arrays.
+    """
     begin = len(out)
     try:
         _encode(item, out, base, _MAX_DEPTH)
@@ -143,7 +149,7 @@ _INT_LETTERS = (("b", 7), ("h", 15), ("i", 31), ("q", 63))
 
 
 def _encode_numbers(item: Sequence[Any], out: bytearray) -> bool:
-    """A tuple or list of ints, or of floats, such as token ids: its numbers without a tag for each."""
+    """A tuple or list of ints or of floats, such as token ids: its numbers without tags."""
     if len(item) < 4:
         return False
     kinds = set(map(type, item))
@@ -151,7 +157,9 @@ def _encode_numbers(item: Sequence[Any], out: bytearray) -> bool:
         letter = "d"
     elif kinds == {int}:
         low, high = min(item), max(item)
-        letters = [letter for letter, bits in _INT_LETTERS if -(1 << bits) <= low and high < 1 << bits]
+        letters = [
+            letter for letter, bits in _INT_LETTERS if -(1 << bits) <= low and high < 1 << bits
+        ]
         if not letters:
             return False
         letter = letters[0]
@@ -211,11 +219,21 @@ def torch_bytes(item: Any) -> memoryview:
 
     if not item.numel():
         return memoryview(b"")
-    return memoryview(item.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return memoryview(
+        item.detach()
+        .resolve_conj()
+        .resolve_neg()
+        .contiguous()
+        .reshape(-1)
+        .view(torch.uint8)
+        .numpy()
+    )
 
 
 def array_form(item: Any) -> tuple[str, str, tuple[int, ...]] | None:
-    """Whose array an item is ("numpy" or "torch"), its dtype's name and its shape; None: it is none that can be stored as its elements."""
+    """Whose array an item is ("numpy" or "torch"), its dtype's name and its shape; None: it is none
+    that can be stored as its elements.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(item) is numpy.ndarray:
         name = _numpy_name(item.dtype)
@@ -258,7 +276,9 @@ def _encode_torch(item: Any, out: bytearray, base: int) -> bool:
     return True
 
 
-def _put_array(out: bytearray, base: int, tag: bytes, name: str, shape: tuple[int, ...], data: memoryview) -> None:
+def _put_array(
+    out: bytearray, base: int, tag: bytes, name: str, shape: tuple[int, ...], data: memoryview
+) -> None:
     out += tag
     out.append(len(name))
     out += name.encode()
@@ -266,7 +286,8 @@ def _put_array(out: bytearray, base: int, tag: bytes, name: str, shape: tuple[in
     for size in shape:
         out += _U64.pack(size)
     if len(data) >= COW_NBYTES:
-        # A copy-on-write view needs to know where in the storage it begins, and vector instructions want it aligned.
+        # A copy-on-write view needs to know where in the storage it begins, and vector instructions
+        # want it aligned.
         begin = base + len(out) + 9
         padding = -begin % ALIGNMENT
         out.append(padding + 1)
@@ -383,7 +404,9 @@ def _array_header(view: memoryview, at: int) -> tuple[str, tuple[int, ...], int]
     return str(name, "ascii"), shape, at + 1 + 8 * ndim
 
 
-def _elements(view: memoryview, at: int, memory: Memory, itemsize: int, shape: tuple[int, ...]) -> tuple[Any, int]:
+def _elements(
+    view: memoryview, at: int, memory: Memory, itemsize: int, shape: tuple[int, ...]
+) -> tuple[Any, int]:
     """A writable buffer with the elements of an array, None if it has none."""
     nbytes = itemsize
     for size in shape:
@@ -406,7 +429,11 @@ def _decode_array(view: memoryview, at: int, memory: Memory) -> tuple[Any, int]:
     dtype = numpy_dtype(name)
     data, at = _elements(view, at, memory, dtype.itemsize, shape)
     try:
-        return (numpy.empty(shape, dtype) if data is None else numpy.frombuffer(data, dtype).reshape(shape)), at
+        return (
+            numpy.empty(shape, dtype)
+            if data is None
+            else numpy.frombuffer(data, dtype).reshape(shape)
+        ), at
     except MemoryError:
         corrupt(f"an empty array of the shape {shape}")
 
@@ -418,7 +445,11 @@ def _decode_tensor(view: memoryview, at: int, memory: Memory) -> tuple[Any, int]
     dtype, itemsize = torch_dtype(name)
     data, at = _elements(view, at, memory, itemsize, shape)
     try:
-        return (torch.empty(shape, dtype=dtype) if data is None else torch.frombuffer(data, dtype=dtype).view(shape)), at
+        return (
+            torch.empty(shape, dtype=dtype)
+            if data is None
+            else torch.frombuffer(data, dtype=dtype).view(shape)
+        ), at
     except (RuntimeError, OverflowError, TypeError) as error:
         corrupt(f"a tensor of the shape {shape} ({error})")
 

@@ -1,4 +1,6 @@
-"""Memory for packed items: anonymous files that grow until the kernel freezes them, and views of frozen bytes."""
+"""Memory for packed items: anonymous files that grow until the kernel freezes them, and views of
+frozen bytes.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from tenon.by_fd import FdHandle
 
 COW_NBYTES = 16 << 20
-"""Arrays from this size on come out as copy-on-write memory. Reading a copy of 64 MiB takes two to three times as long; below 16 MiB a copy
-is as fast to read, and several times as fast to write."""
+"""Arrays from this size on come out as copy-on-write memory. Reading a copy of 64 MiB takes two to
+three times as long; below 16 MiB a copy is as fast to read, and several times as fast to write."""
 
 ALIGNMENT = 64
 """Of arrays of at least COW_NBYTES."""
@@ -30,7 +32,9 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_
 
 def corrupt(what: str) -> NoReturn:
     """Raise the error for packed bytes that nothing of this module has written."""
-    raise make(Corrupt, f"the packed items are corrupt: {what}. Make the container again from its source")
+    raise make(
+        Corrupt, f"the packed items are corrupt: {what}. Make the container again from its source"
+    )
 
 
 class Growing:
@@ -63,7 +67,12 @@ class Growing:
         """Append zeros, and give them to be changed in place, as uint64 numbers."""
         begin, self.nbytes = self.nbytes, self.nbytes + nbytes
         os.posix_fallocate(self._fd, begin, nbytes)
-        with mmap.mmap(self._fd, self.nbytes) as mapping, memoryview(mapping) as view, view[begin:] as part, part.cast("Q") as numbers:
+        with (
+            mmap.mmap(self._fd, self.nbytes) as mapping,
+            memoryview(mapping) as view,
+            view[begin:] as part,
+            part.cast("Q") as numbers,
+        ):
             yield numbers
 
     def freeze(self) -> Storage:
@@ -94,12 +103,17 @@ class Memory:
         self._handle: FdHandle | None = None
 
     def writable(self, begin: int, nbytes: int) -> Any:
-        """A writable buffer with a part of the bytes. Writes to it stay there: it is a copy, or copied page by page where it is written."""
+        """A writable buffer with a part of the bytes.
+
+        Writes to it stay there: it is a copy, or copied page by page where it is written.
+        """
         if nbytes >= COW_NBYTES:
             try:
                 if self._handle is None:
                     self._handle = self.storage.share_fd()
-                return open_fd(self._handle.fd, nbytes, self._handle.offset + begin, private_cow=True).data
+                return open_fd(
+                    self._handle.fd, nbytes, self._handle.offset + begin, private_cow=True
+                ).data
             except TenonError:
                 pass  # such as no room for another mapping
         return bytearray(self.view[begin : begin + nbytes])

@@ -1,4 +1,7 @@
-"""Pinned memory of batches, without the copy of DataLoader's pin_memory. Imports torch when used."""
+"""Pinned memory of batches, without the copy of DataLoader's pin_memory.
+
+Imports torch when used.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,9 @@ def pin(batch: Batch) -> Batch:
         if place is None:
             raise make(
                 Unsupported,
-                f"a tensor on {tensor.device} that is not in Tenon's shared memory: call "
-                "tenon.torch.install() before the DataLoader is made, or tensor.pin_memory(), which copies",
+                f"a tensor on {tensor.device} that is not in Tenon's shared memory: call"
+                " tenon.torch.install() before the DataLoader is made, or tensor.pin_memory(),"
+                " which copies",
             )
         storage = place[0]
         if storage.is_pinned:
@@ -59,8 +63,8 @@ def pin(batch: Batch) -> Batch:
         except ResourceExhausted as error:
             raise make(
                 type(error),
-                f"{error.strerror or error}; for torch memory, call tenon.torch.reserve in the process "
-                "that makes it, such as in a DataLoader's worker_init_fn",
+                f"{error.strerror or error}; for torch memory, call tenon.torch.reserve in the"
+                " process that makes it, such as in a DataLoader's worker_init_fn",
                 **error.details,
             ) from error
     return batch

@@ -1,6 +1,8 @@
-"""What multiprocessing's unpickler makes of torch tensors and storages that _reducers wrote. Imports torch.
+"""What multiprocessing's unpickler makes of torch tensors and storages that _reducers wrote.
+Imports torch.
 
-torch is imported first: its import may install the sharing strategy, which needs this module's name and none of its functions.
+torch is imported first: its import may install the sharing strategy, which needs this module's name
+and none of its functions.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
 
 _PLAIN = (False, False, 0)
-"""What most tensors have of requires_grad, of being a Parameter, and of the conjugate and negative bits."""
+"""What most tensors have of requires_grad, of being a Parameter, and of the conjugate and negative
+bits.
+"""
 
 
 def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
@@ -50,10 +54,14 @@ def pick_tensor(number: int, more: tuple[bool, bool, int] = _PLAIN) -> Any:
     return _finish(_storage.tensor_over(pick(number)), more)
 
 
-def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = _PLAIN) -> Any:
+def rebuild_tensor(
+    place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = _PLAIN
+) -> Any:
     """The torch tensor of a message."""
     dtype, offset, size, stride = form
-    return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
+    return _finish(
+        torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more
+    )
 
 
 def rebuild_apart(*state: Any) -> Any:

@@ -1,4 +1,5 @@
-"""What multiprocessing's pickler writes for torch tensors and storages. _rebuild has the other side.
+"""What multiprocessing's pickler writes for torch tensors and storages. _rebuild has the other
+side.
 
 A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message
 (tenon.multiprocessing). A quantised tensor is taken apart, and its parts are strided tensors. So is
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     Reducer = Callable[[Any], tuple[Any, ...]]
 
 
-# PyTorch 1.13 refuses sparse tensors. Newer ones lend their parts, which come back to this module as storages of the same message.
+# PyTorch 1.13 refuses sparse tensors. Newer ones lend their parts, which come back to this module
+# as storages of the same message.
 _torch_sends_sparse = hasattr(reductions, "reduce_sparse_tensor")
 
 
@@ -44,19 +46,30 @@ def _is_lent_in_parts(tensor: Any) -> bool:
     if not tensor.is_cpu:
         if not _strategy.is_current():
             return False
-        raise make(Unsupported, f"a quantised tensor ({tensor.dtype}) on {tensor.device} does not travel with its scale: send tensor.cpu()")
+        raise make(
+            Unsupported,
+            f"a quantised tensor ({tensor.dtype}) on {tensor.device} does not travel with its"
+            " scale: send tensor.cpu()",
+        )
     return _strategy.is_current() or _storage.find(_storage.untyped_of(tensor)) is not None
 
 
 def _can_be_collected() -> bool:
-    """Whether tensors travel together. Under Tenon's own strategy "file_system" each has a name of its own."""
+    """Whether tensors travel together.
+
+    Under Tenon's own strategy "file_system" each has a name of its own.
+    """
     return _tenon_strategy.current != _tenon_strategy.FILE_SYSTEM
 
 
 def _in_tenon(tensor: Any) -> Tensor | None:
     """The tensor as Tenon's, if it lies in Tenon's memory and Tenon knows its element type."""
     number = _storage.numbers().get(tensor.dtype)
-    return None if number is None else Tensor._at(tensor.data_ptr(), number, tensor.shape, tensor.stride(), 0)
+    return (
+        None
+        if number is None
+        else Tensor._at(tensor.data_ptr(), number, tensor.shape, tensor.stride(), 0)
+    )
 
 
 def _moved(tensor: Any) -> Tensor | None:
@@ -69,7 +82,9 @@ def _moved(tensor: Any) -> Tensor | None:
 
 
 def _number_in_message(tensor: Any) -> int | None:
-    """The number by which the message picks the tensor; None: the tensor does not lie in Tenon's memory, or goes by itself."""
+    """The number by which the message picks the tensor; None: the tensor does not lie in Tenon's
+    memory, or goes by itself.
+    """
     if not _can_be_collected():
         return None
     own = _in_tenon(tensor)
@@ -114,15 +129,25 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
             _torch_rules.warn_of_hooks(tensor)
         more = _more_of(tensor)
         if number is not None:
-            return (_rebuild.pick_tensor, (number,)) if more is None else (_rebuild.pick_tensor, (number, more))
+            return (
+                (_rebuild.pick_tensor, (number,))
+                if more is None
+                else (_rebuild.pick_tensor, (number, more))
+            )
         form = tensor.dtype, tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
-        return (_rebuild.rebuild_tensor, (place, form)) if more is None else (_rebuild.rebuild_tensor, (place, form, more))
+        return (
+            (_rebuild.rebuild_tensor, (place, form))
+            if more is None
+            else (_rebuild.rebuild_tensor, (place, form, more))
+        )
 
     return _native_ext.torch_reducer(reduce_tensor)
 
 
 def _more_of(tensor: Any) -> tuple[bool, bool, int] | None:
-    """requires_grad, whether it is a Parameter, and the conjugate and negative bits; None for most tensors."""
+    """requires_grad, whether it is a Parameter, and the conjugate and negative bits; None for most
+    tensors.
+    """
     more = tensor.requires_grad, type(tensor) is torch.nn.Parameter, math_bits(tensor)
     return more if any(more) else None
 

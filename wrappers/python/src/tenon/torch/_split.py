@@ -47,10 +47,14 @@ def _is_jagged(obj: Any) -> bool:
 
 
 def reduce(obj: Any, pickler: Any) -> Any:
-    """What the pickler writes for a tensor or storage of PyTorch's. NotImplemented: it is none, or a tensor of another class."""
+    """What the pickler writes for a tensor or storage of PyTorch's.
+
+    NotImplemented: it is none, or a tensor of another class.
+    """
     if type(obj) in _PLAIN or _is_jagged(obj):
         if not _torch_rules.is_strided(obj):
-            # The pickler writes a part that several tensors have once. PyTorch adds two jagged tensors only if they have the same offsets.
+            # The pickler writes a part that several tensors have once. PyTorch adds two jagged
+            # tensors only if they have the same offsets.
             return _pickle._torch_composite, tuple(_composite.take_apart(obj))
         _torch_rules.check(obj)
         flags = _torch_rules.flags_of(obj) | math_bits(obj)
@@ -59,7 +63,10 @@ def reduce(obj: Any, pickler: Any) -> Any:
         form = (_name_of(obj.dtype), tuple(obj.shape), obj.stride(), obj.storage_offset(), flags)
         return _pickle._torch_tensor, (number, *form)
     if isinstance(obj, _TYPED):
-        return _pickle._torch_storage, (_number(obj.untyped(), obj.dtype, pickler), _name_of(obj.dtype))
+        return _pickle._torch_storage, (
+            _number(obj.untyped(), obj.dtype, pickler),
+            _name_of(obj.dtype),
+        )
     if isinstance(obj, torch.UntypedStorage):
         return _pickle._torch_storage, (_number(obj, torch.uint8, pickler), None)
     return NotImplemented
@@ -69,7 +76,7 @@ def reduce(obj: Any, pickler: Any) -> Any:
 
 
 def _untyped(found: Any) -> Any:
-    """The torch storage over a storage that came with an object; None stands for one without bytes."""
+    """The torch storage over a storage that came with an object. None: one without bytes."""
     if found is None:
         return torch.UntypedStorage(0)
     if isinstance(found, _TYPED):
@@ -80,7 +87,11 @@ def _untyped(found: Any) -> Any:
         return rebuild_storage(found, 0, found.nbytes)
     if isinstance(found, Tensor) and found.dtype == "uint8" and found.is_contiguous:
         return rebuild_storage(found.storage, found.offset, found.nbytes)
-    raise make(Corrupt, f"{type(found).__name__} is no storage that a torch tensor can lie over", field="storage")
+    raise make(
+        Corrupt,
+        f"{type(found).__name__} is no storage that a torch tensor can lie over",
+        field="storage",
+    )
 
 
 def storage_of(found: Any, dtype: Any) -> Any:
@@ -92,13 +103,20 @@ def storage_of(found: Any, dtype: Any) -> Any:
 def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset: Any) -> None:
     """PyTorch would make a storage larger that is too small."""
     numbers = (*shape, *strides, offset)
-    if len(shape) != len(strides) or not all(isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers):
-        raise make(Corrupt, f"shape {shape}, strides {strides} and offset {offset} are of no tensor", field="tensor.shape")
+    if len(shape) != len(strides) or not all(
+        isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers
+    ):
+        raise make(
+            Corrupt,
+            f"shape {shape}, strides {strides} and offset {offset} are of no tensor",
+            field="tensor.shape",
+        )
     last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
     if 0 not in shape and (last + 1) * itemsize > untyped.nbytes():
         raise make(
             Corrupt,
-            f"a tensor with shape {shape}, strides {strides} and offset {offset} does not fit into its storage of {untyped.nbytes()} bytes",
+            f"a tensor with shape {shape}, strides {strides} and offset {offset} does not fit into"
+            f" its storage of {untyped.nbytes()} bytes",
             field="tensor.shape",
         )
 
@@ -109,7 +127,10 @@ def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, fla
     empty = torch.empty(0, dtype=torch_dtype(dtype), device=untyped.device)
     _check_bounds(untyped, empty.element_size(), shape, strides, offset)
     result = with_math_bits(empty.set_(untyped, offset, shape, strides), flags)
-    requires_grad, is_parameter = flags & lib.TENON_TENSOR_REQUIRES_GRAD, flags & lib.TENON_TENSOR_IS_PARAMETER
+    requires_grad, is_parameter = (
+        flags & lib.TENON_TENSOR_REQUIRES_GRAD,
+        flags & lib.TENON_TENSOR_IS_PARAMETER,
+    )
     return _torch_rules.with_flags(result, bool(requires_grad), bool(is_parameter))
 
 
@@ -120,12 +141,21 @@ class Settled:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[Any, Any]] = {}  # by id of a part: the part, and the one that is used instead
+        self._parts: dict[
+            int, tuple[Any, Any]
+        ] = {}  # by id of a part: the part, and the one that is used instead
 
     def note(self, part: Any, found: Any) -> None:
-        """Remember a tensor that was made over a storage, if nobody can write that storage any more."""
+        """Remember a tensor that was made over a storage, if nobody can write that storage any
+        more.
+        """
         storage = found.storage if isinstance(found, Tensor) else found
-        if isinstance(storage, Storage) and storage.mode == "frozen" and storage.is_sealed and part.is_contiguous():
+        if (
+            isinstance(storage, Storage)
+            and storage.mode == "frozen"
+            and storage.is_sealed
+            and part.is_contiguous()
+        ):
             self._parts[id(part)] = part, part
 
     def settle(self, part: Any) -> Any:
@@ -141,28 +171,46 @@ def _is_part(part: Any) -> bool:
 
 
 def composite_of(settled: Settled | None, *state: Any) -> Any:
-    """A torch tensor of parts that came with an object. settled: the sender is not trusted, and the numbers in the parts are checked.
+    """A torch tensor of parts that came with an object. settled: the sender is not trusted, and the
+    numbers in the parts are checked.
 
-    A sender that is trusted may run code here, so a check would protect from nothing. It reads all indices, and needs a copy of those
-    that the sender can still change. Such a tensor would not share its indices with the sender or with other tensors of the object.
+    A sender that is trusted may run code here, so a check would protect from nothing. It reads all
+    indices, and needs a copy of those that the sender can still change. Such a tensor would not
+    share its indices with the sender or with other tensors of the object.
     """
     apart = _composite.TakenApart(*state)
     if not all(_is_part(part) for part in apart.parts.values()):
-        raise make(Corrupt, f"the parts of a {apart.layout} tensor are no strided torch tensors", field="parts")
+        raise make(
+            Corrupt,
+            f"the parts of a {apart.layout} tensor are no strided torch tensors",
+            field="parts",
+        )
     if settled is not None:
-        parts = {name: part if name == "values" else settled.settle(part) for name, part in apart.parts.items()}
+        parts = {
+            name: part if name == "values" else settled.settle(part)
+            for name, part in apart.parts.items()
+        }
         apart = apart._replace(parts=parts)
-    # The shapes of the parts are checked in any case: PyTorch's functions that make such tensors check little.
-    composite = _composite.composite_of(apart, {name: through_dlpack(part, {}) for name, part in apart.parts.items()})
+    # The shapes of the parts are checked in any case: PyTorch's functions that make such tensors
+    # check little.
+    composite = _composite.composite_of(
+        apart, {name: through_dlpack(part, {}) for name, part in apart.parts.items()}
+    )
     if settled is not None:
         composite.check()
     return _composite.assemble(apart, torch_dtype)
 
 
 def lendable(storage: Any, tensor: Any) -> Tensor:
-    """The bytes of a torch storage as a tensor that can be sent. Private memory moves to Tenon's, as torch.multiprocessing moves it."""
+    """The bytes of a torch storage as a tensor that can be sent.
+
+    Private memory moves to Tenon's, as torch.multiprocessing moves it.
+    """
     if storage.device.type != "cpu":
-        raise make(Unsupported, f"a torch storage on {storage.device} is not sent with an object: send tensor.cpu()")
+        raise make(
+            Unsupported,
+            f"a torch storage on {storage.device} is not sent with an object: send tensor.cpu()",
+        )
     place = _storage.place(storage) if tensor is None else _storage.place_of_tensor(tensor)
     own, begin, nbytes = place
     return Tensor.over(own, (nbytes,), "uint8", offset=begin)

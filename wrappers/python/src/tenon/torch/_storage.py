@@ -1,4 +1,7 @@
-"""Torch storages over Tenon's memory: finds them, makes them, and moves private ones there. Imports torch."""
+"""Torch storages over Tenon's memory: finds them, makes them, and moves private ones there.
+
+Imports torch.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     Place = tuple[Storage, int, int]
-    """A Tenon storage, the byte in it where a torch storage begins, and the bytes of the torch storage."""
+    """A Tenon storage, the byte in it where a torch storage begins, and the bytes of the torch
+    storage.
+    """
 
 _UINT8 = _dtype.number_of("uint8")
 _ONE = (1,)
 
 SMALL_NBYTES = 1 << 16
-"""Private memory up to this size is copied with the GIL held, so that no other Python thread writes to it meanwhile."""
+"""Private memory up to this size is copied with the GIL held, so that no other Python thread writes
+to it meanwhile.
+"""
 
 _KEEP_NBYTES = 1 << 20
-"""The former memory of a storage that somebody else may look at is kept up to this size, and else freed, as PyTorch always does."""
+"""The former memory of a storage that somebody else may look at is kept up to this size, and else
+freed, as PyTorch always does.
+"""
 
 
 @cache
@@ -76,7 +85,10 @@ def numbers_in_every_dlpack() -> frozenset[int]:
 
 
 def untyped_of(tensor: Any) -> Any:
-    """The untyped storage of a torch tensor. PyTorch 1.13 has no untyped_storage, and a slow storage()."""
+    """The untyped storage of a torch tensor.
+
+    PyTorch 1.13 has no untyped_storage, and a slow storage().
+    """
     return tensor.untyped_storage() if has_untyped_storage() else tensor._storage()
 
 
@@ -84,7 +96,8 @@ def untyped_of(tensor: Any) -> Any:
 
 
 class _Known:
-    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage has one torch storage at a time.
+    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage
+    has one torch storage at a time.
 
     native/torch.c reads and adds references too, under the lock.
     """
@@ -131,9 +144,11 @@ def any_alive() -> bool:
 
 
 def over(storage: Storage, begin: int, nbytes: int) -> Any:
-    """The torch storage over a part of a Tenon storage: the one that is alive, or a new one, which keeps the memory alive.
+    """The torch storage over a part of a Tenon storage: the one that is alive, or a new one, which
+    keeps the memory alive.
 
-    Read-only memory is mapped anew, copy-on-write: PyTorch knows no read-only tensors and would be killed by a write.
+    Read-only memory is mapped anew, copy-on-write: PyTorch knows no read-only tensors and would be
+    killed by a write.
     """
     key = (storage.id, begin, nbytes)
     with known.lock:
@@ -151,7 +166,7 @@ def _new_over(storage: Storage, begin: int, nbytes: int) -> Any:
 
 
 def tensor_over(tensor: Tensor) -> Any:
-    """A torch tensor over a tensor's elements, whose torch storage is over the whole Tenon storage."""
+    """A torch tensor over a tensor's elements. Its torch storage is the whole Tenon storage."""
     storage = tensor.storage
     key = (storage.id, 0, storage.nbytes)
     number = tensor._dtype_number
@@ -182,7 +197,8 @@ def find(untyped: Any) -> Place | None:
 
 # ---- moving private memory
 
-# The address of a storage chooses its lock. If two threads send one storage at once, one of them moves it.
+# The address of a storage chooses its lock. If two threads send one storage at once, one of them
+# moves it.
 locks = [threading.Lock() for _ in range(16)]
 
 
@@ -200,12 +216,16 @@ os.register_at_fork(after_in_child=_after_in_child)
 
 
 def place(untyped: Any) -> Place:
-    """Where a torch storage of the CPU lies in Tenon's shared memory, after it was moved there if it had to be."""
+    """Where a torch storage of the CPU lies in Tenon's shared memory, after it was moved there if
+    it had to be.
+    """
     return find(untyped) or _move(untyped, None)
 
 
 def place_of_tensor(tensor: Any) -> Place:
-    """Where a tensor's storage lies in Tenon's shared memory, after it was moved there if it had to be."""
+    """Where a tensor's storage lies in Tenon's shared memory, after it was moved there if it had to
+    be.
+    """
     return find(untyped_of(tensor)) or move_of_tensor(tensor)
 
 
@@ -228,7 +248,11 @@ def _move(untyped: Any, tensor: Any) -> Place:
         with _lock_of(untyped):
             found = find(untyped)
             if found is None:
-                found = _swap(untyped, tensor) if has_swap() and not _strategy.is_shared_by_torch(untyped) else _adopt(untyped)
+                found = (
+                    _swap(untyped, tensor)
+                    if has_swap() and not _strategy.is_shared_by_torch(untyped)
+                    else _adopt(untyped)
+                )
     storage, begin, nbytes = found
     known.add((storage.id, begin, nbytes), untyped)
     return found
@@ -251,7 +275,12 @@ def _swap(untyped: Any, tensor: Any) -> Place:
     """Move a storage with all its views, gradients and weak references."""
     count = count_storage()
     # One for the tensor, and one for the Python object.
-    alone = tensor is not None and count is not None and count(untyped._cdata) <= 2 and tensor._use_count() <= 1
+    alone = (
+        tensor is not None
+        and count is not None
+        and count(untyped._cdata) <= 2
+        and tensor._use_count() <= 1
+    )
     storage, target = _copied(untyped)
     untyped._swap_data_ptr_(target)
     if not alone and storage.nbytes <= _KEEP_NBYTES:
@@ -260,11 +289,18 @@ def _swap(untyped: Any, tensor: Any) -> Place:
 
 
 def _replace(tensor: Any) -> None:
-    """Give a tensor that has its storage alone another storage. If it is not alone, nothing changes.
+    """Give a tensor that has its storage alone another storage. If it is not alone, nothing
+    changes.
 
-    For a PyTorch without _swap_data_ptr_. There, whether somebody else has a storage shows when the tensor has let go of it.
+    For a PyTorch without _swap_data_ptr_. There, whether somebody else has a storage shows when the
+    tensor has let go of it.
     """
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
+    if (
+        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+        or tensor.is_conj()
+        or tensor.is_neg()
+        or tensor.is_inference()
+    ):
         return
     untyped = untyped_of(tensor)
     former = untyped._weak_ref()
@@ -275,11 +311,15 @@ def _replace(tensor: Any) -> None:
 
 
 def _over_same(tensor: Any, untyped: Any) -> Any:
-    return torch.empty(0, dtype=tensor.dtype).set_(untyped, tensor.storage_offset(), tensor.size(), tensor.stride())
+    return torch.empty(0, dtype=tensor.dtype).set_(
+        untyped, tensor.storage_offset(), tensor.size(), tensor.stride()
+    )
 
 
 def let_go(tensor: Any, former: int) -> bool:
-    """Whether a tensor that was given another storage had the former one alone; if not, it gets that one back. Frees the weak reference."""
+    """Whether a tensor that was given another storage had the former one alone; if not, it gets
+    that one back. Frees the weak reference.
+    """
     try:
         if torch.UntypedStorage._expired(former):
             return True
@@ -303,11 +343,14 @@ def _adopt(untyped: Any) -> Place:
     """Open the memory that PyTorch shares, or moves into a file of its own now."""
     storage = canonical(open_shared(untyped, share=True))
     if has_untyped_storage():
-        # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is opened for each message.
+        # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is
+        # opened for each message.
         untyped._tenon_adopted = untyped.data_ptr(), storage
     return storage, 0, untyped.nbytes()
 
 
 def is_movable(tensor: Any) -> bool:
-    """Whether a tensor has memory that can move with it: a strided tensor of the CPU that is not empty."""
+    """Whether a tensor has memory that can move with it: a strided tensor of the CPU that is not
+    empty.
+    """
     return _torch_rules.is_strided_on_cpu(tensor) and bool(untyped_of(tensor).nbytes())

@@ -1,7 +1,9 @@
-"""The sharing strategy "tenon" of torch.multiprocessing: added, handed to children, and taken away again.
+"""The sharing strategy "tenon" of torch.multiprocessing: added, handed to children, and taken away
+again.
 
-There are two degrees. A process that recognises Tenon's memory lends on what lies there, and moves nothing else. One in which the strategy
-is installed moves private memory to Tenon's when it is lent, as PyTorch's own strategies move it to files of theirs.
+There are two degrees. A process that recognises Tenon's memory lends on what lies there, and moves
+nothing else. One in which the strategy is installed moves private memory to Tenon's when it is
+lent, as PyTorch's own strategies move it to files of theirs.
 """
 
 from __future__ import annotations
@@ -25,10 +27,16 @@ _DEFAULT = "file_descriptor"
 _CONFIG_KEY = "tenon_torch"
 
 _ABSENT = object()
-_attributes: list[tuple[Any, str, Any]] = []  # the attributes that this module has replaced: owner, name, former value
+_attributes: list[
+    tuple[Any, str, Any]
+] = []  # the attributes that this module has replaced: owner, name, former value
 _plain_is_shared: Callable[[Any], bool] | None = None  # PyTorch's UntypedStorage.is_shared
-_reducers: dict[type, Any] = {}  # PyTorch's reducers, which Tenon's stand in for in the pickler's table
-_lock = threading.RLock()  # two threads may call recognise at once, when their first messages arrive
+_reducers: dict[
+    type, Any
+] = {}  # PyTorch's reducers, which Tenon's stand in for in the pickler's table
+_lock = (
+    threading.RLock()
+)  # two threads may call recognise at once, when their first messages arrive
 _former_strategy: str | None = None  # the strategy before install; None: "tenon" is not installed
 
 
@@ -44,27 +52,40 @@ def is_shared_by_torch(untyped: Any) -> bool:
 
 def is_current() -> bool:
     """Whether "tenon" is this process's sharing strategy."""
-    return _former_strategy is not None and sys.modules["torch.multiprocessing"]._sharing_strategy == NAME
+    return (
+        _former_strategy is not None
+        and sys.modules["torch.multiprocessing"]._sharing_strategy == NAME
+    )
 
 
 def install() -> None:
-    """Add the sharing strategy "tenon" to torch.multiprocessing, and choose it. Imports torch. Again: choose it.
+    """Add the sharing strategy "tenon" to torch.multiprocessing, and choose it. Imports torch.
+    Again: choose it.
 
-    From then on the CPU tensors that this process sends by multiprocessing's carriers lie in Tenon's memory and are lent under leases. The
-    carriers are queues, pipes, pools, managers, executors and DataLoader. Children that are started from now on have the strategy too, by
-    whatever start method. share_memory_() moves to Tenon's memory, and is_shared() knows it. Queue.put writes small messages itself.
+    From then on the CPU tensors that this process sends by multiprocessing's carriers lie in
+    Tenon's memory and are lent under leases. The carriers are queues, pipes, pools, managers,
+    executors and DataLoader. Children that are started from now on have the strategy too, by
+    whatever start method. share_memory_() moves to Tenon's memory, and is_shared() knows it.
+    Queue.put writes small messages itself.
 
-    torch.multiprocessing.set_sharing_strategy chooses between the strategies, of which PyTorch's own two stay.
+    torch.multiprocessing.set_sharing_strategy chooses between the strategies, of which PyTorch's
+    own two stay.
     """
     global _former_strategy
     require_torch()
     torch = import_module("torch")
-    multiprocessing = import_module("torch.multiprocessing")  # which torch may be in the middle of importing
+    multiprocessing = import_module(
+        "torch.multiprocessing"
+    )  # which torch may be in the middle of importing
     recognise()
     if _former_strategy is None:
         _former_strategy = multiprocessing.get_sharing_strategy()
         multiprocessing.get_all_sharing_strategies().add(NAME)
-        _replace(torch.UntypedStorage, "_new_shared", classmethod(_new_shared(torch.UntypedStorage._new_shared.__func__)))
+        _replace(
+            torch.UntypedStorage,
+            "_new_shared",
+            classmethod(_new_shared(torch.UntypedStorage._new_shared.__func__)),
+        )
         queue = import_module("multiprocessing.queues").Queue
         _replace(queue, "put", import_module("tenon.torch._direct_put").putting(queue.put))
         _tell_children()
@@ -74,8 +95,9 @@ def install() -> None:
 def uninstall() -> None:
     """Take the sharing strategy "tenon" away, and put back what install replaced.
 
-    Tensors that lie in Tenon's memory at that moment stay there and can still be sent. But their is_shared() is False from then on, and
-    share_memory_() copies them away from the processes that share them.
+    Tensors that lie in Tenon's memory at that moment stay there and can still be sent. But their
+    is_shared() is False from then on, and share_memory_() copies them away from the processes that
+    share them.
     """
     global _former_strategy, _awaits_torch
     if _awaits_torch:
@@ -111,7 +133,10 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def recognise() -> None:
-    """See to it that torch tensors and storages in Tenon's memory are lent from there. Again: nothing."""
+    """See to it that torch tensors and storages in Tenon's memory are lent from there.
+
+    Again: nothing.
+    """
     if _attributes and _reducers:
         return
     with _lock:
@@ -131,12 +156,16 @@ def _recognise() -> None:
             _reducers[kind] = table[kind]
             reduction.register(kind, reducers.reducer_of_tensors(table[kind]))
         _reducers[torch.UntypedStorage] = table[torch.UntypedStorage]
-        reduction.register(torch.UntypedStorage, reducers.reducer_of_storages(table[torch.UntypedStorage]))
+        reduction.register(
+            torch.UntypedStorage, reducers.reducer_of_storages(table[torch.UntypedStorage])
+        )
     if not _attributes:
         global _plain_is_shared
         _plain_is_shared = torch.UntypedStorage.is_shared
         _replace(torch.UntypedStorage, "is_shared", _is_shared(_plain_is_shared))
-        _replace(torch.UntypedStorage, "share_memory_", _share_memory(torch.UntypedStorage.share_memory_))
+        _replace(
+            torch.UntypedStorage, "share_memory_", _share_memory(torch.UntypedStorage.share_memory_)
+        )
         _replace(torch.Tensor, "share_memory_", _share_memory_of_tensor(torch.Tensor.share_memory_))
 
 
@@ -185,8 +214,13 @@ def _share_memory_of_tensor(plain: Callable[[Any], Any]) -> Callable[[Any], Any]
 
         from tenon.torch import _storage
 
-        # With the tensor in hand more of them are moved in place. Subclasses have rules of their own.
-        if type(self) in (torch.Tensor, torch.nn.Parameter) and is_current() and _storage.is_movable(self):
+        # With the tensor in hand more of them are moved in place. Subclasses have rules of their
+        # own.
+        if (
+            type(self) in (torch.Tensor, torch.nn.Parameter)
+            and is_current()
+            and _storage.is_movable(self)
+        ):
             _storage.place_of_tensor(self)
             return self
         return plain(self)
@@ -231,14 +265,20 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-_awaits_torch = False  # a parent has handed the strategy down, and this process has not imported torch
+_awaits_torch = (
+    False  # a parent has handed the strategy down, and this process has not imported torch
+)
 
 
 class _Inherited:
-    """Lies in the configuration that a process hands to its children. A child of spawn or forkserver that unpickles it has the strategy."""
+    """Lies in the configuration that a process hands to its children.
+
+    A child of spawn or forkserver that unpickles it has the strategy.
+    """
 
     def __init__(self, is_current: bool) -> None:
-        self._is_current = is_current  # whether the parent had chosen "tenon", for a process that has not imported torch
+        # Whether the parent had chosen "tenon". A child reads it that has not imported torch.
+        self._is_current = is_current
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrive, (is_current() if installed() else self._is_current,)
@@ -265,7 +305,9 @@ def _arrive(is_current: bool) -> _Inherited:
         _awaits_torch = False
         install()
         if not is_current:
-            module.set_sharing_strategy(_DEFAULT)  # PyTorch's children begin with it, whatever their parent has chosen
+            module.set_sharing_strategy(
+                _DEFAULT
+            )  # PyTorch's children begin with it, whatever their parent has chosen
 
     # A child that never imports torch is not made to.
     when_imported("torch.multiprocessing", "reductions", install_here)

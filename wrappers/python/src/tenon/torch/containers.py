@@ -1,8 +1,10 @@
-"""Containers that stand in memory once for all processes: SharedList, SharedDict, SharedTensor, and to_shared_dataset.
+"""Containers that stand in memory once for all processes: SharedList, SharedDict, SharedTensor, and
+to_shared_dataset.
 
-Python objects in a dataset are copied into every worker of a DataLoader: by spawn and forkserver when the worker starts, and under fork by
-and by, because reading an object changes its reference count. These containers keep packed bytes in frozen shared memory instead. A worker
-maps that memory, and reads one item at a time.
+Python objects in a dataset are copied into every worker of a DataLoader: by spawn and forkserver
+when the worker starts, and under fork by and by, because reading an object changes its reference
+count. These containers keep packed bytes in frozen shared memory instead. A worker maps that
+memory, and reads one item at a time.
 """
 
 from __future__ import annotations
@@ -37,19 +39,30 @@ __all__ = ["SharedDict", "SharedList", "SharedTensor", "shared_attributes", "to_
 
 def _is_array(item: Any) -> bool:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    return (numpy is not None and isinstance(item, numpy.ndarray)) or (torch is not None and isinstance(item, torch.Tensor))
+    return (numpy is not None and isinstance(item, numpy.ndarray)) or (
+        torch is not None and isinstance(item, torch.Tensor)
+    )
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two items are equal. Arrays are equal if they are of one type, dtype and shape, and all their elements are."""
+    """Whether two items are equal.
+
+    Arrays are equal if they are of one type, dtype and shape, and all their elements are.
+    """
     if _is_array(one) or _is_array(other):
-        if type(one) is not type(other) or one.dtype != other.dtype or tuple(one.shape) != tuple(other.shape):
+        if (
+            type(one) is not type(other)
+            or one.dtype != other.dtype
+            or tuple(one.shape) != tuple(other.shape)
+        ):
             return False
         return bool((one == other).all())
     if isinstance(one, (list, tuple)) and type(one) is type(other):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(item, other[key]) for key, item in one.items())
+        return one.keys() == other.keys() and all(
+            _same(item, other[key]) for key, item in one.items()
+        )
     return bool(one == other)
 
 
@@ -69,16 +82,19 @@ class _Immutable:
 
 
 class SharedList(_Immutable, Sequence):  # type: ignore[type-arg]
-    """A list of objects that stands in memory once for all processes that have it. Nobody can change it.
+    """A list of objects that stands in memory once for all processes that have it. Nobody can
+    change it.
 
-    It is made of any iterable, which is read once. Reading an item makes a new object; arrays and tensors that come out can be written, and
-    nobody else sees it. A slice is a SharedList over the same memory. It is equal to a list or SharedList with equal items.
+    It is made of any iterable, which is read once. Reading an item makes a new object; arrays and
+    tensors that come out can be written, and nobody else sees it. A slice is a SharedList over the
+    same memory. It is equal to a list or SharedList with equal items.
 
-    Items are None, bool, int, float, str, bytes, tuple, list, dict, numpy arrays and scalars, torch tensors of the CPU, and what pickle can
-    pickle. An object that occurs twice in one item comes out as two objects.
+    Items are None, bool, int, float, str, bytes, tuple, list, dict, numpy arrays and scalars, torch
+    tensors of the CPU, and what pickle can pickle. An object that occurs twice in one item comes
+    out as two objects.
 
-    It goes to other processes as an argument of a Process, in the dataset of a DataLoader, or through a queue: by fork, spawn and
-    forkserver, without a copy of the items.
+    It goes to other processes as an argument of a Process, in the dataset of a DataLoader, or
+    through a queue: by fork, spawn and forkserver, without a copy of the items.
     """
 
     __slots__ = ("_get", "_indices", "_packed")
@@ -122,8 +138,13 @@ class SharedList(_Immutable, Sequence):  # type: ignore[type-arg]
 
     def _refuse(self, index: Any, error: Exception) -> NoReturn:
         if isinstance(error, IndexError):
-            raise IndexError(f"index {index} is out of range of a {type(self).__name__} of {len(self)} items") from None
-        raise TypeError(f"the index of a {type(self).__name__} is an integer or a slice, not {type(index).__name__}") from None
+            raise IndexError(
+                f"index {index} is out of range of a {type(self).__name__} of {len(self)} items"
+            ) from None
+        raise TypeError(
+            f"the index of a {type(self).__name__} is an integer or a slice, not"
+            f" {type(index).__name__}"
+        ) from None
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._get, self._indices)
@@ -145,13 +166,17 @@ class SharedList(_Immutable, Sequence):  # type: ignore[type-arg]
         shown = [repr(item) for item in self[:3]]
         if len(self) > 3:
             shown.append("…")
-        return f"<tenon.torch.SharedList of {len(self)} items in {self.nbytes} bytes: [{', '.join(shown)}]>"
+        return (
+            f"<tenon.torch.SharedList of {len(self)} items in {self.nbytes} bytes:"
+            f" [{', '.join(shown)}]>"
+        )
 
 
 # ---- dictionaries
 #
-# The table has open addressing. An entry is a uint64, which is 0 if the slot is free. Its low 32 bits are the number of the item + 1,
-# and its high 32 bits are the hash. The slot of a key is a part of the hash times a constant, so that the hash may be as weak as a CRC.
+# The table has open addressing. An entry is a uint64, which is 0 if the slot is free. Its low 32
+# bits are the number of the item + 1, and its high 32 bits are the hash. The slot of a key is a
+# part of the hash times a constant, so that the hash may be as weak as a CRC.
 
 _PROBE_LIMIT = 128
 _MAX_ITEMS = (1 << 32) - 2
@@ -169,7 +194,9 @@ _HASHES: tuple[Hash, ...] = (zlib.crc32, _strong_hash)
 
 
 def _canonical(key: Any, is_part: bool = False) -> Any:
-    """The str, int, bytes or tuple that is equal to a key, and for a part of a tuple also the float or None. LookupError: there is none."""
+    """The str, int, bytes or tuple that is equal to a key, and for a part of a tuple also the float
+    or None. LookupError: there is none.
+    """
     kind = type(key)
     if kind is str or kind is int or kind is bytes:
         return key
@@ -238,7 +265,10 @@ def _make_table(keys: Packed) -> tuple[Storage, int]:
 
 
 class _Keys:
-    """The keys of a mapping on their way into a Packed. Refuses those that a SharedDict cannot have."""
+    """The keys of a mapping on their way into a Packed.
+
+    Refuses those that a SharedDict cannot have.
+    """
 
     __slots__ = ("_mapping",)
 
@@ -251,7 +281,10 @@ class _Keys:
                 try:
                     key = _canonical(key)
                 except LookupError:
-                    raise TypeError(f"a key of a SharedDict is a str, int, bytes or tuple, not {type(key).__name__}: convert it") from None
+                    raise TypeError(
+                        "a key of a SharedDict is a str, int, bytes or tuple, not"
+                        f" {type(key).__name__}: convert it"
+                    ) from None
             if type(key) is tuple:
                 self._check(key)
             yield key
@@ -260,7 +293,10 @@ class _Keys:
         try:
             _canonical(key)
         except LookupError:
-            raise TypeError(f"a tuple that is a key of a SharedDict holds str, int, float, bytes, None and tuples: {key!r}") from None
+            raise TypeError(
+                "a tuple that is a key of a SharedDict holds str, int, float, bytes, None and"
+                f" tuples: {key!r}"
+            ) from None
 
 
 class _Values(ValuesView):  # type: ignore[type-arg]
@@ -276,8 +312,8 @@ class _Items(ItemsView):  # type: ignore[type-arg]
 class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
     """A dict that stands in memory once for all processes that have it. Nobody can change it.
 
-    Keys are str, int, bytes, or tuples of those, of float and of None. Values are what a SharedList holds, and come out as there. The order
-    is the mapping's.
+    Keys are str, int, bytes, or tuples of those, of float and of None. Values are what a SharedList
+    holds, and come out as there. The order is the mapping's.
     """
 
     __slots__ = ("_get", "_hash_number", "_key", "_keys", "_mask", "_numbers", "_table", "_values")
@@ -289,7 +325,12 @@ class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
 
     def _set(self, keys: Packed, values: Packed, table: Storage, hash_number: int) -> Self:
         slots = table.nbytes // 8
-        if keys.count != values.count or slots & (slots - 1) or slots <= keys.count or hash_number not in range(len(_HASHES)):
+        if (
+            keys.count != values.count
+            or slots & (slots - 1)
+            or slots <= keys.count
+            or hash_number not in range(len(_HASHES))
+        ):
             corrupt(f"{keys.count} keys and {values.count} values have {slots} slots")
         self._keys, self._values = SharedList._over(keys), SharedList._over(values)
         self._table, self._hash_number = table, hash_number
@@ -302,7 +343,12 @@ class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
         return cls.__new__(cls)._set(keys, values, table, hash_number)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._over, (self._keys._packed, self._values._packed, self._table, self._hash_number)
+        return type(self)._over, (
+            self._keys._packed,
+            self._values._packed,
+            self._table,
+            self._hash_number,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -372,7 +418,10 @@ class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
         shown = [f"{key!r}: {value!r}" for key, value in islice(self.items(), 3)]
         if len(self) > 3:
             shown.append("…")
-        return f"<tenon.torch.SharedDict of {len(self)} items in {self.nbytes} bytes: {{{', '.join(shown)}}}>"
+        return (
+            f"<tenon.torch.SharedDict of {len(self)} items in {self.nbytes} bytes:"
+            f" {{{', '.join(shown)}}}>"
+        )
 
 
 # ---- tensors
@@ -384,10 +433,12 @@ def _frozen(data: Any) -> Storage:
 
 
 class SharedTensor(_Immutable):
-    """A torch tensor of the CPU, or a numpy array, that stands in memory once for all processes that have it. Nobody can change it.
+    """A torch tensor of the CPU, or a numpy array, that stands in memory once for all processes
+    that have it. Nobody can change it.
 
-    Indexing gives copies, as tensors or, of a numpy array, as arrays; they can be written, and nobody else sees it. tensor() and numpy()
-    give all of it as copy-on-write memory. Gradients and requires_grad are not kept.
+    Indexing gives copies, as tensors or, of a numpy array, as arrays; they can be written, and
+    nobody else sees it. tensor() and numpy() give all of it as copy-on-write memory. Gradients and
+    requires_grad are not kept.
     """
 
     __slots__ = ("_base", "_dtype", "_family", "_memory", "shape")
@@ -398,18 +449,30 @@ class SharedTensor(_Immutable):
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
         if numpy is not None and isinstance(tensor, numpy.ndarray):
             if tensor.dtype.hasobject:
-                raise TypeError("an array of Python objects has no bytes that can be shared: make a SharedList of it")
+                raise TypeError(
+                    "an array of Python objects has no bytes that can be shared: make a SharedList"
+                    " of it"
+                )
             self._set("numpy", tensor.dtype, tuple(tensor.shape), _frozen(numpy_bytes(tensor)))
         elif torch is not None and isinstance(tensor, torch.Tensor):
             if not _torch_rules.is_strided_on_cpu(tensor):
                 raise make(
                     Unsupported,
-                    f"a SharedTensor is made of a strided tensor of the CPU, not of {tensor.layout} on {tensor.device}: convert it first",
+                    f"a SharedTensor is made of a strided tensor of the CPU, not of {tensor.layout}"
+                    f" on {tensor.device}: convert it first",
                 )
             _torch_rules.element_type(tensor)
-            self._set("torch", str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), _frozen(torch_bytes(tensor)))
+            self._set(
+                "torch",
+                str(tensor.dtype).removeprefix("torch."),
+                tuple(tensor.shape),
+                _frozen(torch_bytes(tensor)),
+            )
         else:
-            raise TypeError(f"a SharedTensor is made of a torch tensor or a numpy array, not of {type(tensor).__name__}")
+            raise TypeError(
+                "a SharedTensor is made of a torch tensor or a numpy array, not of"
+                f" {type(tensor).__name__}"
+            )
 
     def _set(self, family: str, dtype: Any, shape: tuple[int, ...], storage: Storage) -> Self:
         self._family, self._dtype, self._memory = family, dtype, Memory(storage)
@@ -427,13 +490,21 @@ class SharedTensor(_Immutable):
         return cls.__new__(cls)._set(family, dtype, shape, storage)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._over, (self._family, self._dtype, tuple(self.shape), self._memory.storage)
+        return type(self)._over, (
+            self._family,
+            self._dtype,
+            tuple(self.shape),
+            self._memory.storage,
+        )
 
     def _tenon(self, dtype: Any) -> Tensor:
         return Tensor.over(self._memory.storage, tuple(self.shape), dtype)
 
     def _read_only(self) -> Any:
-        """A tensor or array over the frozen memory itself. Writing to the tensor would kill the process, so it is not given out."""
+        """A tensor or array over the frozen memory itself.
+
+        Writing to the tensor would kill the process, so it is not given out.
+        """
         if self._base is None:
             if self._family == "torch":
                 from tenon.torch._exchange import to_torch
@@ -443,7 +514,9 @@ class SharedTensor(_Immutable):
                 import numpy
 
                 if self.nbytes:
-                    self._base = numpy.frombuffer(self._memory.view, self._dtype).reshape(self.shape)
+                    self._base = numpy.frombuffer(self._memory.view, self._dtype).reshape(
+                        self.shape
+                    )
                 else:
                     self._base = numpy.empty(self.shape, self._dtype)
         return self._base
@@ -465,7 +538,9 @@ class SharedTensor(_Immutable):
 
     @property
     def size(self) -> Any:
-        """As the tensor's or the array's: a torch tensor's size is a method, and numpy's is the number of elements."""
+        """As the tensor's or the array's: a torch tensor's size is a method, and numpy's is the
+        number of elements.
+        """
         return self._read_only().size
 
     def tensor(self) -> Any:
@@ -486,7 +561,9 @@ class SharedTensor(_Immutable):
 
         if not self.nbytes:
             return numpy.empty(self.shape, self._dtype)
-        return numpy.frombuffer(self._memory.writable(0, self.nbytes), self._dtype).reshape(self.shape)
+        return numpy.frombuffer(self._memory.writable(0, self.nbytes), self._dtype).reshape(
+            self.shape
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
@@ -519,7 +596,9 @@ class SharedTensor(_Immutable):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<tenon.torch.SharedTensor of {self.dtype} {tuple(self.shape)} in {self.nbytes} bytes>"
+        return (
+            f"<tenon.torch.SharedTensor of {self.dtype} {tuple(self.shape)} in {self.nbytes} bytes>"
+        )
 
 
 # ---- datasets
@@ -534,7 +613,9 @@ _PACKED = (list, tuple, dict)
 def _estimate(item: Any, depth: int = 4) -> int:
     """About how many bytes an object takes, from a sample of what it holds."""
     if _is_array(item):
-        return int(item.nbytes) if hasattr(item, "nbytes") else int(item.numel() * item.element_size())
+        return (
+            int(item.nbytes) if hasattr(item, "nbytes") else int(item.numel() * item.element_size())
+        )
     try:
         nbytes = sys.getsizeof(item)
     except TypeError:
@@ -543,7 +624,9 @@ def _estimate(item: Any, depth: int = 4) -> int:
         return nbytes
     kind = type(item)
     if kind is list or kind is tuple:
-        sample: list[Any] = item[:: max(len(item) // _SAMPLES, 1)] if len(item) > _SAMPLES else list(item)
+        sample: list[Any] = (
+            item[:: max(len(item) // _SAMPLES, 1)] if len(item) > _SAMPLES else list(item)
+        )
     elif kind is dict:
         # Reaching the middle of a dict means walking to it. The first items stand for all of them.
         sample = list(islice(item.items(), _SAMPLES))
@@ -565,7 +648,11 @@ def _is_walked(item: Any) -> bool:
 def _names(item: Any) -> list[str]:
     names = list(getattr(item, "__dict__", ()))
     if dataclasses.is_dataclass(item):
-        names.extend(field.name for field in dataclasses.fields(item) if field.name not in names and hasattr(item, field.name))
+        names.extend(
+            field.name
+            for field in dataclasses.fields(item)
+            if field.name not in names and hasattr(item, field.name)
+        )
     return names
 
 
@@ -574,12 +661,17 @@ def _parts_of(item: Any) -> list[Any]:
 
 
 def _is_taken_apart(item: Any, threshold_bytes: int) -> bool:
-    """Whether the parts of a list, tuple or dict are looked at one by one: they are few, or a read of one would copy a large container."""
+    """Whether the parts of a list, tuple or dict are looked at one by one: they are few, or a read
+    of one would copy a large container.
+    """
     if len(item) <= _FEW:
         return True
     if len(item) > _MANY:
         return False
-    return any(_is_walked(part) or (type(part) in _PACKED and _estimate(part) > threshold_bytes) for part in _parts_of(item))
+    return any(
+        _is_walked(part) or (type(part) in _PACKED and _estimate(part) > threshold_bytes)
+        for part in _parts_of(item)
+    )
 
 
 class _Sharer:
@@ -587,7 +679,8 @@ class _Sharer:
 
     def __init__(self, threshold_bytes: int) -> None:
         self._threshold = threshold_bytes
-        # What was looked at, so that two names of one object are one shared container. It keeps the objects, whose ids are the keys.
+        # What was looked at, so that two names of one object are one shared container. It keeps the
+        # objects, whose ids are the keys.
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def convert(self, item: Any, depth: int) -> Any:
@@ -641,7 +734,9 @@ class _Sharer:
         return changed if type(item) is list else tuple(changed)
 
     def attributes(self, item: Any, depth: int) -> Any:
-        """A shallow copy of an object whose large attributes are shared; the object itself if it has none."""
+        """A shallow copy of an object whose large attributes are shared; the object itself if it
+        has none.
+        """
         changed = {}
         for name in _names(item):
             value = getattr(item, name)
@@ -657,12 +752,15 @@ class _Sharer:
 
 
 def to_shared_dataset(dataset: Dataset, threshold_bytes: int = 1 << 20) -> Dataset:
-    """A shallow copy of a map-style dataset in which what is large stands in memory once for all workers.
+    """A shallow copy of a map-style dataset in which what is large stands in memory once for all
+    workers.
 
-    It looks at the attributes, at those of nested datasets and dataclasses, and at the parts of lists, tuples and dicts with few parts.
-    A longer list, tuple or dict of more than threshold_bytes, estimated from a sample, becomes a SharedList or SharedDict. A numpy array
-    or torch tensor of that size becomes a SharedTensor. What cannot be shared stays as it is: instances of subclasses, arrays of Python
-    objects, tensors that require grad, dicts with other keys. The given dataset is not changed. shared_attributes says what was replaced.
+    It looks at the attributes, at those of nested datasets and dataclasses, and at the parts of
+    lists, tuples and dicts with few parts. A longer list, tuple or dict of more than
+    threshold_bytes, estimated from a sample, becomes a SharedList or SharedDict. A numpy array or
+    torch tensor of that size becomes a SharedTensor. What cannot be shared stays as it is:
+    instances of subclasses, arrays of Python objects, tensors that require grad, dicts with other
+    keys. The given dataset is not changed. shared_attributes says what was replaced.
 
     The dataset's own code must not change what is replaced. An item that it reads is a copy.
     """
@@ -674,7 +772,9 @@ def to_shared_dataset(dataset: Dataset, threshold_bytes: int = 1 << 20) -> Datas
 
 
 def shared_attributes(dataset: Any) -> dict[str, Any]:
-    """The shared containers in a dataset, by where they are: {"samples": <SharedList>, "parts[0].labels": <SharedTensor>}."""
+    """The shared containers in a dataset, by where they are: {"samples": <SharedList>,
+    "parts[0].labels": <SharedTensor>}.
+    """
     found: dict[str, Any] = {}
     seen: dict[int, Any] = {}
 

@@ -1,4 +1,5 @@
-//! CUDA's driver, where tests/cuda says that there is one, and work of a stream that ends when it is told to.
+//! CUDA's driver, where tests/cuda says that there is one, and work of a stream that ends when it
+//! is told to.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -28,13 +29,18 @@ pub fn found(name: &CStr) -> *mut c_void {
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the call.
-        assert_eq!(unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>($crate::cuda::found($name))($($argument),*) }, 0)
+        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
+        // call.
+        assert_eq!(unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
+                $crate::cuda::found($name)
+            )($($argument),*)
+        }, 0)
     };
 }
 
-/// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device take
-/// their time.
+/// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless
+/// it is told otherwise; those of a device take their time.
 pub fn left() -> u64 {
     if look_for(c"fake_cuda_live").is_none() {
         crate::common::soon(|| tenon::cuda_collect() == 0);
@@ -42,8 +48,8 @@ pub fn left() -> u64 {
     tenon::cuda_collect()
 }
 
-/// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where that
-/// waits for this process. So these are the first.
+/// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
+/// all that is under way: for ever, where that waits for this process. So these are the first.
 fn load_code() {
     let mut room = 0u64;
     cu!(c"cuMemAlloc_v2"(*mut u64, usize) &mut room, 4096);
@@ -53,7 +59,8 @@ fn load_code() {
     cu!(c"cuMemFree_v2"(u64) room);
 }
 
-/// A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
+/// A stream whose work is under way until it is let go, so that nothing depends on how long
+/// anything takes.
 pub struct Busy {
     pub stream: *mut c_void,
     go: Sender<()>,
@@ -73,7 +80,8 @@ impl Busy {
         load_code();
         let (go, stays) = channel::<()>();
         let stays = Box::into_raw(Box::new(stays)).cast();
-        cu!(c"cuLaunchHostFunc"(*mut c_void, unsafe extern "C" fn(*mut c_void), *mut c_void) stream, stay, stays);
+        cu!(c"cuLaunchHostFunc"(*mut c_void, unsafe extern "C" fn(*mut c_void), *mut c_void)
+            stream, stay, stays);
         Busy { stream, go }
     }
 

@@ -20,16 +20,21 @@ pub fn watchdog() {
     });
 }
 
-/// This test program again, as the `#[ignore]`d test `role`, with one end of a socket as its standard input.
+/// This test program again, as the `#[ignore]`d test `role`, with one end of a socket as its
+/// standard input.
 pub fn start(role: &str, arguments: &[(&str, &str)]) -> (Child, Connection) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let child = command(role).envs(arguments.iter().copied()).stdin(OwnedFd::from(theirs)).spawn().unwrap();
+    let child =
+        command(role).envs(arguments.iter().copied()).stdin(OwnedFd::from(theirs)).spawn().unwrap();
     (child, Connection::from_stream(ours).unwrap())
 }
 
 pub fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", role, "--ignored", "--nocapture", "--test-threads=1"]).stdout(Stdio::null()).stdin(Stdio::null());
+    command
+        .args(["--exact", role, "--ignored", "--nocapture", "--test-threads=1"])
+        .stdout(Stdio::null())
+        .stdin(Stdio::null());
     command
 }
 
@@ -47,7 +52,8 @@ pub fn ends_well(mut child: Child) {
     assert!(status.success(), "the other process ended with {status}");
 }
 
-/// Waits until it holds, for what the library's thread does in its own time. Not for ever: who asks after it says what there is.
+/// Waits until it holds, for what the library's thread does in its own time. Not for ever: who asks
+/// after it says what there is.
 pub fn soon(holds: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if holds() {
@@ -74,13 +80,20 @@ impl Folder {
     pub fn new() -> Folder {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let path = format!("/dev/shm/tenon-rust-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = format!(
+            "/dev/shm/tenon-rust-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         std::fs::create_dir(&path).unwrap();
         Folder(path.into())
     }
 
     pub fn names(&self) -> Vec<String> {
-        std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 }
 
