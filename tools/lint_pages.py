@@ -7,8 +7,8 @@ usage: lint_pages.py [--root FOLDER]
    block is the whole file, and `<!-- part of: PATH -->` that it is some consecutive lines of the
    file, perhaps with less indentation. PATH starts at the top of the repository. Pages in EXCERPTS
    may have blocks without such a line, because they show signatures or fragments.
-2. A line of a page or of a public header has at most 100 columns. Rows of tables, lines without a
-   space (links), and blocks that are copied from a file are exempt in pages.
+2. A line of a page has at most 100 columns. Rows of tables, lines without a space (links), and
+   blocks that are copied from a file are exempt. lint_width.py checks everything else.
 3. README.md has at most 150 lines.
 """
 
@@ -35,7 +35,6 @@ EXCERPTS = (
     "wrappers/python/",
     "wrappers/rust/",
 )
-HEADERS = ("capi/include/tenon/*.h",)
 MOST_COLUMNS = 100
 MOST_LINES = {"README.md": 150}
 
@@ -115,14 +114,6 @@ def problems_of(page: str, root: Path) -> list[str]:
     return problems
 
 
-def problems_of_header(header: str, root: Path) -> list[str]:
-    lines = (root / header).read_text(encoding="utf-8").splitlines()
-    numbered = enumerate(lines, 1)
-    return [
-        width_problem(header, number, line) for number, line in numbered if len(line) > MOST_COLUMNS
-    ]
-
-
 def main() -> int:
     arguments = sys.argv[1:]
     root = ROOT
@@ -134,11 +125,7 @@ def main() -> int:
     pages = sorted(
         {str(page.relative_to(root)) for pattern in PAGES for page in root.glob(pattern)}
     )
-    headers = sorted(
-        {str(header.relative_to(root)) for pattern in HEADERS for header in root.glob(pattern)}
-    )
     problems = [problem for page in pages for problem in problems_of(page, root)]
-    problems += [problem for header in headers for problem in problems_of_header(header, root)]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,7 +1,8 @@
 """Plants one violation at a time and expects the lint to name it, and only it.
 
-The lints are tools/lint_{layers,headers,pages,tidy}.py, and `format`, `shell` and `python` of
-tools/lint."""
+The lints are tools/lint_{layers,headers,pages,tidy,width}.py, and `format`, `shell` and `python`
+of tools/lint.
+"""
 
 import json
 import os
@@ -97,12 +98,37 @@ class Pages(Planted):
                 self.assertIn(words, out)
                 self.assertEqual(out.count("\n"), 1)
 
-    def test_a_wide_header(self) -> None:
-        self.write("capi/include/tenon/wait.h", "/* " + "x" * 100 + " */\n")
-        rc, out = self.lint("# Title\n")
-        self.assertEqual(
-            (rc, out), (1, "capi/include/tenon/wait.h:1: 106 columns, and 100 are allowed\n")
-        )
+
+class Width(Planted):
+    WIDE = "word " * 20 + "1\n"
+
+    def lint(self, path: str, text: str) -> tuple[int, str]:
+        self.write("short.cc", "int x;\n")
+        self.write(path, text)
+        return run("lint_width.py", "--root", str(self.root))
+
+    def test_clean(self) -> None:
+        for path, text in [
+            ("page.md", self.WIDE),
+            ("tests/golden/rows.txt", self.WIDE),
+            ("one.cc", "// " + "x" * 95 + "é\n"),
+            ("one.cc", "x" * 200 + "\n"),
+            ("one.py", "x" * 70 + "  # type: ignore[attr-defined]\n"),
+        ]:
+            with self.subTest(path):
+                self.assertEqual(self.lint(path, text), (0, ""))
+
+    def test_violations(self) -> None:
+        for path, text, columns in [
+            ("capi/include/tenon/wait.h", "/* " + "x" * 100 + " */\n", 106),
+            ("one.go", "\t" + self.WIDE, 105),
+            ("cmake/One.cmake", self.WIDE, 101),
+            ("tools/one", "#!/bin/sh " + self.WIDE, 111),
+        ]:
+            with self.subTest(path):
+                wanted = f"{path}:1: {columns} columns, and 100 are allowed\n"
+                self.assertEqual(self.lint(path, text), (1, wanted))
+                (self.root / path).unlink()
 
 
 class LocalNames(Planted):
@@ -237,8 +263,9 @@ GOOD = """
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_thing_new(const char *name, uint64_t nbytes, void (*done)(void *context, int why),
-                                       void *context, tenon_thing **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_thing_new(const char *name, uint64_t nbytes,
+                                       void (*done)(void *context, int why), void *context,
+                                       tenon_thing **out, tenon_error **err) TENON_NOEXCEPT;
 """
 
 
