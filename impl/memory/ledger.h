@@ -1,9 +1,11 @@
-// The lender's side of leases: what each borrower was lent.
+// The lender's side of leases: a ledger lists what one borrower was lent.
 //
-// A ledger belongs to a token (os/token.h) that travels with the first message. When every copy of
-// the token is gone, by whatever way, the kernel reports a hang-up at the other end, and all that
-// the ledger lists has ended. Until then a borrower ends single leases by the lease page
-// (lease_page.h). The ledger is the truth; the page is only what the borrower says.
+// A ledger belongs to one token (os/token.h), which travels with the first message. When every copy
+// of the token is gone, for whatever reason, the kernel reports a hang-up at the lender's end, and
+// all leases of the ledger have ended. Until then the borrower ends single leases through the lease
+// page (lease_page.h). The ledger decides what is lent. The page is only the borrower's claim.
+//
+// A bell is a socket that the borrower writes to after a release, if the lender waits for memory.
 #pragma once
 
 #include <array>
@@ -27,61 +29,65 @@ namespace tenon::memory {
 
 class Depot;
 
-// Who is at the other end, as the kernel says it: SO_PEERCRED of the connection.
+// The process at the other end, as the kernel tells it: SO_PEERCRED of the connection when the
+// ledger begins, and from then on the credentials of whoever rang the bell last.
 struct Borrower {
   int32_t pid = 0;
   uint32_t uid = 0;
 };
 
-// The fds that travel. Closed with the last message that carries them. They come and go with a lock
-// that fork holds, and all are in a list: what is in a child's table is so in its memory too,
-// whichever thread was at it, and the child closes it.
+// The fds that travel to the borrower. They are closed with the last message that carries them.
+// fork copies the fd table and the memory at different moments. So a lock that fork holds guards
+// the fds, and all TokenFds are in one list: the child finds every fd that it has inherited,
+// whichever thread was busy with it, and closes it.
 struct TokenFds : std::enable_shared_from_this<TokenFds> {
-  TokenFds() noexcept;  // with that lock, as whatever changes one
+  TokenFds() noexcept;  // the caller holds that lock, as for every change of the fds
   TokenFds(const TokenFds&) = delete;
   TokenFds& operator=(const TokenFds&) = delete;
-  ~TokenFds();  // takes that lock: with none held whose rank at fork is 8 or more
+  ~TokenFds();  // takes that lock, so the caller holds no lock of rank 8 or more (base/fork.h)
 
   os::Fd token;
-  os::Fd page;  // not open, as the bell: a ledger whose leases only end together
+  os::Fd page;  // not open, like `bell`, if the leases of the ledger only end together
   os::Fd bell;
-  bool is_childs_too = false;  // of a descriptor, which a child of fork has as its parent has it
+  bool is_childs_too = false;  // the fds belong to a descriptor and stay open in forked children
   TokenFds* next = nullptr;
   TokenFds* previous = nullptr;
 };
 
 class Ledger : public Counted {
  public:
-  // Watched from now on. `by_slot`: with a lease page. With no lock held whose rank at fork is 8 or
-  // more.
+  // The library's thread watches the token from now on. `by_slot`: the ledger has a lease page, so
+  // that each lease can end by itself. The caller holds no lock of rank 8 or more (base/fork.h).
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
-  // Of a borrower who claims messages of a depot: the slots are the depot's, and grant() is not for
-  // it.
+  // The ledger of a borrower that claims messages of a depot. The slots belong to the depot, so
+  // grant() must not be called.
   static Result<Ref<Ledger>> create_for_depot(const Borrower& borrower, Ref<Depot> depot,
                                               uint32_t number);
 
   uint64_t id() const noexcept { return id_; }
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
-  // Until they are taken, the ledger has them.
+  // The ledger keeps the fds until take_fds().
   const TokenFds& fds() const noexcept { return *fds_; }
-  // To be let go of when the kernel has them: a copy that stays here would hide the hang-up.
+  // The caller drops the fds once the kernel has them: a copy that stays in this process would hide
+  // the hang-up.
   std::shared_ptr<TokenFds> take_fds() noexcept { return std::move(fds_); }
   bool has_fds() const noexcept { return fds_ != nullptr; }
 
-  // One lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases". PEER_GONE: the
-  // ledger has ended.
+  // Grants one lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases" if the
+  // page has no free slots, and PEER_GONE if the ledger has ended.
   Status grant(std::span<Leased* const> objects, uint32_t* slots);
-  // Undo grant() for what never left. Slots that cannot be are passed over.
+  // Undoes grant() for objects that never left this process. It ignores slots without a lease.
   void take_back(std::span<const uint32_t> slots) noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // The borrower asked for a new token, since others have this one too.
+  // Whether the borrower asked for a new token, because other processes have this one too.
   bool wants_renewal() const noexcept;
-  // Who sends it: called by the library's thread, may fail (false: to be tried again). Set to null
-  // before `context` goes.
+  // The function that sends a new token. The library's thread calls it, and calls it again later if
+  // it returns false. Set it to null before `context` goes.
   using Renewer = bool (*)(void* context) noexcept;
   void set_renewer(Renewer renewer, void* context) noexcept;
   bool renew() noexcept;
-  // That, or a token that was handed on is not needed any more: the renewer is to be called.
+  // Whether the renewer must be called: the borrower asked for a new token, or a token that was
+  // handed on is not needed any more.
   bool has_news() const noexcept;
 
   struct Totals {
@@ -94,17 +100,21 @@ class Ledger : public Counted {
   };
   Totals totals() const noexcept;
 
-  // For the registry.
+  // The functions from here on are for the registry (memory/ledgers.h). drain() ends the leases
+  // that the borrower has given back on the page, and returns their number.
   size_t drain() noexcept;
-  // Whether another thread is in the middle of ending leases that it has already taken out of here.
-  // Always no inside an owner's function, which may be what that thread waits for.
+  // Whether another thread has taken leases out of the ledger and is still ending them. Inside an
+  // owner's function the answer is always no, because that thread may wait for the owner.
   bool is_ending_elsewhere() const noexcept;
   void set_waiting(bool waiting) noexcept;
-  // From now on its borrower rings after every release: what is lent on is somebody else's, who may
-  // wait for it.
+  // Makes the borrower ring after every release. The ledger of a borrower that was lent a third
+  // process's memory needs this, because that process may wait for the memory.
   void always_ring() noexcept;
-  void end() noexcept;  // the token is gone: no more grants, and the leases end in slices
-  bool end_some(size_t most) noexcept;  // false: none is left
+  // The token is gone: refuses grants from now on. end_some() then ends the leases in slices, and
+  // returns false when none is left.
+  void end() noexcept;
+  bool end_some(size_t most) noexcept;
+  // Reads what rang, and notes the process that rang as the borrower.
   void hear_bell() noexcept;
   int watch() const noexcept { return watch_.get(); }
   uint64_t token_id() const noexcept { return token_id_; }
@@ -127,19 +137,19 @@ class Ledger : public Counted {
   void publish() noexcept;
   void dispose() noexcept override { on_board_.leave(); }
 
-  mutable std::mutex mutex_;  // for the slots, and whether the borrower is to ring
+  mutable std::mutex mutex_;  // guards the slots, and whether the borrower must ring
   std::vector<std::unique_ptr<Chunk>> chunks_;
   uint32_t end_ = 0;  // slots below here were used
   uint32_t first_free_ = UINT32_MAX;
   uint32_t ending_ = 0;
-  std::atomic<uint32_t> threads_ending_{
-      0};  // that have taken slots, and may not have ended their leases yet
+  // The threads that have taken slots and may not have ended the leases yet.
+  std::atomic<uint32_t> threads_ending_{0};
   Totals totals_;
   OnBoard on_board_;
   board::LedgerFigures* figures_ = nullptr;  // null: not on the board
   std::atomic<bool> ended_{false};
 
-  std::recursive_mutex renewer_mutex_;  // the renewer itself changes who it is
+  std::recursive_mutex renewer_mutex_;  // recursive: a renewer may call set_renewer()
   Renewer renewer_ = nullptr;
   void* renewer_context_ = nullptr;
 
@@ -147,35 +157,38 @@ class Ledger : public Counted {
   uint64_t generation_ = fork_generation();
   uint64_t token_id_ = 0;
   Ref<Depot> depot_;     // null: the slots are this ledger's own
-  uint32_t number_ = 0;  // by which the depot knows the borrower
+  uint32_t number_ = 0;  // the borrower's number in the depot
   os::Fd watch_;
   os::Fd listener_;
   std::atomic<bool> always_ring_{false};
-  std::atomic<uint64_t> heard_{
-      0};  // of how many tokens that were handed on and are gone the renewer has been told
+  // How many tokens that were handed on and are gone the renewer knows of.
+  std::atomic<uint64_t> heard_{0};
   std::shared_ptr<TokenFds> fds_;
   os::Mapping page_;
 };
 
-// Whether this process has granted a lease that may still stand. Cheap.
+// Whether this process has granted a lease that may still stand. The answer costs one atomic read.
 bool has_leases() noexcept;
-// Look at every ledger for leases that ended. Returns how many.
+// Drains every ledger. Returns how many leases ended.
 size_t drain_ledgers() noexcept;
-// Likewise, and asks the kernel which tokens are gone, which the library's thread may not have come
-// to yet. A system call for each ledger. Waits for other threads that are just ending leases, a
-// fraction of a second at most: an owner's function may run there, and may wait for this thread.
+// Drains every ledger, and asks the kernel which tokens are gone, because the library's thread may
+// not have noticed yet. This takes a system call for each ledger. It also waits for other threads
+// that are just ending leases, for a fraction of a second at most: an owner's function may run on
+// such a thread and wait for this one.
 size_t settle_ledgers() noexcept;
-// Of one: whoever lets go of a token that may have been the last does not leave it to the thread.
+// Settles one ledger. A caller that closes what may be the last copy of a token calls this, and
+// does not leave the hang-up to the library's thread.
 void settle_ledger(Ledger& ledger) noexcept;
-// A token that was handed on is not needed here any more: the library's thread has the connections
-// say so.
+// This process needs a token no more that was handed on to it. The library's thread makes the
+// connections tell its lender.
 void tell_forgotten() noexcept;
-// The ledger of which it is a copy of the token; 0: none of this process. It must not be kept: the
-// hang-up would never come.
+// The id of this process's ledger whose token `token` is a copy of; 0 if there is none. The caller
+// must not keep the copy, or the hang-up would never come.
 uint64_t own_ledger_of(int token) noexcept;
-// Something became free: waits look again.
+// Wakes the callers that wait for free memory.
 void signal_space() noexcept;
-// For an error: "pid 12 (python3) has 3 leases of 4096 bytes; ..." the largest few.
+// The borrowers with the most bytes, for an error: "pid 12 (python3) has 3 leases of 4096 bytes;
+// …".
 std::string describe_holders();
 std::vector<Ledger::Totals> ledger_totals();
 

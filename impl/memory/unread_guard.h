@@ -1,7 +1,11 @@
-// What a lender lent may come back to it in a message that it has not read yet. The message carried
-// the lender's own token, or one before it on the same connection did, and the lender does not keep
-// that token: its hang-up would never come. So a ledger whose token is gone waits until whoever had
-// the token sent back has read all that came before.
+// Keeps a ledger alive while a message that returns its own blocks may still be unread.
+//
+// A borrower may lend a block back to its lender. The message then carries the lender's own token,
+// or an earlier message on the same connection did. The lender closes that copy of the token,
+// because the hang-up would never come while the lender has one. So the token can be gone although
+// a message with the block still lies unread in a connection. Each connection has a guard that
+// notes which ledgers' tokens came over it. A ledger whose token is gone ends only when the
+// connections that brought the token have nothing left to read.
 #pragma once
 
 #include <atomic>
@@ -9,31 +13,32 @@
 
 namespace tenon::memory {
 
+// Whether a connection has nothing left to read.
 enum class Drained : uint8_t {
   kYes,
-  kNo,    // UnreadGuard::drained() will be called
-  kBusy,  // to be asked again soon
+  kNo,    // the connection will call UnreadGuard::drained()
+  kBusy,  // another thread is reading, so ask again soon
 };
 
-// Of one connection.
+// The guard of one connection.
 class UnreadGuard {
  public:
-  // Whether nothing is left to read now. Called by any thread, with locks held whose rank at fork
-  // is up to 12: must not wait.
+  // Asks the connection. Any thread may call this while it holds locks of a rank up to 12
+  // (base/fork.h), so the function must not wait.
   using Ask = Drained (*)(void* context) noexcept;
 
   UnreadGuard(Ask ask, void* context) noexcept : ask_(ask), context_(context) {}
   UnreadGuard(const UnreadGuard&) = delete;
   UnreadGuard& operator=(const UnreadGuard&) = delete;
-  // After it there is no call any more, nor one under way.
+  // No call of `ask` is under way when this returns, and none begins afterwards.
   ~UnreadGuard();
 
-  // A token of that ledger came over the connection. Before the copy that came is closed. Throws
-  // std::bad_alloc.
+  // Notes that a token of this ledger came over the connection. Call it before closing that copy of
+  // the token. Throws std::bad_alloc.
   void add(uint64_t ledger);
-  // By whoever calls add().
+  // Only for the thread that calls add().
   bool has_any() const noexcept { return has_any_; }
-  // Some ledger waits for drained().
+  // Whether a ledger waits for drained().
   bool is_wanted() const noexcept { return wanted_.load(std::memory_order_acquire); }
   void drained() noexcept;
 
@@ -45,7 +50,7 @@ class UnreadGuard {
   bool has_any_ = false;
 };
 
-// For ledgers.cc: whether a ledger whose token is gone may end.
+// Whether a ledger whose token is gone may end. For ledgers.cc.
 Drained ask_guards(uint64_t ledger) noexcept;
 
 }  // namespace tenon::memory

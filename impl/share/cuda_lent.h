@@ -1,5 +1,6 @@
-// Device memory that is lent over a connection: under leases, as the host's is, and so without a
-// counter and its file. A receiver that is killed, and a message that nobody reads, give it back.
+// Device memory that is lent over a connection. Leases govern it, as they govern host memory, so it
+// needs none of PyTorch's counter files. The memory comes back even if the receiver is killed, or
+// if nobody reads the message.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@
 
 namespace tenon::share {
 
-// What a lease of device memory keeps: the storage, and the event that its receiver waits for. Of
-// one message, and so of one lease.
+// What one lease of device memory keeps: the storage, and the event that the receiver waits for.
+// Each message that lends the storage has its own.
 class CudaLent final : public memory::Leased {
  public:
-  // `wanted`: kReadOnly where the receiver's device is to refuse writes, as it does for a read-only
-  // storage wherever the transport knows such access. PERMISSION: a read-only storage, for its
-  // receiver could write it all the same, unless `let_write`. UNSUPPORTED: no way to lend it, or
-  // not read-only. The storage has bytes.
+  // The storage has at least one byte. `wanted` is kReadOnly if the receiver's device must refuse
+  // writes. A read-only storage is lent read-only wherever the transport can do that. PERMISSION:
+  // the storage is read-only, the transport cannot enforce it, and `let_write` is false.
+  // UNSUPPORTED: no transport can lend the memory, or none can lend it read-only.
   static Result<Ref<CudaLent>> create(const Ref<storage::Storage>& storage, memory::Access wanted,
                                       bool let_write);
 
@@ -38,8 +39,9 @@ class CudaLent final : public memory::Leased {
   void set_event(std::shared_ptr<const CudaEvent> event) noexcept { event_ = std::move(event); }
 
   uint64_t leased_nbytes() const noexcept override { return storage_->nbytes(); }
-  // On whatever thread looks at the ledgers, the library's own among them, where no owner's
-  // function is to run: so it is kept for whoever comes by next (collect_some_cuda).
+  // Any thread that drains the ledgers may call this, the library's own thread included, and no
+  // owner's function may run there. So the object only joins a list, and a thread that calls
+  // collect_some_cuda() later lets it go.
   void lease_ended() noexcept override;
 
  private:
@@ -59,14 +61,14 @@ class CudaLent final : public memory::Leased {
   bool read_only_;
 };
 
-// The event by which receivers know when the bytes are good; null: they are, by now, for the stream
-// was waited for.
+// The event that tells receivers when the bytes are valid. Null: this call waited for the stream,
+// so the bytes are valid already.
 Result<std::shared_ptr<const CudaEvent>> mark_lent_cuda(cuda::Stream stream, int32_t device);
-// The other side. It may be this process's own.
+// The receiver's side: makes `stream` wait for the lender's event, which may be this process's own.
 Status wait_for_lender(const cuda::IpcHandle& event, cuda::Stream stream, int32_t device);
 
-// A range of device memory of which a message has storages, reached from here. Null mapping: it is
-// this process's own, come home; or nothing leads there, and only empty storages are in it.
+// A range of device memory that a message has storages in, as this process reaches it. `mapping` is
+// null for memory that this process owns, and when every storage in the range is empty.
 struct CudaReach {
   Ref<CudaMapping> mapping;
   std::shared_ptr<const CudaExport> own;
@@ -76,16 +78,17 @@ struct CudaReach {
 };
 Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
                              int32_t device, bool read_only);
-// The storage keeps the lease, if it is a new one. One that is open already has its own, and what
-// has come home needs none: then it stays with the caller, to be given back when the message is
-// made, for until then another try must find it lent. Used in the reach's stream.
+// Opens a storage in the range, for use in the stream of `reach`. A new storage takes `*lease`. A
+// storage that is already open has a lease of its own, and memory that this process owns needs
+// none. In these two cases `*lease` stays with the caller, who gives it back once the whole message
+// is made: until then another attempt to receive the message must find the memory lent.
 Result<Ref<storage::Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset,
                                                uint64_t nbytes, memory::Lease* lease);
 
-// Of what the leases have ended, the caller's thread lets go. `ask_kernel`: also whose borrowers
-// are gone by now, a system call for each.
+// Lets go, on the caller's thread, of the memory whose leases have ended. `ask_kernel`: first asks
+// the kernel which borrowers are gone, with one system call for each.
 void end_lent_cuda(bool ask_kernel) noexcept;
-// In a child of fork: it is the parent's.
+// For a forked child: the memory belongs to the parent.
 void abandon_lent_cuda() noexcept;
 
 }  // namespace tenon::share

@@ -1,4 +1,5 @@
-// Device memory of other processes: each route opened once, closed when its last user has gone.
+// Device memory of other processes. Each route is opened once in this process, and closed when the
+// last storage in it has gone.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +23,13 @@ class CudaMapping final : public Counted {
   cuda::DevicePointer base() const noexcept { return exported_->base; }
   uint64_t nbytes() const noexcept { return opened_.nbytes(); }
   bool is_read_only() const noexcept { return exported_->route.read_only; }
-  // By which it came, and by which it can be lent on, unless by an IPC handle: only the process
-  // that made the memory may give that.
+  // The route by which the memory came. This process can lend the memory on by the same route, but
+  // not by an IPC handle: CUDA lets only the process that made the memory give such a handle.
   const std::shared_ptr<const CudaExport>& exported() const noexcept { return exported_; }
 
-  // One range of it is one storage. The storage that was put in before wins, if it is still there;
-  // else `settle` is called before anybody can find this one, and nothing fails after it.
+  // One range is one storage. intern() returns the storage that the range already has, if that
+  // still lives. Otherwise it calls `settle` before any other thread can find the new storage, and
+  // nothing fails afterwards.
   Ref<storage::Storage> find(uint64_t offset, uint64_t nbytes);
   template <typename Settle>
   Ref<storage::Storage> intern(uint64_t offset, const Ref<storage::Storage>& storage,
@@ -40,13 +42,14 @@ class CudaMapping final : public Counted {
     settle();
     return storage;
   }
-  // To be called when the storage of that range has gone.
+  // The storage of the range calls this when it has gone.
   void forget(uint64_t offset, uint64_t nbytes) noexcept;
-  // The storage of that range, which is still there, does not lead to this memory any more: the
-  // next to ask for the range makes a new one.
+  // The storage of the range still lives, but does not lead to this memory any more. The next
+  // caller that asks for the range makes a new storage.
   void disown(uint64_t offset, uint64_t nbytes) noexcept;
 
-  // Of a device, by what names the memory behind a route. Files are compared beside it.
+  // The device, and the bytes that name the memory behind a route. The files behind the fds are
+  // compared too.
   using Key = std::pair<int32_t, std::vector<std::byte>>;
 
  private:
@@ -62,16 +65,17 @@ class CudaMapping final : public Counted {
   std::map<Range, Weak<storage::Storage>> storages_;
 };
 
+// Opens the memory behind a route, or finds it if this process has it open.
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
 
-// What leads yet another process to memory that came from elsewhere: the way by which it came,
-// unless that was an IPC handle. `wanted` as in export_cuda(). UNSUPPORTED, also of a segment of
-// PyTorch's with more fds than a message carries.
+// How a third process can reach memory that came from another process: the route by which the
+// memory came. `wanted` is as in export_cuda(). UNSUPPORTED if that route is an IPC handle, or a
+// segment of PyTorch's with more fds than a message carries.
 Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted);
 
-// It stays open when its last user has gone, for who opens it again: the 64 that were asked for
-// last, until close_warm_cuda(). Not a pool's: an allocation that is open may not be opened once
-// more, and its sender's next way there may have another name.
+// Keeps a mapping open for reuse after its last storage has gone. The 64 most recently used
+// mappings stay open until close_warm_cuda(). Pool allocations are excluded: CUDA does not open an
+// allocation twice, and the sender's next route to it may have another name.
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);
 void close_warm_cuda() noexcept;
 // Stops keeping `mapping` open, because its lender is gone.

@@ -1,5 +1,5 @@
-// Telling a live name from a dead one, and removing the dead. Nothing is guessed: the kernel says
-// who holds a file (lock and lease), and whether anybody listens on a socket.
+// Tells live names from dead ones, and removes the dead ones. Nothing is guessed: the kernel says
+// whether a process holds a file (by a lock or a lease) or listens on a socket.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,8 @@
 
 namespace tenon::share {
 
-enum class NameKind {
-  kFile,
-  kTorchFile,
-  kSocket,
-  kOther
-};  // kFile: made by Tenon; kOther: not ours, not PyTorch's
+// kFile: made by Tenon; kOther: not ours, not PyTorch's.
+enum class NameKind { kFile, kTorchFile, kSocket, kOther };
 enum class NameState { kLive, kInFlight, kDead, kUnsure };
 
 struct NameReport {
@@ -43,34 +39,37 @@ struct LookOptions {
   bool any_user = false;         // other users' as well, where the kernel lets this process look
   int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
   bool sockets = true;           // false: tells of a socket no more than that it is there
-  int patience = 1;  // tries, a millisecond apart, for the lock and the lease: two who look at once
-                     // disturb each other
+  // Tries, a millisecond apart, for the lock and the lease: two who look at once disturb each
+  // other.
+  int patience = 1;
 };
 
-// What is known of a name that was not opened: of something that is not ours, all that there is to
-// know.
+// The report of a name that was not opened. For a file that is neither Tenon's nor PyTorch's there
+// is nothing more to know.
 NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
-// One name. NOT_FOUND if it is gone.
+// Examines one name. NOT_FOUND if it is gone.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
-// All names of a directory that are Tenon's or PyTorch's, in no order. `each` returns false to
-// stop.
+// Examines all names of a directory that are Tenon's or PyTorch's, in no order, and gives each
+// report to `each`, which returns false to stop.
 Status look_at_all(const std::string& directory, const LookOptions& options,
                    const std::function<bool(const NameReport&)>& each);
 
-// The name of a file that this process just let go of, or that a watch told of, if nobody holds it
-// (and, of PyTorch's own, if its count is 0 too). Never fails, never waits. False: somebody holds
-// it, or looked at it in the same moment.
+// Removes the name of a file that this process has just let go of, or that a watch reported, if no
+// process holds the file and, for a file of PyTorch's own, its count is 0. It never fails. It does
+// not sleep, but it may wait for a mutex while another thread of this process looks at a name.
+// False: a process holds the file, or looked at it in the same moment.
 bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
 // Removes a name that a sweep comes upon, if it is dead. It looks once. False: somebody holds the
 // name, or looked at it in the same moment.
 bool sweep_name(int directory, const std::string& leaf) noexcept;
 
-// The sockets on which nobody listens: a lender's bell was heard.
+// Removes the sockets on which no process listens. Called when a `.tenon-bell-*` file in the
+// directory has changed.
 void remove_dead_sockets(int directory) noexcept;
 
-// What a killed process left must not stop the one that takes its place. True: the name was a dead
-// process's, or nothing has it any more, so the caller can try again to take it.
+// Removes a name that a killed process left, so that its successor can take the name. True: the
+// name is free now, so the caller can try again to take it.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::share

@@ -3,7 +3,8 @@ its key.
 
 Runs as a thread of the lender and, with the listener and the fds inherited, as the keeper that
 stays behind when the lender exits. The keeper is this file run as a program, with nothing but the
-standard library: it starts fast and holds no memory of the lender's."""
+standard library: it starts fast and holds no memory of the lender's.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +143,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def max_connections() -> int:
-    """Each client has an fd here: an eighth of what this process may open, for the rest is its own."""
+    """Each client has an fd here: an eighth of those that this process may open."""
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -180,7 +181,11 @@ class _Client:
 
 
 class Server:
-    """Serves one listener. `lock` guards all of it, and is held by who forks."""
+    """Serves one listener on one thread.
+
+    `lock` guards the parcels and the clients against other threads, and a thread that forks holds
+    it.
+    """
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -249,8 +254,11 @@ class Server:
                 else:
                     told.append(fd)
         now = time.monotonic()
-        for client in [client for client in self._clients.values() if client.deadline <= now]:
-            self._drop(client)
+        expired = [client for client in self._clients.values() if client.deadline <= now]
+        if expired:
+            with self.lock:
+                for client in expired:
+                    self._drop(client)
         return told
 
     def _accept(self) -> None:
@@ -354,7 +362,7 @@ class Server:
 
 
 def keep(plan: dict[str, Any]) -> None:
-    """The keeper: serve what is left, until all is fetched, the family is gone or the time is over."""
+    """The keeper: serve the rest until all is fetched, the family is gone or the time is over."""
     try:
         _serve_what_is_left(plan)
     finally:
