@@ -23,12 +23,12 @@ constexpr uint32_t kMostSkipped = 256;
 constexpr uint64_t kLookFirstNbytes = uint64_t{1} << 20;
 
 // The child must not hand out blocks of the parent's segments, nor may its releases touch the
-// parent's lists. It forgets them; storages that it inherited hold their segments themselves.
+// parent's lists. So it forgets both. Storages that it inherited hold their segments themselves.
 void forget_in_child() noexcept {
   ArenaState& all = arena_state();
   for (auto& home : all.homes) {
-    // Storages of the parent still point to these; made_by_this_process() keeps what they do from
-    // going further. The small records are left to leak.
+    // Inherited storages still point to these records. made_by_this_process() keeps their releases
+    // from going further. The records are small, and are leaked.
     for (auto& segment : home) {
       segment->segment = nullptr;
       (void)segment.release();
@@ -53,8 +53,8 @@ void forget_in_child() noexcept {
 
 const bool g_arena_fork_hooks = [] {
   (void)arena_state();
-  // The child has one thread, so the lock is not needed to forget; and the end of a segment takes
-  // locks that come before this one.
+  // forget_in_child() runs when the lock is free. It needs no lock, because the child has one
+  // thread, and it may hold none, because the end of a segment takes locks of lower rank.
   register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); },
                            []() noexcept { arena_state().mutex.unlock(); },
                            []() noexcept { arena_state().mutex.unlock(); }, &forget_in_child});
@@ -64,8 +64,8 @@ const bool g_arena_fork_hooks = [] {
 Status reserve_front(ArenaSegment* home, uint64_t end) {
   if (end <= home->reserved) return Status::ok();
   const uint64_t total = home->segment->nbytes();
-  // Ahead of need, as much again as there is already, so that small blocks do not pay a system call
-  // each; just the need if the machine is nearly full.
+  // Reserves ahead of need, as much again as there is already, so that small blocks do not cost a
+  // system call each. If the machine is nearly full, reserves only what is needed.
   const uint64_t ahead = std::clamp(home->reserved, kFirstReserve, os::kReserveChunk);
   const uint64_t unit = home->segment->unit_nbytes();
   const uint64_t generous = std::min(
@@ -81,7 +81,7 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
   return status;
 }
 
-// A segment of a default home goes.
+// Takes a segment of a default home out of the figures, before it goes.
 void count_dropped(const ArenaSegment& home) noexcept {
   board::ArenaFigures& figures = home.figures();
   board::sub(figures.capacity_nbytes, home.segment->nbytes());
@@ -104,8 +104,8 @@ Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
   if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) ||
       segment_nbytes > uint64_t{INT64_MAX})
     segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
-  // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it
-  // goes.
+  // Asks for headroom for all of it before a file of that size exists. If that is more than a
+  // chunk, reserve() asks again as it goes.
   TENON_TRY(os::ask_headroom(segment_nbytes));
   TENON_ASSIGN(out->segment, Segment::create(mode, segment_nbytes));
   if (reserve) TENON_TRY(out->segment->reserve(0, segment_nbytes));
@@ -201,7 +201,7 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
     try {
       home->space.give_back(offset, nbytes, lent != Lent::kNever);
     } catch (...) {
-      // No memory to remember the block by: it stays unused until its segment goes.
+      // No memory to remember the block by: it stays unused until its segment is empty or goes.
     }
   }
   if (home->used_blocks > 0) return;
@@ -213,8 +213,9 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
     home->space.reset();
     return;
   }
-  // No block lives, and some are with borrowers. While there is room it goes on serving; then it
-  // goes, and the borrowers keep its pages for as long as they map them.
+  // No block is LIVE or LENT, and some are retired, because borrowers may have them. The segment
+  // goes on serving while it has room. Then it goes, and borrowers keep its pages for as long as
+  // they map them.
   uint64_t unused = 0;
   if (home->space.peek_front(kArenaBlockMax, kBlockAlignment, &unused)) return;
   HomeSegments* list = nullptr;
@@ -278,8 +279,8 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
   HomeSegments& list = all.home(mode, nbytes);
   bool found = false;
   Status no_pages;
-  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB). Where one
-  // gets no more pages the others get none either, but may have a free block.
+  // The newest segment comes first, because it is the one with room. Segments are few (one per 64
+  // MiB). If one gets no more pages, the others get none either, but they may have a free block.
   const auto look = [&](bool fresh) {
     for (auto at = list.rbegin(); at != list.rend() && !found; ++at) {
       Status taken =
@@ -287,7 +288,8 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
       if (!taken.is_ok()) no_pages = std::move(taken);
     }
   };
-  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room.
+  // Freed blocks come first, because they are warm. Then come blocks whose leases have ended, and
+  // then fresh room.
   look(false);
   if (!found && has_leases()) {
     lock.unlock();
@@ -305,7 +307,8 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
     if (!taken.is_ok()) no_pages = std::move(taken);
   }
   if (!no_pages.is_ok()) return no_pages;
-  // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
+  // A small RLIMIT_FSIZE makes small segments. A block that would take more than an eighth of one
+  // gets a segment of its own.
   const uint64_t segment_nbytes =
       std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
   if (nbytes > segment_nbytes / 8) {
@@ -326,7 +329,7 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
   return with_spare([&] {
     Status status = try_block(mode, nbytes, alignment, isolated, out);
-    if (!status.is_ok()) *out = Block();  // a segment whose pages are not all there
+    if (!status.is_ok()) *out = Block();  // drops a segment whose pages are not all there
     return status;
   });
 }
@@ -364,7 +367,7 @@ uint64_t trim_arena() noexcept {
   (void)settle_ledgers();
   ArenaState& all = arena_state();
   uint64_t given_back = 0;
-  // Let go after the lock, one by one.
+  // Segments are dropped one by one, each of them when the lock is free.
   while (true) {
     std::unique_ptr<ArenaSegment> dropped;
     const std::lock_guard<std::mutex> lock(all.mutex);

@@ -1,13 +1,16 @@
-// The home of storages: large segments in which blocks are born.
+// Arenas: the memory in which storages are allocated. storage/ takes blocks here and gives them
+// back.
 //
 // There are two default homes for each mode, one for blocks of up to 64 KiB and one for larger
-// ones, with segments of 64 MiB, as many as it takes; and there are arenas that the user makes,
-// with one segment whose size is reserved address space. Pages are made as the front moves (reserve
-// before use). A freed block is used again, warm. A block that was lent under a lease is used again
-// when its leases have ended; one that was lent without a lease (a bare fd, a name) is retired
-// instead, for nobody tells the lender when the borrower is done: a segment with no living block
-// goes back to the system once it holds retired blocks and no room, so a loop of lend and release
-// has bounded memory.
+// blocks. A default home has as many segments of 64 MiB as it needs. An arena that the user makes
+// has one segment, whose size is reserved address space. Pages are made as the front moves, before
+// the block that needs them is handed out.
+//
+// A freed block is used again while it is still warm in the processor's caches. A block that was
+// lent under leases is used again when all of them have ended. A block that was lent without a
+// lease (a bare fd, a name) is retired instead, because nobody tells the lender when the borrower
+// is done. A segment of a default home that has no LIVE or LENT block goes back to the system once
+// it holds retired blocks and has no room left. So a loop of lend and release has bounded memory.
 #pragma once
 
 #include <atomic>
@@ -25,7 +28,8 @@ namespace tenon::memory {
 
 inline constexpr uint64_t kArenaSegmentNbytes = uint64_t{64} << 20;
 inline constexpr uint64_t kSmallBlockMax = uint64_t{64} << 10;
-// Larger blocks get a segment of their own: they would not share one well.
+// In a default home, a larger block gets a segment of its own, because such blocks would leave
+// shared segments half empty.
 inline constexpr uint64_t kArenaBlockMax = uint64_t{8} << 20;
 
 class Arena;
@@ -33,51 +37,53 @@ struct ArenaSegment;
 
 // A range of a segment that belongs to one storage. Give it back with free_block.
 struct Block {
-  Ref<Segment> segment;          // counts_segment() says whether it is counted
+  Ref<Segment> segment;          // counts_segment() says whether this reference is counted
   ArenaSegment* home = nullptr;  // null: the segment is this block's alone
   uint64_t offset = 0;
-  uint64_t nbytes = 0;        // of the storage
-  uint64_t taken_nbytes = 0;  // of the segment
-  bool zero = false;          // no page was touched yet, so the bytes are 0
-  // The bytes may be those of an earlier lend, which the next borrower must not see.
+  uint64_t nbytes = 0;        // the size of the storage
+  uint64_t taken_nbytes = 0;  // the size of the block
+  bool zero = false;          // no block has used the range before, so the bytes are 0
+  // The bytes may come from an earlier lend, and the next borrower must not see them.
   bool was_lent = false;
 };
 
-// Into `out`, an empty block, where it stays; after a failure it is no block. nbytes > 0, alignment
-// a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment
-// whole.
+// Allocates a block from a default home into `*out`, which is empty. After a failure `*out` is
+// empty again. nbytes > 0. `alignment` is a power of two up to a page. A FROZEN block always has
+// its own segment, because freezing seals a whole segment.
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out);
 
-// As allocate_block with a segment of its own, whose pages are not made yet: the caller fills it
-// with write_through_fd(fresh).
+// Like allocate_block(), with a segment of its own whose pages are not made yet. The caller fills
+// it with write_through_fd(fresh), which makes the pages.
 Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 
-// Whether a block of that home has a counted reference to its segment. Not in a user's arena, which
-// has its segment until its last block has gone; in a child of fork for good, for no block of the
-// parent's goes there.
+// Whether a block of `home` holds a counted reference to its segment. A block of a user's arena
+// does not, because the arena keeps its segment until the last block has gone. In a child of fork
+// the arena keeps the segment for good, because no block of the parent is ever freed there.
 bool counts_segment(const ArenaSegment* home) noexcept;
 
-// Makes what pages a segment lacks exist, so that it can be given to a device, which takes one
-// whole. Of a user's arena none are made: how much of its capacity has memory is for its user to
-// say. RESOURCE_EXHAUSTED, before a page is made; UNSUPPORTED in a child of fork that would have to
-// make some of its parent's.
+// Makes the missing pages of a segment exist, so that it can be given to a device, which takes a
+// whole segment. share/cuda_pinned.cc calls this. A user's arena gets no pages here, because its
+// user says how much of its capacity has memory. RESOURCE_EXHAUSTED if such an arena lacks pages,
+// or if the machine has no room for all of them, which is asked before the first one is made.
+// UNSUPPORTED in a child of fork if the segment is the parent's and lacks pages.
 Status reserve_whole(Segment* segment);
 
-// How a block was lent. kNever: its bytes are no borrower's. kLeased: it was lent under leases, or
-// its bytes may be those of an earlier lend, and it is cleared before it is lent again. kUnleased:
-// it was lent without a lease, and is retired.
+// How a block was lent. kNever: its bytes come from no lend. kLeased: it was lent under leases, or
+// its bytes may come from an earlier lend, so it is cleared before it is lent again. kUnleased: it
+// was lent without a lease, and is retired.
 enum class Lent { kNever, kLeased, kUnleased };
 void free_block(Block&& block, Lent lent) noexcept;
 
-// Give back every segment of the default homes without a living block. Returns bytes.
+// Gives back every segment of the default homes that has no LIVE or LENT block. Returns the number
+// of bytes.
 uint64_t trim_arena() noexcept;
 
 struct ArenaTotals {
   uint64_t live_nbytes = 0;  // in storages of this process
-  uint64_t lent_nbytes = 0;  // under leases, and their storages have gone
+  uint64_t lent_nbytes = 0;  // in LENT blocks: a lease stands, and the storage has gone
   uint64_t retired_nbytes = 0;
-  uint64_t kept_nbytes = 0;  // pages of the default homes that are nobody's
-  uint64_t storages = 0;     // that have a block, also one of the parent's
+  uint64_t kept_nbytes = 0;  // free pages of the default homes
+  uint64_t storages = 0;     // storages with a block, those of the parent included
 };
 ArenaTotals arena_totals() noexcept;
 
@@ -93,13 +99,13 @@ struct ArenaStats {
   uint64_t capacity_nbytes = 0;
   uint64_t reserved_nbytes = 0;  // pages that exist
   uint64_t live_nbytes = 0;      // in storages of this process
-  uint64_t lent_nbytes = 0;      // under a lease, whether their storage still lives here or not
-  uint64_t free_nbytes = 0;      // pages that exist and are nobody's
+  uint64_t lent_nbytes = 0;      // in blocks under a lease, LIVE or LENT
+  uint64_t free_nbytes = 0;      // pages that exist and are free
   uint64_t retired_nbytes = 0;
-  uint64_t peak_nbytes = 0;  // the most that was in use at once, as storages or lent
+  uint64_t peak_nbytes = 0;  // the most that was in LIVE and LENT blocks at once
   uint64_t live_blocks = 0;
   uint64_t lent_blocks = 0;
-  uint64_t largest_free_nbytes = 0;  // of the free bytes, the longest piece
+  uint64_t largest_free_nbytes = 0;  // the longest free piece
 };
 
 // An arena that the user made.
@@ -107,17 +113,18 @@ class Arena : public Counted {
  public:
   static Result<Ref<Arena>> create(const ArenaOptions& options);
 
-  // RESOURCE_EXHAUSTED with limit "arena" if it is full. UNSUPPORTED in a child of fork: it would
-  // hand out its parent's bytes.
+  // RESOURCE_EXHAUSTED with limit "arena" if the arena is full. UNSUPPORTED in a child of fork,
+  // because the child would hand out bytes of its parent.
   Status allocate(uint64_t nbytes, uint64_t alignment, Block* out);
   ArenaStats stats() const;
   Backing describe_backing() const;
   const ArenaOptions& options() const noexcept { return options_; }
   const Ref<Segment>& segment() const noexcept;
-  // Makes pages ahead of need. RESOURCE_EXHAUSTED where the machine has no more; what was made
-  // stays.
+  // Makes the pages of the first `nbytes` bytes exist, ahead of need. RESOURCE_EXHAUSTED if the
+  // machine has no more memory. The pages that were made until then stay.
   Status reserve(uint64_t nbytes);
-  // One step of it, well under a millisecond. False: there is no more to do, or no more to be had.
+  // Makes one piece of these pages, in well under a millisecond. False: all of them exist, or the
+  // machine has no more memory.
   bool reserve_some(uint64_t nbytes) noexcept;
 
  private:

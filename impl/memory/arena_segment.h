@@ -1,4 +1,7 @@
-// One segment of an arena, and what all arenas of this process have in common. For arena*.cc only.
+// The record of one segment of an arena, and the state that all arenas of this process share. Only
+// the .cc files of memory/ use this header.
+//
+// "The arenas' lock", or "the lock" here, is ArenaState::mutex. It has lock rank 10 (base/fork.h).
 #pragma once
 
 #include <algorithm>
@@ -20,41 +23,46 @@
 namespace tenon::memory {
 
 struct ArenaSegment {
-  // Without the lock if it has an owner, who joins the board.
+  // The caller does not hold the lock if `owner` is not null, because such a segment joins the
+  // board, which takes the lock.
   ArenaSegment(Ref<Segment> made, Arena* owner) noexcept;
-  // Of the arena, or of the default home of its mode, whose segments share them.
+  // The figures of the user's arena, or of the default homes of the segment's mode, whose segments
+  // share one set.
   board::ArenaFigures& figures() const noexcept { return **shared_figures; }
-  // Of the pages that exist: those behind the front, which are nobody's.
+  // The bytes of the pages that exist beyond the front and belong to nobody.
   uint64_t nbytes_ahead() const noexcept { return reserved - std::min(reserved, space.front()); }
 
   Ref<Segment> segment;
   Space space;
-  Arena* arena;              // null: of a default home
-  uint64_t reserved = 0;     // pages exist below here
+  Arena* arena;              // null: the segment belongs to a default home
+  uint64_t reserved = 0;     // pages exist below this offset
   uint64_t used_blocks = 0;  // LIVE or LENT
-  bool keeps_arena = false;  // its user let go of it while blocks were in use: the last one ends it
+  // The user has released the arena while blocks were in use. They own one weak reference to it
+  // together, and the last block drops that.
+  bool keeps_arena = false;
   uint64_t retired_blocks = 0;
   uint64_t retired_nbytes = 0;
 
   OnBoard on_board;
-  board::ArenaFigures unseen_figures{};  // where it has none on the board
+  board::ArenaFigures unseen_figures{};  // used if the segment has no row on the board
   board::ArenaFigures* own_figures = nullptr;
   board::ArenaFigures* const* shared_figures = nullptr;
 };
 
-// The segments of one default home. Each mode has two: small blocks, which their users may keep for
-// long, do not keep the memory of large ones.
+// The segments of one default home. Each mode has two homes, so that small blocks, which their
+// users may keep for long, do not keep the segments of large ones.
 using HomeSegments = std::vector<std::unique_ptr<ArenaSegment>>;
 inline constexpr uint32_t kHomesOfMode = 2;
 
 struct ArenaState {
-  std::mutex mutex;  // for every field of every ArenaSegment that is not atomic
+  std::mutex mutex;  // guards every field here and in ArenaSegment that is not atomic
   std::array<HomeSegments, kModes * kHomesOfMode> homes;
-  // Where blocks of this size are born.
+  // Returns the home for blocks of this size.
   HomeSegments& home(Mode mode, uint64_t nbytes) noexcept {
     return homes[static_cast<uint32_t>(mode) * kHomesOfMode + (nbytes <= kSmallBlockMax ? 1 : 0)];
   }
-  // Null: it is no segment of a default home, or not any more. `list`: where it stands.
+  // Null: the segment is not, or no longer, in a default home. `*list` is set to the home that has
+  // it.
   ArenaSegment* find_home(const Segment* segment, HomeSegments** list) noexcept;
   LentIndex lent;
   Slab lent_blocks{sizeof(LentBlock)};
@@ -62,49 +70,55 @@ struct ArenaState {
   uint64_t live_blocks = 0;
   uint64_t lent_nbytes = 0;  // of blocks that are LENT
   uint64_t retired_nbytes = 0;
-  std::atomic<uint64_t> inherited_blocks{0};  // of the parent's, still in storages here
-  // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it
-  // finds.
+  std::atomic<uint64_t> inherited_blocks{0};  // the parent's, and still in storages here
+  // look_for_ended_leases() skips `skip_looks` calls after one that found nothing, and more of them
+  // each time it finds nothing. `skipped_looks` counts those skipped since the last search.
   uint32_t skip_looks = 0;
   uint32_t skipped_looks = 0;
 
   Board public_board;
-  uint64_t board_users = 0;  // arenas and ledgers
-  uint64_t ledgers = 0;      // of these
-  // Of the default homes, while there is no board.
+  uint64_t board_users = 0;  // user's arenas and ledgers
+  uint64_t ledgers = 0;      // the ledgers among them
+  // The figures of the default homes while there is no board.
   std::array<board::ArenaFigures, kModes> own_figures{};
   std::array<board::ArenaFigures*, kModes> figures{&own_figures[0], &own_figures[1],
                                                    &own_figures[2]};
 };
 ArenaState& arena_state() noexcept;
 
-// What goes with the last block of it, once the lock is free: the end of a segment takes locks that
-// come before that one.
+// The objects that end with their last block. The caller drops them after it has released the lock,
+// because the end of a segment takes locks of lower rank.
 struct Freed {
   std::unique_ptr<ArenaSegment> segment;
   Weak<Arena> arena;
 };
 
-// With the lock. A free block of at least `nbytes`, or one of fresh room; false in `found` without
-// an error: no room.
+// Takes a free block of at least `nbytes` or, if `fresh`, fresh room at the front. `*found` is
+// false without an error if there is neither. An error means that the pages for fresh room could
+// not be made. The caller holds the lock.
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found);
-// With the lock, after consolidate(): the front may lie before pages that exist.
+// Whether a block would fit at the front on pages that exist already. That can be so after
+// consolidate(), which moves the front back. The caller holds the lock.
 bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
-// With the lock.
+// Frees or retires a block, and moves the objects that end with it into `freed`. The caller holds
+// the lock, as for move_block().
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent,
                Freed* freed) noexcept;
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
                 BlockState to) noexcept;
-// Without the lock: a storage goes whose block is the parent's.
+// Counts the end of a storage whose block is the parent's. Needs no lock.
 void forget_inherited_block() noexcept;
+// Notes that pages exist up to `end`. The caller holds the lock.
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
-// Without the lock, before a block of `nbytes` is taken. If the block is large, this frees the
-// blocks whose leases have ended, so that the block which came back last is taken. Its bytes are
-// the likeliest to be in the processor's caches. A small block is not worth the look.
+// Call this without the lock, before a block of `nbytes` is taken. If the block is large, this
+// frees the blocks whose leases have ended, so that the block which came back last is taken. Its
+// bytes are the likeliest to be in the processor's caches. For a small block that is not worth the
+// search.
 void look_first(uint64_t nbytes) noexcept;
-// Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look
-// again.
+// Call this without the lock, before fresh room is taken. Ends the leases that borrowers have given
+// back, unless the call is skipped (see `skip_looks`). True: some leases have ended, so the caller
+// should look for a free block again.
 bool look_for_ended_leases() noexcept;
 
 }  // namespace tenon::memory

@@ -36,7 +36,8 @@ const bool g_arena_wait_fork_hooks = [] {
   return true;
 }();
 
-// While it lives, whatever becomes free triggers the event.
+// While a Listening lives, signal_space() triggers the event, and borrowers ring after each
+// release.
 class Listening {
  public:
   explicit Listening(os::Cancel* event) : event_(event) {
@@ -69,7 +70,9 @@ bool is_full(const Status& status) noexcept {
                      [](const Detail& each) { return each.key == "holders"; });
 }
 
-// What the wait came to, with who holds what. The waiter speaks of an fd that the caller never saw.
+// Returns the status of a wait that got no room, with details that say who holds the memory. A
+// timeout gets a message of its own, because the waiter's message names an fd that the caller never
+// saw.
 Status ended(const Status& why, const Status& full) {
   Status status(why.code(),
                 (why.code() == Code::kTimeout ? "timed out waiting for room" : why.message()) +
@@ -80,8 +83,9 @@ Status ended(const Status& why, const Status& full) {
 
 }  // namespace
 
-// Whoever frees holds the arenas' lock while he does, and whoever waits takes it after he began to
-// listen: so one sees the other, and relaxed is enough here.
+// A thread that frees memory holds the arenas' lock while it does, and a waiting thread takes that
+// lock after it has begun to listen. So one of them sees the other, and a relaxed load is enough
+// here.
 void signal_space() noexcept {
   ArenaWaitState& all = arena_wait_state();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
@@ -99,8 +103,9 @@ Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const
   while (true) {
     status = arena->allocate(nbytes, alignment, out);
     if (status.is_ok() || !is_full(status)) return status;
-    // Without a thread whoever waits serves, too. What another one has served by then the service's
-    // fd shows no more: the event does.
+    // In a process without the library's thread the waiting thread does that thread's work, too.
+    // When another thread has done it first, the service's fd shows nothing any more, but the event
+    // does.
     const bool serves = os::has_no_thread();
     int service = -1;
     if (serves) {

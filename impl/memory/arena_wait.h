@@ -1,4 +1,5 @@
-// Waiting for room in an arena: for storages of this process to go, and for leases to end.
+// Waits for room in an arena, which appears when storages of this process go and when leases end.
+// storage/ calls this.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace tenon::memory {
 
-// As Arena::allocate, but a full arena is waited for. TIMEOUT and the other ends of a wait have the
-// details of who holds what.
+// Like Arena::allocate(), but waits while the arena is full. The details of TIMEOUT and of the
+// other statuses that end a wait say who holds the memory.
 Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait,
                         Block* out);
 

@@ -1,4 +1,5 @@
-// Segments whose pages are all there, for devices, which are given whole ones.
+// Implements reserve_whole(), which makes all pages of a segment exist. Devices need that, because
+// they are given whole segments.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr uint64_t kReservedAtOnce = uint64_t{512} << 10;
 
-// With the lock. Null: it is no segment of a default home, or not any more.
+// Null: the segment is not, or no longer, in a default home. The caller holds the arenas' lock.
 ArenaSegment* find_home(const Segment* segment) noexcept {
   HomeSegments* list = nullptr;
   return arena_state().find_home(segment, &list);
@@ -33,8 +34,8 @@ Status not_whole(const Segment& segment, uint64_t present_nbytes) {
       .with("option", std::string("TENON_STORAGE_ISOLATED or tenon_arena_reserve"));
 }
 
-// Its lender makes its pages. What is as small as a default home's segment may be completed here,
-// by who may write to the file.
+// The lender of an opened segment makes its pages. If the segment is no larger than that of a
+// default home and its file can be written, the missing pages are made here.
 Status check_opened(Segment* segment) {
   const uint64_t total = segment->nbytes();
   if (segment->any_fd() >= 0) {
@@ -57,7 +58,7 @@ Status reserve_whole(Segment* segment) {
                   "the storage's segment belongs to the process that made it, and this one is a "
                   "child of fork");
   bool asked = false;
-  // Piece by piece, so that allocations get their turn.
+  // The lock is held for one piece at a time, so that allocations get their turn.
   while (true) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     ArenaSegment* const home = find_home(segment);

@@ -19,9 +19,10 @@
 namespace tenon::memory {
 namespace {
 
-// A yes of the THP probe, with the administrator's words that it was found under: it holds as long
-// as they stand. A no is asked again, for it may be a machine whose memory is in small pieces, and
-// costs little. In one word each, so that no lock has to survive a fork.
+// Each of these keeps a yes of the THP probe, as a mark of the administrator's setting under which
+// it was found. It holds as long as the setting stays. After a no the machine is probed again,
+// because its memory may have been in small pieces, and a probe costs little. Each is one word, so
+// that no lock has to survive a fork.
 std::atomic<uint64_t> g_thp_by_fault{0};
 std::atomic<uint64_t> g_thp_by_collapse{0};
 
@@ -50,7 +51,8 @@ Status try_hugetlb(const BackingRequest& request, Mode mode, Backing* backing) {
   return Status::ok();
 }
 
-// `asked`: by name, and not only taken where it is offered.
+// `asked`: huge pages were asked for by name, so they may also be made by collapse(). Otherwise THP
+// is only taken where the administrator offers it.
 Status try_thp(bool asked, Backing* backing) {
   const uint64_t page = os::thp_nbytes();
   const std::string setting = os::shmem_thp_setting();
@@ -86,7 +88,8 @@ bool is_only_node(int32_t node) {
   return nodes.size() == 1 && nodes.front() == node;
 }
 
-// Where a container's filter forbids mbind, a machine with one node has nothing to bind.
+// Binds the mapping to a node. Where a container's filter forbids mbind, a machine with one node
+// passes, because there is nothing to bind.
 Status bind(std::byte* base, uint64_t nbytes, const BackingRequest& request, Backing* backing) {
   TENON_TRY(os::check_numa_node(request.numa_node));
   Status bound = os::bind_to_node(base, nbytes, request.numa_node);
@@ -99,8 +102,8 @@ Status bind(std::byte* base, uint64_t nbytes, const BackingRequest& request, Bac
   return Status::ok();
 }
 
-// A huge page whole, so that the border of the locked range does not cut the first one into small
-// pages.
+// Locks the first page. A huge page is locked whole, so that the border of the locked range does
+// not cut it into small pages.
 Status lock_first_page(std::byte* base, uint64_t nbytes, const BackingRequest& request,
                        Backing* backing) {
   if (backing->pages == Pages::kHugetlb) return Status::ok();
@@ -112,16 +115,16 @@ Status lock_first_page(std::byte* base, uint64_t nbytes, const BackingRequest& r
   return Status::ok();
 }
 
-// Each huge page that lies whole in the range is begun with one small page, and the kernel makes
-// the rest of it in one go.
+// Makes one small page of each huge page that lies whole in the range. The kernel then makes the
+// rest of each huge page in one go.
 Status collapse_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes, uint64_t page) {
   const uint64_t begin = round_up(offset, page);
   const uint64_t end = (offset + nbytes) / page * page;
   if (begin >= end) return Status::ok();
   for (uint64_t at = begin; at < end; at += page)
     TENON_TRY(os::reserve_pages(fd, at, os::page_nbytes()));
-  // Where it does not succeed (memory in small pieces) the caller makes small pages, and describe()
-  // tells.
+  // If this does not succeed (memory in small pieces), the caller makes small pages, and describe()
+  // reports that.
   static_cast<void>(os::collapse(base + begin, end - begin));
   return Status::ok();
 }

@@ -1,15 +1,17 @@
-// Which pages a segment gets, where they lie and whether they may be swapped: what was asked, what
-// the machine gave, and why not if less.
+// Chooses and makes the pages of a segment: their kind, their NUMA node, and whether they may be
+// swapped. A Backing records what the machine gave, and why if that is less than what was asked.
+// segment.cc calls these functions.
 //
-// For a segment with a request, in this order:
-//   1. choose_pages       before anything is made; page_nbytes of the answer is what sizes and
-//   growth are rounded to
-//   2. create_backed_memfd, and the mapping of it: with MAP_NORESERVE, or a hugetlb mapping takes
-//   its whole size out of the pool, here and
-//      at every borrower; and at a multiple of page_nbytes, or no huge page can be mapped as one
-//   3. apply_backing      on the whole mapping, before a page of it exists
-//   4. make_pages         for each range, as the segment grows: instead of reserve_in_chunks
-//   5. describe           whenever somebody asks
+// A segment that is made with a BackingRequest goes through these steps:
+//   1. choose_pages() runs before anything is made. Sizes and growth are rounded to the
+//      page_nbytes of its answer.
+//   2. create_backed_memfd() makes the file, which the caller maps. The mapping needs
+//      MAP_NORESERVE: otherwise a hugetlb mapping takes its whole size out of the pool, here and at
+//      every borrower. It begins at a multiple of page_nbytes: otherwise no huge page can be mapped
+//      as one.
+//   3. apply_backing() runs on the whole mapping, before a page of it exists.
+//   4. make_pages() runs for each range as the segment grows, instead of reserve_in_chunks().
+//   5. describe() runs whenever a caller asks.
 #pragma once
 
 #include <cstddef>
@@ -22,68 +24,73 @@
 
 namespace tenon::memory {
 
-// The ladder, from the top: hugetlb, THP, small. kAuto: THP if the administrator gives it to shared
-// memory, else small; the pool of hugetlb pages is taken only on request.
+// The kinds of pages. If a kind cannot be had, the next lower one is tried: hugetlb, then THP, then
+// small. kAuto: THP if the administrator gives it to shared memory, else small. The pool of hugetlb
+// pages is used only on request.
 enum class Pages : uint32_t { kAuto = 0, kSmall = 1, kThp = 2, kHugetlb = 3 };
 
 struct BackingRequest {
   Pages pages = Pages::kAuto;
   uint64_t huge_page_nbytes = 0;  // kHugetlb: 0 is the machine's default size
-  int32_t numa_node = -1;         // -1: wherever
-  // Never swapped: RESOURCE_EXHAUSTED over RLIMIT_MEMLOCK, exact or not.
+  int32_t numa_node = -1;         // -1: any node
+  // Whether the pages are never swapped. Over RLIMIT_MEMLOCK the call fails with
+  // RESOURCE_EXHAUSTED, even if `exact` is false.
   bool lock = false;
-  // What is missing is an error. Else the next step down is taken, and Backing says why.
+  // Whether the call fails if something cannot be had. If false, the next lower kind is used, and
+  // Backing says why.
   bool exact = false;
-  // Asks for anything that an ordinary segment does not get.
+  // Whether the request asks for nothing but what an ordinary segment gets.
   bool is_plain() const noexcept { return pages == Pages::kAuto && numa_node < 0 && !lock; }
 };
 
-// What a segment really has.
+// The pages that a segment really has.
 struct Backing {
   Pages pages = Pages::kSmall;  // never kAuto
-  // Of that step: the system's page, the huge page of THP, or the hugetlb page.
+  // The size of a page of that kind: the system's page, the huge page of THP, or the hugetlb page.
   uint64_t page_nbytes = 0;
   int32_t numa_node = -1;  // -1: not bound
   bool locked = false;     // never swapped; always so for hugetlb
-  // THP that this kernel makes of small pages only when told so for each of them (make_pages does).
+  // The kernel makes these huge pages (THP) out of small ones only when it is told to for each of
+  // them, as make_pages() does.
   bool collapse = false;
-  // From describe, of what this process has in its page tables by now: all, and what is mapped as
-  // huge pages.
+  // Only describe() fills these in. They count the pages that this process has in its page tables
+  // by now: all pages, and those that are mapped as huge pages.
   uint64_t resident_nbytes = 0;
   uint64_t huge_nbytes = 0;
-  // OK, or why a step was not had though it was asked for.
+  // OK, or why the machine did not give what was asked for.
   Status pages_refused;
   Status numa_refused;
   Status lock_refused;
 };
 
-// The highest step that this machine really gives, found by mapping a page of it and touching it.
-// INVALID_ARGUMENT: no such huge page size or node. With `exact`, UNSUPPORTED (the kernel has no
-// such step, or the mode cannot have it) or RESOURCE_EXHAUSTED (detail limit: vm.nr_hugepages).
-// FROZEN has no hugetlb: it is filled by pwrite, which hugetlb files do not know.
+// Finds the highest kind of pages, up to the requested one, that this machine really gives. It maps
+// a page of the kind and touches it. INVALID_ARGUMENT: no such huge page size or node. With
+// `exact`, UNSUPPORTED (the kernel has no such kind, or the mode cannot have it) or
+// RESOURCE_EXHAUSTED (detail limit: vm.nr_hugepages). FROZEN has no hugetlb pages, because it is
+// filled by pwrite, which hugetlb files do not support.
 Result<Backing> choose_pages(const BackingRequest& request, Mode mode);
 
-// `nbytes` is a multiple of the huge page for kHugetlb; RLIMIT_FSIZE must have been asked before.
+// For kHugetlb `nbytes` is a multiple of the huge page. The caller has checked RLIMIT_FSIZE.
 Result<os::Fd> create_backed_memfd(const os::Nonce& nonce, uint64_t nbytes, const Backing& backing);
 
-// Advice and policy for a whole new mapping. Fills in numa_node, and locks the first page to see
-// whether locking is allowed at all: locks count by address space, so the rest is locked by
-// make_pages as it grows.
+// Sets the advice and the policy of a whole new mapping. Fills in numa_node, and locks the first
+// page to see whether locking is allowed at all. Locks count by address space, so make_pages()
+// locks the rest as the segment grows.
 Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& request,
                      Backing* backing);
 
-// Make the pages of [offset, offset + nbytes) exist, of the chosen kind and locked if backing says
-// so. The machine's, the node's or the pool's room is asked before, in pieces; `fd` is open for
-// writing, `base` is where its offset 0 is mapped (read-only: for FROZEN). Multiples of
-// backing.page_nbytes keep huge pages whole; other ranges work. After a failure some of the pages
-// may exist.
+// Makes the pages of [offset, offset + nbytes) exist, of the chosen kind, and locked if `backing`
+// says so. Works in pieces, and asks before each piece whether the machine, the node or the pool
+// has room. `fd` is open for writing. `base` is where its offset 0 is mapped (read-only for
+// FROZEN). Multiples of backing.page_nbytes keep huge pages whole, but other ranges work too. After
+// a failure some of the pages may exist.
 Status make_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes,
                   const Backing& backing);
 
-// What the kernel says that a range has now: `applied` with page kind, node and lock corrected.
-// Reads /proc/self/smaps: milliseconds in a process with many mappings or much memory. THP is said
-// to be there when at least one huge page of it is mapped; before the first page exists, what was
-// applied stays.
+// Returns `applied` with the kind of pages, the node and the lock corrected by what the kernel says
+// about the range now. Reads /proc/self/smaps, which takes milliseconds in a process with many
+// mappings or much memory. THP is reported when at least one huge page of it is mapped. Before the
+// first page exists, the result is what was applied.
 Backing describe(const std::byte* base, uint64_t nbytes, const Backing& applied);
 
 }  // namespace tenon::memory

@@ -38,8 +38,8 @@ std::array<Word*, 14> words_of(ArenaFigures* figures) noexcept {
           &figures->blocks_made,     &figures->made_nbytes};
 }
 
-// A default home counts on the board, or off it. With the arenas' lock and while no lease stands,
-// for leases are counted without it.
+// Moves the figures of a mode's default homes onto the board or off it. The caller holds the
+// arenas' lock, under which all figures of arenas change.
 void move_home(uint32_t mode, ArenaFigures* to) noexcept {
   ArenaState& all = arena_state();
   board::copy(*all.figures[mode], to);
@@ -60,7 +60,8 @@ Row* Board::row_at(uint64_t index) const noexcept {
   return reinterpret_cast<Row*>(room_->mapping.base() + (index + 1) * kRowNbytes);
 }
 
-// By a call that can fail, for a store into a page that cannot be had is a signal.
+// Makes the pages by a call that can fail. A store into a page that cannot be had would end in a
+// signal.
 bool Board::make_pages(Room* room, uint64_t nbytes) {
   const uint64_t end = std::min(round_up(nbytes, os::page_nbytes()), kNbytes);
   if (end <= room->reached_nbytes) return true;
@@ -82,7 +83,7 @@ bool Board::open() noexcept {
         os::Mapping::create(os::Mapping::Kind::kSharedWritable, room->fd.get(), 0, kNbytes);
     if (!mapping.is_ok()) return false;
     room->mapping = std::move(mapping).value();
-    // Whoever opens it through /proc can only read.
+    // A process that opens the board through /proc can only read it.
     const unsigned seals = os::kSealShrink | os::kSealGrow | os::kSealFutureWrite | os::kSealSeal;
     if (!make_pages(room.get(), (kModes + 1) * kRowNbytes) ||
         !os::add_seals(room->fd.get(), seals).is_ok())
@@ -99,7 +100,7 @@ bool Board::open() noexcept {
   head->rows = kRows;
   head->pid_namespace = os::host_identity().pid_namespace;
   head->began_ns = os::monotonic_ns();
-  // Last, so that who finds the fd before sees no board yet.
+  // The magic is written last, so that a reader that finds the fd before sees no board yet.
   full_fence();
   std::copy(board::kMagic.begin(), board::kMagic.end(), head->magic.begin());
   return true;
@@ -134,8 +135,8 @@ void Board::show(Row* row, RowKind kind, uint8_t detail) noexcept {
   row->tag.store(tag, std::memory_order_release);
 }
 
-// Before its words are used for another: a reader that sees the same tag before and after has words
-// of one owner.
+// The tag is cleared before the row's words are used for another owner. So a reader that sees the
+// same tag before and after has read words of one owner.
 void Board::give_back(Row* row) noexcept {
   put(row->tag, 0);
   full_fence();
@@ -153,10 +154,11 @@ Row* OnBoard::join(bool ledger) noexcept {
   joined_ = true;
   ledger_ = ledger;
   ++all.board_users;
-  // Not while a ledger has leases that nobody sees: see move_home.
+  // No board begins while a ledger exists, because that ledger has no row, and the board would not
+  // show its leases.
   if (!all.public_board.is_open() && all.ledgers == 0 && all.public_board.open()) {
     for (uint32_t mode = 0; mode < kModes; ++mode) {
-      Row* const home = all.public_board.claim();  // on the first page, which is there
+      Row* const home = all.public_board.claim();  // not null: it is on the first page
       move_home(mode, &home->arena);
       all.public_board.show(home, RowKind::kHome, static_cast<uint8_t>(mode));
     }

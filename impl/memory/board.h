@@ -1,11 +1,12 @@
-// What other processes of the user can see of this one's arenas and leases, without asking it:
-// docs/format/board.md.
+// The board shows this process's arenas and leases to other processes of the same user, which need
+// not ask this process. docs/format/board.md specifies the bytes. Arenas and ledgers write the
+// figures, and board_image.h reads the board of another process.
 //
-// A memfd that only this process can write, found through /proc/<pid>/fd by its name. It stands
-// while there is an arena of the user's or a ledger. Each of them has a row, and so has the default
-// home of each mode; the counters of arenas are the words of the row, so publishing costs nothing.
-// Without an fd, memory or a place on the board they count in private memory, and nobody else sees
-// them.
+// The board is a memfd that only this process can write. Readers find it by its name through
+// /proc/<pid>/fd. It exists while there is a user's arena or a ledger. Each of these has a row, and
+// so have the default homes of each mode together. The counters of an arena are the words of its
+// row, so publishing costs nothing. Without an fd, memory or a free row, the counters lie in
+// private memory, and no other process sees them.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@
 
 namespace tenon::memory {
 
-// Of a block, for its lender, as in docs/format/lease.md. LIVE: a storage has it. LENT: none has it
-// any more, and a lease stands.
+// The states of a block for its lender, as in docs/format/lease.md. LIVE: a storage lies in the
+// block. LENT: no storage lies in it any more, but a lease stands.
 enum class BlockState : uint8_t { kFree, kLive, kLent };
 
 namespace board {
@@ -34,9 +35,9 @@ inline constexpr uint32_t kRowNbytes = 128;
 inline constexpr uint32_t kRows = 2047;
 inline constexpr uint64_t kNbytes = uint64_t{kRows + 1} * kRowNbytes;
 
-// The lowest byte of a row's tag.
+// The lowest byte of a row's tag says what the row stands for.
 enum class RowKind : uint8_t { kFree = 0, kArena = 1, kHome = 2, kLedger = 3 };
-// The byte above it: of arenas their mode, of ledgers how their token travels.
+// The byte above it is the mode of an arena or, for a ledger, how its token travels.
 enum class Carrier : uint8_t { kConnection = 0, kDescriptor = 1 };
 
 using Word = std::atomic<uint64_t>;
@@ -48,7 +49,9 @@ struct Header {
   uint32_t row_nbytes;
   uint64_t incompat;
   uint64_t compat;
-  uint32_t pid;  // as the process itself sees it, which tells the board from a copy of its fd
+  // The pid as the process itself sees it. By it a reader tells the board from a copy of the
+  // board's fd in another process.
+  uint32_t pid;
   uint32_t rows;
   uint64_t pid_namespace;
   int64_t began_ns;  // CLOCK_MONOTONIC
@@ -57,21 +60,21 @@ struct Header {
 };
 static_assert(sizeof(Header) == kRowNbytes);
 
-// Each has one writer at a time, who has the arenas' lock.
+// The figures have one writer at a time, which holds the arenas' lock (memory/arena_segment.h).
 struct ArenaFigures {
   Word device;
   Word inode;
   Word capacity_nbytes;
-  Word reserved_nbytes;  // pages exist
-  Word used_nbytes;      // blocks that are LIVE or LENT
+  Word reserved_nbytes;  // pages that exist
+  Word used_nbytes;      // in LIVE and LENT blocks
   Word peak_nbytes;
   Word live_nbytes;
-  Word lent_nbytes;  // with a lease, LIVE or LENT
+  Word lent_nbytes;  // in blocks with a lease, LIVE or LENT
   Word retired_nbytes;
   Word blocks_live;
   Word blocks_lent;
   Word blocks_retired;
-  Word blocks_made;  // ever
+  Word blocks_made;  // blocks ever made
   Word made_nbytes;
 };
 
@@ -80,7 +83,7 @@ struct LedgerFigures {
   Word borrower_uid;
   Word leases;
   Word nbytes;
-  Word granted;  // ever
+  Word granted;  // leases ever granted
   Word granted_nbytes;
   std::array<Word, 8> zero;
 };
@@ -105,8 +108,9 @@ inline void put(Word& word, uint64_t value) noexcept {
 }
 void copy(const ArenaFigures& from, ArenaFigures* to) noexcept;
 
-// The figures follow a block from state to state. Those of leases are counted apart, for a block
-// that is LIVE may have some too.
+// Updates the figures when a block goes from one state to another. The figures of leases
+// (`lent_nbytes`, `blocks_lent`) are counted apart (LentCount), because a LIVE block may have
+// leases too.
 inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from,
                        BlockState to) noexcept {
   if (from == BlockState::kFree) {
@@ -129,27 +133,28 @@ inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from,
 
 }  // namespace board
 
-// All with the arenas' lock.
+// The board of this process. The caller of each function holds the arenas' lock.
 class Board {
  public:
-  // False: it cannot be had. Nothing is thrown.
+  // False: there can be no board. The function throws nothing.
   bool open() noexcept;
   void close() noexcept;
   bool is_open() const noexcept { return room_ != nullptr; }
-  // A row whose words are 0, to be shown before the next one is claimed; null: none is left, or no
-  // page for it.
+  // Returns a row whose figures are 0. The caller shows it before it claims the next one. Null: no
+  // row is left, or there is no page for it.
   board::Row* claim() noexcept;
   void show(board::Row* row, board::RowKind kind, uint8_t detail) noexcept;
   void give_back(board::Row* row) noexcept;
-  // What the parent's arenas and ledgers point to stays mapped, for the child may still read it.
+  // Closes the fd in a child of fork. The mapping stays, because the parent's arenas and ledgers
+  // point into it and the child may still read it.
   void forget_in_child() noexcept;
 
  private:
   struct Room {
     os::Fd fd;
     os::Mapping mapping;
-    uint64_t reached_nbytes = 0;  // pages exist
-    std::unique_ptr<Room> older;  // the parent's, at a fork
+    uint64_t reached_nbytes = 0;  // pages exist below this offset
+    std::unique_ptr<Room> older;  // the parent's boards, after a fork
   };
   static bool make_pages(Room* room, uint64_t nbytes);
   board::Row* row_at(uint64_t index) const noexcept;
@@ -160,8 +165,8 @@ class Board {
   uint64_t next_number_ = 1;
 };
 
-// An arena or a ledger, and its row if it has one. The board stands as long as there is one of
-// these.
+// The presence of one arena or ledger on the board: its row, if it has one. The board exists as
+// long as any arena or ledger has joined.
 class OnBoard {
  public:
   OnBoard() noexcept = default;
@@ -169,13 +174,14 @@ class OnBoard {
   OnBoard& operator=(const OnBoard&) = delete;
   ~OnBoard() { leave(); }
 
-  // These take the arenas' lock. Once.
+  // Each of these takes the arenas' lock. One of the two is called, once. Null: there is no row.
   board::ArenaFigures* join_arena(Mode mode, uint64_t device, uint64_t inode,
                                   uint64_t capacity_nbytes) noexcept;
   board::LedgerFigures* join_ledger(board::Carrier carrier, uint32_t pid, uint32_t uid) noexcept;
-  // Nobody stores into its row any more. The board stays.
+  // Gives back the row, into which the caller stores no more. The board stays.
   void hide() noexcept;
-  // Likewise, and no lease of it is still being ended.
+  // Gives back the row likewise, and leaves the board. No thread is still ending leases of this
+  // arena or ledger.
   void leave() noexcept;
 
  private:

@@ -50,7 +50,7 @@ ArenaOnBoard read_arena(std::span<const std::byte> row, uint64_t tag, RowKind ki
   arena.blocks_retired = arena_figure(row, offsetof(ArenaFigures, blocks_retired));
   arena.blocks_made = arena_figure(row, offsetof(ArenaFigures, blocks_made));
   arena.made_nbytes = arena_figure(row, offsetof(ArenaFigures, made_nbytes));
-  // The figures are of about one moment, not of one: what is taken away may be more than there is.
+  // The figures are not all of one moment, so the parts may be larger than the whole.
   uint64_t left = arena.reserved_nbytes;
   left -= std::min(left, arena.used_nbytes);
   left -= std::min(left, arena.retired_nbytes);

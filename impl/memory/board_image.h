@@ -1,6 +1,6 @@
-// Somebody else's board, as bytes: whatever they are, decoding them ends in an error or in figures
-// that are sound. Figures are only numbers that another process says of itself; nothing here lets
-// them be more.
+// Decodes the bytes of another process's board (board.h), for `tenon ls` and `tenon top`. Whatever
+// the bytes are, the result is an error or sound figures. The figures are only numbers that another
+// process says of itself, and nothing here uses them for more.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@
 namespace tenon::memory {
 
 struct ArenaOnBoard {
-  // The default home of its mode, with the segments of storages that have one of their own.
+  // The row of the default homes of a mode, which includes the segments that one storage has for
+  // itself.
   bool home = false;
   Mode mode = Mode::kShared;
-  uint64_t number = 0;  // of this row's owner, never used again by that process
+  uint64_t number = 0;  // identifies the row's owner, never used again by that process
   int64_t began_ns = 0;
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -37,7 +38,7 @@ struct ArenaOnBoard {
 };
 
 struct LedgerOnBoard {
-  bool descriptor = false;  // lent by a descriptor, to whoever opens it
+  bool descriptor = false;  // lent by a descriptor, which anybody may open
   uint64_t number = 0;
   int64_t began_ns = 0;
   uint32_t borrower_pid = 0;  // as the lender sees it; 0: not known
@@ -54,19 +55,21 @@ struct BoardImage {
   int64_t began_ns = 0;
   std::vector<ArenaOnBoard> arenas;
   std::vector<LedgerOnBoard> ledgers;
-  uint64_t unknown_rows = 0;  // of kinds that this version does not know
+  uint64_t unknown_rows = 0;  // rows of kinds that this version does not know
 };
 
-// How many bytes of a board of `file_nbytes` are worth reading, from its first kRowNbytes. CORRUPT:
-// no board. INCOMPATIBLE: a newer one. WOULD_BLOCK: it is being made.
+// Returns how many bytes of a board are worth reading. `head` has its first kRowNbytes, and its
+// file has `file_nbytes`. CORRUPT: it is no board. INCOMPATIBLE: it has a newer format.
+// WOULD_BLOCK: it is being made.
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes);
 
-// Whose board it says it is, in the numbers of that process, from the first kRowNbytes.
+// Returns the pid of the board's owner, as the board gives it and as the owner sees it. `head` has
+// the first kRowNbytes.
 uint32_t board_image_pid(std::span<const std::byte> head) noexcept;
 
-// The board changes while it is read, so it is read three times, one after the other: a row counts
-// if it had the same tag in the first reading and the last, and has the figures of the second. All
-// three have board_image_nbytes.
+// Decodes a board from three readings, made one after the other, because the board changes while it
+// is read. A row counts if it has the same tag in the first reading and the last. Its figures are
+// those of the second. Each reading has the size that board_image_nbytes() returned.
 Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second,
                                 std::span<const std::byte> last);
 

@@ -1,7 +1,8 @@
-// The claims page: where whoever fetches a deposited message says that it is his. Specified in
-// docs/format/deposit.md.
+// The claims page: shared memory in which the receiver of a deposited message claims it. The
+// lender's side is in depot.cc and the receiver's in channel/fetch.cc. docs/format/deposit.md
+// specifies the bytes.
 //
-// All steps are functions of a base pointer, as those of the lease page (lease_page.h). Every
+// All steps are functions of a base pointer, like those of the lease page (lease_page.h). Every
 // process that may fetch from a depot can write every byte here. The lender believes a word only as
 // far as its own records say that the message is there.
 #pragma once
@@ -19,9 +20,10 @@ namespace tenon::memory::claims_page {
 
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'C', 'L', 'M'};
 inline constexpr uint32_t kVersion = 1;
-inline constexpr uint32_t kMessages = 1U << 20;       // that can wait or be held at a time
-inline constexpr uint32_t kMostMessages = 16U << 20;  // that a reader accepts
-// Segments and tokens that are numbered at a time.
+inline constexpr uint32_t kMessages = 1U << 20;       // the most that can wait or be held at a time
+inline constexpr uint32_t kMostMessages = 16U << 20;  // the most that a reader accepts
+// The most things that can have a number at a time. A thing is a segment or a token whose fd
+// receivers ask for.
 inline constexpr uint32_t kThings = 1U << 16;
 
 using Word = std::atomic<uint64_t>;
@@ -35,7 +37,7 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what chang
   uint32_t things;
   uint32_t slots;  // as many as the lease pages of this depot's borrowers have
   uint64_t incompat;
-  alignas(64) Word ended;  // how many numbered things have ended
+  alignas(64) Word ended;  // how many things that had a number have ended
 };
 static_assert(offsetof(Header, things) == 16 && offsetof(Header, incompat) == 24 &&
               offsetof(Header, ended) == 64);
@@ -69,24 +71,25 @@ inline Header& header(std::byte* base) noexcept {
 inline Word& claim_word(std::byte* base, uint32_t message) noexcept {
   return reinterpret_cast<Word*>(base + kClaimsOffset)[message];
 }
-// The serial of the thing that has this number; 0: none has.
+// The serial of the thing that has this number, or 0 if none has it.
 inline Word& thing_word(std::byte* base, uint32_t messages, uint32_t thing) noexcept {
   return reinterpret_cast<Word*>(base + things_offset(messages))[thing];
 }
 
-// The slots of a message: from the envelope's each leads to the next, and the last one to kNoSlot.
-// They stay together until the message is over.
+// The slots of a message form a chain. It begins with the slot of the envelope (depot.h), and the
+// last slot leads to kNoSlot. The chain stays whole until the last lease of the message has ended.
 inline constexpr uint32_t kNoSlot = 0xffffffffU;
 inline std::atomic<uint32_t>& next_slot(std::byte* base, uint32_t messages, uint32_t things,
                                         uint32_t slot) noexcept {
   return reinterpret_cast<std::atomic<uint32_t>*>(base + chain_offset(messages, things))[slot];
 }
 
-// Who has a message. Borrowers are numbered from 1 up, and no number comes twice.
+// A claim says who has the message: it has one of these values or the number of a borrower. The
+// numbers of borrowers begin at 1, and none is used twice.
 inline constexpr uint32_t kUnfetched = 0;
 inline constexpr uint32_t kClosed = 0x7fffffffU;
-// Beside a borrower's number: he has opened all that he will open, and asks for no more of the
-// message's things.
+// A bit beside a borrower's number: the borrower has opened all storages that it will open, and
+// asks for no more of the message's things.
 inline constexpr uint32_t kOpened = 0x80000000U;
 
 struct Claim {
@@ -105,9 +108,9 @@ inline Claim look(std::byte* base, uint32_t message) noexcept {
   return claim_of(claim_word(base, message).load(std::memory_order_acquire));
 }
 
-// Borrower: the message is mine, if nobody has it yet. What the lender wrote before it opened the
-// message is seen.
-// Lender: with kClosed, takes the message back. One of the two succeeds, and one alone.
+// A borrower claims the message, if nobody has it yet, and then sees what the lender wrote before
+// open(). The lender takes an unfetched message back by claiming it for kClosed. Only one of
+// several callers succeeds.
 inline bool claim(std::byte* base, uint32_t message, uint32_t generation,
                   uint32_t borrower) noexcept {
   uint64_t expected = word_of({generation, kUnfetched});
@@ -116,23 +119,23 @@ inline bool claim(std::byte* base, uint32_t message, uint32_t generation,
                                std::memory_order_acquire);
 }
 
-// Borrower: before he gives the envelope back. Another message may have the place by now, and keeps
-// it.
+// A borrower sets kOpened before it gives the envelope back. If another message has the number by
+// now, its word stays as it is.
 inline void say_opened(std::byte* base, uint32_t message, Claim own) noexcept {
   uint64_t expected = word_of(own);
   (void)claim_word(base, message)
       .compare_exchange_strong(expected, expected | kOpened, std::memory_order_acq_rel,
                                std::memory_order_relaxed);
 }
-// Nobody has fetched it, or who has is still opening what is in it.
+// Whether the message is unfetched, or its borrower has not yet opened all that it will open.
 inline bool is_pending(std::byte* base, uint32_t message, uint32_t generation) noexcept {
   const uint64_t word = claim_word(base, message).load(std::memory_order_acquire);
   const Claim claim = claim_of(word);
   return claim.generation == generation && claim.borrower != kClosed && (word & kOpened) == 0;
 }
 
-// Borrower: whether the lender has opened a message that nobody has fetched. Lenders take the words
-// of messages from the first one up, so the first word that never was a message's ends the search.
+// For a borrower: whether any message is open and unfetched. Lenders use the words of messages from
+// the first one up, so the first word that was never used ends the search.
 inline bool has_unfetched(std::byte* base, uint32_t messages) noexcept {
   for (uint32_t message = 0; message < messages; ++message) {
     const uint64_t word = claim_word(base, message).load(std::memory_order_acquire);
@@ -142,12 +145,12 @@ inline bool has_unfetched(std::byte* base, uint32_t messages) noexcept {
   return false;
 }
 
-// Lender: anybody who has the ticket may fetch it from now on.
+// The lender opens a message: from now on any process that has the ticket can claim it.
 inline void open(std::byte* base, uint32_t message, uint32_t generation) noexcept {
   claim_word(base, message).store(word_of({generation, kUnfetched}), std::memory_order_release);
 }
 
-// Lender: nothing is here any more.
+// The lender closes a message: nobody can claim it.
 inline void close(std::byte* base, uint32_t message, uint32_t generation) noexcept {
   claim_word(base, message).store(word_of({generation, kClosed}), std::memory_order_release);
 }

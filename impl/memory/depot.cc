@@ -13,7 +13,8 @@
 namespace tenon::memory {
 namespace {
 
-// Objects are let go of outside the lock, without memory for a list.
+// Objects are let go of outside the lock, in batches of this size, so that no memory is needed for
+// a list.
 constexpr size_t kBatchOfDeposits = 256;
 
 Status exhausted(const char* what, const char* limit, uint64_t value) {
@@ -39,8 +40,8 @@ Result<Ref<Depot>> Depot::create() {
   TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable,
                                                  depot->page_fd_.get(), 0, kPageNbytes));
   TENON_TRY(os::add_seals(depot->page_fd_.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
-  // The first page is made here, by a write that can fail and not by a store that cannot. The
-  // others are made as they are written to.
+  // The first page is made here by a write, which can fail, and not by a store, which cannot. The
+  // other pages are made before they are first used.
   page::Header header{};
   header.magic = page::kMagic;
   header.version = page::kVersion;
@@ -91,14 +92,14 @@ uint32_t Depot::next_borrower() const noexcept {
   return next_borrower_;
 }
 
-// With the lock. Room for so many more, so that grant() cannot fail.
+// Makes room for `more` leases, so that grant() cannot fail. The caller holds the lock.
 Status Depot::make_slots(size_t more) {
   size_t free = 0;
   for (uint32_t at = free_slot_; at != kNone && free < more; at = slots_[at].message) ++free;
   const size_t fresh = more - free;
   if (slots_.size() + fresh > lease_page::kSlots)
     return exhausted("leases", "leases", lease_page::kSlots);
-  // The chain's words of the new slots are of a file's pages that may not exist yet.
+  // The words of the chain for the new slots may lie in pages of the file that do not exist yet.
   constexpr size_t kPage = 4096;
   constexpr size_t kChain = claims_page::chain_offset(claims_page::kMessages, claims_page::kThings);
   const size_t before = kChain + slots_.size() * sizeof(uint32_t);
@@ -111,7 +112,7 @@ Status Depot::make_slots(size_t more) {
   return Status::ok();
 }
 
-// With the lock, and after make_slots().
+// The caller holds the lock, and has called make_slots().
 void Depot::grant(uint32_t number, std::span<Leased* const> objects, uint32_t* slots) noexcept {
   Message& message = messages_[number];
   (void)begin_leases(objects);
@@ -148,7 +149,7 @@ Result<Depot::Place> Depot::deposit(std::span<Leased* const> objects, uint32_t* 
     return exhausted("messages", "messages", claims_page::kMessages);
   TENON_TRY(make_slots(objects.size()));
   if (is_new) {
-    // One place for each message, for finish() has no memory to ask for.
+    // Makes room in `free_messages_` for every message, because finish() must not need memory.
     make_room(&free_messages_, messages_.size() + 1 - free_messages_.size());
     const size_t at = claims_page::kClaimsOffset + messages_.size() * sizeof(claims_page::Word);
     if (at % 4096 == 0) TENON_TRY(os::reserve_pages(page_fd_.get(), at, 4096));
@@ -200,7 +201,7 @@ uint64_t Depot::count_unfetched() const noexcept {
   return count;
 }
 
-// With the lock, of a slot that has a lease.
+// Ends the lease of a slot that has one. The caller holds the lock.
 Leased* Depot::end_lease_of(uint32_t slot) noexcept {
   Leased* const object = std::exchange(slots_[slot].object, nullptr);
   const uint32_t message = slots_[slot].message;
@@ -224,7 +225,8 @@ Leased* Depot::take(uint32_t slot, uint32_t borrower) noexcept {
   return claims_page::look(page_.base(), message) == wanted ? end_lease_of(slot) : nullptr;
 }
 
-// With the lock. Of a message that nobody gives leases of back any more.
+// Ends leases of a message whose leases nobody gives back one by one any more. The caller holds the
+// lock.
 size_t Depot::take_rest(uint32_t number, std::span<Leased*> out) noexcept {
   Message& message = messages_[number];
   const uint32_t generation = message.generation;
@@ -256,7 +258,7 @@ bool Depot::withdraw(Place place) noexcept {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!is_there(place)) return false;
-    // One that was never opened is closed already.
+    // A message that was never opened is closed already.
     const claims_page::Claim closed{place.generation, claims_page::kClosed};
     if (!claims_page::claim(page_.base(), place.message, place.generation, claims_page::kClosed) &&
         claims_page::look(page_.base(), place.message) != closed)

@@ -1,10 +1,12 @@
-// The lender's side of deposits: messages that belong to whoever fetches them first.
+// The lender's side of deposits: a Depot keeps the leases of messages until a receiver fetches
+// them. channel/ deposits messages here, and the ledgers of receivers take leases from here.
 //
-// A lease needs somebody who has it. A message on a queue has many possible receivers, so until one
-// of them fetches it the message has the leases itself. Whoever fetches claims the message by one
-// exchange in the claims page (claims_page.h), and gives single leases back by a lease page of his
-// own, as on a connection: slots are the depot's, and a bit of a borrower's page is believed for
-// the slots of the messages that this borrower claimed. His token's hang-up ends all of them.
+// A lease needs a holder. A message on a queue has many possible receivers, so until one of them
+// fetches it the message has the leases itself. A receiver claims the message by one exchange in
+// the claims page (claims_page.h). It gives single leases back by a lease page of its own, as on a
+// connection. But the slots are the depot's, so a bit in a borrower's page is believed only for
+// slots of messages that this borrower has claimed. The hang-up of its token ends all of its
+// leases.
 #pragma once
 
 #include <array>
@@ -26,47 +28,50 @@ namespace tenon::memory {
 class Depot final : public Counted {
  public:
   static Result<Ref<Depot>> create();
-  // A keeper's: over the page of a lender that has ended. It has no leases to end. Its borrowers
-  // are numbered from `next_borrower` on.
+  // Makes the depot of a keeper, over the claims page of a lender that has ended. It has no leases
+  // to end. Its borrowers are numbered from `next_borrower` on.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
-  // The claims page, which every borrower gets. Borrowed.
+  // The fd of the claims page, which every borrower gets. It stays the depot's.
   int page() const noexcept { return page_fd_.get(); }
 
-  // Where a message is, until it is over.
+  // Identifies a message until it is over, which means that its last lease has ended.
   struct Place {
     uint32_t message = 0;
     uint32_t generation = 0;
   };
-  // Leases of these objects for one message, all or none. The first is the envelope, whose lease
-  // the receiver gives back when he has opened the others. Nobody can claim the message before
-  // open(). RESOURCE_EXHAUSTED with limit "leases" or "messages".
+  // Begins a message with one lease of each object, all or none. The first object is the envelope.
+  // The receiver gives back its lease when it has opened the others. Nobody can claim the message
+  // before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages".
   Result<Place> deposit(std::span<Leased* const> objects, uint32_t* slots);
-  // More of them, for a message that nobody can have claimed yet.
+  // Adds leases to a message that nobody can have claimed yet. INVALID_ARGUMENT if the message is
+  // over.
   Status add(Place place, std::span<Leased* const> objects, uint32_t* slots);
   void open(Place place) noexcept;
-  // Ends the leases of a message that nobody has claimed, opened or not. False: somebody has, or it
-  // is over.
+  // Ends the leases of a message that nobody has claimed, before or after open(). False: it has
+  // been claimed, or it is over.
   bool withdraw(Place place) noexcept;
-  // This process fetches its own message: it claims it, opens what is in it, and ends the leases.
+  // For a process that fetches its own message. It claims the message by claim_here(), opens the
+  // storages, and ends the leases by end_message().
   bool claim_here(Place place) noexcept;
   void end_message(Place place) noexcept;
   bool is_unfetched(Place place) const noexcept;
   uint64_t count_unfetched() const noexcept;
-  // Whether a slot is one of the message's.
+  // Whether the slot has a lease of this message.
   bool has_slot(Place place, uint32_t slot) const noexcept;
 
-  // Those that are there and whose fetching is not over: unfetched, or somebody is still opening
-  // them.
+  // The messages whose fetching is not over: they are unfetched, or their receiver is still opening
+  // their storages.
   std::vector<Place> pending() const;
   bool is_pending(Place place) const noexcept;
   uint32_t next_borrower() const noexcept;
 
-  // A number for a new borrower. RESOURCE_EXHAUSTED after 2^31 - 2 of them.
+  // Returns a number for a new borrower. No number is used twice. RESOURCE_EXHAUSTED after number
+  // 2^31 - 2.
   Result<uint32_t> add_borrower();
 
-  // A number for something whose fd borrowers ask for once: a segment, or a token of a lender
-  // further up.
+  // The number of a thing whose fd each borrower asks for once. A thing is a segment, or a token of
+  // a lender further up.
   struct Number {
     uint32_t thing = 0;
     uint64_t serial = 0;
@@ -74,14 +79,16 @@ class Depot final : public Counted {
   Result<Number> number_thing();
   void end_thing(Number number) noexcept;
 
-  // For the ledger of a borrower (ledger.h): slots that he gives back, and what is left of his at
-  // his end.
+  // The rest is for the ledger of a borrower (ledger.h). It takes the slots that the borrower gives
+  // back and, when the borrower's token hangs up, all that are left.
   std::mutex& mutex() const noexcept { return mutex_; }
-  // With the lock, as the next two. Null: this borrower has no lease in this slot.
+  // Ends the lease in a slot and returns its object. Null: this borrower has no lease in this slot.
+  // The caller holds mutex(), as for the next two functions.
   Leased* take(uint32_t slot, uint32_t borrower) noexcept;
-  // Slots are below this.
+  // All slots are below this number.
   uint32_t end() const noexcept { return static_cast<uint32_t>(slots_.size()); }
-  // Some of what a borrower has, from the message `cursor` on; 0: nothing is left.
+  // Ends some of the leases that a borrower has, from message `*cursor` on, and returns how many
+  // objects it put into `out`. 0: no lease is left.
   size_t take_claimed(uint32_t borrower, uint32_t* cursor, std::span<Leased*> out) noexcept;
 
   struct Totals {
@@ -94,12 +101,13 @@ class Depot final : public Counted {
   Depot() noexcept = default;
   struct Slot {
     Leased* object = nullptr;  // null: the lease has ended, or the slot is free
-    uint32_t message = 0;      // of a free slot the next free one
+    uint32_t message = 0;      // in a free slot: the next free slot
   };
   struct Message {
     uint32_t generation = 1;
-    uint32_t remaining = 0;  // leases; 0: the message is over
-    uint32_t cursor = 0;     // of take_claimed() and end_message(): what stands before it has ended
+    uint32_t remaining = 0;  // leases that have not ended; 0: the message is over
+    // take_claimed() and end_message() go through `slots`. Every lease before this index has ended.
+    uint32_t cursor = 0;
     std::vector<uint32_t> slots;
   };
   static constexpr uint32_t kNone = UINT32_MAX;

@@ -22,8 +22,8 @@ Status refuse(const char* why) {
   return Status(Code::kCorrupt, why).with("field", std::string("tokens"));
 }
 
-// A page that cannot be cut short, which a store would answer with SIGBUS, and that is what it
-// says.
+// Checks that the page cannot be cut short, after which a store would end in SIGBUS, and that its
+// size is what its header says.
 Status check_page(int fd, uint32_t* slots) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
@@ -66,7 +66,8 @@ std::shared_ptr<Token> make_token(os::Fd fd) {
 Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   if (!os::is_token(token->get())) return refuse("a token that is no end of a pipe");
   if (page->is_open() && !os::is_bell(bell->get())) return refuse("a bell that is no socket");
-  // All memory first: should there be none, the fds are still the caller's, who may try again.
+  // All memory is allocated first. If there is none, the fds are still the caller's, which may try
+  // again.
   auto holding = Ref<Holding>::adopt(new Holding());
   holding->token_ = make_token({});
   if (page->is_open()) {
@@ -78,8 +79,8 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   }
   holding->token_->fd = std::move(*token);
   holding->bell_ = std::move(*bell);
-  // So that the kernel tells the lender who took the token: the other end of its connection may
-  // have been made by somebody else.
+  // By this ring the kernel tells the lender which process took the token. Another process may have
+  // made the other end of the lender's connection.
   if (holding->bell_.is_open()) os::ring(holding->bell_.get());
   return holding;
 }
@@ -91,7 +92,8 @@ void Holding::dispose() noexcept {
   page_ = os::Mapping();
 }
 
-// If FAMILY, somebody else may read the block, and only the token can say when all have let go.
+// If the lease is FAMILY, another process of the family may read the block, and only the token can
+// say when all have let go.
 bool Holding::can_give_back(uint32_t slot, uint32_t mark) const noexcept {
   return state_of(mark) == LeaseState::kHeld && page_.base() != nullptr && slot < slots_;
 }
@@ -131,8 +133,8 @@ void GivingBack::add(Holding* holding, uint32_t slot) noexcept {
 }
 
 // A fork since add() changes nothing: the last reference to each block had gone, so a child has
-// none. But a child that was born in a signal handler has this list, too, and the bits are its
-// parent's to set.
+// none. But a child that was forked in a signal handler has a copy of this list, and only its
+// parent may set the bits.
 void GivingBack::tell() noexcept {
   if (holding_ == nullptr) return;
   Holding* const holding = std::exchange(holding_, nullptr);

@@ -1,9 +1,10 @@
-// The borrower's side of leases: the token that says that it is alive, and the page where it gives
-// leases back.
+// The borrower's side of leases: a Holding has the token, which says that the borrower is alive,
+// and the lease page, where the borrower gives leases back. channel/ and tensor/portable.cc open
+// holdings, and a Lease (lease.h) keeps one.
 //
 // As long as a Holding lives, the lender keeps every block that was lent under it and not given
-// back. A fork copies the token: then the leases held at that moment are the family's, nobody gives
-// them back any more, and they end when the last of the family has let go.
+// back. A fork copies the token. The leases that are held at that moment become FAMILY: nobody
+// gives them back one by one any more, and they end when the last process of the family has let go.
 #pragma once
 
 #include <atomic>
@@ -20,61 +21,66 @@
 
 namespace tenon::memory {
 
-// A copy of a token. The lender behind it waits as long as it is open.
+// A copy of a token in this process. The lender that made the token waits as long as the copy is
+// open.
 struct Token {
   Token() noexcept = default;
   Token(const Token&) = delete;
   Token& operator=(const Token&) = delete;
   ~Token();
-  uint64_t id = 0;  // in this process
+  uint64_t id = 0;  // unique in this process
   os::Fd fd;
-  // It was handed on: whoever has it must hear that it is not needed any more.
+  // The token was handed on. When this process needs it no more, the receivers must hear of that.
   std::atomic<bool> told{false};
   uint64_t generation = fork_generation();
 };
 std::shared_ptr<Token> make_token(os::Fd fd);
 
-// The states of a lease, as in docs/format/lease.md. RELEASED and ENDED are the lender's to see: by
-// the page, and by the token's hang-up.
+// The states of a lease, as in docs/format/lease.md. Only the lender sees RELEASED (by the page)
+// and ENDED (by the token's hang-up).
 enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
 
 class GivingBack;
 
 class Holding : public Counted {
  public:
-  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only
-  // together. Takes the fds over on success.
+  // Makes a holding from the fds that came with a message. It checks them, because none is trusted.
+  // If `page` and `bell` are not open, the leases only end together. Takes the fds over on success.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
-  // Slots are below this; 0: leases end only together.
+  // All slots are below this number. 0: the leases only end together.
   uint32_t slots() const noexcept { return slots_; }
 
-  // Once for each lease. `mark`: fork_mark() when it came. Whoever reads the block must be done.
+  // Gives a lease back. Call this once for each lease, when no thread here reads the block any
+  // more. `mark` is fork_mark() at the arrival of the lease.
   void give_back(uint32_t slot, uint32_t mark) noexcept;
-  // That, now or with others (GivingBack), and the lease's reference.
+  // Gives a lease back, now or together with others (GivingBack), and drops the lease's reference
+  // to this holding.
   void end_lease(uint32_t slot, uint32_t mark) noexcept;
-  // HELD, or FAMILY: a fork has been since it came.
+  // FAMILY if a fork has begun since the lease came, or was under way then. Otherwise HELD.
   LeaseState state_of(uint32_t mark) const noexcept {
     return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily
                                                                   : LeaseState::kHeld;
   }
-  // The process that watches the token has ended. False for one that this process cannot tell of.
+  // Whether the process that watches the token has ended. False if this process cannot tell.
   bool lender_is_gone() const noexcept;
-  // Asks the lender for a new token, once, if this one was shared by a fork since it came.
+  // Asks the lender for a new token, once, if a fork has copied this one since it came.
   void renew() noexcept;
 
-  // Tokens of lenders further up: they, too, wait for as long as anything that was lent on is held
-  // here.
+  // inherit() keeps a token of a lender further up, which then waits, too, as long as this process
+  // holds anything that was lent on. disinherit() drops that token.
   void inherit(std::shared_ptr<Token> token);
   void disinherit(const Token* token) noexcept;
-  // All that whoever is lent on must have: its own token and those inherited.
+  // Returns the tokens that go along when this memory is lent on: the holding's own and the
+  // inherited ones.
   std::vector<std::shared_ptr<Token>> tokens() const;
 
  private:
   friend class GivingBack;
   inline bool can_give_back(uint32_t slot, uint32_t mark) const noexcept;
   Holding() noexcept : generation_(fork_generation()), mark_(fork_mark()) {}
-  // The connection may know it for longer, weakly: the lender must not wait for that.
+  // Closes everything with the last strong reference. A connection may keep a weak one for longer,
+  // and the lender must not wait for that.
   void dispose() noexcept override;
 
   std::shared_ptr<Token> token_;
@@ -88,9 +94,9 @@ class Holding : public Counted {
   std::vector<std::shared_ptr<Token>> inherited_;
 };
 
-// While it lives, leases that its thread gives back are told to the lender together, those with
-// their bits in one word of the page. Until then they are HELD, so nothing in between may wait, or
-// run what the user wrote: for that there is a Pause.
+// Collects the leases that this thread gives back while the object lives, and gives them back
+// together if their bits are in one word of the page. Until then they are HELD. So the code in
+// between must not wait or call the user's code, except under a Pause.
 class GivingBack {
  public:
   GivingBack() noexcept;
@@ -98,6 +104,7 @@ class GivingBack {
   GivingBack& operator=(const GivingBack&) = delete;
   ~GivingBack();
 
+  // Gives back what was collected so far, and collects nothing while it lives.
   class Pause {
    public:
     Pause() noexcept;
@@ -115,7 +122,7 @@ class GivingBack {
   void tell() noexcept;
 
   GivingBack* outer_;
-  Holding* holding_ = nullptr;  // with `count_` references
+  Holding* holding_ = nullptr;  // the object owns `count_` references to it
   uint64_t bits_ = 0;
   uint32_t word_ = 0;
   uint32_t count_ = 0;

@@ -1,5 +1,5 @@
-// What a borrowing holds, and lets go of when it goes: a lease of somebody else's block, or, if
-// what was borrowed turned out to have been lent by this very process, the block.
+// A borrowed storage keeps a Lease, and gives it back when the storage ends. It is a lease of
+// another process's block or, if the memory came home, a lease that keeps this process's own block.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace tenon::memory {
 class Lease {
  public:
   Lease() noexcept = default;
-  // `mark`: fork_mark(), now or earlier.
+  // `mark` is fork_mark() at the arrival of the lease, or earlier.
   Lease(Ref<Holding> holding, uint32_t slot, uint32_t mark = fork_mark()) noexcept
       : kept_(holding.detach()), slot_(slot), mark_(mark) {}
-  // Takes over what lease_own() began.
+  // Takes over the lease that lease_own() began.
   explicit Lease(LentBlock* block) noexcept : kept_(block), slot_(kOwnBlock) {}
   Lease(Lease&& other) noexcept
       : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
@@ -56,7 +56,8 @@ class Lease {
     holding()->end_lease(slot_, mark_);
   }
 
-  // Which of the two the slot says. Not two members: there can be millions of these.
+  // A Holding or a LentBlock: `slot_` says which. They share one member, because there can be
+  // millions of leases.
   Counted* kept_ = nullptr;
   uint32_t slot_ = 0;
   uint32_t mark_ = 0;

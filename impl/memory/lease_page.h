@@ -1,10 +1,11 @@
-// The lease page: where a borrower says which of its leases it gives back. Specified in
-// docs/format/lease.md.
+// The lease page: shared memory in which a borrower says which of its leases it gives back. The
+// lender's side is in ledger.cc and the borrower's in holding.cc. docs/format/lease.md specifies
+// the bytes.
 //
-// All steps are functions of a base pointer, so that a test can run both roles over one mapping:
-// race detectors see nothing between two. The borrower owns every byte here once it has the page.
-// Whatever the lender reads is a claim, held against its ledger; nothing that it writes here is
-// needed by itself.
+// All steps are functions of a base pointer, so that a test can run both roles over one mapping. A
+// race detector would see no connection between two mappings. The borrower owns every byte here
+// once it has the page. The lender takes every word that it reads as a claim, which it checks
+// against its ledger, and it relies on nothing that it wrote here.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'L', 
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kSlots = 4U << 20;
 inline constexpr uint32_t kSlotsUnit = 4096;       // slots that one word of the summary stands for
-inline constexpr uint32_t kMostSlots = 64U << 20;  // that a reader accepts
+inline constexpr uint32_t kMostSlots = 64U << 20;  // the most that a reader accepts
 
 using Word = std::atomic<uint64_t>;
 using Flag = std::atomic<uint32_t>;
@@ -35,8 +36,8 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each 
   uint32_t version;
   uint32_t slots;
   uint64_t incompat;
-  alignas(64) Flag waiting;  // by the lender: ring the doorbell after a release
-  alignas(64) Flag renew;    // by the borrower: a new token, please, for this one is a family's
+  alignas(64) Flag waiting;  // set by the lender: ring the bell after a release
+  alignas(64) Flag renew;    // set by the borrower: it has forked, and asks for a new token
 };
 static_assert(offsetof(Header, incompat) == 16 && offsetof(Header, waiting) == 64 &&
               offsetof(Header, renew) == 128);
@@ -59,11 +60,14 @@ inline Word* released(std::byte* base, uint32_t slots) noexcept {
   return reinterpret_cast<Word*>(base + released_offset(slots));
 }
 
-// Borrower: this slot's lease is given back. True: the lender waits, so ring. What the borrower
-// read of the block happened before the release order here, and so before the lender's acquire in
-// drain() and whatever it writes there next. The fence stands between the bit and the look at
-// `waiting`, and another between `waiting` and the lender's look at the bits: one of the two sees
-// the other. Of several slots with their bits in one word, each step is one for all.
+// The borrower gives back the leases of slots whose bits are in one word. True: the lender waits,
+// so the caller must ring the bell.
+//
+// The borrower's reads of a block happen before the release order here. So they happen before the
+// lender's acquire in drain(), and before the lender's next writes to the block. One fence stands
+// between the bits and the load of `waiting` here. Another one stands between the lender's store to
+// `waiting` and its look at the bits. So the lender sees the bits, or the borrower sees `waiting`,
+// or both. For several slots, each step is done once for all.
 inline bool release_word(std::byte* base, uint32_t slots, uint32_t word, uint64_t bits) noexcept {
   released(base, slots)[word].fetch_or(bits, std::memory_order_release);
   summary(base)[word / 64].fetch_or(uint64_t{1} << (word % 64), std::memory_order_release);
@@ -74,8 +78,10 @@ inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
   return release_word(base, slots, slot / 64, uint64_t{1} << (slot % 64));
 }
 
-// Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken
-// before the slot can be granted again, so a bit of an old lease never ends a new one.
+// The lender calls `each` for every slot below `end` that the borrower has given back since the
+// last time. The borrower can set any bit, so `each` may get other slots, too, and some of them
+// above `end`. A bit is taken before its slot can be granted again, so a bit of an old lease never
+// ends a new one.
 template <typename Each>
 void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept {
   Word* const top = summary(base);
@@ -92,7 +98,8 @@ void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept 
   }
 }
 
-// Lender: ask for the doorbell. A drain must follow before it sleeps.
+// The lender asks for the bell, or stops asking. After it has asked, it must drain before it
+// sleeps.
 inline void set_waiting(std::byte* base, bool waiting) noexcept {
   header(base).waiting.store(waiting ? 1 : 0, std::memory_order_relaxed);
   if (waiting) full_fence();

@@ -21,9 +21,10 @@ namespace {
 
 std::atomic<uint64_t> g_next_ledger_id{1};
 
-// Held from before a token's pipe is made until its ledger is registered, and where the fds are
-// closed: fork copies the fds first and the memory later, and of what another thread closed in
-// between nobody in the child would know.
+// The list of all TokenFds, and its lock. The lock is held from before a token's pipe is made until
+// its ledger is registered, and while TokenFds close their fds. fork copies the fd table first and
+// the memory later. Without the lock, another thread could close an fd in between, and nobody in
+// the child would know of the child's copy.
 struct Travelling {
   std::mutex mutex;
   TokenFds* first = nullptr;
@@ -31,9 +32,10 @@ struct Travelling {
 
 Travelling& travelling() noexcept { return immortal<Travelling>(); }
 
-// A copy in the child would hide the hang-up, also one of a message that is not through yet. One
-// whose last reference is gone was just waiting for the lock, in a thread that the child does not
-// have.
+// A copy of a token in the child would hide the hang-up, even if the message that carries it is
+// still being sent. TokenFds whose last reference is gone were just waiting for the lock in their
+// destructor, in a thread that the child does not have. So their fds are closed even if
+// `is_childs_too`.
 void close_in_child() noexcept {
   for (TokenFds* each = travelling().first; each != nullptr; each = each->next) {
     if (each->is_childs_too && !each->weak_from_this().expired()) continue;
@@ -45,8 +47,8 @@ void close_in_child() noexcept {
 
 const bool g_ledger_fork_hooks = [] {
   (void)travelling();
-  // Ledgers register with it. The other lock of this rank (user_arena.cc) is never held together
-  // with it.
+  // Lock rank 8 (base/fork.h): a ledger registers, under rank 9, while this lock is held. The other
+  // lock of rank 8 (user_arena.cc) is never held together with this one.
   register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); },
                           []() noexcept { travelling().mutex.unlock(); },
                           []() noexcept {
@@ -56,9 +58,10 @@ const bool g_ledger_fork_hooks = [] {
   return true;
 }();
 
-// A few at a time, so that objects are let go of outside the lock without memory for a list.
+// Objects are let go of outside the lock, in batches of this size, so that no memory is needed for
+// a list.
 constexpr size_t kBatchOfLeases = 256;
-// Objects that are asked of memory before their turn comes.
+// How many slots ahead of their turn objects are prefetched.
 constexpr uint32_t kSlotsAhead = 8;
 
 uintptr_t tag_free(uint32_t next) noexcept { return (uintptr_t{next} << 1) | 1; }
@@ -71,8 +74,8 @@ Result<os::Fd> create_page(os::Mapping* mapping) {
   TENON_ASSIGN(*mapping,
                os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kNbytes));
   TENON_TRY(os::add_seals(fd.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
-  // The first page has the header; it is made here, by a write that can fail, and not by a store
-  // that cannot. The pages of bits are made by whoever touches them first, and are few.
+  // The first page has the header. It is made here by a write, which can fail, and not by a store,
+  // which cannot. The pages of bits are made when either side first touches them, and are few.
   std::array<std::byte, sizeof(lease_page::Header)> bytes{};
   std::memcpy(bytes.data() + offsetof(lease_page::Header, magic), lease_page::kMagic.data(),
               lease_page::kMagic.size());
@@ -117,7 +120,8 @@ Result<Ref<Ledger>> Ledger::create(Ref<Ledger> ledger, const Borrower& borrower,
   it.id_ = g_next_ledger_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
   it.totals_.began_ns = os::monotonic_ns();
-  // After the ledger, so that one that fails ends without it.
+  // Locked after the ledger was made, so that the lock is free again when a ledger that failed
+  // ends.
   const std::lock_guard<std::mutex> lock(travelling().mutex);
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
@@ -130,7 +134,7 @@ Result<Ref<Ledger>> Ledger::create(Ref<Ledger> ledger, const Borrower& borrower,
     it.listener_ = std::move(bell.listener);
     it.fds_->bell = std::move(bell.bell);
   }
-  // A descriptor's borrower is whoever opens it.
+  // The borrower of a descriptor is not known, because any process may open it.
   it.figures_ = by_slot
                     ? it.on_board_.join_ledger(board::Carrier::kConnection,
                                                static_cast<uint32_t>(borrower.pid), borrower.uid)
@@ -153,11 +157,12 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
         .with("limit", std::string("leases"))
         .with("limit_value", uint64_t{lease_page::kSlots});
   }
-  // All memory first.
+  // All memory is allocated first, because nothing after it may fail.
   const size_t chunks = (std::min<size_t>(most, lease_page::kSlots) + kChunk - 1) / kChunk;
   while (chunks_.size() < chunks) chunks_.push_back(std::make_unique<Chunk>());
   const uint64_t nbytes = begin_leases(objects);
-  uint32_t first_free = first_free_;  // not read again and again from where `slots` might lie
+  // A local copy, which stores to `slots` cannot change, so the compiler need not read it again.
+  uint32_t first_free = first_free_;
   for (size_t i = 0; i < objects.size(); ++i) {
     const bool is_new = first_free == UINT32_MAX;
     const uint32_t slot = is_new ? end_++ : first_free;
@@ -178,12 +183,12 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
 
 std::mutex& Ledger::slots_mutex() const noexcept { return depot_ ? depot_->mutex() : mutex_; }
 
-// With the lock, as the next two.
+// The caller holds slots_mutex(), as for the next two functions.
 bool Ledger::has_none() const noexcept { return !depot_ && totals_.leases == 0; }
 
 uint32_t Ledger::slots_end() const noexcept { return depot_ ? depot_->end() : end_; }
 
-// Of a ledger that has ended, as many as there is room for. 0: nothing is left.
+// Takes leases out of a ledger that has ended, as many as `out` has room for. 0: none is left.
 size_t Ledger::take_some(std::span<Leased*> out) noexcept {
   if (depot_) return depot_->take_claimed(number_, &ending_, out);
   size_t count = 0;
@@ -197,8 +202,8 @@ size_t Ledger::take_some(std::span<Leased*> out) noexcept {
   return count;
 }
 
-// With the lock, and publish() before it is free. Null if the slot has no lease: the page said so,
-// and the page is the borrower's.
+// The caller holds slots_mutex(), and calls publish() before it frees the lock. Null if the slot
+// has no lease. The page can name such a slot, because the borrower writes the page.
 Leased* Ledger::take_slot(uint32_t slot) noexcept {
   if (depot_) return depot_->take(slot, number_);
   if (slot >= end_) return nullptr;
@@ -212,7 +217,7 @@ Leased* Ledger::take_slot(uint32_t slot) noexcept {
   return object;
 }
 
-// With the lock.
+// The caller holds the lock.
 void Ledger::publish() noexcept {
   if (depot_ || figures_ == nullptr) return;
   board::put(figures_->leases, totals_.leases);
@@ -223,19 +228,20 @@ void Ledger::publish() noexcept {
 
 namespace {
 
-// Without a lock: the last reference to a storage may end another ledger's lease, in another
-// process.
+// The caller holds no lock, because the last reference to a storage may end a lease in the ledger
+// of another process.
 void let_go(std::span<Leased* const> objects) noexcept {
   end_leases(objects);
   count_leases(-static_cast<int64_t>(objects.size()));
 }
 
-// How deep this thread is in let_go().
+// How many Endings this thread is in. An owner's function may make it more than one.
 thread_local int t_endings = 0;
 
 }  // namespace
 
-// As long as it lives this thread ends leases of the ledger. It begins with the ledger's lock.
+// While an Ending lives, this thread ends leases of the ledger. The caller holds slots_mutex() when
+// it makes the Ending.
 class Ledger::Ending {
  public:
   explicit Ending(Ledger* ledger) noexcept : ledger_(ledger) {
@@ -336,8 +342,8 @@ size_t Ledger::drain() noexcept {
   return count;
 }
 
-// With the lock: whoever found that it need not always ring must not undo what always_ring() does
-// meanwhile.
+// The lock keeps always_ring() away: without it this function could find that the ledger does not
+// always ring, and then undo what always_ring() did meanwhile.
 void Ledger::set_waiting(bool waiting) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (page_.base() != nullptr && (waiting || !always_ring_.load()))
@@ -352,7 +358,7 @@ void Ledger::always_ring() noexcept {
 }
 
 void Ledger::hear_bell() noexcept {
-  // With the lock: whoever ends the ledger closes the fd.
+  // Under the lock, because end() closes the fd.
   const std::lock_guard<std::mutex> lock(mutex_);
   const os::Ringer who = os::hear(listener_.get(), 4096);
   if (who.pid == 0) return;
@@ -365,7 +371,7 @@ void Ledger::hear_bell() noexcept {
 void Ledger::end() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   ended_.store(true, std::memory_order_release);
-  // The fds are with whoever sent them: as long as they are here the token is open.
+  // take_fds() took `fds_` earlier: as long as the ledger has them the token is open.
   watch_.reset();
   listener_.reset();
 }
@@ -411,8 +417,8 @@ Ledger::Totals Ledger::totals() const noexcept {
   return totals;
 }
 
-// In the child of a fork, which has one thread: the lender's ends are the parent's, and so are the
-// leases.
+// The child of a fork has one thread, so there is no lock. The watch, the listener and the leases
+// are the parent's.
 void Ledger::forget_in_child() noexcept {
   ended_.store(true, std::memory_order_relaxed);
   watch_.reset();

@@ -18,31 +18,34 @@
 namespace tenon::memory {
 namespace {
 
-// In one slice: well under a millisecond.
+// How many leases one slice of work ends, in well under a millisecond.
 constexpr size_t kSlice = 4096;
 constexpr int64_t kRenewAgainNs = 5'000'000;
 constexpr int64_t kEndAgainNs = 1'000'000;
 constexpr int64_t kLostNs = 100'000'000;
 
-// A look that many ask for and that comes once: each that asks for itself again, once for every
-// ask, would be as many more every time.
+// A check that many callers may request, and that one timer tick does for all of them. If each
+// request got a tick of its own, and each tick could request the check again, the ticks would
+// become more every time.
 class Look {
  public:
   constexpr explicit Look(void (*tick)() noexcept) noexcept : tick_(tick) {}
-  // At that time or before, unless there is no memory. One that is long overdue will never come:
-  // call_later() had none.
+  // Requests the check, in `after_ns` or earlier. It does not come if call_later() has no memory. A
+  // check that is long overdue (kLostNs) was lost that way, so it is requested again.
   void ask(int64_t after_ns) noexcept {
     const int64_t now = os::monotonic_ns();
     const int64_t wanted = now + after_ns;
     int64_t due = due_.load();
     bool comes = false;
-    // Written even if it stays: so what was done before this is seen by the look that was due.
+    // The value is written even if it stays the same, so that the check which was due sees what
+    // this thread did before.
     do {
       comes = due <= wanted && now - due < kLostNs;
     } while (!due_.compare_exchange_weak(due, comes ? due : wanted));
     if (!comes) os::call_later(tick_, after_ns);
   }
-  // By the tick, first. False: an earlier one has looked, and the next is not due.
+  // The tick calls this first. False: an earlier tick has done the check, and the next one is not
+  // due.
   bool begin() noexcept {
     const int64_t now = os::monotonic_ns();
     int64_t due = due_.load();
@@ -51,7 +54,7 @@ class Look {
     } while (!due_.compare_exchange_weak(due, kNever));
     return true;
   }
-  // In the child of a fork, which has no ticks.
+  // For the child of a fork, which has no ticks.
   void forget() noexcept { due_.store(kNever); }
 
  private:
@@ -70,7 +73,7 @@ struct LedgersState {
   std::mutex mutex;
   std::unordered_map<int, Ref<Ledger>> open;  // by watch
   std::unordered_map<int, int> by_bell;       // listener -> watch
-  std::vector<Ref<Ledger>> ending;            // hung up, and their leases not yet all ended
+  std::vector<Ref<Ledger>> ending;            // hung up, but some leases have not ended yet
   uint32_t waiting = 0;
   std::atomic<int64_t> leases{0};
   std::atomic<uint64_t> forgotten{0};
@@ -87,7 +90,7 @@ const bool g_ledgers_fork_hooks = [] {
                             all.mutex.unlock();
                             for (auto& [watch, ledger] : all.open) {
                               ledger->forget_in_child();
-                              // What it lists is the parent's: never ended here.
+                              // Its leases are the parent's, so they never end here.
                               (void)ledger.detach();
                             }
                             for (Ref<Ledger>& ledger : all.ending) (void)ledger.detach();
@@ -104,7 +107,7 @@ const bool g_ledgers_fork_hooks = [] {
 
 bool end_slice() noexcept;
 
-// With the lock.
+// Moves a ledger whose token is gone from `open` to `ending`. The caller holds the lock.
 void hang_up(Ref<Ledger> ledger) {
   LedgersState& all = ledgers_state();
   all.ending.reserve(all.ending.size() + 1);
@@ -116,7 +119,7 @@ void hang_up(Ref<Ledger> ledger) {
   all.ending.push_back(std::move(ledger));
 }
 
-// Whoever finds that none of its leases is left. Several may, at once.
+// Drops a ledger that has no lease left. Several threads may find that at once.
 void forget_ended(const Ref<Ledger>& ledger) noexcept {
   LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -125,7 +128,7 @@ void forget_ended(const Ref<Ledger>& ledger) noexcept {
   if (found != all.ending.end()) all.ending.erase(found);
 }
 
-// False: no memory for it, or no thread.
+// Has the library's thread end leases in slices. False: there is no memory for that, or no thread.
 bool add_end_slice() noexcept {
   try {
     return os::add_work(&end_slice).is_ok();
@@ -134,8 +137,9 @@ bool add_end_slice() noexcept {
   }
 }
 
-// Whether the token of this watch is gone; if so its leases end, a slice of them here, and all
-// where nobody can be had for the others.
+// Whether the token of this watch is gone and its ledger need not wait (unread_guard.h). If so, one
+// slice of its leases ends here. The rest ends on the library's thread, or here if that thread
+// cannot be had.
 bool end_if_gone(int watch) noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -151,10 +155,10 @@ bool end_if_gone(int watch) noexcept {
     ledger = found->second;
     hang_up(ledger);
   } catch (...) {
-    return false;  // No memory: the fd stays hung up, and the next look finds it so.
+    return false;  // No memory. The fd stays hung up, and the next check finds that.
   }
-  // Itself is forgotten, and not whichever is last by now: another thread may be at that one, and
-  // would leave this one.
+  // This very ledger is forgotten, and not the last one in the list. Another thread may be working
+  // on that one, and this one would stay in the list.
   if (!ledger->end_some(kSlice)) {
     forget_ended(ledger);
   } else if (!add_end_slice()) {
@@ -166,10 +170,10 @@ bool end_if_gone(int watch) noexcept {
   return true;
 }
 
-// The event may be of an fd that had this number before: whether it is so is asked again.
+// The event may belong to another fd that had this number before, so end_if_gone() asks again.
 void on_hang_up(int fd, bool /*readable*/, bool /*hung_up*/) noexcept { (void)end_if_gone(fd); }
 
-// The bell is heard before the bits are looked at: a release that comes later rings again.
+// The bell is heard before the bits are read, so a release that comes later rings again.
 void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -178,18 +182,18 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
     const auto found = all.by_bell.find(fd);
     if (found == all.by_bell.end()) return;
     ledger = all.open.at(found->second);
-    // Nobody rings any more. Whether the leases have ended the token alone can tell. The event may
-    // be of an fd that had this number before.
+    // Nobody rings any more. Only the token tells whether the leases have ended. The event may
+    // belong to another fd that had this number before, so the kernel is asked.
     if (hung_up && os::peer_hung_up(fd)) os::stop_serving_fd(fd);
   }
   ledger->hear_bell();
   if (ledger->drain() > 0) signal_space();
-  // A borrower that forked must not wait for the next message: the lender may be waiting for what
-  // only the old token can tell.
+  // A borrower that forked does not wait for the next message to get a new token: the lender may be
+  // waiting for leases whose end only the old token can tell.
   if (ledger->wants_renewal() && !ledger->renew()) g_renew_again.ask(kRenewAgainNs);
 }
 
-// One slice of what is left of ledgers that ended.
+// Ends one slice of the leases that are left in ledgers whose token is gone. False: none is left.
 bool end_slice() noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -229,7 +233,7 @@ size_t end_all_gone() noexcept {
     }
     for (const int watch : watches) count += end_if_gone(watch) ? 1 : 0;
   } catch (...) {
-    // No memory: those that are watched end later, and the others with the next look.
+    // No memory. Ledgers that are watched end later, and the others with the next check.
   }
   return count;
 }
@@ -238,7 +242,8 @@ void end_hung_up() noexcept {
   if (g_end_hung_up.begin()) (void)end_all_gone();
 }
 
-// Their connections were busy.
+// Calls the renewers of ledgers that have news (Ledger::has_news()), and asks again for those whose
+// connections are busy.
 void renew_again() noexcept {
   if (!g_renew_again.begin()) return;
   bool again = false;
@@ -258,7 +263,7 @@ Status register_ledger(const Ref<Ledger>& ledger) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const int watch = ledger->watch();
   const int listener = ledger->listener();
-  // Undone unless all of it works, be it for want of memory.
+  // The registration is undone unless all of it works. Any step may lack memory.
   struct Undo {
     int watch;
     int listener;
@@ -333,7 +338,7 @@ size_t drain_ledgers() noexcept {
       }
     }
   } catch (...) {
-    // No memory for the list: the next look is as good.
+    // No memory for the list. The next check will do as well.
   }
   return count;
 }
@@ -349,7 +354,7 @@ size_t settle_ledgers() noexcept {
         std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
     }
   } catch (...) {
-    // No memory for the list: the next look is as good.
+    // No memory for the list. The next check will do as well.
   }
   return count;
 }
@@ -372,8 +377,8 @@ void stop_waiting() noexcept {
 std::vector<Ledger::Totals> ledger_totals() {
   std::vector<Ledger::Totals> result;
   for (const Ref<Ledger>& ledger : list()) {
-    // Who it is a borrower says with its bell, and the thread may not have heard it yet. Whoever
-    // hears it does all that a ring is for.
+    // A borrower tells by its bell which process it is, and the library's thread may not have heard
+    // the bell yet. So it is heard here, and all that a ring asks for is done here.
     if (!ledger->has_ended()) {
       ledger->hear_bell();
       if (ledger->drain() > 0) signal_space();

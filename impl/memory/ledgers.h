@@ -1,5 +1,6 @@
-// All ledgers of this process: who watches their tokens, and who waits for them to end. For
-// ledger*.cc and arena_wait.cc only.
+// The registry of all ledgers of this process. It watches their tokens, and knows whether a thread
+// waits for leases to end. Only the .cc files of memory/ use this header. The functions for the
+// other folders are in ledger.h.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,18 @@
 
 namespace tenon::memory {
 
-// Keeps the ledger until its token is gone.
+// Watches the ledger's token, and keeps the ledger until the token is gone and its leases have
+// ended.
 Status register_ledger(const Ref<Ledger>& ledger);
+// Adds `more`, which may be negative, to the number of leases behind has_leases().
 void count_leases(int64_t more) noexcept;
-// A ledger whose token is gone, and that had to wait, is looked at again.
+// Makes the library's thread look again at the ledgers whose token is gone and that had to wait
+// (unread_guard.h).
 void end_hung_up_soon() noexcept;
 // How often tell_forgotten() was called.
 uint64_t tokens_forgotten() noexcept;
-// Borrowers ring after a release as long as somebody waits.
+// Borrowers ring after each release as long as a thread is between begin_waiting() and
+// stop_waiting().
 void begin_waiting() noexcept;
 void stop_waiting() noexcept;
 

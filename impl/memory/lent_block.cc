@@ -43,7 +43,7 @@ bool LentBlock::end_lease(LentCount* count) noexcept {
   const Counts before = counts();
   set_counts({before.strong, before.weak - 1});
   if (before.weak != kNoLease + 1) return false;
-  // In a child of fork it is the parent's, who counts it.
+  // In a child of fork the block is the parent's, and the parent counts it.
   if (made_by_this_process())
     count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
   return before.strong == 0;
@@ -101,9 +101,9 @@ LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept {
 
 namespace {
 
-// So many at once, so that others come to the lock, too.
+// How many leases begin or end under one hold of the lock. Other threads get the lock in between.
 constexpr size_t kBatchOfBlocks = 128;
-// Objects that are asked of memory before their turn comes.
+// How many places ahead of their turn objects are prefetched.
 constexpr size_t kBlocksAhead = 16;
 
 }  // namespace
@@ -114,7 +114,7 @@ uint64_t begin_leases(std::span<Leased* const> objects) noexcept {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     LentCount lent;
     for (const size_t end = std::min(objects.size(), i + kBatchOfBlocks); i < end; ++i) {
-      // Each is somewhere else, and its count is changed at once.
+      // Each object lies somewhere else in memory, and its count is changed below.
       if (i + kBlocksAhead < objects.size()) __builtin_prefetch(objects[i + kBlocksAhead], 1);
       if (LentBlock* const block = objects[i]->as_block(); block != nullptr) {
         block->begin_lease(&lent);
@@ -133,7 +133,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
   while (!objects.empty()) {
     std::array<Leased*, kBatchOfBlocks> others;
     size_t count = 0;
-    Freed freed;  // a segment, an arena: with its last block, which ends the batch
+    Freed freed;  // a segment or an arena whose last block has gone, which ends the batch
     size_t done = 0;
     {
       const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -151,11 +151,12 @@ void end_leases(std::span<Leased* const> objects) noexcept {
       }
     }
     objects = objects.subspan(done);
-    // The last reference to a storage that came from elsewhere ends a lease there, and takes any
-    // lock.
+    // These objects are let go of without the lock. The last reference to a storage that came from
+    // elsewhere ends a lease there, and may take any lock.
     for (size_t i = 0; i < count; ++i) others[i]->lease_ended();
   }
-  // And else not: a waiter that looks for ended leases would wake itself.
+  // A signal is sent only if a block became free. Otherwise a waiter that looks for ended leases
+  // would wake itself.
   if (any_freed) signal_space();
 }
 

@@ -1,4 +1,5 @@
-// What was lent under leases: it is kept until the last of them has ended.
+// The objects that leases keep until the last lease has ended. The most common kind is a block of
+// an arena, a LentBlock. Ledgers and depots begin and end the leases.
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,9 @@ namespace board {
 struct ArenaFigures;
 }
 
-// Blocks that became lent, or ceased to be, counted together: an arena's figures hear of them when
-// this goes, or at the first block of another arena. With the arenas' lock, and the arena outlives
-// it.
+// Adds up how many blocks and bytes became lent, or ceased to be. The sum goes to the arena's
+// figures when this object ends, or at the first block of another arena. The caller holds the
+// arenas' lock (arena_segment.h), and the arena outlives this object.
 class LentCount {
  public:
   LentCount() noexcept = default;
@@ -45,38 +46,40 @@ class LentCount {
   int64_t nbytes_ = 0;
 };
 
-// What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent
-// on.
+// An object that a lease keeps: a block of this process, a storage that came from elsewhere and is
+// lent on, memory of a device (share/cuda_lent.h), or the envelope of a deposit.
 class Leased : public Counted {
  public:
-  // The lease's reference, taken and let go of, of what is no block.
+  // Take and drop the lease's reference. They are called only for objects that are no block.
   virtual void lease_began() noexcept { retain(); }
   virtual void lease_ended() noexcept { release(); }
   virtual uint64_t leased_nbytes() const noexcept = 0;
   virtual LentBlock* as_block() noexcept { return nullptr; }
 };
 
-// A block of an arena that was lent: it is free when its storage and the last of its leases have
-// gone. A message has thousands, so they are not counted one by one: all counts are changed under
-// the arenas' lock, and by nobody who holds no more than a reference. Small, because there can be
-// millions.
+// A block of an arena that was lent. It is free when its storage and the last of its leases have
+// gone. A message can have thousands of such blocks, and an atomic operation for each would be
+// slow. So the counts change only under the arenas' lock, by set_counts(), and never by
+// Counted::retain() and release(). The object is small, because there can be millions.
 class LentBlock final : public Leased {
  public:
-  // Of a slab (slab.h); lend_block() makes them.
+  // lend_block() makes the objects, in a slab (slab.h).
   static void* operator new(size_t nbytes) = delete;
   static void operator delete(void* /*place*/) noexcept { __builtin_trap(); }
 
   uint64_t leased_nbytes() const noexcept override { return size_.nbytes(); }
   LentBlock* as_block() noexcept override { return this; }
-  // The block may be, too. `retire`: it was lent without a lease, too.
+  // The storage has ended, so the block is free if no lease stands. `retire`: the block was also
+  // lent without a lease.
   void storage_gone(bool retire) noexcept;
-  // A lease that lease_own() began has ended.
+  // Ends a lease that lease_own() began.
   void left_home() noexcept;
-  // A child of fork has it, too, and it is not the child's.
+  // False in a child of fork, which has the parent's object but not its block.
   bool made_by_this_process() const noexcept;
 
  private:
-  // Of the counts: the strong one is the storage's, and each lease has a weak one.
+  // The weak count if no lease stands. The storage has the strong count, and each lease adds one to
+  // the weak count.
   static constexpr uint32_t kNoLease = 1;
 
   friend class LentIndex;
@@ -87,31 +90,31 @@ class LentBlock final : public Leased {
   friend void end_leases(std::span<Leased* const> objects) noexcept;
   LentBlock(ArenaSegment* home, uint64_t offset, BlockSize size) noexcept
       : home_(home), offset_(offset), size_(size) {}
-  // All with the arenas' lock.
+  // The caller of these holds the arenas' lock.
   inline void begin_lease(LentCount* count) noexcept;
-  // True: nothing keeps it any more, and leave() is next.
+  // True: nothing keeps the block any more, so the caller must call leave().
   inline bool end_lease(LentCount* count) noexcept;
-  // The end of it, and of the block if it is this process's.
+  // Destroys this object, and frees or retires the block if it is this process's.
   void leave(BlockState from, Freed* freed) noexcept;
   ArenaSegment* home_;
   uint64_t offset_;
   BlockSize size_;
   bool retired_ = false;
-  LentBlock* next_ = nullptr;  // of its bucket
+  LentBlock* next_ = nullptr;  // in the same bucket of LentIndex
 };
 
-// The block of a storage, of which `where` says whether there is one yet: it takes over what the
-// storage has of its home.
+// Returns the LentBlock of a storage, and makes it if `*where` is still null. From then on the
+// storage ends by storage_gone() and not by free_block(). Throws std::bad_alloc.
 LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset,
                       BlockSize size);
 
-// A lease, by this process itself, of the lent block that begins there, whichever way its segment
-// was opened; null: none does. What comes back to its lender is kept as what it is, and not by a
-// ledger's lease, which would never end.
+// Begins a lease, by this process itself, of the lent block that begins at `offset`, whichever
+// mapping of the segment `key` names. Null: no lent block begins there. Memory that comes home is
+// kept this way and not by a ledger's lease, which would never end.
 LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
 
-// A lease of each begins, or has ended. Together they take the arenas' lock once for many. The sum
-// of leased_nbytes().
+// Begin and end one lease of each object. They take the arenas' lock once for many objects.
+// begin_leases() returns the sum of leased_nbytes().
 uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
 void end_leases(std::span<Leased* const> objects) noexcept;
 

@@ -8,13 +8,13 @@
 
 namespace tenon::memory {
 
-// Neighbours in a segment have neighbouring buckets, in stretches that lie anywhere: blocks mostly
-// come and go together, one after the other, and each in a random place would be two cache misses.
-// Stretches are short enough that there are many, so chains stay short whatever the distance from
-// block to block is.
+// Blocks that are neighbours in a segment get neighbouring buckets. They do so in stretches, and a
+// hash says where each stretch lies. Blocks mostly come and go together, one after the other, and a
+// random bucket for each of them would cost two cache misses. The stretches are short enough that
+// there are many, so chains stay short whatever the distance from block to block is.
 size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexcept {
   const uint64_t unit = offset / kBlockAlignment;
-  // Powers of two both.
+  // Both numbers are powers of two.
   const auto stretch_bits = static_cast<unsigned>(std::countr_zero(buckets_.size() / kStretches));
   uint64_t mixed =
       (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit >> stretch_bits);
@@ -27,7 +27,8 @@ size_t LentIndex::bucket_of(const LentBlock& block) const noexcept {
   return bucket_of(block.home_->segment->key(), block.offset_);
 }
 
-// Of many that a borrower had, those that were lent first end first, and are found at once.
+// A block joins at the end of its chain. Of many blocks that a borrower had, those that were lent
+// first end first, and are found at once.
 void LentIndex::append(LentBlock* block) noexcept {
   LentBlock** at = &buckets_[bucket_of(*block)];
   while (*at != nullptr) at = &(*at)->next_;
@@ -35,7 +36,7 @@ void LentIndex::append(LentBlock* block) noexcept {
   block->next_ = nullptr;
 }
 
-// Without memory the chains become longer.
+// If there is no memory, the table stays as it is and the chains become longer.
 void LentIndex::resize(size_t buckets) noexcept {
   std::vector<LentBlock*> other;
   try {
@@ -55,7 +56,8 @@ void LentIndex::resize(size_t buckets) noexcept {
 
 void LentIndex::insert(LentBlock* block) noexcept {
   if (count_ >= buckets_.size() * kLoad) resize(buckets_.empty() ? kFewest : buckets_.size() * 2);
-  // Not a byte to be had: a block that comes back is held as anybody else's.
+  // There is no memory for any bucket. If such a block comes home, it is held under a lease, like
+  // another process's block.
   if (buckets_.empty()) return;
   append(block);
   ++count_;

@@ -1,5 +1,6 @@
-// Which blocks of this process are lent, by where they lie. Chains through the blocks themselves: a
-// block joins and leaves without memory that could be lacking, and there can be millions.
+// A hash table of the blocks of this process that are lent, by segment and offset. lease_own()
+// finds memory that came home here. The chains run through the blocks themselves, so a block joins
+// and leaves without an allocation that could fail. There can be millions of blocks.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +13,23 @@ namespace tenon::memory {
 
 class LentBlock;
 
-// Under the arenas' lock.
+// The caller of each function holds the arenas' lock (arena_segment.h).
 class LentIndex {
  public:
   void insert(LentBlock* block) noexcept;
-  // One that never joined is let be.
+  // Does nothing for a block that never joined.
   void erase(LentBlock* block) noexcept;
   LentBlock* find(const SegmentKey& key, uint64_t offset) const noexcept;
-  // In a child of fork, whose parent's blocks they are.
+  // For a child of fork, because the blocks are the parent's.
   void clear() noexcept;
 
  private:
-  // Buckets are half as many as blocks, so that they add 4 bytes to what a block takes.
+  // A full table has half as many buckets as blocks, so that each block costs 4 bytes more.
   static constexpr size_t kLoad = 2;
   static constexpr size_t kFewest = 64;
   static constexpr size_t kStretches = 16;
-  // Once there were so many: a message of thousands comes and goes again and again.
+  // A table that was this large does not shrink below it, because a message of thousands of blocks
+  // comes and goes again and again.
   static constexpr size_t kKept = 8192;
   size_t bucket_of(const SegmentKey& key, uint64_t offset) const noexcept;
   size_t bucket_of(const LentBlock& block) const noexcept;

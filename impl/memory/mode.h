@@ -1,5 +1,6 @@
-// Who may write: chosen at birth for a segment (mode), asked for and given with each lend (access).
-// The numbers are those of tenon/storage.h and tenon/by_fd.h.
+// The types that say who may write shared memory. A segment gets its mode at birth and keeps it.
+// Each lend and each opening asks for an access and gets one. All layers from memory/ up use these
+// types. The numbers are those of tenon/storage.h and tenon/by_fd.h.
 #pragma once
 
 #include <cstdint>

@@ -17,9 +17,9 @@ constexpr unsigned kSizeSeals = os::kSealShrink | os::kSealGrow;
 
 std::atomic<uint64_t> g_next_serial{1};
 
-// Held while a segment's fd for lending is made and published, and by fork, which copies the table
-// of fds before it copies memory: between the two a child could be given the number of an fd that
-// it does not have.
+// Held while a segment's fd for lending is made and published. fork holds it, too, because it
+// copies the fd table before it copies the memory. If another thread published an fd in between,
+// the child would be given the number of an fd that it does not have.
 std::mutex g_lend_mutex;
 const bool g_segment_fork_hooks = [] {
   register_fork_hooks(
@@ -28,7 +28,8 @@ const bool g_segment_fork_hooks = [] {
   return true;
 }();
 
-// Sealable, unless memfd_create is denied: then memory that needs no seal lies in a nameless file.
+// Makes a file that can be sealed. Where memfd_create is denied, memory that needs no seal gets a
+// nameless file, and `*sealable` is false.
 Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes,
                            const Backing* backing, bool* sealable) {
   *sealable = true;
@@ -76,9 +77,10 @@ void Segment::dispose() noexcept {
   if (!os::on_service_thread() || !ends_apart()) end();
 }
 
-// The last lease of a segment ends on the library's thread, and other leases wait for that one:
-// what can take its time gets a thread of its own there. A child of fork of a process where one is
-// at work has the mapping until it ends. False: nothing can, or no thread can be had.
+// The last lease of a segment may end on the library's thread, where other leases wait for that. So
+// if the end of the segment may wait, it gets a thread of its own there. False: the end cannot
+// wait, or no thread can be had. If a process forks while such a thread is at work, the child keeps
+// the mapping until the child itself ends.
 bool Segment::ends_apart() noexcept {
   bool may_wait = false;
   for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr;
@@ -164,7 +166,7 @@ Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const Back
   it.nbytes_ = nbytes;
   TENON_ASSIGN(it.nonce_, os::random_nonce());
   TENON_ASSIGN(it.write_fd_, create_file(mode, it.nonce_, nbytes, backing.get(), &it.sealed_));
-  if (!it.sealed_) it.nonce_ = {};  // which stands in the name of a memfd
+  if (!it.sealed_) it.nonce_ = {};  // only the name of a memfd has the nonce
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   TENON_ASSIGN(const os::FileInfo file, os::stat_file(it.write_fd_.get()));
   it.key_ = {file.device, file.inode, mode != Mode::kFrozen};
@@ -219,8 +221,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   }
   result.huge_pages =
       file.in_memory && file.block_nbytes > os::page_nbytes() && os::is_of_huge_pages(fd);
-  // Whoever may write such a file can punch holes into it, and the pool of pages may be empty when
-  // they are read.
+  // Any process that may write such a file can punch holes into it, and the pool of huge pages may
+  // be empty when a hole is read.
   constexpr unsigned kNoHoles = os::kSealWrite | os::kSealFutureWrite;
   if (result.huge_pages && (result.seals & kNoHoles) == 0 && !may_be_cut) {
     return refuse_fd(
@@ -250,7 +252,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
                             as_llu(file.nbytes), as_llu(least)))
         .with("field", std::string("segment_nbytes"));
   }
-  // An unsealed file is mapped no further than was claimed: what lies behind is nobody's promise.
+  // An unsealed file is mapped no further than the peer claimed, because nobody promises anything
+  // about the rest.
   result.nbytes = request.nbytes != 0 ? request.nbytes : file.nbytes;
   if (result.sealed) result.nbytes = file.nbytes;
   return result;
@@ -272,7 +275,7 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected,
                os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly,
                                    fd->get(), 0, it.nbytes_));
   it.read_fd_ = std::move(*fd);
-  // What the inspection saw already; check_pages looks again only beyond it.
+  // inspect() has counted these pages already. check_pages() looks again only beyond them.
   const os::FileInfo& file = inspected.file;
   const uint64_t counted = count_tells(file, inspected.sealed) ? file.allocated_nbytes : 0;
   it.present_nbytes_.store(!file.in_memory  ? UINT64_MAX
@@ -320,7 +323,7 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
   return segment;
 }
 
-// RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
+// RLIMIT_FSIZE was checked when the segment got its size. It does not limit pages inside that size.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
   TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_)
                      : reserve_in_chunks(write_fd_.get(), offset, nbytes));
@@ -341,7 +344,7 @@ Backing Segment::describe_backing() const {
 }
 
 Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh) {
-  // Held against freeze(), so that a write is whole or refused.
+  // The lock keeps freeze() away, so that a write is whole or refused.
   std::unique_lock<std::mutex> lock(fd_mutex_, std::defer_lock);
   if (mode_ == Mode::kFrozen) {
     if (generation_ != fork_generation())
@@ -355,7 +358,7 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();
-  // Which pwrite does not know; its pages were made before.
+  // hugetlbfs does not support pwrite. The pages were made before.
   if (backing_ && backing_->pages == Pages::kHugetlb) {
     std::memcpy(base() + offset, data, nbytes);
     return Status::ok();

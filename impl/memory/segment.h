@@ -1,5 +1,6 @@
-// The kernel object behind shared bytes, mapped in this process: made here, or opened from an fd
-// that came from elsewhere.
+// A Segment is the kernel object behind shared bytes, and its mapping in this process. This process
+// made the object, or opened it from an fd that came from elsewhere. Arenas, storages and openings
+// use segments.
 #pragma once
 
 #include <atomic>
@@ -20,15 +21,15 @@
 
 namespace tenon::memory {
 
-// Pages for a range of a file, with the machine's headroom asked between pieces.
+// Makes the pages of a range of a file exist. Asks for the machine's headroom before each piece.
 Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes);
 
-// What tells one segment from all others on this machine, for as long as anybody holds it.
+// Tells a segment from all others on this machine, for as long as any process holds it.
 struct SegmentKey {
   uint64_t device = 0;
   uint64_t inode = 0;
-  // The two accesses have a mapping each, so that READ_ONLY is kept by the MMU and not by good
-  // will.
+  // Each of the two accesses has a mapping of its own, so that the MMU enforces READ_ONLY, and not
+  // good will.
   bool writable = false;
 
   bool operator==(const SegmentKey&) const = default;
@@ -36,7 +37,8 @@ struct SegmentKey {
 
 class Segment;
 
-// What others have to do when a segment ends, about things that memory/ knows nothing of: names.
+// Something that a higher layer does when a segment ends. memory/ knows nothing of it. Names
+// (share/names.h) and pinned memory (share/cuda_pinned.cc) have tails.
 class SegmentTail {
  public:
   SegmentTail() noexcept = default;
@@ -44,11 +46,11 @@ class SegmentTail {
   SegmentTail& operator=(const SegmentTail&) = delete;
   virtual ~SegmentTail() = default;
   virtual void before_unmap(Segment* segment) noexcept = 0;
-  // before_unmap() can take as long as somebody else's work does.
+  // Whether before_unmap() may wait for somebody else's work, such as a device's.
   virtual bool may_wait() const noexcept { return false; }
   virtual void after_unmap() noexcept = 0;
-  // A new fd of the segment's file, for a segment that keeps none. Not open: this tail knows of
-  // none.
+  // Opens a new fd of the segment's file, for a segment that keeps none. The result is not open if
+  // this tail knows no way to the file.
   virtual Result<os::Fd> reopen() { return os::Fd(); }
 
  private:
@@ -58,44 +60,47 @@ class SegmentTail {
 
 class Segment : public Counted {
  public:
-  // A segment of this process. SHARED and LENDER_WRITES are sealed at once (LENDER_WRITES after its
-  // one writable mapping exists); FROZEN is mapped read-only and sealed by freeze(). No pages exist
-  // yet: reserve() makes them.
+  // Makes a segment of this process. SHARED and LENDER_WRITES get all their seals at once
+  // (LENDER_WRITES after its one writable mapping exists). FROZEN is mapped read-only, its size is
+  // sealed at once, and freeze() seals it against writing. Where memfd_create is denied, SHARED is
+  // a nameless file without seals. No pages exist yet: reserve() makes them.
   static Result<Ref<Segment>> create(Mode mode, uint64_t nbytes);
-  // With pages of a kind, on a node, locked; `nbytes` is rounded up to whole pages of that kind.
-  // Not FROZEN.
+  // Likewise, with the pages, the node and the lock that `request` asks for. `nbytes` is rounded up
+  // to whole pages of the chosen kind. The mode is not FROZEN.
   static Result<Ref<Segment>> create_backed(Mode mode, uint64_t nbytes,
                                             const BackingRequest& request);
 
   struct OpenRequest {
-    Access access = Access::kAuto;  // kAuto: what the fd and its seals give
+    Access access = Access::kAuto;  // kAuto: the most that the fd and its seals allow
     bool allow_unsealed = false;
-    // Asked about an unsealed file in memory; true: as with allow_unsealed.
+    // Called for an unsealed file in memory. If it returns true, the file may be unsealed.
     bool (*trusts)(int fd) = nullptr;
-    bool for_private = false;    // only read from: any readable file will do, sealed or not
-    uint64_t nbytes = 0;         // what the peer says the segment has; 0: ask the fd
-    uint64_t needed_nbytes = 0;  // what the file must have at the least
+    // The caller will only read, so any readable file will do, sealed or not.
+    bool for_private = false;
+    uint64_t nbytes = 0;         // the segment's size, as the peer claims it; 0: ask the fd
+    uint64_t needed_nbytes = 0;  // the least size that the file must have
   };
-  // What an fd is, after every check that does not need a mapping.
+  // The facts about an fd that inspect() found, by all checks that need no mapping.
   struct Inspected {
     os::FileInfo file;
     unsigned seals = 0;
     Mode mode = Mode::kShared;
     bool sealed = false;
     bool writable = false;
-    // Of hugetlbfs: a page that is lacking is a SIGBUS for whoever touches it.
+    // The file is on hugetlbfs. A process that touches a missing page gets SIGBUS.
     bool huge_pages = false;
     uint64_t nbytes = 0;
     SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
   };
   static Result<Inspected> inspect(int fd, const OpenRequest& request);
-  // Takes the fd over on success. What it maps counts against `budget`, which may be null, and
+  // Takes the fd over on success. The mapping counts against `budget`, which may be null, and
   // against this process's budget for other processes' memory.
   static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected,
                                    const std::shared_ptr<os::MapBudget>& budget);
 
-  // A named file, all of its pages made. The fd is borrowed and not kept, for the mapping keeps the
-  // file and its lock: a name costs no fd. `own`: made here.
+  // Opens a named file, and makes all of its pages. The fd stays the caller's, and the segment
+  // keeps none: the mapping keeps the file and its lock, so a name costs no fd. `own`: this process
+  // made the file.
   static Result<Ref<Segment>> open_named(int fd, const Inspected& inspected, bool own,
                                          std::unique_ptr<SegmentTail> tail);
 
@@ -107,37 +112,42 @@ class Segment : public Counted {
   // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
   bool made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
   uint64_t nbytes() const noexcept { return nbytes_; }
-  // Own: how much of it, from the front, has pages.
+  // Of an own segment: how many bytes, from the front, have pages.
   uint64_t reserved_nbytes() const noexcept {
     return reserved_nbytes_.load(std::memory_order_relaxed);
   }
-  // What memory is taken in: reserve() in multiples of this keeps huge pages whole.
+  // The size of a page of this segment. reserve() in multiples of it keeps huge pages whole.
   uint64_t unit_nbytes() const noexcept;
-  // What it got. Reads /proc/self/smaps if it was asked for anything.
+  // The pages that the segment has. Reads /proc/self/smaps if create_backed() made the segment.
   Backing describe_backing() const;
   std::byte* base() const noexcept { return mapping_.base(); }
-  // Part of the memfd's name; all zero for memory that Tenon did not make.
+  // Part of the memfd's name. All zero for memory that Tenon did not make, and for a file that is
+  // no memfd.
   os::Nonce nonce() const;
   uint64_t serial() const noexcept { return serial_; }
 
-  // Make pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may
-  // exist: a new segment goes back whole, and an arena's front asks for the same range again.
+  // Makes pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may
+  // exist. The caller drops a new segment whole. An arena asks for the same range again later.
   Status reserve(uint64_t offset, uint64_t nbytes);
-  // Copy bytes in through the fd: makes pages and fills them in one pass. SHARED, and FROZEN before
-  // freeze().
+  // Copies bytes in through the fd, which makes the pages and fills them in one pass. `fresh`: the
+  // pages do not exist yet, so headroom is asked for. For SHARED, and for FROZEN before freeze().
+  // In a segment without an fd and in huge pages the bytes are copied through the mapping.
   Status write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh);
   Status read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const;
-  // Whether the pages of a range exist, so that reading it cannot make the segment grow. Opened
-  // segments only; makes them when it may.
+  // Checks that the pages of a range exist, so that reading the range cannot make the segment grow.
+  // Missing pages are made if the fd can be written. For opened segments: an own segment always
+  // passes.
   Status check_pages(uint64_t offset, uint64_t nbytes);
   Status freeze();
   bool frozen() const noexcept { return frozen_.load(std::memory_order_acquire); }
 
-  // The fd to lend with: read-only for anything but SHARED. Borrowed.
+  // Returns the fd to lend with, which is read-only for every mode but SHARED. It stays the
+  // segment's.
   Result<int> lending_fd();
   int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
 
-  // The first tail that is a T, for as long as the segment is held; null: none.
+  // Returns the first tail that is a T. It lives as long as the caller holds the segment. Null:
+  // there is none.
   template <typename T>
   T* find_tail() const noexcept {
     for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr;
@@ -148,16 +158,17 @@ class Segment : public Counted {
   }
   void attach_tail(std::unique_ptr<SegmentTail> tail) noexcept;
 
-  // Undo open(): the fd is the caller's again.
+  // Undoes open() for the fd, which is the caller's again.
   os::Fd take_back_fd() noexcept;
-  // How many connections hold this segment for no other reason than that their peer numbered it.
+  // How many connections hold this segment for no other reason than that their peer gave it a
+  // number.
   std::atomic<uint64_t> numbered{0};
 
-  // For the identity cache: called once, before anything of the segment goes.
+  // For the identity cache: `forget` is called once, before anything of the segment ends.
   void tell_cache(void (*forget)(Segment*) noexcept) noexcept {
     cache_hook_.store(forget, std::memory_order_release);
   }
-  // The identity cache has this very segment, and will as long as it lives.
+  // Whether the identity cache has this very segment. It then has it as long as the segment lives.
   bool is_in_cache() const noexcept {
     return cache_hook_.load(std::memory_order_relaxed) != nullptr;
   }
@@ -177,29 +188,29 @@ class Segment : public Counted {
   std::atomic<void (*)(Segment*) noexcept> cache_hook_{nullptr};
   os::Fd write_fd_;
   os::Fd read_fd_;
-  // Own LENDER_WRITES, and named files: made at the first lend.
+  // Of own LENDER_WRITES segments and of named files, which make it at the first lend.
   std::atomic<int> lend_fd_{-1};
-  std::atomic<SegmentTail*> tails_{nullptr};  // only added to, until dispose() takes them all
+  std::atomic<SegmentTail*> tails_{nullptr};  // tails are only added, until end() takes them all
   os::Mapping mapping_;
-  os::MapCharge charge_;  // of another process's memory
-  std::mutex fd_mutex_;   // freezing against writing
+  os::MapCharge charge_;  // if the mapping is of another process's memory
+  std::mutex fd_mutex_;   // keeps freeze() and the writes through the fd apart
   SegmentKey key_;
   Mode mode_ = Mode::kShared;
   os::Nonce nonce_{};
   uint64_t nbytes_ = 0;
-  std::atomic<uint64_t> reserved_nbytes_{0};  // own: pages that exist
-  std::atomic<uint64_t> present_nbytes_{0};   // opened: known to have pages up to here
-  std::atomic<uint64_t> filled_nbytes_{0};    // opened: of its holes, how much was filled here
-  std::unique_ptr<Backing> backing_;          // null: ordinary pages, anywhere
+  std::atomic<uint64_t> reserved_nbytes_{0};  // own: bytes of pages that exist
+  std::atomic<uint64_t> present_nbytes_{0};   // opened: pages are known to exist up to here
+  std::atomic<uint64_t> filled_nbytes_{0};    // opened: bytes of its holes that were filled here
+  std::unique_ptr<Backing> backing_;          // null: ordinary pages, on any node
   uint64_t serial_ = 0;
   uint64_t generation_ = 0;
   bool sealed_ = false;
-  bool huge_pages_ = false;  // opened: of hugetlbfs
+  bool huge_pages_ = false;  // opened: the file is on hugetlbfs
   bool own_ = false;
   std::atomic<bool> frozen_{false};
 };
 
-// For tenon_stats: what exists in this process.
+// Counts for tenon_stats of what exists in this process.
 struct SegmentTotals {
   std::atomic<uint64_t> segments{0};
   std::atomic<uint64_t> fds{0};

@@ -1,5 +1,5 @@
-// Whether the memory of an opened segment is there, so that using it takes none of this machine's
-// by surprise.
+// Checks that the pages of an opened segment exist, so that using the segment does not take this
+// machine's memory by surprise.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -8,10 +8,11 @@
 
 namespace tenon::memory {
 
-// Whether the number of a file's pages says that none is missing before some end. A count and no
-// map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves
-// from the front, as Tenon does, passes. Of an unsealed file that may be written the count tells
-// nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
+// Whether the number of a file's pages can show that none is missing before some offset. The check
+// is a count and no map, because SEEK_HOLE takes reserved pages that were never touched for holes.
+// A lender that reserves from the front, as Tenon does, passes. The count shows nothing for an
+// unsealed file that may be written: its pages may lie elsewhere, and a store into a hole of a full
+// file system is a SIGBUS.
 bool Segment::count_tells(const os::FileInfo& file, bool sealed) noexcept {
   return sealed || !file.writable;
 }
@@ -35,18 +36,19 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
         .with("option", std::string("PRIVATE_COPY"));
   }
   const uint64_t begin = offset / page * page;
-  // All of it before the first page: what a peer claims is no reason to fill this machine up to its
-  // limit.
+  // Room for all of it is asked before the first page is made, because a peer's claim is no reason
+  // to fill this machine up to its limit.
   if (file.allocated_nbytes < end) {
     const uint64_t missing = std::min(end - begin, end - file.allocated_nbytes);
     TENON_TRY(charge_holes(missing));
     TENON_TRY(os::ask_headroom(missing));
   }
-  // Says nothing about what lies before: the next range is looked at anew.
+  // This says nothing about the pages before the range, so the next range is checked anew.
   return reserve_in_chunks(read_fd_.get(), begin, end - begin);
 }
 
-// Holes are filled with this machine's memory, and a peer can claim as many as it likes.
+// Holes are filled with this machine's memory, and a peer can claim as many as it likes. So a
+// process fills at most a quarter of the machine's memory.
 Status Segment::charge_holes(uint64_t nbytes) {
   const uint64_t most = os::machine_nbytes() / 4;
   std::atomic<uint64_t>& all = segment_totals().filled_nbytes;
@@ -66,8 +68,8 @@ Status Segment::charge_holes(uint64_t nbytes) {
       .with("wanted", nbytes);
 }
 
-// A count does not tell where the pages lie. The kernel makes those of the range, or says that it
-// cannot; after that the seals against writing keep them.
+// A count does not tell where the pages lie. So the kernel makes those of the range, or says that
+// it cannot. After that the seals against writing keep them.
 Status Segment::check_huge_pages(uint64_t offset, uint64_t end, const os::FileInfo& file) const {
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
   Status made = mapping_.populate_for_reading(begin, end - begin);

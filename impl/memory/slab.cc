@@ -24,13 +24,13 @@
 
 namespace tenon::memory {
 
-// The head of a piece; its places follow.
+// The head of a piece. The places follow it.
 struct Slab::Piece {
   Piece* next = nullptr;
   Piece* previous = nullptr;
-  void* free = nullptr;  // what was given back, each with the address of the next
+  void* free = nullptr;  // places that were given back, each with the address of the next
   uint32_t used = 0;
-  uint32_t begun = sizeof(Piece);  // nothing behind here was ever taken, or touched
+  uint32_t begun = sizeof(Piece);  // offset behind which no place was ever taken or touched
 
   bool is_full(size_t place_nbytes) const noexcept {
     return free == nullptr && begun + place_nbytes > kPieceNbytes;
@@ -42,7 +42,7 @@ Slab::~Slab() {
 }
 
 Slab::Piece* Slab::piece_of(const void* place) noexcept {
-  // Neighbours mostly come back one after the other.
+  // Neighbouring places mostly come back one after the other.
   if (last_ != nullptr &&
       reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(last_) < kPieceNbytes)
     return last_;
@@ -116,7 +116,7 @@ void Slab::give_back(void* place) noexcept {
   --taken_;
   if (--piece->used == 0) {
     if (!was_full) unlink(piece);
-    // The older one: this one is warm.
+    // The older of the two empty pieces goes back, because this one is warm in the caches.
     if (Piece* const other = std::exchange(empty_, piece); other != nullptr) drop_piece(other);
   } else if (was_full) {
     link(piece);

@@ -1,9 +1,10 @@
-// Places of one size, close together: for objects of which there can be millions, each too small
-// for what malloc adds to it.
+// Allocates places of one size that lie close together. It is meant for objects of which there can
+// be millions, each too small for what malloc adds to it. The lent blocks of the arenas lie in one
+// (arena_segment.h).
 //
-// Taken from malloc in large pieces, so that little is lost around them; only what is used of them
-// is ever touched. A piece that is empty goes back, but for one, so that a process that lends and
-// gets back in turn does not ask for it each time. The caller locks.
+// The slab takes large pieces from malloc, so that little is lost around them, and touches only the
+// part of a piece that is used. Empty pieces go back to malloc, except one, so that a process that
+// lends and gets back in turn does not ask for a piece each time. The caller locks.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,8 @@ class Slab {
   size_t taken() const noexcept { return taken_; }
   size_t pieces() const noexcept { return pieces_.size(); }
 
-  // With what malloc adds whole pages, whether it makes a mapping of them or not.
+  // Together with what malloc adds this is a number of whole pages, whether malloc makes a mapping
+  // for it or not.
   static constexpr size_t kPieceNbytes = (size_t{256} << 10) - 16;
 
  private:
@@ -39,10 +41,10 @@ class Slab {
 
   size_t place_nbytes_;
   size_t taken_ = 0;
-  std::vector<Piece*> pieces_;  // by address, so that a place says which one it is of
-  Piece* with_room_ = nullptr;  // a list of those that are neither full nor empty
+  std::vector<Piece*> pieces_;  // by address, so that a place can be traced to its piece
+  Piece* with_room_ = nullptr;  // a list of the pieces that are neither full nor empty
   Piece* empty_ = nullptr;      // at most one
-  Piece* last_ = nullptr;       // of the place that came back last
+  Piece* last_ = nullptr;       // the piece of the place that came back last
 };
 
 }  // namespace tenon::memory

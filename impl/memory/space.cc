@@ -8,7 +8,7 @@
 namespace tenon::memory {
 namespace {
 
-constexpr uint64_t kFine = 1024;  // below, each multiple of 64 has a bin of its own
+constexpr uint64_t kFine = 1024;  // below this, each multiple of 64 has a bin of its own
 constexpr unsigned kFineLog = 10;
 constexpr uint64_t kLentBit = 1;
 constexpr uint64_t kCoarseFrom = uint64_t{128} << 30;
@@ -16,7 +16,8 @@ constexpr uint64_t kCoarseAlignment = 4096;
 // How many freed blocks of a bin are looked at.
 constexpr size_t kMostLooks = 4;
 
-// Eight bins for each power of two. A bin has the sizes from its own up to the next bin's.
+// From kFine on there are eight bins for each power of two. A bin has the sizes from its own up to
+// the next bin's.
 size_t bin_of(uint64_t nbytes) noexcept {
   if (nbytes < kFine) return nbytes / kBlockAlignment;
   const auto log = static_cast<unsigned>(std::bit_width(nbytes)) - 1;
@@ -50,7 +51,8 @@ bool Space::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
   const size_t bin = bin_of(nbytes);
   if (take_from_bin(bin, nbytes, alignment, out) || take_from_bin(bin + 1, nbytes, alignment, out))
     return true;
-  // The smallest that is large enough: what is left of it stays in one piece.
+  // The smallest piece that is large enough is taken. The rest stays free, in front of the block
+  // and behind it.
   for (auto at = ranges_.lower_bound(nbytes); at != ranges_.end(); ++at) {
     const uint64_t begin = at->second & ~kLentBit;
     const bool was_lent = (at->second & kLentBit) != 0;
@@ -83,7 +85,7 @@ Space::Piece Space::take_front(uint64_t offset, uint64_t nbytes) noexcept {
       insert_range(front_, offset - front_, front_ < lent_below_);
       changed_ = true;
     } catch (...) {
-      // No memory to remember what alignment skips: it is lost until the next reset.
+      // No memory to remember the bytes that alignment skips: they are lost until the next reset.
     }
   }
   front_ = offset + nbytes;

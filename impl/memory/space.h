@@ -1,12 +1,13 @@
-// Which parts of one segment are free: the arithmetic of an arena, without a segment and without a
-// lock.
+// Knows which parts of one segment are free. This is only the arithmetic of an arena, without a
+// segment and without a lock: arenas call it under their lock, and share/cuda_arena.cc uses it for
+// device memory.
 //
-// A block takes no more than it needs, but a freed block is given out whole if it is at most an
+// A new block takes no more than it needs, but a freed block is given out whole if it is at most an
 // eighth larger than the request. Freed blocks lie in bins by their size, and a request looks at
-// the last few of two bins: so reuse is O(1) and warm. Freed blocks are joined with their
-// neighbours only when room runs out (consolidate), so the common way pays nothing for it. After
-// consolidate() every piece that is large enough is found. None of this lies in the segment itself:
-// a borrower could write there.
+// the last few blocks of two bins. So reuse is O(1), and the block is still warm in the caches.
+// Freed blocks are joined with their neighbours only when room runs out (consolidate()), so that
+// the common case pays nothing for it. After consolidate() every piece that is large enough is
+// found. None of these records lies in the segment itself, because a borrower could write there.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +22,16 @@ inline constexpr uint64_t kBlockAlignment = 64;
 // The largest block of an arena: 8 TiB less a page.
 inline constexpr uint64_t kBlockLimit = uint64_t{INT32_MAX} * 4096;
 
-// What a new block of `nbytes` takes: the next multiple of `alignment`, a power of two >=
-// kBlockAlignment, and from 128 GiB on of 4096. `nbytes` <= kBlockLimit.
+// Returns the size of a new block for `nbytes` bytes: the next multiple of `alignment`, and from
+// 128 GiB on of 4096, too. `alignment` is a power of two >= kBlockAlignment. `nbytes` <=
+// kBlockLimit.
 uint64_t block_nbytes(uint64_t nbytes, uint64_t alignment) noexcept;
 
-// The size of a block in 32 bits, of which there can be millions.
+// The size of a block in 32 bits, because there can be millions of blocks.
 class BlockSize {
  public:
   BlockSize() noexcept = default;
-  // `nbytes` is what block_nbytes() gave, or what Space gave for it.
+  // `nbytes` is what block_nbytes() returned, or the size of the piece that Space gave for that.
   explicit BlockSize(uint64_t nbytes) noexcept
       : units_(nbytes / kBlockAlignment < kCoarse
                    ? static_cast<uint32_t>(nbytes / kBlockAlignment)
@@ -52,20 +54,20 @@ class Space {
   struct Piece {
     uint64_t offset = 0;
     uint64_t nbytes = 0;    // at least what was asked for
-    bool was_lent = false;  // a borrower may have seen, or written, what lies there
+    bool was_lent = false;  // a borrower may have seen or written the bytes
   };
-  // Of what was given back. False: none.
+  // Takes a piece that was given back. False: none fits.
   bool take_free(uint64_t nbytes, uint64_t alignment, Piece* out);
-  // Where the next piece of fresh room would begin; false: it would not fit.
+  // Tells where the next piece of fresh room would begin. False: it would not fit.
   bool peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
   Piece take_front(uint64_t offset, uint64_t nbytes) noexcept;
-  // A whole piece. Throws std::bad_alloc: then the piece is not remembered, and unused until the
-  // segment goes.
+  // Gives a whole piece back. If it throws std::bad_alloc, the piece is not remembered, and is
+  // unused until reset() or until the segment goes.
   void give_back(uint64_t offset, uint64_t nbytes, bool was_lent);
-  // Join what lies side by side. False: nothing was given back since the last time, so nothing can
-  // have changed.
+  // Joins free pieces that lie side by side, and moves the front back if the last one ends there.
+  // False: nothing was given back since the last time, so nothing can have changed.
   bool consolidate();
-  // Nothing of it is in use any more.
+  // Makes the whole segment free. No piece is in use any more.
   void reset() noexcept;
 
   uint64_t nbytes() const noexcept { return nbytes_; }
@@ -73,22 +75,22 @@ class Space {
   uint64_t free_nbytes() const noexcept { return free_nbytes_; }  // below the front
   uint64_t room() const noexcept { return free_nbytes_ + (nbytes_ - front_); }
   uint64_t largest_free() const noexcept;  // below the front
-  // Bytes from here on are as they were born: zero.
+  // No piece has ever reached beyond this offset, so the bytes from here on are zero.
   uint64_t touched() const noexcept { return touched_; }
 
  private:
   struct Freed {
-    uint64_t offset = 0;  // the lowest bit: was_lent
+    uint64_t offset = 0;  // with was_lent as the lowest bit
     uint64_t nbytes = 0;
   };
-  using Bin = std::vector<Freed>;  // last freed last
+  using Bin = std::vector<Freed>;  // in the order in which the pieces were freed
   bool take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Piece* out) noexcept;
   void insert_range(uint64_t offset, uint64_t nbytes, bool was_lent);
 
   uint64_t nbytes_;
   uint64_t front_ = 0;
   uint64_t touched_ = 0;
-  uint64_t lent_below_ = 0;  // what is carved below here may have been lent
+  uint64_t lent_below_ = 0;  // a piece from the front that begins below here may have been lent
   uint64_t free_nbytes_ = 0;
   bool changed_ = false;
   std::vector<Bin> bins_;

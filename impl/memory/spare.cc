@@ -15,8 +15,8 @@ constexpr size_t kMostFunctions = 4;
 
 std::array<std::atomic<SpareFunction>, kMostFunctions> g_functions{};
 
-// A limit of which Tenon may keep something, and what the caller can do when nothing is kept any
-// more.
+// A limit that may be met because Tenon keeps something, and what the caller can do when Tenon
+// keeps nothing any more.
 struct Shortage {
   std::string_view limit;
   bool is_prefix;
@@ -68,7 +68,7 @@ const Shortage* find_shortage(const Status& status) noexcept {
   return nullptr;
 }
 
-// Which limit it was, unless the message says so.
+// Returns the limit and its value, or nothing if the message names the limit already.
 std::string describe_limit(const Status& status) {
   const std::string& limit = *find_detail(status, "limit");
   if (status.message().find(limit) != std::string::npos) return {};
@@ -97,7 +97,8 @@ bool is_shortage(const Status& status) noexcept { return find_shortage(status) !
 Status describe_shortage(const Status& status) {
   const Shortage* const shortage = find_shortage(status);
   if (shortage == nullptr) return status;
-  if (shortage->limit == kDeviceMemory) {  // who asked for it has added what it has
+  // The code that asked for device memory has added how much this process has.
+  if (shortage->limit == kDeviceMemory) {
     return Status(status.code(), status.message() + "; " + shortage->remedy)
         .with_details_of(status);
   }

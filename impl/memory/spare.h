@@ -8,14 +8,14 @@
 
 namespace tenon::memory {
 
-// Gives back what a higher layer keeps. Any thread may call it, and holds no lock but a
-// connection's.
+// Gives back what a higher layer keeps for later. Any thread may call the function. The caller
+// holds no lock but a connection's.
 using SpareFunction = void (*)() noexcept;
 // A static initialiser calls this.
 void register_spare(SpareFunction give_back) noexcept;
 
-// Gives back segments of the default homes that have no living block, and calls the registered
-// functions.
+// Calls the registered functions, and gives back the segments of the default homes that have no
+// LIVE or LENT block.
 void give_back_spare() noexcept;
 
 // Whether `status` names a limit that giving back may relieve. An arena's capacity is no such
@@ -34,7 +34,7 @@ const Status* status_of(const Result<T>& result) noexcept {
 }  // namespace detail
 
 // `attempt` returns a Status or a Result, and leaves nothing behind when it fails. `give_back_more`
-// is called before the second attempt. The caller holds no lock whose rank at fork is 3 or more.
+// is called before the second attempt. The caller holds no lock of rank 3 or more (base/fork.h).
 template <typename Attempt, typename Function>
 auto with_spare(Attempt&& attempt, Function&& give_back_more) -> decltype(attempt()) {
   auto first = attempt();

@@ -12,7 +12,7 @@ namespace {
 
 struct UnreadGuardState {
   std::mutex mutex;
-  std::unordered_multimap<uint64_t, UnreadGuard*> guards;  // by ledger
+  std::unordered_multimap<uint64_t, UnreadGuard*> guards;  // by the id of the ledger
 };
 
 UnreadGuardState& unread_guard_state() noexcept { return immortal<UnreadGuardState>(); }
@@ -64,7 +64,8 @@ Drained ask_guards(uint64_t ledger) noexcept {
   const auto [begin, end] = all.guards.equal_range(ledger);
   for (auto at = begin; at != end;) {
     UnreadGuard& guard = *at->second;
-    // Before it is asked: who reads the last of it in between finds itself wanted.
+    // The mark is set before the connection is asked, so that a thread which reads the last bytes
+    // in between finds it.
     guard.wanted_.store(true, std::memory_order_seq_cst);
     const Drained answer = guard.ask_(guard.context_);
     if (answer == Drained::kYes) {

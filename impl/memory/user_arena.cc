@@ -1,4 +1,4 @@
-// The arena that a user makes: one segment of reserved address space.
+// Implements Arena, an arena that a user makes: one segment of reserved address space.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -21,9 +21,9 @@ constexpr uint64_t kMostCapacity = uint64_t{1} << 40;
 
 constexpr uint64_t kLeastPiece = uint64_t{512} << 10;
 
-// Arenas whose memory is made ready in the background. A reference here may be the last one to an
-// arena, whose segment takes locks that come before this one as it ends: it is never dropped with
-// this lock.
+// The arenas whose pages are made in the background. A reference that is taken here may become the
+// last one to an arena, and the end of its segment takes locks of lower rank. So no reference is
+// dropped under this lock.
 struct Prefault {
   std::mutex mutex;
   std::vector<Weak<Arena>> arenas;
@@ -36,11 +36,11 @@ const bool g_user_arena_fork_hooks = [] {
   register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); },
                           []() noexcept { prefaults().mutex.unlock(); },
                           []() noexcept { prefaults().mutex.unlock(); },
-                          []() noexcept { prefaults().arenas.clear(); }});  // the parent's
+                          []() noexcept { prefaults().arenas.clear(); }});  // they are the parent's
   return true;
 }();
 
-// Whoever calls it has the arena, so the reference is not the last.
+// The caller has the arena, so the reference that is dropped here is not the last.
 void stop_prefault(const Arena* arena) noexcept {
   Prefault& all = prefaults();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -49,7 +49,7 @@ void stop_prefault(const Arena* arena) noexcept {
 
 bool prefault_slice() noexcept {
   Prefault& all = prefaults();
-  Weak<Arena> ended;  // one in a slice: a list of them would take memory
+  Weak<Arena> ended;  // one in a slice, because a list would need memory
   Ref<Arena> arena;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -63,7 +63,7 @@ bool prefault_slice() noexcept {
   }
   if (arena->reserve_some(arena->options().prefault_nbytes)) return true;
   stop_prefault(arena.get());
-  // Another one may have come in the meantime.
+  // Another arena may have come in the meantime.
   const std::lock_guard<std::mutex> lock(all.mutex);
   return !all.arenas.empty();
 }
@@ -73,7 +73,7 @@ Status prefault(Arena* arena) {
     const std::lock_guard<std::mutex> lock(prefaults().mutex);
     prefaults().arenas.emplace_back(arena);
   }
-  // An arena that cannot be had would be kept until another one comes.
+  // Without this, an arena that cannot be made would be kept here until another one comes.
   struct Undo {
     const Arena* arena;
     bool done = false;
@@ -107,7 +107,7 @@ Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
   while (true) {
     Result<Ref<Segment>> segment = Segment::create_backed(options.mode, nbytes, options.backing);
     if (segment.is_ok() && scarce && nbytes > kArenaSegmentNbytes) {
-      // As much again is left to the rest of the process.
+      // The arena takes half of what could be had, and leaves the rest to the process.
       scarce = false;
       nbytes = round_up(nbytes / 2, page);
       continue;
@@ -118,7 +118,7 @@ Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
       if (options.prefault_nbytes > 0) TENON_TRY(prefault(arena.get()));
       return arena;
     }
-    // Address space is what a large capacity takes, and RLIMIT_AS may leave little of it.
+    // A large capacity takes address space, and RLIMIT_AS may leave little of it.
     if (!any || nbytes <= kArenaSegmentNbytes ||
         segment.status().code() != Code::kResourceExhausted)
       return std::move(segment).status();
@@ -129,8 +129,8 @@ Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
 
 Arena::~Arena() { delete home_; }
 
-// Blocks need the arena when nobody else does. They keep it together, from now on: one by one would
-// cost each of them two counts.
+// The blocks in use still need the arena when nobody else does. From now on they keep it together
+// by one weak reference, because one for each block would cost each of them two changes of a count.
 void Arena::dispose() noexcept {
   if (home_ == nullptr) return;
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -173,16 +173,16 @@ Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   }
   Status no_pages = take_block(home_, wanted, alignment, true, out, &found);
   if (found) return Status::ok();
-  // No room, or no pages for it. Before that is the answer: leases that ended since the last look,
-  // and pieces that lie side by side.
+  // There is no room, or there are no pages for it. Before that is the answer, leases that ended
+  // since the last look come back, and pieces that lie side by side are joined.
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();
-  // A waiter looks after every few leases that end: it joins nothing as long as all of it together
-  // would not do.
+  // A waiting thread comes here after every few leases that end. It joins nothing as long as all
+  // free room together would not be enough.
   if (home_->space.room() >= wanted) {
-    // Looks again, whatever that says: while the lock was free another thread may have drained what
-    // came back, and joined it.
+    // The search runs again whatever consolidate() returns. While the lock was free, another thread
+    // may have drained the blocks that came back, and joined them.
     (void)home_->space.consolidate();
     const bool fresh = no_pages.is_ok() || front_has_pages(*home_, wanted, alignment);
     TENON_TRY(take_block(home_, wanted, alignment, fresh, out, &found));
@@ -253,8 +253,8 @@ ArenaStats Arena::stats() const {
   result.live_blocks = board::get(figures.blocks_live);
   result.retired_nbytes = home_->retired_nbytes;
   result.peak_nbytes = board::get(figures.peak_nbytes);
-  // Pages behind the front are nobody's, and are one piece with a free block that ends there only
-  // after consolidate().
+  // Pages beyond the front belong to nobody. They are one piece with a free block that ends at the
+  // front only after consolidate().
   const uint64_t ahead = home_->nbytes_ahead();
   result.free_nbytes = home_->space.free_nbytes() + ahead;
   result.largest_free_nbytes = std::max(home_->space.largest_free(), ahead);
@@ -269,7 +269,7 @@ uint64_t Arena::end_of(uint64_t nbytes) const noexcept {
       options_.capacity_nbytes);
 }
 
-// With the lock, so one piece at a time.
+// The caller holds the arenas' lock, so this makes one piece only.
 Status Arena::take_pages(uint64_t end) {
   const uint64_t piece = std::max(kLeastPiece, home_->segment->unit_nbytes());
   const uint64_t nbytes = std::min(end - home_->reserved, piece);
@@ -284,7 +284,7 @@ bool Arena::reserve_some(uint64_t nbytes) noexcept {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     return home_->reserved < end && take_pages(end).is_ok() && home_->reserved < end;
   } catch (...) {
-    return false;  // No memory: what is not made ahead is made when it is needed.
+    return false;  // No memory. Pages that are not made ahead are made when they are needed.
   }
 }
 
@@ -294,7 +294,7 @@ Status Arena::reserve(uint64_t nbytes) {
 }
 
 Status Arena::reserve_up_to(uint64_t end) {
-  // Chunk by chunk, so that allocations get their turn.
+  // The lock is held for one piece at a time, so that allocations get their turn.
   while (true) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     if (home_->reserved >= end) return Status::ok();
