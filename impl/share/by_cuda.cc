@@ -18,7 +18,7 @@ namespace {
 
 using storage::Storage;
 
-// Of this process, as its owner gave it.
+// Memory of this process that wrap_cuda() made a storage of.
 class OwnCuda final : public CudaMemory {
  public:
   OwnCuda(const cuda::Allocation& allocation, int32_t device)
@@ -54,13 +54,13 @@ Result<cuda::Device> device_of(const CudaHandle& handle, const CudaOpenOptions& 
   return cuda::find_device(handle.device);
 }
 
-// What the message says of when the bytes are good.
+// Makes the stream wait until the bytes are valid.
 Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t device) {
   return handle.has_event ? cuda::wait_for_event(handle.event, stream, device) : Status::ok();
 }
 
-// Memory of another process, or of a storage of this one that has gone. Its message is as good as
-// before until it is kept.
+// Memory of another process, or memory of this process whose storage has gone. Until keep_message()
+// the message stays valid and can be opened again.
 class ReceivedCuda final : public CudaReceived<CudaCounterHold> {
  public:
   using CudaReceived::CudaReceived;
@@ -81,7 +81,8 @@ Received make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandl
   return {Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, read_only), kept};
 }
 
-// The storage is there already, and needs no message to be kept.
+// Uses up the message for a storage that this process has already, and returns that storage. The
+// storage need not keep the message.
 Ref<Storage> found(const CudaHandle& handle, cuda::Stream stream, Ref<Storage> storage) {
   CudaCounterHold message(handle.counter, handle.slot);
   cuda_memory(*storage)->use_in(stream);
@@ -89,7 +90,8 @@ Ref<Storage> found(const CudaHandle& handle, cuda::Stream stream, Ref<Storage> s
   return storage;
 }
 
-// The driver opens neither memory nor event in the process that made them.
+// Opens a message that this process sent itself. The driver opens neither the memory nor the event
+// in the process that made them.
 Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& handle,
                               cuda::Stream stream, int32_t device, bool read_only) {
   if (message.nbytes() != handle.nbytes)
@@ -102,7 +104,7 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
                   "can write")
         .with("option", std::string("TENON_CUDA_READ_ONLY"));
   }
-  // Then nothing keeps the memory but the storage, which may be going.
+  // If the counter is released, only the storage keeps the memory, and the storage may be going.
   if (message.counter().is_released())
     return Status(Code::kInvalidArgument,
                   "the CUDA handle was opened before: each is for one receiver, who opens it once");
@@ -114,7 +116,8 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
   return std::move(received.storage);
 }
 
-// Memory that is mapped piece by piece can go on behind what the driver tells of one address.
+// Whether the range lies in memory of one kind. Memory that is mapped piece by piece can go on
+// behind the piece that the driver tells for one address.
 bool lies_in(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes) {
   if (range_inside(pointer - allocation.base, nbytes, allocation.nbytes)) return true;
   const bool in_pieces =
@@ -241,7 +244,7 @@ Status order_stream(const Storage& storage, cuda::Stream stream) {
   CudaMemory* const memory = cuda_memory(storage);
   if (memory == nullptr) return no_cuda_storage();
   TENON_TRY(storage.check_lender());
-  TENON_TRY(cuda::available());  // not in a child of fork, and that before any lock
+  TENON_TRY(cuda::available());  // fails in a forked child; must come before any lock
   return memory->order(stream);
 }
 

@@ -17,8 +17,8 @@ Status refuse_lend(const char* why, const char* option) {
       .with("option", std::string(option));
 }
 
-// What the handle claims and what the opener wants, together. A handle that says READ_ONLY never
-// opens writable.
+// Combines the access that the handle claims with the access that the opener wants. A handle that
+// says READ_ONLY never opens writable.
 Result<Access> wanted_access(Access claimed, Access wanted) {
   if (claimed == Access::kReadOnly && wanted == Access::kWritable)
     return refuse_lend("the handle is read-only and cannot be opened writable",
@@ -63,8 +63,8 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
           "same",
           "LENDER_WRITES or FROZEN");
     if (!storage.is_read_only()) return Access::kWritable;
-    // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such
-    // lend to hand on.
+    // The storage was opened read-only, but only this process's own mapping is read-only. No lend
+    // can pass that on.
     if (storage.segment())
       return refuse_lend(
           "the storage was opened read-only from a segment that its borrowers may write, and "
@@ -98,7 +98,8 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   result.offset = storage->offset();
   result.segment_nbytes = segment->nbytes();
   if (!under_lease) storage->mark_lent();
-  // So that whoever opens it in this process gets this very storage.
+  // The segment and the storage join the identity cache, so that opening the handle in this process
+  // gives this storage.
   if (!segment->is_in_cache()) (void)intern_segment(segment);
   if (!storage->is_in_cache()) (void)intern_storage(Ref<Storage>(storage));
   return result;
@@ -138,7 +139,7 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
     adopt = &own;
   }
   TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected, options.budget));
-  // Interning needs memory, and the fd is given away only if all works.
+  // intern_segment() may throw std::bad_alloc. In that case the caller gets its fd back.
   struct GiveBack {
     Segment* segment;
     os::Fd* fd;
@@ -164,8 +165,8 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
                                 memory::Lease* lease) {
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
-    // What a child of fork has from its parent holds nothing there: it is the lease that does, and
-    // it needs a storage that keeps it.
+    // `known` may be a storage that a forked child inherited. It does not keep the block in the
+    // parent. Only the lease does, so a storage is made that keeps the lease.
     const bool inherited = segment->own() && !segment->made_by_this_process();
     if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) {
       known->lent_again();
@@ -182,7 +183,8 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
   try {
     return intern_storage(std::move(opened));
   } catch (...) {
-    // No memory: with the storage it would be given back, and the caller tries again.
+    // No memory. The lease would be given back with the storage, but the caller will try again and
+    // needs it.
     opened->swap_lease(lease);
     throw;
   }
@@ -210,7 +212,8 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
                                 os::Fd* adopt) {
   uint64_t end = 0;
   TENON_TRY(check_claim(claim, &end));
-  // A private open may be written whatever the handle allows: nothing of it reaches the lender.
+  // A private opening may be written whatever the handle allows, because its writes never reach the
+  // lender.
   Access access = Access::kWritable;
   if (!options.is_private()) {
     TENON_ASSIGN(access, wanted_access(claim.access, options.access));
@@ -232,7 +235,7 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
     if (adopt != nullptr) adopt->reset();
     return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
   }
-  // Work on a copy of the fd: what fails later must leave the caller's as it was.
+  // open_segment() works on a copy of the fd, so a later failure leaves the caller's fd as it was.
   TENON_ASSIGN(Ref<Segment> segment,
                open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
   TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes, nullptr));

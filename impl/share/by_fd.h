@@ -1,4 +1,5 @@
-// Lending and opening by file descriptor.
+// Lends storages by file descriptor and opens them. The C API, descriptors and connections call
+// these functions. Lending by name (by_filename.h) uses them for sockets.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ using memory::Access;
 using memory::Segment;
 using storage::Storage;
 
-// What a lend hands out.
+// The handle that lend() makes.
 struct Lend {
   int fd = -1;  // borrowed from the segment; -1 for an empty storage
   Access access = Access::kWritable;
@@ -28,12 +29,13 @@ struct Lend {
   uint64_t segment_nbytes = 0;
 };
 
-// Whether this storage may be lent with this access, and which access that comes to.
+// Gives the access that a lend of this storage has, if the caller asks for `wanted`. Fails if that
+// lend is not allowed.
 Result<Access> check_lend(const Storage& storage, Access wanted);
-// Likewise, of a storage on a device, as far as it can be told without the driver.
+// The same for a storage on a device, as far as the answer is known without the driver.
 Result<Access> check_lend_device(const Storage& storage, Access wanted);
-// Lend. Without a lease nobody tells when the borrower is done: from here on the block is never
-// used for another storage.
+// Makes the handle of a lend. A lend without a lease retires the block: nobody tells this process
+// when the borrower is done, so the block is never used for another storage.
 Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 
 struct OpenOptions {
@@ -41,13 +43,15 @@ struct OpenOptions {
   bool private_cow = false;
   bool private_copy = false;
   bool allow_unsealed = false;
-  bool allow_named_files = false;         // let in named files that Tenon made, which have no seals
-  bool other_user = false;                // fetch fds from a process of another user, too
-  std::shared_ptr<os::MapBudget> budget;  // against which mappings count; null: only this process's
+  bool allow_named_files = false;  // accept named files that Tenon made, which have no seals
+  bool other_user = false;         // may fetch fds from a process of another user
+  // The mappings count against this budget of one peer, and in any case against this process's own
+  // limit. Null: only against the latter.
+  std::shared_ptr<os::MapBudget> budget;
   bool is_private() const noexcept { return private_cow || private_copy; }
 };
 
-// A handle as it came: nothing of it is trusted.
+// A handle as it came from another process. No field of it is trusted.
 struct Claim {
   Access access = Access::kAuto;
   uint64_t offset = 0;
@@ -55,15 +59,19 @@ struct Claim {
   uint64_t segment_nbytes = 0;
 };
 
-// The fd is borrowed, unless `adopt` is given: then it is taken out of it on success.
+// Opens a storage. The fd is borrowed if `adopt` is null. Otherwise `*adopt` owns the fd, and is
+// emptied if the call succeeds.
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options,
                                 os::Fd* adopt);
 
-// The parts, for descriptors that hold many storages of one segment. `options` is not private.
+// The three functions from here on are the parts of open_by_fd(), for descriptors that hold many
+// storages of one segment. The `options` of open_segment() must not ask for a private opening.
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes,
                                   uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
-// The storage keeps the lease; one that is open already has its own, and gives this one back.
+// Opens a storage in a range of a segment. A new storage takes `*lease`, which may be null or
+// empty. A storage that is already open has its own lease, and `*lease` stays with the caller. If
+// another thread opened the range at the same moment, the lease is given back here.
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
                                 memory::Lease* lease);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);

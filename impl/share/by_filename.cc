@@ -27,13 +27,14 @@ using os::Fd;
 using os::NameInfo;
 
 constexpr uint64_t kNameHead = kFilenameHeaderNbytes;
+// How long an opener waits for a process that checks whether the file is dead.
 constexpr int64_t kSweepPatienceNs = 1'000'000'000;
 
 std::string names_manager(const Filename& name, const std::string& manager, bool wanted) {
   return wanted && name.directory == kSharedMemory ? manager : std::string();
 }
 
-// A name that was told to its manager and must be taken back if what follows fails.
+// A registration with a manager. The destructor takes it back unless keep() was called.
 class Registered {
  public:
   Registered(std::string manager, std::string name)
@@ -56,7 +57,8 @@ struct OpenedFile {
   bool writable = false;
 };
 
-// The file behind a name with its lock taken, so that no sweep can call it dead any more.
+// Opens the file behind a name and takes its shared lock, so that no sweep can call the file dead
+// any more.
 Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& name,
                                bool want_writable) {
   const std::string path = name.path();
@@ -85,7 +87,7 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
                          "is held by a process that looks whether it is dead, or says so");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // With the lock in our hand: a sweep that came first has removed the name by now.
+  // This check comes after the lock: a sweep that took its lock first has removed the name by now.
   TENON_ASSIGN(const NameInfo now, os::look_at_file(file.fd.get()));
   if (now.links == 0) return refuse_name(path, Code::kNotFound, "was just removed");
   return file;
@@ -115,8 +117,9 @@ Status check_size(const NameInfo& info, const std::string& path, const NameClaim
       .with("field", std::string("nbytes"));
 }
 
-// A child of fork holds what it inherited without a part in the count, so a count of 0 does not say
-// that nobody is there; the kernel does. Not for PyTorch's files: whoever took their count to 0
+// Whether a process holds a file with count 0. A forked child holds the files that it inherited
+// without a part in the count, so only the kernel knows. If the file is held, the count becomes 1,
+// for this process. Files of PyTorch are excluded: the process that lowered their count to 0
 // removes the name next.
 bool is_held_uncounted(int fd, FilenameHeader* header) {
   if (header->magic != kFilenameMagic) return false;
@@ -126,7 +129,7 @@ bool is_held_uncounted(int fd, FilenameHeader* header) {
   return alone == os::Alone::kNo && header->count.compare_exchange_strong(zero, 1);
 }
 
-// `fd` is our only opening of the file.
+// Raises the count. `fd` is this process's only opening of the file.
 Status count_opening(int fd, FilenameHeader* header, const std::string& path) {
   switch (count_up(&header->count)) {
     case CountStep::kDone: return Status::ok();
@@ -139,8 +142,8 @@ Status count_opening(int fd, FilenameHeader* header, const std::string& path) {
                      format("has count %d, which no number of holders is", header->count.load()));
 }
 
-// Becomes a holder of a file that is open and locked. `segment` is the file's, if this process has
-// it mapped without a tail (it came by fd); else one is made.
+// Makes this process a holder of a file that is open and locked. `segment` is the file's segment if
+// this process has it mapped without a FileTail (the file came by fd). Otherwise a segment is made.
 Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory,
                                const Filename& name, const NameClaim& claim,
                                const OpenOptions& open, const std::string& manager,
@@ -164,7 +167,7 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
                                      file->fd.get(), 0, kNameHead));
   }
   if (!segment) {
-    // The tail does nothing until it has entered, so a failure below leaves no trace.
+    // The tail does nothing before enter(), so a failure below leaves no trace.
     TENON_ASSIGN(segment,
                  Segment::open_named(file->fd.get(), inspected.value(), false, std::move(tail)));
   }
@@ -179,8 +182,8 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
     segment->attach_tail(std::move(tail));
     return segment;
   }
-  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets
-  // go again. Unless the file has grown.
+  // Another thread may have opened the same name meanwhile. In that case its segment is used and
+  // this one lets go, unless the file has grown since.
   Ref<Segment> known = intern_segment(segment);
   return known->nbytes() >= kNameHead + claim.offset + claim.nbytes ? known : segment;
 }
@@ -194,7 +197,7 @@ Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path
   return opened;
 }
 
-// The file's segment, if this process holds it by name and it is large enough.
+// Finds the file's segment, if this process holds the file by name and the segment is large enough.
 Ref<Segment> find_held_segment(const NameInfo& info, const NameClaim& claim, bool writable) {
   Ref<Segment> segment = find_segment({info.device, info.inode, writable});
   return segment && segment->nbytes() >= kNameHead + claim.offset + claim.nbytes &&
@@ -203,7 +206,7 @@ Ref<Segment> find_held_segment(const NameInfo& info, const NameClaim& claim, boo
              : nullptr;
 }
 
-// `seen` is what has the name.
+// `seen` is the file that had the name a moment ago.
 Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& name,
                                      const Ref<Directory>& directory, const NameInfo& seen,
                                      const NameOpenOptions& options, os::Waiter* waiter) {
@@ -216,7 +219,8 @@ Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& nam
         .with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
   if (!open.is_private()) {
     TENON_TRY(check_size(seen, path, claim));
-    // A holder need not open it again, which would also wake whoever watches the directory.
+    // A process that holds the file need not open it again. An opening would also wake the
+    // processes that watch the directory.
     if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
       return open_range(held, kNameHead + claim.offset, claim.nbytes, nullptr);
   }
@@ -249,8 +253,7 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name,
   const Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
   Result<Ref<Storage>> opened = open_by_fd(handed.fd.get(), range, options.open, nullptr);
   if (opened.is_ok()) return opened;
-  // What is wrong about the fd is the lender's doing; what is wrong about the range is the
-  // handle's.
+  // A fault of the fd is the lender's. A fault of the range is the handle's.
   const Status& status = opened.status();
   const bool about_range = !status.detail("field").empty();
   const std::string path = name.path();
@@ -259,7 +262,7 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name,
       .caused_by(status);
 }
 
-// `range` is what the storage has of the file.
+// Completes the handle of a named file. `range` says where the storage lies in the file.
 Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options,
                             os::Waiter* waiter) {
   const Filename name = tail->filename();
@@ -306,7 +309,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
     NameClaim range;
     range.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
     range.nbytes = storage->nbytes();
-    // An empty storage is nowhere.
+    // An empty storage has no place in the file.
     if (range.nbytes > 0) range.offset = storage->offset() - kNameHead;
     return lend_file(range, tail, options, waiter);
   }
@@ -315,7 +318,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
     NameClaim range;
     range.access = Access::kWritable;
     range.nbytes = storage->nbytes();
-    // First, for it can fail, and then the storage is where it was.
+    // lend_file() comes first. If it fails, the storage is where it was.
     TENON_ASSIGN(NameClaim lent, lend_file(range, made->find_tail<FileTail>(), options, waiter));
     storage->move_into(std::move(made), kNameHead);
     (void)intern_storage(Ref<Storage>(storage));
@@ -336,10 +339,10 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
                choose_filename(options.directory, options.prefix, options.name));
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
   sweep_some_names(directory, watch_names(directory));
-  // Marks the storage as lent, too.
+  // lend() also marks the block as lent without a lease.
   TENON_ASSIGN(const Lend lent, lend(storage, options.access, false));
-  // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say
-  // on writing.
+  // To connect to a socket a process needs the right to write it, so each right to read also gives
+  // that one. The access to the memory behind the socket is another matter.
   const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
   const SocketPolicy policy{mode, options.has_group, options.group};
   TENON_ASSIGN(const Filename name,

@@ -1,4 +1,6 @@
-// Lending and opening by name: files in PyTorch's layout, and sockets that hand out segments.
+// Lends storages by name and opens them. The C API calls these functions. A name is a file in
+// PyTorch's layout, or a socket on which the lender hands out the fd of a segment
+// (docs/format/filename.md).
 #pragma once
 
 #include <sys/types.h>
@@ -19,18 +21,22 @@ namespace tenon::share {
 
 struct FilenameOptions {
   Access access = Access::kAuto;
+  // PyTorch must be able to open the name, so a manager is asked to guard it.
   bool torch = false;
+  // The handle goes into a message, which counts as in flight.
   bool in_flight = false;
   bool has_group = false;
   gid_t group = 0;
+  // The permission bits of the file or socket.
   mode_t mode = 0600;
   std::string directory{kSharedMemory};
+  // If `name` is empty, the library chooses a name that begins with `prefix`.
   std::string prefix{kDefaultPrefix};
   std::string name;
   std::string manager;
 };
 
-// A handle: what comes from outside is not trusted.
+// A handle of a name. A claim that comes from outside is not trusted.
 struct NameClaim {
   Access access = Access::kAuto;
   uint64_t offset = 0;
@@ -42,23 +48,28 @@ struct NameClaim {
 struct NameOpenOptions {
   OpenOptions open;
   bool other_user = false;
+  // Does not tell the manager that the handle names.
   bool no_manager = false;
+  // The handle came in a message, which stops being in flight.
   bool received = false;
 };
 
-// A storage in a new named file.
+// Makes a storage in a new named file.
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
                                    os::Waiter* waiter);
 Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options,
                                       os::Waiter* waiter);
 
-// Messages in flight.
+// Counts a message with this handle as in flight, or as received.
 Status count_message(const NameClaim& claim);
 Status count_message_received(const NameClaim& claim);
 
+// Removes a name. A name that does not exist is no error.
 Status unlink_filename(std::string_view name);
 
+// How many names a sweep found in each state. A dead name that is not to be removed or cannot be
+// removed counts as unsure.
 struct SweepTotals {
   uint64_t live = 0;
   uint64_t in_flight = 0;
@@ -68,8 +79,8 @@ struct SweepTotals {
 };
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
 
-// What exit() does: this process's part in the counts, what it has in flight, and the names that it
-// serves.
+// Does what exit() does for names: subtracts this process from their counts, keeps the files of its
+// messages in flight for a while, and ends the names that it serves on sockets.
 void leave_by_filename() noexcept;
 
 }  // namespace tenon::share

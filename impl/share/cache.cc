@@ -25,8 +25,8 @@ struct Segments {
 };
 
 struct Storages {
-  // The segment by address: while a storage lives its segment does, and the entry goes before the
-  // storage lets go of it.
+  // The key has the segment's address. A living storage keeps its segment alive, and the entry goes
+  // before the storage lets go of the segment.
   struct Key {
     const Segment* segment;
     uint64_t offset;
@@ -41,8 +41,8 @@ struct Storages {
   }
 };
 
-// Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go.
-// Between its last release and that moment try_retain fails, and its key is as it was.
+// Raw pointers are enough, because an object removes its entry, under the lock, before its memory
+// can go. Between the last release and that moment try_retain() fails, and the key stays as it was.
 struct CacheState {
   std::mutex mutex;
   ObjectTable<Segment, Segments> segments;

@@ -1,8 +1,9 @@
-// The identity cache: what this process already holds. One segment and access is one mapping here,
-// one range of it one storage.
+// The identity cache: finds the segments and storages that this process already has. Code that
+// opens memory of other processes calls it, so that one segment with one access is mapped once, and
+// one range of it is one storage.
 //
-// Entries are weak and are taken out by the object's own disposal, so a look-up never meets more
-// than it asks for and nothing is ever swept.
+// The entries are weak. An object removes its own entry when it is disposed of, so the cache is
+// never swept, and a look-up finds no dead entries except those of objects that are just going.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ Ref<memory::Segment> find_segment(const memory::SegmentKey& key);
 Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offset,
                                    uint64_t nbytes);
 
-// Put an object in, unless there is a living one already: then that one is returned. A storage
-// stays the caller's then, as it does if there is no memory.
+// Adds an object, unless the cache has a living object with the same key. In that case the living
+// object is returned, and `storage` stays the caller's. It also stays the caller's if the call
+// throws std::bad_alloc.
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
 Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 

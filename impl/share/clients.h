@@ -1,6 +1,7 @@
-// Clients of a server that runs on the library's thread: they have connected, and not asked yet. A
-// map from the fd of a client's socket to what has `since_ns`, the moment of its connect on the
-// monotonic clock.
+// Drops clients of a server that runs on the library's thread. The servers of names
+// (name_server.cc) and of deposits call these functions for clients that have connected and have
+// not sent their request yet. `Clients` maps the fd of a client's socket to a struct with a field
+// `since_ns`, the time of the connection on the monotonic clock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ void drop_client(Clients* clients, int fd) noexcept {
   clients->erase(fd);
 }
 
-// A client that has said nothing for so long is dropped.
+// Drops the clients that have sent nothing for `silence_ns`.
 template <typename Clients>
 void drop_silent_clients(Clients* clients, int64_t silence_ns) noexcept {
   const int64_t now = os::monotonic_ns();

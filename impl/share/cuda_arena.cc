@@ -17,11 +17,12 @@ using storage::Storage;
 
 namespace {
 
+// How long allocate() pauses between its checks. Each pause is twice the one before.
 constexpr int64_t kFirstPauseNs = 20'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
-// The driver makes small allocations out of blocks of that size, and an IPC handle leads to the
-// whole block: what is less would lend its neighbours, too.
+// The driver makes small allocations out of blocks of this size, and an IPC handle leads to the
+// whole block. An arena that takes less than a block would lend its neighbours too.
 constexpr uint64_t kIpcBlockNbytes = uint64_t{2} << 20;
 
 Status no_capacity() {
@@ -34,12 +35,12 @@ Status no_capacity() {
 
 namespace {
 
-// Of all arenas of this process.
+// The sums over all arenas of this process.
 std::atomic<uint64_t> g_held_nbytes{0};
 std::atomic<uint64_t> g_used_nbytes{0};
 
-// Adds to a want of device memory how much the device has, and how much of it the arenas of this
-// process hold.
+// If `status` is a shortage of device memory: adds how much the device has, and how much of it the
+// arenas of this process hold.
 Status describe_device(const Status& status, int32_t device) {
   if (!memory::is_shortage(status)) return status;
   std::string of_device;
@@ -63,7 +64,7 @@ Status describe_device(const Status& status, int32_t device) {
 
 }  // namespace
 
-// Of a storage in an arena.
+// The memory of a storage in an arena.
 class CudaBlock final : public CudaMemory {
  public:
   CudaBlock(Ref<CudaArena> arena, const CudaArena::Place& place)
@@ -121,12 +122,14 @@ Result<Ref<CudaArena>> CudaArena::try_create(const CudaArenaOptions& options) {
   const bool any = options.transport == CudaTransport::kNone;
   auto arena = Ref<CudaArena>::adopt(new CudaArena(options));
   TENON_TRY(arena->take_memory(any ? CudaTransport::kIpc : options.transport));
-  // That it can be lent is known now, and not when the first tensor is to go.
+  // The export is tried now, so that an arena whose memory cannot be lent fails here, and not at
+  // the first lend.
   Status lent = arena->exported(arena->options_.transport).status();
-  // Where there is MIG, for one. Elsewhere, as on a device that computes in secret, the memory
-  // counts as IPC-capable until it is tried.
+  // With MIG, for example, the driver says that the memory has no IPC handle. On other devices,
+  // such as those with confidential computing, the memory counts as IPC-capable until an export is
+  // tried.
   if (any && lent.code() == Code::kUnsupported) {
-    arena = nullptr;  // its memory first
+    arena = nullptr;  // frees the memory before the next allocation
     arena = Ref<CudaArena>::adopt(new CudaArena(options));
     TENON_TRY(arena->take_memory(CudaTransport::kFd));
     lent = arena->exported(CudaTransport::kFd).status();
@@ -142,7 +145,8 @@ void CudaArena::end() noexcept {
   if (allocated_ != 0) cuda::free_memory(allocated_, options_.device);
 }
 
-// Before its lock, which a thread of the parent's may have had at the moment of the fork.
+// Call before taking the lock, because in a forked child another thread of the parent may have held
+// the lock at the fork.
 Status CudaArena::check_process() const {
   if (generation_ == fork_generation()) return Status::ok();
   return Status(Code::kUnsupported,
@@ -191,7 +195,7 @@ void CudaArena::give_back(const Place& place) noexcept {
   try {
     space_.give_back(place.offset, place.nbytes, false);
   } catch (...) {
-    // No memory to remember the block by: it stays unused until all others have gone.
+    // No memory to record the free block. It stays unused until all other blocks are free.
   }
 }
 
@@ -228,7 +232,7 @@ Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) 
   TENON_TRY(check_process());
   Place place;
   if (nbytes == 0) return empty_cuda(options_.device);
-  // Larger than all of it: no wait helps. Asked first, for rounding it up might not fit in 64 bits.
+  // No wait helps here. The check comes before rounding up, which might not fit in 64 bits.
   if (nbytes > options_.capacity_nbytes) return full(nbytes);
   if (take(nbytes, &place)) return make(nbytes, place);
   os::Waiter waiter(wait);

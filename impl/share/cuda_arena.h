@@ -1,9 +1,9 @@
-// An arena of device memory: one allocation in which many storages lie, and so one handle and one
-// open for all of them.
+// An arena of device memory: one allocation in which many storages lie, so that one handle and one
+// opening serve all of them. The C API calls this.
 //
 // A block is free again when its storage has gone, every stream in which it was used has passed,
-// and every receiver has let go: what comes back to a storage's owner comes back to its arena.
-// Nobody tells when (cuda_memory.h); who asks for room looks.
+// and every receiver has let go. No event tells the arena when that happens (cuda_memory.h), so
+// allocate() checks whenever it needs room.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@
 
 namespace tenon::share {
 
-// As the driver's own allocations are, and PyTorch's.
+// In bytes. The allocations of the driver and of PyTorch have the same alignment.
 inline constexpr uint64_t kCudaBlockAlignment = 256;
 
 struct CudaArenaOptions {
   int32_t device = 0;
-  // kNone: an IPC handle where the device has such, for PyTorch opens those, else fds.
+  // kNone: an IPC handle where the device has one, because PyTorch opens IPC handles, and otherwise
+  // fds.
   CudaTransport transport = CudaTransport::kNone;
   uint64_t capacity_nbytes = 0;
 };
@@ -36,7 +37,7 @@ struct CudaArenaStats {
   int32_t device = 0;
   CudaTransport transport = CudaTransport::kNone;
   uint64_t capacity_nbytes = 0;
-  uint64_t used_nbytes = 0;  // in storages, lent, or waiting for a stream
+  uint64_t used_nbytes = 0;  // in use by a storage, lent, or waiting for a stream
   uint64_t free_nbytes = 0;
   uint64_t largest_free_nbytes = 0;
   uint64_t peak_nbytes = 0;
@@ -45,13 +46,14 @@ struct CudaArenaStats {
 
 class CudaArena final : public CudaEnding {
  public:
-  // All of the memory at once.
+  // Allocates the whole capacity at once.
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
-  // Bytes as they happen to be. RESOURCE_EXHAUSTED with limit "arena" if it is full, after the
-  // wait's end whatever that came to.
+  // The bytes of the storage are not initialised. If the arena is full: RESOURCE_EXHAUSTED with
+  // detail limit "arena" if `wait` is zero or the arena is too small for the storage, and otherwise
+  // the status with which the wait ended (such as TIMEOUT), with the same details.
   Result<Ref<storage::Storage>> allocate(uint64_t nbytes, const os::Wait& wait);
-  // In a child of fork as of the fork, or everything counts as used where a thread was changing it
-  // at that moment.
+  // In a forked child these are the figures at the fork. If another thread was changing them at
+  // that moment, all of the capacity counts as used.
   CudaArenaStats stats() const;
 
  private:
@@ -73,9 +75,9 @@ class CudaArena final : public CudaEnding {
 
   CudaArenaOptions options_;
   uint64_t generation_ = fork_generation();
-  cuda::DevicePointer allocated_ = 0;  // by cuMemAlloc, or else mapped
+  cuda::DevicePointer allocated_ = 0;  // from cuMemAlloc; 0: the memory is in `mapped_`
   cuda::PieceMapping mapped_;
-  cuda::Allocation memory_;  // either
+  cuda::Allocation memory_;  // what the driver says about the memory, allocated or mapped
 
   mutable std::mutex mutex_;
   memory::Space space_;

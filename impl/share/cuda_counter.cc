@@ -21,7 +21,8 @@
 
 namespace tenon::share {
 
-// Of another process, as a rule, and whole: as long as it is mapped no other file has its inode.
+// A mapped counter file, usually of another process. While the whole file is mapped, no other file
+// has its inode.
 struct CudaCounterFile {
   std::string path;
   uint64_t device;
@@ -38,8 +39,11 @@ using Counter = std::atomic<int64_t>;
 static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
 
 constexpr uint64_t kFileNbytes = kFilenameHeaderNbytes + uint64_t{kCudaCounters} * sizeof(Counter);
+// The most tries, a millisecond apart, to open a file while another process checks whether it is
+// dead.
 constexpr int kLookTries = 1000;
-// Else a storage of as many bytes would pass for one.
+// The prefix of Tenon's counter files. Without it a named storage of the same size would pass for a
+// counter file.
 constexpr std::string_view kPrefix = "tenon-cuda-";
 
 struct CudaCounterState {
@@ -54,7 +58,7 @@ const bool g_cuda_counter_fork_hooks = [] {
   register_fork_hooks(2, {[]() noexcept { cuda_counter_state().mutex.lock(); },
                           []() noexcept { cuda_counter_state().mutex.unlock(); },
                           []() noexcept { cuda_counter_state().mutex.unlock(); },
-                          // The parent hands out this file's counters.
+                          // The parent goes on handing out the counters of the current file.
                           []() noexcept { end_cuda_counter_file(); }});
   return true;
 }();
@@ -63,16 +67,17 @@ Counter& counter_at(std::byte* file, uint32_t slot) noexcept {
   return std::launder(reinterpret_cast<Counter*>(file + kFilenameHeaderNbytes))[slot];
 }
 
-// The next of the current file; false: there is none.
+// Takes the next counter of the current file. False: there is no current file, or it has no counter
+// left.
 bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
   CudaCounterState& all = cuda_counter_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (!all.current) return false;
   *file = all.current;
   *slot = all.next++;
-  // Set before anybody is told of it, and by nobody else.
+  // No other process knows of the counter yet, and no other thread sets it.
   counter_at((*file)->base(), *slot).store(1, std::memory_order_relaxed);
-  if (all.next == kCudaCounters) all.current = nullptr;  // who holds its counters holds it
+  if (all.next == kCudaCounters) all.current = nullptr;  // the counters that are held keep the file
   return true;
 }
 
@@ -91,13 +96,14 @@ Result<Filename> check_counter(std::string_view name, uint64_t slot) {
                                static_cast<unsigned long long>(slot)));
 }
 
-// What PyTorch made says no more than that it did.
+// Whether a file is a counter file. The head of a PyTorch file says only that PyTorch may have made
+// it.
 bool is_counter_file(const Filename& name, const FilenameHead& head) noexcept {
   if (head.magic == kFilenameMagic) return name.leaf.starts_with(kPrefix);
   return head.rest_is_zero && maker_of_torch_name(name.leaf) != 0;
 }
 
-// Not open: there is no such file.
+// Opens the file. The result is not open if there is no such file.
 Result<os::Fd> open_counter_file(const Filename& name) {
   TENON_ASSIGN(const os::Fd directory, os::open_directory(name.directory));
   for (int tries = 0;; ++tries) {
@@ -106,11 +112,12 @@ Result<os::Fd> open_counter_file(const Filename& name) {
     if (opened.status().code() == Code::kNotFound) return os::Fd();
     if (opened.status().code() != Code::kWouldBlock || tries == kLookTries)
       return name_error(name.path(), opened.status());
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // somebody looks whether it is dead
+    // Another process checks whether the file is dead.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-// Null: there is no such file.
+// Opens, checks and maps a counter file. Null: there is no such file.
 Result<SharedFile> map_file(const Filename& name) {
   TENON_ASSIGN(const os::Fd fd, open_counter_file(name));
   if (!fd.is_open()) return SharedFile();
@@ -127,8 +134,8 @@ Result<SharedFile> map_file(const Filename& name) {
       CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
 }
 
-// Those of which a counter is held, by the text of their names. A child of fork holds none, and
-// never comes by this lock.
+// The mapped files of which a counter is held, by the text of their names. A forked child holds
+// none, and never takes this lock.
 struct Held {
   std::mutex mutex;
   std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, KeyedHash, std::equal_to<>>
@@ -136,15 +143,16 @@ struct Held {
 };
 Held& held() noexcept { return immortal<Held>(); }
 
-// No two files are ever given that name, for something in it is random: of Tenon's 128 bits, of
-// PyTorch's the number in the middle, which a few older versions lack. Who puts another file in its
-// place could step the counters of the one that is held as well.
+// Whether no two files ever get this name, because a part of it is random: 128 bits in Tenon's
+// names, and the number in the middle of PyTorch's names, which a few older versions lack. A
+// process that puts another file in its place could change the counters of the held file as well.
 bool is_given_once(std::string_view name) noexcept {
   const std::string_view leaf = name.substr(name.rfind('/') + 1);
   return leaf.starts_with(kPrefix) || std::count(leaf.begin(), leaf.end(), '_') >= 3;
 }
 
-// Null: there is none, or the name leads to another file by now.
+// Finds the mapped file with this name. Null: no counter of such a file is held, or the name leads
+// to another file by now.
 SharedFile find_held(std::string_view name) {
   SharedFile file;
   {
@@ -167,10 +175,11 @@ void add_held(std::string_view name, const SharedFile& file) {
   all.files.insert_or_assign(std::string(name), file);
 }
 
+// Decrements a counter that is above 0.
 Status take_down(const CudaCounterFile& file, uint64_t slot) {
   Counter& counter = counter_at(file.mapping.base(), static_cast<uint32_t>(slot));
-  // The file can have been cut short since it was looked at, and then the step would be a SIGBUS.
-  // Whoever cuts it between this look and the step has aimed at us.
+  // The file may have been cut short since it was checked, and the decrement would raise SIGBUS. A
+  // process that cuts it between this check and the decrement attacks on purpose.
   int64_t now = 0;
   if (os::copy_from_mapping(&counter, &now, sizeof now).code() == Code::kCorrupt) {
     return refuse_name(file.path, Code::kCorrupt, "was cut short");
@@ -182,7 +191,7 @@ Status take_down(const CudaCounterFile& file, uint64_t slot) {
                          format("has a counter at %llu that was released before",
                                 static_cast<unsigned long long>(slot)));
     }
-    // Release: what this process read of the memory was before.
+    // Release: this process's reads of the memory happened before.
   } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release,
                                           std::memory_order_relaxed));
   return Status::ok();
@@ -200,7 +209,7 @@ Result<CudaCounter> CudaCounter::create() {
   {
     CudaCounterState& all = cuda_counter_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    // Another thread may have been quicker: then its file is the next one's, and this one goes.
+    // If another thread was quicker, its file is the current one, and this file goes.
     if (!all.current) {
       all.current = made;
       all.next = 0;
@@ -217,7 +226,7 @@ bool CudaCounter::is_released() const noexcept {
 }
 
 void end_cuda_counter_file() noexcept {
-  Ref<Segment> ended;  // goes without the lock
+  Ref<Segment> ended;  // released after the lock
   CudaCounterState& all = cuda_counter_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   ended = std::move(all.current);
@@ -256,8 +265,8 @@ CudaCounterHold::~CudaCounterHold() {
   try {
     let_go();
   } catch (...) {
-    // No memory for the words of an error, which nobody would hear; or to open the file, as there
-    // was none before.
+    // No memory for the text of an error, which nobody would read, or no memory to open a file that
+    // could not be opened before either.
   }
 }
 

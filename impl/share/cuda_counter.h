@@ -1,10 +1,11 @@
-// The counters of PyTorch's CUDA protocol (docs/format/cuda.md): a named file in PyTorch's layout,
-// with room for 10,000 counters of 64 bits behind its 64-byte head. The sender of a message sets
-// one to 1, its receiver takes 1 away when it has let go of the memory, and the sender looks now
-// and then: nobody tells it.
+// The counters of PyTorch's CUDA protocol (docs/format/cuda.md). by_cuda.cc and cuda_message.cc
+// take and release them. A counter file is a named file in PyTorch's layout, with room for 10,000
+// counters of 64 bits behind its 64-byte head. The sender of a message sets one counter to 1. The
+// receiver subtracts 1 when it has let go of the memory. Nobody tells the sender, which reads the
+// counter now and then.
 //
-// A file of this process is held like every named file (names.h), so that one whose maker was
-// killed is swept.
+// A counter file of this process is held like every named file (names.h), so a sweep removes the
+// file if its maker was killed.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +24,13 @@ namespace tenon::share {
 
 inline constexpr uint32_t kCudaCounters = 10'000;
 
-// A message's counter, on its sender's side. As long as one of a file's is held the file has its
-// name.
+// The sender's side of one message's counter. A counter file keeps its name as long as one of its
+// counters is held.
 class CudaCounter {
  public:
   CudaCounter() noexcept = default;
-  // Set to 1. RESOURCE_EXHAUSTED and others as for a named file.
+  // Takes the next counter and sets it to 1. The errors are those of making a named file, such as
+  // RESOURCE_EXHAUSTED.
   static Result<CudaCounter> create();
   CudaCounter(CudaCounter&& other) noexcept = default;
   CudaCounter& operator=(CudaCounter&& other) noexcept = default;
@@ -36,10 +38,11 @@ class CudaCounter {
   CudaCounter& operator=(const CudaCounter&) = delete;
   ~CudaCounter() = default;
 
-  // For the tuple: "/leaf", and the place in the file.
+  // For PyTorch's tuple: the name of the file, "/leaf", and the number of the counter in the file.
   std::string name() const;
   uint32_t slot() const noexcept { return slot_; }
-  // The receiver let go, or did so more than once. Acquire: what it read of the memory was before.
+  // Whether the receiver has let go, once or more often. The load is an acquire: the receiver's
+  // reads of the memory happened before.
   bool is_released() const noexcept;
 
  private:
@@ -49,28 +52,30 @@ class CudaCounter {
   uint32_t slot_ = 0;
 };
 
-// No counter is handed out from the file that is in use now any more: it goes with those that are
-// held.
+// No more counters are taken from the current file. The file goes with the last of its counters
+// that is held.
 void end_cuda_counter_file() noexcept;
 
-// What a receiver does at the end: once for each message, by the file that has the name then. No
-// such file is success, since its maker is gone. INVALID_ARGUMENT for a name that is none in
-// /dev/shm, or a slot beyond the file; CORRUPT for what is no counter file, or a counter that is
-// not above 0. Only a file of the very size that both sides make is written, so that a name from a
-// stranger does not lead to somebody's tensor by a slip.
+// Subtracts 1 from a counter, as a receiver does once for each message. It opens the file that has
+// the name at this moment. A missing file is success, because its maker is gone. INVALID_ARGUMENT
+// for a name outside /dev/shm or a slot beyond the file. CORRUPT for a file that is no counter
+// file, and for a counter that is not above 0. Only a file of exactly the size that Tenon and
+// PyTorch make is written, so that a stranger's name does not lead to somebody's tensor by mistake.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;
 
-// A message's counter, on its receiver's side: once it is kept it goes down when this goes, and not
-// before, for until then opening can fail and leaves the message as good as it was. The file is
-// looked for when the message is opened, is checked as above, and stays mapped once for all of its
-// counters that are held. So letting go is a step in memory, and neither opens a file nor closes
-// one, which would wake every process that watches /dev/shm.
+// The receiver's side of one message's counter. After keep() the destructor decrements the counter.
+// Without keep() the message stays as valid as it was, because opening it may still fail.
 //
-// A sender that takes the name away, ends or is killed takes nothing from the mapping: then the
-// step is one that nobody sees. The file that has its name next is never taken for it. What is gone
-// or no counter file when the message is opened is let be for good.
+// The constructor finds, checks and maps the file as release_cuda_counter() does. One mapping
+// serves all held counters of a file. So letting go is an atomic step in memory, and neither opens
+// nor closes a file, which would wake every process that watches /dev/shm.
+//
+// Decrementing is safe after the sender unlinked the file, ended or was killed: then no process
+// observes it. A new file that gets the same name is never mistaken for the mapped file. If the
+// file is missing, or is no counter file, when the message is opened, the counter is never
+// decremented.
 class CudaCounterHold {
  public:
   CudaCounterHold(std::string_view name, uint64_t slot);
@@ -83,7 +88,8 @@ class CudaCounterHold {
   void let_go() const;
   bool is_kept_ = false;
   std::shared_ptr<const CudaCounterFile> file_;
-  // The file could not be opened for want of something: it is tried again at the end.
+  // Not empty: the file could not be opened for a reason that may pass, such as a lack of fds. The
+  // destructor tries again.
   std::string name_;
   uint64_t slot_;
 };

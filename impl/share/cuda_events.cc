@@ -11,7 +11,8 @@
 namespace tenon::share {
 namespace {
 
-// Those that wait to be used again. A child of fork never comes by here.
+// The events that wait to be used again. A forked child never gets here, because the driver refuses
+// it before.
 struct Idle {
   cuda::Event event;
   cuda::IpcHandle handle;
@@ -23,12 +24,13 @@ struct Pool {
 };
 Pool& pool() noexcept { return immortal<Pool>(); }
 
-// False: none, and *may_make unless there are as many as there may be. There is room for each that
-// was made: it comes back in a destructor.
+// Takes an idle event of the context. False: there is none, and *may_make says whether another
+// event may be made. In that case the event is counted, and `idle` gets room for it now, because
+// events come back in a destructor.
 bool take_idle(void* context, Idle* out, bool* may_make) {
   Pool& all = pool();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // From the end: with one context, which is the rule, the first that is looked at.
+  // The search begins at the end. With one context, which is usual, the first event fits.
   const auto found = std::find_if(all.idle.rbegin(), all.idle.rend(), [&](const Idle& each) {
     return each.event.context() == context;
   });
@@ -45,7 +47,7 @@ bool take_idle(void* context, Idle* out, bool* may_make) {
   return false;
 }
 
-// An event that was made, or is about to be: unless it is kept it is none of them any more.
+// Takes an event that is being made out of the count again, unless keep() is called.
 class Made {
  public:
   Made() noexcept = default;
@@ -82,8 +84,8 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
     if (is_new) {
       Result<cuda::Event> made =
           cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
-      // The driver's own bound is lower than ours, or this device has no such events: the stream is
-      // waited for, and says what is wrong if something else is.
+      // Either the driver's limit is lower than kCudaEvents, or this device has no such events. The
+      // caller then waits for the stream, and that call reports any other fault.
       if (!made.is_ok()) return CudaEvent();
       idle.event = std::move(made).value();
     }
@@ -92,8 +94,8 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
       made_one.keep();
       return CudaEvent(std::move(idle.event), idle.handle);
     }
-    // It is not kept for others: one that lay there can be of a context that is gone, and whose
-    // place another one has.
+    // The event is not put back. An idle event may belong to a context that is gone, whose address
+    // another context has now.
     if (is_new) return status;
   }
 }

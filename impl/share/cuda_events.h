@@ -1,5 +1,6 @@
-// The interprocess events of this process, made once and used again: the driver has room for some
-// 22,000, and making one takes longer than all the rest of a share.
+// A pool of interprocess events. share_cuda() and lends over a connection take an event for each
+// message. The events are reused, because the driver has room for some 22,000, and making one takes
+// longer than all the rest of a share.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,11 @@
 
 namespace tenon::share {
 
-// As many as PyTorch has.
+// The most events of this process, which is also PyTorch's number.
 inline constexpr uint32_t kCudaEvents = 1000;
 
-// Goes back to the others when it ends: nobody waits for it any more.
+// One event of the pool. The destructor puts the event back, so no process may still have to wait
+// for it.
 class CudaEvent {
  public:
   CudaEvent() noexcept = default;
@@ -27,7 +29,8 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
   ~CudaEvent();
 
-  // Recorded in the stream. Empty: there is none left, or the driver makes no more.
+  // Takes an event and records it in the stream. The result is empty if the pool has none left, or
+  // if the driver makes no more.
   static Result<CudaEvent> record(cuda::Stream stream, int32_t device);
   explicit operator bool() const noexcept { return static_cast<bool>(event_); }
   Status wait_in(cuda::Stream stream, int32_t device) const {

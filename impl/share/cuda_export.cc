@@ -18,18 +18,18 @@ namespace {
 
 using Exported = std::shared_ptr<const CudaExport>;
 
-constexpr size_t kKept = 4096;  // IPC handles, which keep nothing
+constexpr size_t kKept = 4096;  // the most IPC handles that are remembered; they keep nothing open
 
 struct PoolFd {
   os::Fd fd;
   os::Nonce nonce;
 };
 
-// What has fds is kept by who uses it alone: an open fd keeps the memory, whose owner may have
-// freed it.
+// The exports that were made before. Exports with fds are held weakly: only their users keep them,
+// because an open fd keeps the memory, and its owner may have freed it.
 struct KnownExports {
   std::mutex mutex;
-  // By the allocation's id, which no other allocation gets.
+  // The key is the id of the allocation, which no other allocation gets.
   std::unordered_map<uint64_t, Exported> by_ipc;
   struct Range {
     uint64_t id;
@@ -39,11 +39,12 @@ struct KnownExports {
     auto operator<=>(const Range&) const noexcept = default;
   };
   std::map<Range, std::weak_ptr<const CudaExport>> by_range;
-  std::map<void*, std::weak_ptr<const PoolFd>> pools;  // a handful
-  size_t crowded = 64;                                 // of by_range: what has ended is looked for
+  std::map<void*, std::weak_ptr<const PoolFd>> pools;  // a few
+  size_t crowded = 64;  // the size of by_range at which add() removes expired entries
 
   void add(const Range& range, const Exported& exported) {
-    // Half of the entries were added since the last look, which so costs each of them the same.
+    // At least half of the entries were added since the last search for expired ones, so the
+    // amortised cost of each is constant.
     if (by_range.size() >= crowded) {
       std::erase_if(by_range, [](const auto& entry) { return entry.second.expired(); });
       crowded = std::max<size_t>(64, 2 * by_range.size());
@@ -70,7 +71,7 @@ Result<Exported> by_ipc(const cuda::Allocation& allocation) {
   return Exported(std::move(made));
 }
 
-// The pool's fd, for all of its allocations.
+// Gives the fd of the allocation's pool, which serves all allocations of the pool.
 Result<std::shared_ptr<const PoolFd>> pool_fd(const cuda::Allocation& allocation) {
   const std::lock_guard<std::mutex> lock(known().mutex);
   if (std::shared_ptr<const PoolFd> there = known().pools[allocation.pool].lock()) return there;
@@ -86,7 +87,8 @@ Status fill_pool(const cuda::Allocation& allocation, CudaExport* out) {
   TENON_ASSIGN(const std::shared_ptr<const PoolFd> pool, pool_fd(allocation));
   TENON_ASSIGN(out->route.data, cuda::export_pool_pointer(allocation));
   out->route.nonce = pool->nonce;
-  // The pool is kept, too, and found again, as long as one of its allocations is lent.
+  // The shared_ptr also keeps the PoolFd, which can be found again as long as one of the pool's
+  // allocations is lent.
   out->route.add_fd(std::shared_ptr<const os::Fd>(pool, &pool->fd));
   out->route.sizes.push_back(allocation.nbytes);
   return Status::ok();
@@ -142,7 +144,8 @@ Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces
 bool can_travel(const cuda::Allocation& allocation, CudaTransport transport) noexcept {
   switch (transport) {
     case CudaTransport::kIpc: return allocation.has_ipc_handle;
-    // A pool's memory has its pool's types, and no handle of its own.
+    // For memory of a pool the driver names the handle types of the pool. The memory has no handle
+    // of its own.
     case CudaTransport::kFd: return allocation.has_fd_handle && allocation.pool == nullptr;
     case CudaTransport::kFabric: return allocation.has_fabric_handle && allocation.pool == nullptr;
     case CudaTransport::kPool: return allocation.pool != nullptr;

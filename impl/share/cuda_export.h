@@ -1,5 +1,5 @@
-// Device memory of this process made ready for others: the handles of its allocation, asked of the
-// driver once.
+// Makes device memory of this process ready to be lent: asks the driver for the handles of its
+// allocation, and remembers them for the next lend.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace tenon::share {
 
-// What leads to it, and where it leads.
+// A route, and the address to which the route leads.
 struct CudaExport {
   CudaRoute route;
   cuda::DevicePointer base = 0;
 };
 
-// As the driver says that memory can travel: kNone takes what it names, in the order of
-// CudaTransport. UNSUPPORTED if there is no way, or not that one. Whoever keeps what this gives
-// keeps the fds in it open, and with them the memory.
+// Gives the route to a range of memory. With kNone it takes the first transport, in the order of
+// CudaTransport, that the driver knows for the memory. UNSUPPORTED if there is none, or if `wanted`
+// is not among them. The result keeps its fds open, and open fds keep the memory.
 Result<std::shared_ptr<const CudaExport>> export_cuda(const cuda::Allocation& allocation,
                                                       cuda::DevicePointer pointer, uint64_t nbytes,
                                                       CudaTransport wanted);
 
-// UNSUPPORTED: so many fds are more than a message carries.
+// UNSUPPORTED if a message cannot carry so many fds.
 Status check_cuda_fds(size_t count);
 
 const char* name_of(CudaTransport transport) noexcept;

@@ -14,7 +14,8 @@ constexpr std::byte kSegmentLetter{'e'};
 constexpr uint8_t kNewestVersion = 3;
 constexpr size_t kFabricNbytes = 64;
 
-// As the producer's compiler lays it out, with what lay in the gap.
+// The header of a segment, as the producer's compiler lays it out. `gap` has the bytes that
+// happened to lie there.
 struct SegmentHeader {
   int32_t pid;
   uint32_t gap;
@@ -49,7 +50,7 @@ Status read_segment(std::span<const std::byte> bytes, CudaMemoryHandle* out) {
   if (header.count == 0 || header.page_nbytes == 0 ||
       !checked_mul<uint64_t>(header.count, header.page_nbytes, &nbytes))
     return corrupt_handle("of an expandable segment without pieces, or of 2^64 bytes");
-  // The count is no more than the bytes that are here, so neither product overflows.
+  // The count is at most the number of bytes that follow, so neither product overflows.
   if (header.count <= bytes.size() && bytes.size() == header.count * kFabricNbytes &&
       out->form == CudaForm::kD) {
     return refuse_handle(Code::kUnsupported,

@@ -1,5 +1,6 @@
 // The memory handle in PyTorch's CUDA tuple, in the five forms that its versions write
-// (docs/format/cuda.md). Bytes in, bytes out: nothing here asks a driver.
+// (docs/format/cuda.md). cuda_way.cc decodes handles with this file, and cuda_route.cc encodes
+// them. These functions only read and write bytes. They never call the driver.
 #pragma once
 
 #include <cstddef>
@@ -12,37 +13,40 @@
 
 namespace tenon::share {
 
-// By the versions of PyTorch that write them.
+// The forms, with the versions of PyTorch that write each of them.
 enum class CudaForm : uint8_t {
-  kA,  // up to 2.4; every later one but those of B reads it too
-  kB,  // some weeks of 2024: a letter for the type
-  kC,  // 2.6 and 2.7: a version, 1, before the letter
+  kA,  // up to 2.4; later versions read it too, except those that write B
+  kB,  // some weeks of 2024: a letter says the type
+  kC,  // 2.6 and 2.7: a version, 1, stands before the letter
   kD,  // 2.8 to 2.12: version 2
   kE,  // 2.13 and later: version 3
 };
 
 struct CudaMemoryHandle {
   enum class Type : uint8_t {
-    kIpc,      // of an allocation that cudaMalloc made
-    kSegment,  // of memory that the producer maps piece by piece: the numbers of its fds, each of
-               // one piece
+    // Memory that cudaMalloc allocated.
+    kIpc,
+    // An expandable segment, which the producer maps piece by piece. The handle has the number of
+    // one fd for each piece.
+    kSegment,
   };
   CudaForm form = CudaForm::kA;
   Type type = Type::kIpc;
   cuda::IpcHandle ipc{};
-  // Of a segment. What the producer says of itself: whether that process has such fds is asked when
-  // they are fetched.
+  // The fields from here on are set for kSegment. They are the producer's claim. Whether the
+  // process `pid` has such fds turns out when they are fetched.
   int32_t pid = 0;
-  uint64_t page_nbytes = 0;  // of each of the pieces, which follow one another
+  uint64_t page_nbytes = 0;  // the size of each piece in bytes; the pieces follow one another
   std::vector<int32_t> fds;
 };
 
-// CORRUPT for bytes that are none, INCOMPATIBLE (detail "version") for a form that is newer than
-// these, UNSUPPORTED (likewise) for segments that cannot be read: of fabric handles, which D does
-// not tell apart but by their number, and those of E, whose layout is not known.
+// CORRUPT for bytes that are no handle. INCOMPATIBLE (detail "version") for a form newer than
+// these. UNSUPPORTED (detail "version") for segments that cannot be read: segments of fabric
+// handles, which form D marks only by the length of the bytes, and the segments of form E, whose
+// layout is not known.
 Result<CudaMemoryHandle> decode_cuda_memory_handle(std::span<const std::byte> bytes);
 
-// Of type kIpc.
+// Encodes a handle of type kIpc.
 std::vector<std::byte> encode_cuda_memory_handle(const cuda::IpcHandle& ipc,
                                                  CudaForm form = CudaForm::kA);
 

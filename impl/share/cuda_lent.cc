@@ -19,30 +19,31 @@ namespace {
 
 using storage::Storage;
 
-// What this process has lent under leases, to be known again when it comes home: the driver opens
-// nothing in the process that made it, and a lease of a process on itself would keep tokens that
-// must go (docs/format/lease.md, "Coming home"). A child of fork never gets here: the driver
-// refuses it before.
+// The device memory that this process has lent under leases. A message may bring such memory home,
+// and reach_cuda() must recognise it: the driver opens nothing in the process that made it, and a
+// lease of a process on itself would keep tokens that must go (docs/format/lease.md, "Coming
+// home"). A forked child never gets here, because the driver refuses it before.
 struct Lent {
-  using Name = std::vector<std::byte>;  // of a way: no other has it
+  using Name = std::vector<std::byte>;  // the bytes that tell one route from all others
   using Range = std::pair<cuda::DevicePointer, uint64_t>;
   std::mutex mutex;
   std::map<Name, std::weak_ptr<const CudaExport>> ways;
   std::map<cuda::IpcHandle, std::weak_ptr<const CudaEvent>> events;
   std::multimap<Range, CudaLent*> ranges;
-  size_t crowded = 64;  // of ways: what has ended is looked for
+  size_t crowded = 64;  // the size of `ways` at which expired entries are removed
 };
 Lent& lent() noexcept { return immortal<Lent>(); }
 
 std::atomic<CudaLent*> g_ended{nullptr};
-std::atomic<uint64_t> g_count{0};  // of all, so that who lends no device memory never looks
+// The number of CudaLent objects. A process without any never checks.
+std::atomic<uint64_t> g_count{0};
 
 Lent::Name name_of_way(const CudaRoute& route) {
   if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kFabric)
     return {route.data.begin(), route.data.end()};
   const auto bytes = std::as_bytes(std::span(route.nonce));
   Lent::Name name(bytes.begin(), bytes.end());
-  // All of a pool's allocations have its nonce.
+  // All allocations of a pool share one nonce, so the bytes of the allocation are added.
   if (route.transport == CudaTransport::kPool)
     name.insert(name.end(), route.data.begin(), route.data.end());
   return name;
@@ -60,8 +61,8 @@ void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Ran
   all.ranges.emplace(range, one);
 }
 
-// Where it leads, if it is a way to memory of this process; null if not. A name can be repeated by
-// who was told of it, files cannot.
+// Finds the export of this process to which a route leads; null if it leads elsewhere. A process
+// that was told a name can repeat it, but it cannot repeat the files, so those are compared.
 std::shared_ptr<const CudaExport> find_own(const CudaRoute& route) {
   Lent& all = lent();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -71,8 +72,8 @@ std::shared_ptr<const CudaExport> find_own(const CudaRoute& route) {
   return own && own->route.has_same_files(route) ? own : nullptr;
 }
 
-// Who came by one way asks for what was lent by it, and for nothing that others were lent: an
-// address can be guessed.
+// Finds the storage that was lent by this route with this range. Ranges that were lent by other
+// routes are excluded, because an address can be guessed.
 Ref<Storage> find_lent(const CudaExport& own, const Lent::Range& range) {
   const Lent::Name name = name_of_way(own.route);
   Lent& all = lent();
@@ -84,7 +85,7 @@ Ref<Storage> find_lent(const CudaExport& own, const Lent::Range& range) {
   return found != last ? found->second->storage() : Ref<Storage>();
 }
 
-// Memory of another process that came under a lease.
+// Memory of another process that this process has under a lease.
 class BorrowedCuda final : public CudaReceived<memory::Lease> {
  public:
   using CudaReceived::CudaReceived;
@@ -92,6 +93,7 @@ class BorrowedCuda final : public CudaReceived<memory::Lease> {
   const memory::Lease* lease() const noexcept override { return kept_.stands() ? &kept_ : nullptr; }
 };
 
+// Whether the driver can enforce read-only access with this transport.
 bool knows_read_only(CudaTransport transport) noexcept {
   return transport == CudaTransport::kFd || transport == CudaTransport::kFabric;
 }
@@ -180,7 +182,7 @@ Result<std::shared_ptr<const CudaEvent>> mark_lent_cuda(cuda::Stream stream, int
   auto marked = std::make_shared<const CudaEvent>(std::move(event));
   Lent& all = lent();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  all.events[marked->handle()] = marked;  // as many as there are events, and they are used again
+  all.events[marked->handle()] = marked;  // at most one entry for each event of the pool
   return marked;
 }
 
@@ -198,15 +200,15 @@ Status wait_for_lender(const cuda::IpcHandle& event, cuda::Stream stream, int32_
 Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
                              int32_t device, bool read_only) {
   TENON_ASSIGN(CudaWay way, decode_cuda_way(handle));
-  // It is reached through another process, for which a connection has no use: its lender can send
-  // the fds.
+  // The memory of a segment is reached through another process. A connection does not need that,
+  // because its lender can send the fds.
   if (way.segment)
     return Status(Code::kCorrupt, "a segment of PyTorch's in a connection")
         .with("field", std::string("devices"));
   TENON_ASSIGN(CudaRoute route, route_of(std::move(way), fds, {.read_only = read_only}));
   CudaReach reach;
   reach.device = device;
-  if (memory::has_leases()) {  // what comes home was lent before it came here
+  if (memory::has_leases()) {  // memory that comes home was lent before
     if (std::shared_ptr<const CudaExport> own = find_own(route)) {
       reach.base = own->base;
       reach.own = std::move(own);
@@ -220,7 +222,8 @@ Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const 
 
 Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes,
                                       memory::Lease* lease) {
-  // What goes here, because another thread was quicker or memory ended, goes in a receiver's turn.
+  // Objects may be released here, because another thread was quicker or memory was lacking. That
+  // happens while a receiver has its turn, so no release function may run.
   const CudaCollectLater later;
   Ref<Storage> storage;
   if (!reach.mapping) {
@@ -244,7 +247,8 @@ Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, u
     memory->use_in(reach.stream);
     const Ref<Storage> received = Storage::on_device(
         std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
-    // The lease last: until nothing can fail any more it is the caller's, who may try again.
+    // The lease is taken last. Until nothing can fail any more it belongs to the caller, which may
+    // try again.
     storage =
         reach.mapping->intern(offset, received, [&]() noexcept { borrowed->keep_lease(lease); });
     if (storage.get() == received.get()) return storage;

@@ -14,8 +14,8 @@ namespace {
 
 using storage::Storage;
 
-// A child of fork cannot use what is in here: it never gets past the driver. Nor does it come by
-// this lock.
+// All open mappings of this process. A forked child never takes this lock, because the driver
+// refuses it before.
 struct CudaMappingTable {
   std::mutex mutex;
   std::map<CudaMapping::Key, CudaMapping*> mappings;
@@ -24,8 +24,9 @@ CudaMappingTable& cuda_mapping_table() noexcept { return immortal<CudaMappingTab
 
 constexpr size_t kMostWarm = 64;
 
-// The one that was asked for last is the last. A child of fork leaves it alone, whose lock another
-// thread may have had: it has no use for what is open in its parent.
+// The mappings that are kept open, the most recently used at the end. A forked child leaves them
+// alone: another thread may have held the lock at the fork, and the child cannot use its parent's
+// mappings.
 struct Warm {
   std::mutex mutex;
   std::vector<Ref<CudaMapping>> mappings;
@@ -82,35 +83,36 @@ void CudaMapping::dispose() noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.mappings.find(key_);
     if (found != all.mappings.end() && found->second == this) all.mappings.erase(found);
-    // An allocation of a pool that was opened twice is gone with the first of the two, so nobody
-    // may open it before this one is closed.
+    // The driver ends all openings of a pool's allocation with the first that is closed. So this
+    // one is closed under the lock, before another thread may open the allocation again.
     if (exported_->route.transport == CudaTransport::kPool) opened_ = CudaOpened();
   }
-  // Somebody may have opened it again by now: the driver counts.
+  // Another thread may have opened the memory again by now. That is safe, because the driver counts
+  // openings.
   opened_ = CudaOpened();
   exported_ = nullptr;
 }
 
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
   TENON_ASSIGN(CudaMapping::Key key, mapping_key(route, device));
-  // The end of either, if that comes here, wants the lock.
+  // These two are released after the lock, because dispose() takes it.
   Ref<CudaMapping> there;
   Ref<CudaMapping> mapping;
   CudaMappingTable& all = cuda_mapping_table();
-  // Held while the driver opens it, for two that open it together are to open it once.
+  // The lock is held while the driver opens the memory, so that two threads do not open it twice.
   std::unique_lock<std::mutex> lock(all.mutex);
   for (;;) {
     const auto found = all.mappings.find(key);
     if (found == all.mappings.end()) break;
     if (found->second->try_retain()) {
       there = Ref<CudaMapping>::adopt(found->second);
-      // What names the memory can be repeated by who was told of it; the files behind its fds
-      // cannot.
+      // A process that was told the bytes of a route can repeat them, but it cannot repeat the
+      // files behind the fds, so those are compared.
       if (there->exported_->route.has_same_files(route)) return there;
       break;
     }
     if (route.transport != CudaTransport::kPool) break;
-    // It is about to be closed: see dispose().
+    // Another thread is about to close the allocation, see dispose().
     lock.unlock();
     std::this_thread::yield();
     lock.lock();
@@ -143,7 +145,7 @@ Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping,
 
 void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
   if (mapping->exported()->route.transport == CudaTransport::kPool) return;
-  Ref<CudaMapping> oldest;  // closed without the lock
+  Ref<CudaMapping> oldest;  // closed after the lock
   Warm& all = warm();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.generation.store(fork_generation(), std::memory_order_relaxed);
@@ -161,7 +163,7 @@ void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
 }
 
 void forget_warm_cuda(const CudaMapping* mapping) noexcept {
-  Ref<CudaMapping> closed;  // without the lock
+  Ref<CudaMapping> closed;  // closed after the lock
   Warm& all = warm();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = std::find_if(all.mappings.begin(), all.mappings.end(),

@@ -11,12 +11,14 @@
 namespace tenon::share {
 namespace {
 
+// How many storages, or messages that still stand, a call checks that does not check all.
 constexpr int kSome = 4;
 
 }  // namespace
 
-// What waits, in a row: the first is looked at, and goes to the end if it has to wait on. A row of
-// the memory itself, since what a release puts here must find room.
+// The queue of memory that waits. A call checks the first entry, and puts it at the end if it has
+// to wait on. The queue is linked through the objects themselves, because a release must be able to
+// add one without allocating.
 class CudaLimbo {
  public:
   void add(std::unique_ptr<CudaMemory> memory) noexcept {
@@ -29,8 +31,8 @@ class CudaLimbo {
     const std::lock_guard<std::mutex> lock(mutex_);
     return size_;
   }
-  // Without the lock while the driver is asked and the memory's owner is told. False: there is
-  // none.
+  // Checks the first entry, and ends it if nothing uses it. The lock is not held while the driver
+  // is asked and the owner's release function runs. False: the queue is empty.
   bool look_at_one() noexcept {
     std::unique_ptr<CudaMemory> one;
     {
@@ -46,8 +48,8 @@ class CudaLimbo {
   }
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
-  // A child of fork: the memory is its parent's, and so is what has to be done for it. Its owners
-  // are not told, so nothing is freed here.
+  // For a forked child. The memory and what remains to be done for it belong to the parent. The
+  // owners are not told, so nothing is freed here.
   void abandon() noexcept {
     *end_ = abandoned_;
     abandoned_ = std::exchange(first_, nullptr);
@@ -63,7 +65,7 @@ class CudaLimbo {
  private:
   std::mutex mutex_;
   CudaMemory* first_ = nullptr;
-  CudaMemory** end_ = &first_;  // where the next one is put
+  CudaMemory** end_ = &first_;  // where the next entry is linked
   uint64_t size_ = 0;
   CudaMemory* abandoned_ = nullptr;
 };
@@ -72,10 +74,13 @@ namespace {
 
 CudaLimbo& limbo() noexcept { return immortal<CudaLimbo>(); }
 
+// The objects whose end was put off. Then, for this thread: how many CudaCollectLater objects
+// exist, and whether a MustNotWait exists.
 std::atomic<CudaEnding*> g_put_off{nullptr};
 thread_local int t_later = 0;
 thread_local bool t_must_not_wait = false;
-constexpr int kMostNested = 8;  // of owners' functions that look for all, each inside another
+// How deep collections of everything may nest, each in a release function that another one calls.
+constexpr int kMostNested = 8;
 
 const bool g_cuda_memory_fork_hooks = [] {
   (void)limbo();
@@ -118,7 +123,8 @@ CudaMemory::CudaMemory(int32_t device)
     : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
 void CudaMemory::use_in(cuda::Stream stream) {
-  // In a child of fork nothing uses the memory, and a thread of the parent's may have had the lock.
+  // In a forked child nothing uses the memory, and another thread of the parent may have held the
+  // lock at the fork.
   if (generation_ != fork_generation()) return;
   cuda::StreamMark mark(stream, device().id);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -158,8 +164,8 @@ void CudaMemory::forget_released() {
   drop_released();
 }
 
-// All in turn, and a few that stand each time: some receivers keep what they were sent, and hold
-// nobody else's event or counter up.
+// Checks the messages in turn, until a few were found that still stand. Some receivers keep their
+// messages for long, and must not hold up the events and counters of the others.
 void CudaMemory::drop_released() noexcept {
   for (int stands = 0; stands < kSome && !sent_.empty();) {
     if (next_sent_ >= sent_.size()) next_sent_ = 0;

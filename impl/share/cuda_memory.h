@@ -1,6 +1,7 @@
-// Device memory behind a storage, and what has to happen before it goes: the streams that use it
-// have passed, and whoever was sent it has let go. Nobody tells when, so what waits is looked at
-// now and then.
+// The device memory behind a storage, and the list of memory that waits for its end. When a storage
+// goes, its memory is kept until the streams that used it have passed and the receivers of its
+// messages have let go. No event reports that, so calls that share, open or collect device memory
+// check the waiting memory (collect_some_cuda(), collect_cuda()).
 #pragma once
 
 #include <cstdint>
@@ -17,25 +18,30 @@
 
 namespace tenon::share {
 
+// Base of all device memory: this process's own (by_cuda.cc), blocks of an arena (cuda_arena.cc),
+// and memory that was received (cuda_received.h).
 class CudaMemory : public storage::DeviceMemory {
  public:
   explicit CudaMemory(int32_t device);
   void end(std::unique_ptr<storage::DeviceMemory> self) noexcept final;
 
-  // What is given to that stream until the storage goes uses it. Said by the thread that uses it,
-  // where it is a default stream.
+  // Says that `stream` uses the memory until the storage goes. For a default stream, the thread
+  // that uses it must call this.
   void use_in(cuda::Stream stream);
-  // What is given to that stream from now on comes after what was given until now to those in which
-  // it is used.
+  // Makes work that is queued in `stream` after this call wait for the work that is queued now in
+  // the streams that use the memory.
   Status order(cuda::Stream stream);
+  // Keeps a message that lends the memory until its receiver has let go.
   void add(std::shared_ptr<CudaMessage> message);
-  // Their events and counters are used again.
+  // Forgets messages whose receivers have let go, so that their events are used again and their
+  // counter files can go. Looks at a few messages that still stand.
   void forget_released();
-  // What leads another process to it. `wanted` as in export_cuda().
+  // Gives the route by which another process reaches the memory. `wanted` is as in export_cuda().
   virtual Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
                                                             cuda::DevicePointer pointer,
                                                             uint64_t nbytes) = 0;
-  // The fds in it are open, and what it names can be found, as long as the memory is lent.
+  // Keeps `exported` alive as long as the memory is lent. So its fds stay open, and a later lend,
+  // or a message that comes home, finds it.
   void keep(const std::shared_ptr<const CudaExport>& exported);
 
  protected:
@@ -47,17 +53,17 @@ class CudaMemory : public storage::DeviceMemory {
   friend class CudaLimbo;
   virtual void storage_gone() noexcept {}
   void drop_released() noexcept;
-  // Nothing is waited for any more. Costs no more than what has come to an end since the last time,
-  // and a few questions.
+  // Whether nothing uses the memory any more. The cost grows with what has ended since the last
+  // call. Apart from that the call checks only a few messages and one stream.
   bool is_unused() noexcept;
 
   uint64_t generation_;
   std::mutex mutex_;
-  std::vector<cuda::StreamMark> streams_;  // marked when the storage ends
+  std::vector<cuda::StreamMark> streams_;  // the marks are set when the storage ends
   std::vector<std::shared_ptr<CudaMessage>> sent_;
-  size_t next_sent_ = 0;  // to be looked at
+  size_t next_sent_ = 0;  // the index in `sent_` to check next
   std::vector<std::shared_ptr<const CudaExport>> exported_;
-  CudaMemory* next_ = nullptr;  // of those that wait
+  CudaMemory* next_ = nullptr;  // the next entry of the list of waiting memory
 };
 
 // Null: the storage is not on a CUDA device.
@@ -70,7 +76,7 @@ inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept {
   return reinterpret_cast<uintptr_t>(data);
 }
 
-// An empty storage, which is on a device all the same.
+// Makes an empty storage on the device.
 Ref<storage::Storage> empty_cuda(int32_t device);
 
 // Base of objects whose end calls a driver function that waits for the device, as cuMemFree does. A
@@ -91,8 +97,8 @@ class CudaEnding : public Counted {
       nullptr;  // in the list of put-off objects, which holds a weak reference of each
 };
 
-// As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would
-// run where locks are held.
+// While an object of this class lives, collect_some_cuda() does nothing on its thread. Otherwise an
+// owner's release function could run while the thread holds locks.
 class CudaCollectLater {
  public:
   CudaCollectLater() noexcept;

@@ -1,5 +1,6 @@
-// One lend of device memory, on its sender's side: until its counter falls, and with it the event
-// that its receiver waits for.
+// The sender's side of one message that lends device memory by PyTorch's protocol. It lives until
+// its receiver has let go, which the counter tells, and it keeps the event for which the receiver
+// waits.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ namespace tenon::share {
 
 class CudaMessage {
  public:
-  // No event: the bytes are good already.
+  // An empty `event` means that the bytes are valid already. The message takes a new counter.
   static Result<std::shared_ptr<CudaMessage>> create(CudaEvent event,
                                                      const Ref<storage::Storage>& storage);
-  // The one of that counter, if this process sent it and it still stands: the driver opens no
-  // handle of the very process that made it.
+  // Finds the message with this counter, if this process sent it and it still stands; else null.
+  // open_cuda() asks this first, because the driver opens no handle in the process that made it.
   static std::shared_ptr<CudaMessage> find(std::string_view counter, uint64_t slot);
   CudaMessage(const CudaMessage&) = delete;
   CudaMessage& operator=(const CudaMessage&) = delete;
@@ -30,7 +31,8 @@ class CudaMessage {
 
   const CudaCounter& counter() const noexcept { return counter_; }
   const CudaEvent& event() const noexcept { return event_; }
-  // Where it is, also when the storage has gone: as long as the counter stands the memory does.
+  // The address of the memory. It stays valid after the storage has gone, because the memory stays
+  // as long as the counter stands.
   std::byte* data() const noexcept { return data_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
   bool is_read_only() const noexcept { return is_read_only_; }

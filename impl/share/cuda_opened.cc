@@ -13,8 +13,8 @@
 namespace tenon::share {
 namespace {
 
-// A pool is imported once, as long as anything in it is open. A child of fork never gets here: the
-// driver refuses it before.
+// The imported pools. A pool is imported once, and stays as long as an allocation in it is open. A
+// forked child never gets here, because the driver refuses it before.
 struct Pools {
   struct Known {
     std::weak_ptr<const os::Fd> fd;
@@ -30,7 +30,7 @@ Result<Ref<cuda::ImportedPool>> find_pool(const CudaRoute& route, int32_t device
   std::erase_if(pools.all, [](const auto& entry) { return entry.second.pool.expired(); });
   const std::pair key(device, route.nonce);
   if (const auto found = pools.all.find(key); found != pools.all.end()) {
-    // A nonce can be repeated by who was told of it; a file cannot.
+    // A process that was told a nonce can repeat it, but it cannot repeat the file.
     const std::shared_ptr<const os::Fd> fd = found->second.fd.lock();
     if (fd && os::is_same_open_file(fd->get(), route.fd_numbers[0])) {
       if (Ref<cuda::ImportedPool> pool = found->second.pool.lock()) return pool;
@@ -50,8 +50,8 @@ Status CudaOpened::measure() {
   return check_device(found);
 }
 
-// Who hands a handle on can have changed what it says, and a number means another device where
-// devices are counted in another order.
+// A process that hands a handle on may have changed its device. An ordinal also means another
+// device in a process that counts devices in another order.
 Status CudaOpened::check_device(const cuda::Allocation& found) const {
   if (found.device == device_) return Status::ok();
   return Status(Code::kInvalidArgument,

@@ -1,4 +1,5 @@
-// What the driver opened of a route to device memory: closed when this goes.
+// Opens the memory behind a route with the driver, and closes it in the destructor. CudaMapping
+// (cuda_mapping.h) holds one such object for each route.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,9 @@ class CudaOpened {
   }
   Status open_pieces(const CudaRoute& route);
   Status open_pool(const CudaRoute& route);
-  // The size is what the driver says, not what came.
+  // Takes the size from the driver, and not from the handle. Checks the device.
   Status measure();
-  // INVALID_ARGUMENT: it is another device's than was said.
+  // INVALID_ARGUMENT if the memory is on another device than the handle said.
   Status check_device(const cuda::Allocation& found) const;
 
   CudaTransport transport_ = CudaTransport::kNone;

@@ -15,32 +15,34 @@ namespace {
 using memory::Segment;
 using storage::Storage;
 
-// Until the segment goes, and not only until its last storage does: copies of the device's may be
-// under way.
+// Unregisters the segment when it goes, and not already when its last storage goes: the device may
+// still be copying.
 class PinnedTail final : public memory::SegmentTail {
  public:
   explicit PinnedTail(int32_t device) noexcept : device_(device), generation_(fork_generation()) {}
-  // A child of fork has what is its parent's, and leaves the driver alone.
+  // False in a forked child, which inherits the parent's tail and must leave the driver alone.
   bool is_of_this_process() const noexcept { return generation_ == fork_generation(); }
   void before_unmap(Segment* segment) noexcept override {
     if (is_of_this_process()) cuda::unregister_host(segment->base(), device_);
   }
-  // For what the device does there.
+  // Unregistering waits for the device's work in the segment.
   bool may_wait() const noexcept override { return is_of_this_process(); }
   void after_unmap() noexcept override {}
 
  private:
-  int32_t device_;  // with which it was registered
+  int32_t device_;  // the device for which the segment was registered
   uint64_t generation_;
 };
 
-// Held by who registers, so that it is once for each segment. Taken when the driver is known to
-// work in this process, of which no child of fork can say that: none ever waits for it.
+// Held while a segment is registered, so that each is registered once. It is taken only after the
+// driver was found to work in this process. In a forked child the driver never works, so no child
+// waits for it.
 struct Registering {
   std::mutex mutex;
 };
 std::mutex& registering() noexcept { return immortal<Registering>().mutex; }
 
+// Whether the storage can be pinned.
 Status check(const Storage& storage) {
   if (storage.is_private()) {
     return Status(Code::kUnsupported,
@@ -52,7 +54,7 @@ Status check(const Storage& storage) {
                   format("the storage is on CUDA device %d: only host memory is pinned",
                          storage.device().id));
   }
-  // The kernel does not freeze pages that a device may hold.
+  // The kernel refuses to freeze pages that a device may hold.
   const Segment* const segment = storage.segment().get();
   if (segment != nullptr && storage.mode() == memory::Mode::kFrozen && !segment->frozen()) {
     return Status(
@@ -66,8 +68,8 @@ Status check(const Storage& storage) {
 Status register_segment(Segment* segment, int32_t device) {
   const std::lock_guard<std::mutex> lock(registering());
   if (segment->find_tail<PinnedTail>() != nullptr) return Status::ok();
-  // A page that is not there yet would be made by registering it, past every question whether there
-  // is memory for it.
+  // Registering makes pages that do not exist yet, without asking whether the machine has memory
+  // for them. So they are reserved first.
   TENON_TRY(memory::reserve_whole(segment));
   auto tail = std::make_unique<PinnedTail>(device);
   TENON_TRY(cuda::register_host(segment->base(), segment->nbytes(), device, !segment->writable()));

@@ -1,4 +1,5 @@
-// Shared memory of the host that a device reaches: its segment, registered with the driver.
+// Pins shared host memory: registers its segment with CUDA's driver, so that a device reaches it.
+// The C API calls this.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,9 @@
 
 namespace tenon::share {
 
-// Registers the whole segment, once in this process, until it goes: two blocks can lie in one page,
-// and the driver takes none twice. The address by which the device finds the storage's first byte;
-// null for an empty one.
+// Gives the address at which the device finds the storage's first byte; null for an empty storage.
+// The whole segment is registered, once in this process and until the segment goes, because two
+// blocks can lie in one page, and the driver registers no page twice.
 Result<std::byte*> pin_cuda(const storage::Storage& storage, int32_t device);
 bool is_pinned_cuda(const storage::Storage& storage) noexcept;
 

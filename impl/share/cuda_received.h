@@ -1,5 +1,5 @@
-// Device memory of another process, and what is given back for it at the end: a counter's step, or
-// a lease.
+// Device memory that was received from another process. When it goes, it gives back what it keeps:
+// a counter (by_cuda.cc) or a lease (cuda_lent.cc).
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace tenon::share {
 
-// Memory whose lender is gone: closed when the streams that used it have passed.
+// Memory whose lender is gone. It is closed when the streams that used it have passed.
 class ClosingCuda final : public CudaMemory {
  public:
   explicit ClosingCuda(int32_t device) : CudaMemory(device) {}
-  // Takes both over, and needs no memory.
+  // Takes over `streams` and `mapping`. Allocates nothing.
   static void close(std::unique_ptr<ClosingCuda> self, std::vector<cuda::StreamMark> streams,
                     Ref<CudaMapping> mapping) noexcept {
     self->mapping_ = std::move(mapping);
@@ -36,10 +36,12 @@ class ClosingCuda final : public CudaMemory {
   Ref<CudaMapping> mapping_;
 };
 
+// Received memory that a storage uses. `Kept` is what the destructor gives back.
 template <typename Kept>
 class CudaReceived : public CudaMemory {
  public:
-  // Null mapping: it is this process's own, whose storage had gone when it came back.
+  // A null mapping means memory of this process itself. Its storage had gone when the handle came
+  // back.
   template <typename... Given>
   CudaReceived(int32_t device, Ref<CudaMapping> mapping, uint64_t offset, uint64_t nbytes,
                Given&&... given)
@@ -61,6 +63,8 @@ class CudaReceived : public CudaMemory {
     TENON_ASSIGN(const cuda::Allocation own, cuda::find_allocation(pointer));
     return export_cuda(own, pointer, nbytes, wanted);
   }
+  // Closes the memory once its streams have passed, because its lender is gone. False: there was no
+  // memory for that, or this process owns the memory.
   bool close_lent() noexcept override {
     auto closing = std::unique_ptr<ClosingCuda>(new (std::nothrow) ClosingCuda(device().id));
     if (closing == nullptr) return false;
@@ -78,13 +82,13 @@ class CudaReceived : public CudaMemory {
   }
 
  protected:
-  Kept kept_;  // goes last: then the sender may use the memory again
+  Kept kept_;  // declared first, so destroyed last: the sender may use the memory from then on
 
  private:
   void storage_gone() noexcept override {
     if (mapping_) mapping_->forget(offset_, nbytes_);
   }
-  std::mutex mutex_;  // of the two behind it
+  std::mutex mutex_;  // guards `mapping_` and `is_closed_`
   Ref<CudaMapping> mapping_;
   bool is_closed_ = false;
   uint64_t offset_;

@@ -20,16 +20,16 @@ struct Header {
   uint8_t version;
   uint8_t transport;
   uint8_t flags;
-  uint32_t runs;  // kFd: that follow; else 0
+  uint32_t runs;  // the number of runs that follow for kFd; otherwise 0
   os::Nonce nonce;
 };
-// So many pieces of one size.
+// A number of neighbouring pieces of one size.
 struct Run {
   uint64_t nbytes;
   uint32_t count;
   uint32_t reserved;
 };
-// kFabric, kPool.
+// The part behind the header for kFabric and kPool.
 struct Whole {
   uint64_t nbytes;
   std::array<std::byte, 64> data;

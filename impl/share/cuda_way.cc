@@ -12,7 +12,8 @@
 namespace tenon::share {
 namespace {
 
-// The fds of PyTorch's expandable segment are fetched from the process that it names.
+// Makes a route from an expandable segment of PyTorch: fetches the fds from the process that the
+// handle names.
 Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment, bool other_user) {
   const os::Fd producer = os::open_pidfd(segment.pid);
   if (!producer.is_open()) {
@@ -29,7 +30,8 @@ Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment, bool other_u
     route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
     route.sizes.push_back(segment.page_nbytes);
   }
-  // What names it here. Whether another one of that name is the same is seen by the files.
+  // These three numbers name the segment in this process. Whether another segment with the same
+  // name is the same one is decided by comparing the files.
   const std::array<int32_t, 3> name{segment.pid, segment.fds.front(), segment.fds.back()};
   std::memcpy(route.nonce.data(), name.data(), sizeof name);
   return route;

@@ -22,9 +22,12 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// Each takes an fd, and one of the directories that a user can watch.
+// How many idle directories stay open. Each needs an fd, and one of the user's inotify watches.
 constexpr size_t kIdleDirectories = 16;
 
+// A call checks at most kSweepSlice names, except in the first sweep of a directory, which takes at
+// most kFirstSweepNs. A pass over all names begins kPassNs after the last one, or kWatchedPassNs if
+// the directory is watched.
 constexpr size_t kSweepSlice = 8;
 constexpr int64_t kFirstSweepNs = 50'000'000;
 constexpr int64_t kPassNs = 1'000'000'000;
@@ -38,7 +41,7 @@ struct KnownDirectory {
 struct DirectoriesState {
   std::mutex mutex;
   std::unordered_map<std::string, KnownDirectory, KeyedHash> known;  // by path
-  // Their paths lead elsewhere by now.
+  // Directories whose paths lead elsewhere by now.
   std::vector<Ref<Directory>> replaced;
   uint64_t uses = 0;
 };
@@ -49,7 +52,7 @@ DirectoriesState& directories_state() noexcept { return immortal<DirectoriesStat
 
 class Directories {
  public:
-  // The child begins anew, as a process that has just met them.
+  // The child begins like a process that has just met the directories.
   static void in_child() noexcept {
     const auto forget = [](Directory* directory) {
       directory->pass_.clear();
@@ -61,8 +64,9 @@ class Directories {
     for (const Ref<Directory>& each : directories_state().replaced) forget(each.get());
   }
 
-  // With the lock. References come from those that are held or, with the lock, from here; the
-  // thread's copies of its watch's need nothing that closing takes away.
+  // Whether nothing uses the directory. The caller holds the lock. New references are made only
+  // from existing ones, or from here with the lock. The thread may copy the reference of its watch,
+  // but it uses nothing that closing takes away.
   static bool is_idle(const Directory& directory) noexcept {
     return directory.strong_count() ==
            (directory.watched_.load(std::memory_order_relaxed) ? 2U : 1U);
@@ -94,13 +98,13 @@ class Directories {
     return taken;
   }
 
-  // The names to look at in this call.
+  // Gives the names to check in this call.
   static std::vector<std::string> next_names(Directory* directory, bool watched, int64_t now,
                                              bool* first) {
     std::vector<std::string> leaves;
     std::vector<std::string>& pass = directory->pass_;
     const std::lock_guard<std::mutex> lock(directories_state().mutex);
-    // What died between an earlier sweep and the watch, nobody told of.
+    // No watch reported the names that died between an earlier sweep and the start of the watch.
     *first = !directory->swept_ || (watched && !directory->swept_while_watched_);
     if (*first) pass.clear();
     if (pass.empty()) {
@@ -120,7 +124,7 @@ class Directories {
     return leaves;
   }
 
-  // The next calls look at these, too.
+  // Makes the next calls check these names too.
   static void put_back(Directory* directory, std::vector<std::string> leaves) {
     const std::lock_guard<std::mutex> lock(directories_state().mutex);
     directory->pass_.insert(directory->pass_.end(), std::make_move_iterator(leaves.begin()),
@@ -171,8 +175,8 @@ Result<Ref<Directory>> open_names_directory(const std::string& path) {
     const std::lock_guard<std::mutex> lock(all.mutex);
     KnownDirectory& known = all.known.try_emplace(path, KnownDirectory{opened, 0}).first->second;
     known.last_use = ++all.uses;
-    // The path may lead elsewhere than it did: a directory that was removed and made again, a
-    // mount.
+    // The path may lead elsewhere than before, if the directory was removed and made again, or if
+    // something was mounted there.
     if (!leads_to(info, *known.directory))
       all.replaced.push_back(std::exchange(known.directory, opened));
     opened = known.directory;
@@ -197,8 +201,7 @@ void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
     for (std::string& leaf : Directories::next_names(directory.get(), watched, now, &first)) {
       const bool has_time = !first || os::real_time_ns() - now <= kFirstSweepNs;
       const bool is_clear = has_time && sweep_name(directory->fd(), leaf);
-      // A call that is not the first, or of a directory that nobody watches, is followed by another
-      // pass.
+      // After a later call, or in a directory without a watch, another pass follows anyway.
       if (watched ? first && !is_clear : !has_time) later.push_back(std::move(leaf));
     }
     if (later.empty()) return;

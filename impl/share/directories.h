@@ -1,5 +1,6 @@
-// The directories in which this process met names. Each is open once, and closed when nothing of
-// ours is left in it.
+// The directories in which this process has met names. Each is opened once, and closed when no
+// object of this process is left in it. Calls that make or open names, and the library's thread,
+// use it.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ class Directory : public Counted {
   uint64_t device() const noexcept { return device_; }
   uint64_t inode() const noexcept { return inode_; }
 
-  // Whether the thread's watch has a reference to this.
+  // Says whether the watch of the library's thread has a reference to this directory.
   void set_watched(bool watched) noexcept { watched_.store(watched, std::memory_order_relaxed); }
 
  private:
@@ -34,28 +35,33 @@ class Directory : public Counted {
   const uint64_t device_;
   const uint64_t inode_;
   std::atomic<bool> watched_{false};
-  // Of sweep_some_names. Names and no stream, which would be an fd more.
-  std::vector<std::string> pass_;  // still to be looked at
+  // State of sweep_some_names(). It keeps a list of names and not an open directory stream, which
+  // would cost one more fd.
+  std::vector<std::string> pass_;  // the names that are still to be checked
   int64_t next_pass_ns_ = 0;
   bool swept_ = false;
   bool swept_while_watched_ = false;
 };
 
-// What the path leads to now. One object for one directory as long as the path leads there and
-// anything of ours is in it; a few in which nothing is left, those used last, stay open too.
+// Opens the directory to which the path leads now. There is one object for a directory as long as
+// the path leads there and an object of this process is in it. The 16 most recently used
+// directories in which nothing is left stay open too.
 Result<Ref<Directory>> open_names_directory(const std::string& path);
 
-// Something let go of a directory: close those that are too many. With no lock held.
+// Closes the directories that nothing uses, except the 16 most recently used. Called when an object
+// has let go of its directory. The caller holds no lock.
 void close_idle_directories() noexcept;
 
-// For calls that make or open names: look at some names of the directory (at all of them the first
-// time, and the first time that it is watched), go on where the last call stopped, and remove the
-// dead. `watched`: the thread sees what happens from now on, so a pass now and then is enough; and
-// the thread looks at what the first sweep had no time for, or had no clear answer of.
+// Checks some names of the directory and removes the dead ones. Called when this process makes a
+// name or serves deposits. The first call, and the first call while the directory is watched, check
+// all names for at most 50 ms. Later calls check 8 names each and go on where the last call
+// stopped. `watched`: the library's thread is told what happens from now on, so one pass over all
+// names per minute is enough (otherwise one per second). That thread also checks the names that the
+// first sweep did not reach, or for which it got no clear answer.
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
 
-// For the thread, which was not told of what happened in a watched directory: look at all its names
-// soon.
+// Makes the library's thread check all names of a watched directory soon. The thread calls this
+// when the watch has lost events.
 void sweep_all_names(const Ref<Directory>& directory) noexcept;
 
 }  // namespace tenon::share

@@ -1,4 +1,5 @@
-// Names: what is a good one, where it leads, and the 64 bytes at the head of a named file.
+// Names of named files and sockets (docs/format/filename.md): checks them, turns them into paths,
+// and reads the 64 bytes at the head of a named file.
 #pragma once
 
 #include <atomic>
@@ -13,57 +14,64 @@ namespace tenon::share {
 
 inline constexpr std::string_view kSharedMemory = "/dev/shm";
 inline constexpr std::string_view kDefaultPrefix = "tenon-";
-// Of a lender's empty file, which tells watchers of its end.
+// The prefix of a lender's bell, an empty file. Watchers of its directory are told when the lender
+// ends.
 inline constexpr std::string_view kBellPrefix = ".tenon-bell-";
-inline constexpr std::string_view kMakingPrefix = ".tenon-new-";  // of a file until it is whole
-// Of tenon_filename_handle.name, with its NUL.
+// The prefix of a file that is still being made.
+inline constexpr std::string_view kMakingPrefix = ".tenon-new-";
+// The size of tenon_filename_handle.name, with its NUL.
 inline constexpr size_t kNameNbytes = 256;
 
 struct Filename {
   std::string directory;  // absolute, without a slash at its end
   std::string leaf;
-  // As it stands in a handle: "/leaf" in /dev/shm, else the path.
+  // The text in a handle: "/leaf" for a name in /dev/shm, and otherwise the path.
   std::string text() const;
   std::string path() const { return directory + "/" + leaf; }
 };
 
-// A handle's text. INVALID_ARGUMENT (detail path) for what is empty, relative, too long, or ends in
-// "", "." or "..".
+// Parses the text in a handle. INVALID_ARGUMENT (detail path) for a text that is empty, relative or
+// too long, or that ends in "", "." or "..".
 Result<Filename> parse_filename(std::string_view text);
-// Absolute, not the root, without a slash at its end.
+// Checks the path of a directory: it must be absolute and not the root. The result has no slash at
+// its end.
 Result<std::string> check_directory(std::string_view directory);
-// What went wrong with the thing at `path`: the same code and details, but for the fd through which
-// the library met it.
+// Makes an error about `path` from `cause`, with the same code and details. It leaves out the
+// detail fd, because the caller never saw that fd.
 Status name_error(const std::string& path, const Status& cause);
+// Makes an error whose message is the path and `why`.
 Status refuse_name(const std::string& path, Code code, const std::string& why);
-// A name to be made: `leaf` as chosen, or, if it is empty, `prefix` and 128 random bits.
+// Chooses the name of a new file or socket: `leaf`, or, if `leaf` is empty, `prefix` and 128 random
+// bits.
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix,
                                  std::string_view leaf);
 
-// The head of a named file. PyTorch knows the count only and leaves the rest alone; its own files
-// have zeros there. Any holder can write all of it, so nothing here is believed where a mistake
-// could hurt.
+// The head of a named file. PyTorch knows only the count and leaves the other bytes alone. They are
+// zero in its own files. Any holder can write the head, so no field is believed where a lie could
+// hurt another process.
 struct FilenameHeader {
-  std::atomic<int32_t> count;  // of openings and messages in flight
-  uint32_t magic;              // kFilenameMagic: Tenon made it
-  // Of messages, as Tenon's senders and receivers count them; part of `count`.
+  std::atomic<int32_t> count;  // the number of openings and of messages in flight
+  uint32_t magic;              // kFilenameMagic if Tenon made the file
+  // The number of messages in flight that Tenon's senders and receivers count. It is part of
+  // `count`.
   std::atomic<int32_t> in_flight;
   int32_t maker_pid;
-  uint64_t nbytes;  // payload
+  uint64_t nbytes;  // the size of the payload in bytes
   int64_t made_ns;  // CLOCK_REALTIME
-  // likewise: after its sender's orderly exit a message may still be on its way.
+  // CLOCK_REALTIME. After the sender's orderly exit a message may be on its way until then.
   std::atomic<int64_t> keep_until_ns;
   uint64_t maker_pid_namespace;
   uint8_t zero[16];
 };
 inline constexpr uint64_t kFilenameHeaderNbytes = 64;
 inline constexpr uint32_t kFilenameMagic = 0x314e6e54;  // "TnN1", little-endian
+// How long a message is kept after its sender's orderly exit.
 inline constexpr int64_t kKeepNs = 60'000'000'000;
 static_assert(sizeof(FilenameHeader) == kFilenameHeaderNbytes);
 static_assert(std::atomic<int32_t>::is_always_lock_free &&
               std::atomic<int64_t>::is_always_lock_free);
 
-// The head as it stood at one moment, of whatever file.
+// The fields of a file's head, as they were at one moment. The file may be any file.
 struct FilenameHead {
   int32_t count = 0;
   uint32_t magic = 0;
@@ -73,14 +81,15 @@ struct FilenameHead {
   int64_t made_ns = 0;
   int64_t keep_until_ns = 0;
   uint64_t maker_pid_namespace = 0;
-  bool rest_is_zero = false;  // all but the count: as PyTorch leaves it
+  // All bytes behind the count are zero, as in PyTorch's files.
+  bool rest_is_zero = false;
 };
 FilenameHead parse_head(const std::byte (&bytes)[kFilenameHeaderNbytes]) noexcept;
-// Any file. CORRUPT if it is shorter than a head.
+// Reads the head of any file. CORRUPT if the file is shorter than a head.
 Result<FilenameHead> read_head(int fd);
 
-// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such
-// name.
+// Gives the pid in a name that PyTorch chose: torch_PID_RANDOM_COUNTER, or torch_PID_RANDOM of an
+// older version. 0 for any other name.
 int32_t maker_of_torch_name(std::string_view leaf) noexcept;
 
 }  // namespace tenon::share

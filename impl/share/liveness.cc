@@ -26,31 +26,37 @@ using os::Fd;
 using os::NameInfo;
 
 constexpr std::string_view kHalfMadePrefix = ".tenon-";  // a socket between its bind and its link
-// Its maker makes another if that was too short.
+// The age below which such a socket counts as being made. A maker that takes longer loses its
+// socket to a sweep and makes another.
 constexpr int64_t kHalfMadeNs = 40'000'000;
 
 NameKind kind_of(int fd, std::string_view leaf, uint64_t file_nbytes, FilenameHead* head) {
-  // PyTorch makes the name first and the file large enough next; a maker that was killed in between
-  // left nothing that anybody could open.
+  // PyTorch makes the name first and enlarges the file next. A maker that was killed in between
+  // left an empty file, which no process can open as a storage.
   if (file_nbytes == 0 && maker_of_torch_name(leaf) != 0) return NameKind::kTorchFile;
   Result<FilenameHead> read = read_head(fd);
   if (!read.is_ok()) return NameKind::kOther;
   *head = read.value();
   if (head->magic == kFilenameMagic) return NameKind::kFile;
-  // What has anything but a count there is no file of PyTorch's, whatever its name.
+  // PyTorch writes nothing but a count in the head. A file with anything else there is not
+  // PyTorch's, whatever its name is.
   return head->rest_is_zero && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile
                                                               : NameKind::kOther;
 }
 
+// Whether the name is a bell, or a file that is being made.
 bool is_hidden(std::string_view leaf) noexcept {
   return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix);
 }
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
+// kTenon: a process that uses Tenon has the lock. kSomebody: another process has the file open or
+// mapped. kUnknown: the kernel does not tell.
 enum class Holding { kNobody, kTenon, kSomebody, kUnknown };
 
-// With kNobody the lock and the lease stand until `fd` is closed.
+// Asks the kernel whether a process holds the file. With the result kNobody this process has the
+// exclusive lock and the lease until `fd` is closed.
 Holding ask_holding(int fd, int patience) {
   bool locked = false;
   for (int tries = 0;; ++tries) {
@@ -63,16 +69,17 @@ Holding ask_holding(int fd, int patience) {
   }
 }
 
+// Decides whether a file that no process holds is dead, or waits for a message in flight.
 void judge(NameReport* report, const FilenameHead& head, const NameInfo& info,
            const LookOptions& options) {
   const int64_t now = os::real_time_ns();
   report->state = NameState::kDead;
   report->why = "nobody has it open or mapped (the kernel gave a lock and a write lease)";
   if (report->kind == NameKind::kFile) {
-    // A date further off than any sender sets is no date: who can write the header must not keep
-    // the file for ever.
-    const int64_t left = head.keep_until_ns > now ? head.keep_until_ns - now
-                                                  : 0;  // of two positive numbers: no overflow
+    // Senders set a date at most kKeepNs from now. A later one is ignored, so that a process that
+    // can write the head cannot keep the file for ever. Both numbers are positive, so the
+    // subtraction cannot overflow.
+    const int64_t left = head.keep_until_ns > now ? head.keep_until_ns - now : 0;
     if (head.count > 0 && head.in_flight > 0 && left > 0 && left <= kKeepNs) {
       report->state = NameState::kInFlight;
       report->why = format(
@@ -98,6 +105,7 @@ void judge(NameReport* report, const FilenameHead& head, const NameInfo& info,
   }
 }
 
+// Whether the name still leads to the same file.
 bool still_there(int directory, const std::string& leaf, const NameInfo& info) {
   Result<NameInfo> now = os::look_at_name(directory, leaf);
   return now.is_ok() && now.value().inode == info.inode && now.value().device == info.device;
@@ -113,7 +121,8 @@ void remove(int directory, const NameInfo& info, NameReport* report) {
 Status look_at_socket(int directory, const NameInfo& info, const LookOptions& options,
                       NameReport* report) {
   const bool half_made = report->leaf.starts_with(kHalfMadePrefix);
-  // The mark of Tenon's sockets, for a socket has no room for a magic (docs/format/filename.md).
+  // The sticky bit marks Tenon's sockets, because a socket has no room for a magic number
+  // (docs/format/filename.md).
   if ((info.mode & S_ISVTX) == 0 && !half_made) return Status::ok();
   report->kind = NameKind::kSocket;
   os::Waiter waiter({.timeout_ns = 0});
@@ -141,7 +150,8 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
   return Status::ok();
 }
 
-// Two looks of this process at one file would each find the other's fd and call the file held.
+// Two threads of this process that checked one file at once would each find the other's fd, and
+// call the file held.
 std::mutex g_look_mutex;
 const bool g_liveness_fork_hooks = [] {
   register_fork_hooks(
@@ -163,7 +173,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
     if (opened.status().code() == Code::kNotFound) return opened.status();
     report->why = opened.status().message();
     if (opened.status().code() == Code::kWouldBlock) {
-      // Somebody else looks: what it is cannot be read now, and the answer is not the last one.
+      // Another process checks the file and holds a lease on it, so the file cannot be read now.
+      // The caller asks again.
       report->kind =
           maker_of_torch_name(report->leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
       report->state = NameState::kLive;
@@ -178,8 +189,9 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   FilenameHead head;
   report->kind = kind_of(fd.get(), report->leaf, info.nbytes, &head);
   if (report->kind == NameKind::kOther) {
-    // The bell of a dead lender, or a file whose maker died before it was whole: nobody's names,
-    // and not reported.
+    // The file may be a lender's bell, or a file that is still being made. If no process holds it,
+    // its lender or maker has died, and the file is removed. It is nobody's name, so it is not
+    // reported.
     if (is_hidden(report->leaf) && options.remove &&
         ask_holding(fd.get(), options.patience) == Holding::kNobody)
       remove(directory, info, report);
@@ -209,8 +221,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
       return Status::ok();
     case Holding::kNobody: break;
   }
-  // Read anew: whoever held it until a moment ago may have ended in order since, and said how long
-  // a message is to be kept.
+  // The head is read again. The last holder may have ended in order since the first read, and may
+  // have written how long a message is to be kept.
   if (kind_of(fd.get(), report->leaf, info.nbytes, &head) != report->kind) {
     report->state = NameState::kLive;
     report->why = "it changed while it was looked at";
@@ -273,7 +285,8 @@ Status look_at_all(const std::string& directory, const LookOptions& options,
   TENON_TRY(os::list_names(fd.get(), [&](const char* leaf) {
     Result<NameReport> report = look_at(fd.get(), leaf, options);
     if (report.is_ok()) return report.value().kind == NameKind::kOther || each(report.value());
-    // What is gone by now is no failure; a limit that is met is one for all that follow too.
+    // A name that is gone by now is no failure. A limit (RESOURCE_EXHAUSTED) would fail for the
+    // following names too, so the listing stops.
     if (report.status().code() == Code::kResourceExhausted) failed = report.status();
     return failed.is_ok();
   }));
@@ -299,7 +312,8 @@ bool remove_if_dead(int directory, const std::string& leaf) noexcept {
   try {
     LookOptions options;
     options.remove = true;
-    // PyTorch's rule for its own files, and no more: the count says that nobody is left.
+    // For PyTorch's own files this applies PyTorch's rule and no more: a count of 0 says that no
+    // process is left. The maximum of min_age_ns keeps all other files of PyTorch.
     options.torch = true;
     options.min_age_ns = std::numeric_limits<int64_t>::max();
     options.sockets = false;
@@ -336,8 +350,8 @@ bool remove_dead_namesake(int directory, const std::string& leaf) {
   options.remove = true;
   options.patience = 3;
   Result<NameReport> report = look_at(directory, leaf, options);
-  // Another thread or process that looks at the same moment may have removed the dead name first:
-  // `removed` tells only of this look.
+  // Another thread or process may have removed the dead name at the same moment. `removed` tells
+  // only what this call did.
   return report.is_ok() ? report.value().state == NameState::kDead
                         : report.status().code() == Code::kNotFound;
 }

@@ -22,7 +22,7 @@ namespace {
 using os::Fd;
 using os::Waiter;
 
-// The waiter speaks of an fd that the caller never saw.
+// Makes an error about the manager. The waiter's own error names an fd that the caller never saw.
 Status about(const std::string& manager, Status status) {
   const Code code = status.code();
   if (code == Code::kTimeout || code == Code::kWouldBlock)
@@ -70,7 +70,7 @@ Status send_unsent(const Fd& socket, const std::string& manager, Waiter* waiter)
 }
 
 Status receive_ok(const Fd& socket, const std::string& manager, Waiter* waiter) {
-  // One byte more than the answer has: a manager that says too much is none.
+  // The buffer has one byte more than the answer, because a peer that sends more is no manager.
   std::array<std::byte, kManagerReply.size() + 1> answer{};
   size_t have = 0;
   while (have < kManagerReply.size()) {
@@ -100,8 +100,8 @@ Status exchange(const Fd& socket, const ManagerBytes& message, const std::string
                 const std::string& manager, Waiter* waiter) {
   TENON_TRY(send_whole(socket, message, manager, waiter));
   Status answered = receive_ok(socket, manager, waiter);
-  // A manager that is only slow will count the name as ours one day; the next message takes that
-  // back.
+  // A manager that is only slow will count the name for this process later. This deallocation takes
+  // that back.
   if (!answered.is_ok() && answered.code() != Code::kPeerGone) {
     Result<ManagerBytes> back =
         encode_manager_message({os::process_id(), ManagerOp::kDeallocate, name});
@@ -152,7 +152,7 @@ void deallocate_at_manager(const std::string& manager, const std::string& name) 
       keep_unsent(manager, message);
     give_manager_line(manager, std::move(socket));
   } catch (const std::bad_alloc&) {
-    // No memory to say so: the manager learns it when this process ends.
+    // No memory for the message. The manager learns it when this process ends.
   }
 }
 

@@ -1,5 +1,6 @@
-// The client's side of a manager, PyTorch's or Tenon's: one connection per manager and process, and
-// starting Tenon's.
+// The client's side of a manager (docs/format/manager.md), which is PyTorch's or Tenon's. Named
+// files that PyTorch opens register with their manager here (by_filename.cc, names.cc). This file
+// also starts Tenon's manager, and removes what a killed one left.
 #pragma once
 
 #include <string>
@@ -10,34 +11,40 @@
 
 namespace tenon::share {
 
-// Beside a manager's socket: a lock that it holds as long as it lives, and the socket's name while
-// it decides whether to end.
+// The suffixes of two names beside a manager's socket: the file that the manager locks as long as
+// it lives, and the name that the socket has while the manager decides whether to end.
 inline constexpr std::string_view kManagerLockSuffix = ".lock";
 inline constexpr std::string_view kManagerHiddenSuffix = ".closing";
-// With its NUL: what PyTorch's sockaddr_un has room for.
+// The most bytes of a socket's path, with its NUL. PyTorch's sockaddr_un has room for no more.
 inline constexpr size_t kManagerPathNbytes = 108;
 
-// Tell the manager that this process holds `name` ("/leaf" in /dev/shm). Connects the first time; a
-// connection that broke is made again once. Errors carry detail path = the manager's socket:
-// NOT_FOUND, PEER_GONE, TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (another user's).
+// Tells the manager that this process holds `name` ("/leaf" in /dev/shm), and waits for its answer.
+// Takes an idle connection or makes one, and tries once more over a new connection if the manager
+// closed the first. Errors carry the detail path with the manager's socket: NOT_FOUND, PEER_GONE,
+// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user).
 Status register_with_manager(const std::string& manager, const std::string& name,
                              os::Waiter* waiter);
-// That it let go. Never waits, never fails: a manager that does not listen finds out by itself.
+// Tells the manager that this process has let go of `name`. The call never waits and never fails. A
+// manager that cannot be reached learns it when this process ends.
 void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept;
-// What a killed manager of Tenon's left: its socket, its lock and its folder, if nobody has the
-// lock. Never fails; another's things stay.
+// Removes what a killed manager of Tenon's left, if nobody has its lock: its socket, its lock file
+// and its folder. The call never fails, and removes nothing else.
 void remove_dead_manager(const std::string& manager) noexcept;
-// The same for every folder that start_manager() makes by itself for this user.
+// Does the same for every folder that start_manager() makes by itself for this user.
 void remove_dead_managers() noexcept;
-// Where start_manager() looks first.
+// The path at which start_manager() looks first.
 std::string manager_socket();
-// The program, or NOT_FOUND: `program` unless it is empty, else as start_manager() finds it.
+// Gives the path of the manager's program: `program` if that is not empty, and otherwise the
+// program that start_manager() finds. NOT_FOUND if there is none.
 Result<std::string> find_manager_program(const std::string& program);
-// The socket of this user's manager, started if there is none; this process is its client from then
-// on. `program` empty: TENON_MANAGER of the environment, else tenon-manager beside this library or
-// in ../libexec/tenon of its folder. Its folder is TENON_MANAGER_FOLDER, else
-// /dev/shm/tenon-manager-UID; where somebody else has that, a folder of its own, for this process
-// and who is given the result.
+// Gives the socket of this user's manager, and starts the manager if there is none. This process is
+// a client of the manager from then on.
+//
+// If `program` is empty, the program is TENON_MANAGER of the environment, else tenon-manager beside
+// this library or in ../libexec/tenon of the library's folder. The manager's folder is
+// TENON_MANAGER_FOLDER, else /dev/shm/tenon-manager-UID. If another user has that default folder,
+// this process makes a folder of its own. Its manager serves this process and the processes that
+// are given the result.
 Result<std::string> start_manager(const std::string& program, os::Waiter* waiter);
 
 }  // namespace tenon::share

@@ -22,6 +22,7 @@ namespace {
 using os::Fd;
 using os::Waiter;
 
+// The most idle connections, and the most kept deallocations, for each manager.
 constexpr size_t kIdleMost = 4;
 constexpr size_t kUnsentMost = 100'000;
 
@@ -38,15 +39,15 @@ struct ManagerLineTable {
 
 ManagerLineTable& manager_line_table() noexcept { return immortal<ManagerLineTable>(); }
 
-// The child's messages would come from another process over a connection that the manager knows as
-// its parent's: it makes its own. What another thread had taken from the table at that moment stays
-// open in the child, which the manager can bear.
+// A forked child makes its own connections: otherwise its messages would come over a connection
+// that the manager knows as the parent's. A connection that another thread had taken from the table
+// at the fork stays open in the child, which does the manager no harm.
 void forget_manager_line_in_child() noexcept {
   manager_line_table().lines.clear();
   manager_line_table().mutex.unlock();
 }
 
-// The last of all ranks: no other lock is ever taken under this one.
+// Lock rank 40 (base/fork.h). No other lock is taken under this one.
 const bool g_manager_line_fork_hooks = [] {
   (void)manager_line_table();
   register_fork_hooks(40, {[]() noexcept { manager_line_table().mutex.lock(); },
@@ -55,6 +56,7 @@ const bool g_manager_line_fork_hooks = [] {
   return true;
 }();
 
+// Whether the manager hung up, or sent bytes for which no call waits.
 bool is_stale(const Fd& socket) noexcept {
   return os::peer_hung_up(socket.get()) || os::unread_nbytes(socket.get()) > 0;
 }

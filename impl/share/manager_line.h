@@ -1,4 +1,4 @@
-// The connections that this process has with managers, between the calls that use them.
+// Keeps the idle connections of this process to managers, for manager.cc and manager_start.cc.
 #pragma once
 
 #include <array>
@@ -15,23 +15,27 @@ namespace tenon::share {
 
 using ManagerBytes = std::array<std::byte, kManagerMessageNbytes>;
 
-// A connection that no call uses, for the caller alone, so that none waits for another's answer and
-// no lock is held while one waits. Not open if there is none that works.
+// Takes an idle connection. It belongs to the caller alone until give_manager_line(). So no call
+// waits for another call's answer, and no lock is held while a call waits. The result is not open
+// if no idle connection works.
 os::Fd take_manager_line(const std::string& manager);
 void give_manager_line(const std::string& manager, os::Fd socket);
-// A new one. NOT_FOUND, PEER_GONE, PERMISSION (another user's), …
+// Makes a new connection. NOT_FOUND, PEER_GONE, PERMISSION (another user's manager), …
 Result<os::Fd> connect_to_manager(const std::string& manager, os::Waiter* waiter);
 
-// Deallocations for which the socket had no room: a lost one would be counted against a message in
-// flight.
+// Keeps a deallocation for which the socket had no room. If it were lost, the manager would believe
+// that this process left its part in the file's count, and could remove a name for which a message
+// is in flight.
 void keep_unsent(const std::string& manager, const ManagerBytes& message);
 std::vector<ManagerBytes> take_unsent(const std::string& manager);
-// True: it is on its way, or the connection is broken and so nobody needs it.
+// Sends without waiting. True: the message is on its way, or the connection is broken, so that
+// nobody needs the message. False: the socket has no room.
 bool send_at_once(const os::Fd& socket, const ManagerBytes& message) noexcept;
-// The kept ones. True: none is left.
+// Sends the kept deallocations without waiting. True: none is left.
 bool send_unsent_at_once(const std::string& manager, const os::Fd& socket) noexcept;
 
-// The folder of this process's own manager, where the user's is taken by somebody else; else empty.
+// The folder of the manager that this process started for itself, because another user has the
+// usual folder. Empty if there is no such manager.
 std::string own_manager_folder();
 void set_own_manager_folder(const std::string& folder);
 

@@ -44,7 +44,7 @@ Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(
                           ? "is longer than the 59 bytes that a manager takes"
                       : slashed ? "is not the name of one file in one directory"
                                 : "does not begin with a slash, or is nothing else";
-    // One line, whatever is in the name.
+    // The message stays on one line, whatever bytes the name has.
     std::string shown = message.name.substr(0, kManagerNameMax);
     std::replace_if(
         shown.begin(), shown.end(),

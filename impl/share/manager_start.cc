@@ -1,3 +1,4 @@
+// Starts Tenon's manager, and removes what a killed one left (manager.h).
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,7 +22,8 @@ namespace {
 using os::Fd;
 using os::Waiter;
 
-// A manager that ends while it is wanted makes another round; so many in a row are no chance.
+// The most rounds of connect_or_start(). A manager that ends at the wrong moment costs one round.
+// So many in a row are no coincidence.
 constexpr int kStartRounds = 20;
 constexpr std::string_view kFolderPrefix = "tenon-manager-";
 constexpr std::string_view kSocketLeaf = "manager.sock";
@@ -38,14 +40,14 @@ std::string chosen_folder() {
 
 std::string socket_in(const std::string& folder) { return folder + "/" + std::string(kSocketLeaf); }
 
-// Whether such a folder is made for a manager and for nothing else.
+// Whether the folder was made for a manager and for nothing else.
 bool is_managers_own(const std::string& folder) {
   return std::string_view(folder).substr(folder.rfind('/') + 1).starts_with(kFolderPrefix) ||
          folder == chosen_folder();
 }
 
-// A folder that this user alone can write. NOT_FOUND if there is none yet, which is as good;
-// PERMISSION if somebody else was there first.
+// Checks that only this user can write the folder. NOT_FOUND if the folder does not exist yet,
+// which is as good. PERMISSION if it is another user's, is open to others, or is no directory.
 Status check_folder(const std::string& folder) {
   Result<Fd> opened = os::open_directory(folder);
   if (!opened.is_ok()) {
@@ -60,6 +62,7 @@ Status check_folder(const std::string& folder) {
       .with("path", folder);
 }
 
+// Starts the program and waits until it has printed the path of its socket.
 Status run_manager(const std::string& program, const std::string& socket, Waiter* waiter) {
   TENON_ASSIGN(const std::string path, find_manager_program(program));
   TENON_ASSIGN(const std::string line,
@@ -73,8 +76,8 @@ Status run_manager(const std::string& program, const std::string& socket, Waiter
       .with("path", path);
 }
 
-// Until this process is connected to a manager that listens on `socket`. One that ends in this
-// moment makes another round.
+// Connects to the manager that listens on `socket`, and starts one if there is none. If the manager
+// ends at this moment, another round follows.
 Status connect_or_start(const std::string& program, const std::string& socket,
                         const std::string& folder, Waiter* waiter) {
   Status last;
@@ -114,8 +117,8 @@ Result<std::string> find_manager_program(const std::string& program) {
       .with("path", folder + "/tenon-manager");
 }
 
-// The lock is the dead one's no more once we have it, and while we have it nobody starts another
-// there.
+// The lock file is removed only while this process has its lock. The dead manager no longer has the
+// lock then, and no process can start another manager there.
 void remove_dead_manager(const std::string& manager) noexcept {
   try {
     const size_t slash = manager.rfind('/');
@@ -139,7 +142,7 @@ void remove_dead_manager(const std::string& manager) noexcept {
     }
     if (is_managers_own(folder)) os::remove_folder(folder);
   } catch (const std::bad_alloc&) {
-    // No memory: the next one who looks does it.
+    // No memory. The next process that looks does it.
   }
 }
 
@@ -185,8 +188,8 @@ Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
     return socket_in(folder);
   }
   Status status = connect_or_start(program, socket_in(folder), folder, waiter);
-  // Somebody else made our folder first. A manager under a name that nobody can know beforehand
-  // serves this process and who is told of it.
+  // Another user made the default folder first. A manager in a folder with a random name serves
+  // this process and the processes that are told its path.
   if (status.code() == Code::kPermission && !is_chosen &&
       check_folder(folder).code() == Code::kPermission) {
     TENON_ASSIGN(folder, os::make_private_folder(folder + "-"));

@@ -1,3 +1,4 @@
+// The borrower's side of a name's socket: asks the lender for the fd of a segment (name_server.h).
 #include <poll.h>
 
 #include <cerrno>
@@ -39,7 +40,7 @@ Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_us
   const RequestPacket packet{kNameMagic, static_cast<uint32_t>(request)};
   const os::Transfer sent =
       os::send_message(socket.get(), std::as_bytes(std::span(&packet, 1)), {}, {});
-  // A lender that refuses may have hung up already: what it said is still there.
+  // A lender that refuses may have hung up already. Its answer can still be read.
   if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET)
     return named(errno_status(sent.error, format("asking the lender behind %s", path.c_str())));
   if (Status ready = waiter->until_ready(socket.get(), POLLIN, "an answer of the lender");
@@ -53,8 +54,8 @@ Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_us
   os::ReceivedFds fds;
   os::Transfer got =
       os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &fds);
-  // The kernel reports first that the lender hung up on an unread request; what it had said before
-  // is there all the same.
+  // If the lender hung up while the request was unread, the kernel reports that first. An earlier
+  // answer can still be read.
   if (got.error == ECONNRESET)
     got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false,
                               &fds);

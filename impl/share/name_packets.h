@@ -1,4 +1,5 @@
-// What is said on a name's socket (docs/format/filename.md): one request, one answer.
+// The packets on the socket of a name (docs/format/filename.md). A borrower (name_client.cc) sends
+// one request, and the lender (name_server.cc) sends one answer.
 #pragma once
 
 #include <cstdint>

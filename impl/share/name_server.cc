@@ -40,38 +40,40 @@ using os::serve_fd;
 using os::stop_serving_fd;
 using storage::Storage;
 
-// Each client has an fd here until it has asked. The clients of other users have half of the places
-// at most, and one of these users a half of that.
+// A client has an fd here until it has sent its request. Clients of other users have at most half
+// of the places, and those of one such user at most a quarter.
 constexpr uint64_t kMostClients = 1024;
 constexpr uint64_t kFewestClients = 8;
 constexpr int64_t kSilenceNs = 5'000'000'000;
 
+// A name that this process serves.
 struct Served {
   Fd listener;
   Filename name;
   Ref<Directory> directory;
   uint64_t inode = 0;
-  Segment* segment = nullptr;        // lives: its end takes this entry out first
+  Segment* segment = nullptr;        // alive: the end of the segment removes this entry first
   const Storage* storage = nullptr;  // null: the name is the segment's own
-  std::string prefix;                // empty: the name was chosen
+  std::string prefix;                // empty: the user chose the name
   Access access = Access::kAuto;
   SocketPolicy policy;
   uint64_t in_flight = 0;
-  Ref<Segment> held;      // while messages are in flight
-  bool orphaned = false;  // its storage is gone, and only they keep it
+  Ref<Segment> held;      // keeps the segment while messages are in flight
+  bool orphaned = false;  // the storage is gone, and only messages in flight keep the name
 };
 
+// A client that has connected and has not sent its request yet.
 struct Client {
   Fd socket;
   int listener = -1;
-  int64_t since_ns = 0;  // on the monotonic clock
+  int64_t since_ns = 0;  // the time of the connection, on the monotonic clock
   bool is_stranger = false;
   uid_t user = 0;
 };
 
-// An empty file that this process holds open as long as it serves names in a directory: nobody is
-// told when a socket's listener dies, but who watches the directory is told the name of a file that
-// is let go.
+// The bell of a directory: an empty file that this process holds open as long as it serves names
+// there. The kernel tells nobody when a socket's listener dies. But it tells the watchers of a
+// directory the name of a file that is closed.
 struct Bell {
   Ref<Directory> directory;
   std::string leaf;
@@ -84,20 +86,23 @@ struct NameServerState {
   std::unordered_map<const Directory*, Bell> bells;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
   std::unordered_map<int, Client> clients;                  // by socket
-  std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
+  // From a segment to the listener of its own name.
+  std::unordered_map<const Segment*, int> own_names;
   std::unordered_multimap<const Storage*, int> storage_names;
-  std::unordered_map<std::string, int, KeyedHash> paths;  // of all that are served -> listener
+  // From the path of each served name to its listener.
+  std::unordered_map<std::string, int, KeyedHash> paths;
   bool exit_hook = false;
   bool tick_is_due = false;
 };
 
 NameServerState& name_server_state() noexcept { return immortal<NameServerState>(); }
 
-// The child serves nothing: its copies of the listeners would keep the parent's names alive after
-// the parent.
+// A forked child serves nothing: its copies of the listeners would keep the parent's names alive
+// after the parent.
 void forget_name_server_in_child() noexcept {
   NameServerState& all = name_server_state();
-  // The parent's messages; a segment kept mapped here harms nobody.
+  // The messages are the parent's. The references are leaked, because a segment that stays mapped
+  // in the child does no harm.
   for (auto& [fd, served] : all.served) (void)served->held.detach();
   all.served.clear();
   all.bells.clear();
@@ -119,12 +124,14 @@ const bool g_name_server_fork_hooks = [] {
   return true;
 }();
 
+// Removes the socket, unless another one has the name by now.
 void unlink_served(const Served& served) noexcept {
   Result<os::NameInfo> info = os::look_at_name(served.directory->fd(), served.name.leaf);
   if (info.is_ok() && info.value().inode == served.inode)
     (void)os::unlink_name(served.directory->fd(), served.name.leaf);
 }
 
+// Makes the bell of a directory for its first name, and counts the names.
 void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
   Bell& bell = all->bells[directory.get()];
   if (++bell.names > 1) return;
@@ -132,12 +139,13 @@ void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
   Result<Filename> name = choose_filename(directory->path(), kBellPrefix, "");
   Result<Fd> made = name.is_ok() ? os::create_name(directory->fd(), name.value().leaf)
                                  : Result<Fd>(name.status());
-  // Best effort: without it a dead name waits for the next sweep.
+  // Best effort: without a bell a dead name waits for the next sweep.
   if (!made.is_ok()) return;
   bell.leaf = name.value().leaf;
   bell.fd = std::move(made).value();
 }
 
+// Removes the bell of a directory after its last name.
 void take_bell(NameServerState* all, const Ref<Directory>& directory) noexcept {
   const auto found = all->bells.find(directory.get());
   if (found == all->bells.end() || --found->second.names > 0) return;
@@ -145,7 +153,8 @@ void take_bell(NameServerState* all, const Ref<Directory>& directory) noexcept {
   all->bells.erase(found);
 }
 
-// A bell for a name that is being made.
+// Holds a bell for a name that is being made. The destructor takes the bell back, unless keep() was
+// called.
 class Hanging {
  public:
   explicit Hanging(const Ref<Directory>& directory) : directory_(directory) {
@@ -167,8 +176,8 @@ class Hanging {
   Ref<Directory> directory_;
 };
 
-// An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody
-// connects to what has no server.
+// Takes out an entry, which the caller destroys after the lock. The socket's name goes first, so
+// that no client connects to a socket without a server.
 std::unique_ptr<Served> take_out(NameServerState* all, int listener) noexcept {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return nullptr;
@@ -200,23 +209,25 @@ void end_of_storage(Storage* storage) noexcept {
        at = all.storage_names.find(storage)) {
     Served& served = *all.served.at(at->second);
     if (served.in_flight > 0) {
-      // Kept by its messages alone from now on; another storage may come to stand at this address.
+      // From now on only the messages in flight keep the name. Another storage may get this
+      // address.
       served.orphaned = true;
       all.storage_names.erase(at);
     } else {
-      (void)take_out(&all, at->second);  // `held` is empty, so this lets nothing go under the lock
+      (void)take_out(&all, at->second);  // `held` is null, so no segment ends under the lock
     }
   }
 }
 
+// Ends a segment's own name when the segment ends.
 class SocketTail : public memory::SegmentTail {
  public:
   void before_unmap(Segment* segment) noexcept override {
     if (generation_ != fork_generation()) return;
     NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    // Its storages took their names with them, and a name with messages in flight holds the
-    // segment.
+    // The names of its storages went with the storages, and a name with messages in flight holds
+    // the segment. So only the segment's own name is left.
     if (const auto own = all.own_names.find(segment); own != all.own_names.end())
       (void)take_out(&all, own->second);
   }
@@ -226,13 +237,14 @@ class SocketTail : public memory::SegmentTail {
   const uint64_t generation_ = fork_generation();
 };
 
-// One message less. True: it was the last that was awaited.
+// Counts one message as received. True: it was the last one in flight.
 bool message_received(Served* served) noexcept {
   if (served->in_flight == 0) return false;
   --served->in_flight;
   return served->in_flight == 0;
 }
 
+// Whether the peer of `socket` may have the memory, by the policy of the name.
 bool may_have(const Served& served, int socket) {
   if ((served.policy.mode & 0006) != 0) return true;
   Result<os::Peer> peer = os::peer_of(socket);
@@ -255,13 +267,14 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
   (void)os::send_message(socket, std::as_bytes(std::span(&packet, 1)), {}, fds);
 }
 
-// One request of one client, answered and done. What comes back is let go after the lock.
+// Answers one request of a client. The caller releases the result after the lock. *keep: no request
+// came yet, so the client stays.
 Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
   const os::Transfer got = os::receive_message(
       client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
-  // An event of another socket that had this number a moment ago.
+  // EAGAIN: the event was for another socket, which had this number a moment ago.
   *keep = got.error == EAGAIN;
   if (got.error != 0 || got.nbytes == 0) return nullptr;
   const int socket = client.socket.get();
@@ -276,7 +289,7 @@ Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   const auto wanted = static_cast<NameRequest>(request.request);
   Ref<Segment> let_go;
   if (wanted != NameRequest::kReceived) {
-    // A segment whose last reference has just gone is about to take this entry out.
+    // A segment whose last reference has just gone is about to remove this entry.
     if (!served->segment->try_retain()) {
       answer(socket, Code::kNotFound, nullptr, -1);
       return nullptr;
@@ -304,7 +317,7 @@ uint64_t most_clients() noexcept {
   return std::clamp(os::fd_limit() / 8, kFewestClients, kMostClients);
 }
 
-// Whether there is a place for one more client of that peer's.
+// Whether there is a place for this client.
 bool has_place(const NameServerState& all, const Client& client) noexcept {
   const uint64_t most = most_clients();
   if (all.clients.size() >= most) return false;
@@ -335,7 +348,7 @@ void tick() noexcept {
 
 void on_client(int fd, bool, bool) noexcept {
   NameServerState& all = name_server_state();
-  Ref<Segment> let_go;  // after the lock
+  Ref<Segment> let_go;  // released after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.clients.find(fd);
   if (found == all.clients.end()) return;
@@ -343,21 +356,21 @@ void on_client(int fd, bool, bool) noexcept {
   try {
     let_go = serve(&all, found->second, &keep);
   } catch (...) {
-    keep = false;  // no memory: the client sees us hang up
+    keep = false;  // no memory: the client sees that the connection was closed
   }
   if (!keep) drop_client(&all.clients, fd);
 }
 
 void on_listener(int fd, bool, bool) noexcept;
 
-// False: there is nobody to accept, or it must wait.
+// Accepts one client. False: no client waits, or accepting must wait.
 bool accept_one(NameServerState* all, int listener) {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return false;
   Result<Fd> accepted = os::accept_local(listener);
   if (!accepted.is_ok()) {
-    // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not
-    // spin.
+    // There is no fd for the client now. It waits in the queue. The listener is not polled for a
+    // while, because the level-triggered poll would spin.
     stop_serving_fd(listener);
     call_later(
         []() noexcept {
@@ -387,13 +400,13 @@ bool accept_one(NameServerState* all, int listener) {
 
 void on_listener(int fd, bool, bool) noexcept {
   NameServerState& all = name_server_state();
-  // Between two of them others get their turn with the lock.
+  // The lock is released between two clients, so that other threads get it.
   for (int turn = 0; turn < 16; ++turn) {
     const std::lock_guard<std::mutex> lock(all.mutex);
     try {
       if (!accept_one(&all, fd)) return;
     } catch (...) {
-      return;  // no memory: whoever called sees us hang up, or waits
+      return;  // no memory: the client waits, or sees that the connection was closed
     }
   }
 }
@@ -407,19 +420,20 @@ void at_exit() noexcept {
   }
   for (auto& [fd, served] : all.served) (void)served->held.detach();
   all.served.clear();
-  // What lives longer than this, a storage in a static object, finds nothing to end.
+  // A storage that lives longer, in a static object, finds no name to end.
   all.own_names.clear();
   all.storage_names.clear();
   all.paths.clear();
 }
 
+// Makes the listening socket. If a dead socket or file has the name, removes it and tries again.
 Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
   // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it
   // when its lender is dead.
   const mode_t mode = policy.mode | S_ISVTX;
   const gid_t group = policy.has_group ? policy.group : static_cast<gid_t>(-1);
   Result<Fd> listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
-  // A sweep took us for dead between bind and link, for we were slow.
+  // If this process was slow between bind and link, a sweep may have removed the socket as dead.
   for (int tries = 0;
        tries < 5 && !listening.is_ok() && listening.status().code() == Code::kNotFound; ++tries)
     listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
@@ -439,7 +453,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
     return served.policy == policy && served.name.directory == place.directory &&
            served.prefix == prefix && (!prefix.empty() || served.name.leaf == place.leaf);
   };
-  // With the lock: a name that is there already.
+  // Finds a name that fits. Call this with the lock.
   bool of_storage = prefix.empty();
   const auto find_known = [&]() -> const Served* {
     if (const auto own = all.own_names.find(segment); own != all.own_names.end()) {
@@ -459,7 +473,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
     segment->attach_tail(std::make_unique<SocketTail>());
   auto served = std::make_unique<Served>();
   TENON_ASSIGN(served->directory, open_names_directory(place.directory));
-  // The bell first: from the moment when the socket is there, our end must be heard.
+  // The bell comes first: from the moment when the socket exists, the end of this process must be
+  // noticed.
   Hanging bell(served->directory);
   TENON_ASSIGN(served->listener, listen_or_sweep(place, policy));
   const int listener = served->listener.get();
@@ -472,7 +487,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   served->inode = info.inode;
 
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // Two threads at once: the first one's name stands, and this one's goes.
+  // If two threads make the name at once, the first one's name stands, and this one's goes.
   if (const Served* known = find_known(); known != nullptr) {
     unlink_served(*served);
     return known->name;
@@ -486,7 +501,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
     all.own_names.emplace(segment, listener);
   }
   bell.keep();
-  // Whatever was served under this path has lost it: somebody removed its socket.
+  // If a name was served under this path before, somebody has removed its socket, so the new name
+  // takes the path.
   all.paths.insert_or_assign(place.path(), listener);
   all.served.emplace(listener, std::move(served));
   Status status = serve_fd(listener, &on_listener);
@@ -498,7 +514,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
 }
 
 void leave_served_names() noexcept {
-  // Dropped after the lock: it may be the last to hold its segment.
+  // Destroyed after the lock, because an entry may be the last to hold its segment.
   std::vector<std::unique_ptr<Served>> ended;
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -513,7 +529,7 @@ void leave_served_names() noexcept {
 
 bool count_socket_message(const Filename& name, bool received) {
   NameServerState& all = name_server_state();
-  Ref<Segment> let_go;  // after the lock
+  Ref<Segment> let_go;  // released after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.paths.find(name.path());
   if (found == all.paths.end()) return false;

@@ -24,8 +24,11 @@ namespace {
 using os::Fd;
 
 constexpr uint64_t kFileHead = kFilenameHeaderNbytes;
+// The most tries, a millisecond apart, to lock a new file.
 constexpr int kLockTries = 1000;
 
+// Sets the size of the file and makes all of its pages. RESOURCE_EXHAUSTED if the file system has
+// no room.
 Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   const uint64_t room = os::free_space(fd);
@@ -47,7 +50,8 @@ Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   return Status::ok();
 }
 
-// The name of a file that is being made. It goes with it, unless the file got its own.
+// A file that is being made, under a temporary name. The destructor removes this name, unless
+// finish() gave the file its own.
 class Making {
  public:
   static Result<Making> create(const Ref<Directory>& directory) {
@@ -69,7 +73,7 @@ class Making {
   }
 
   int fd() const noexcept { return fd_.get(); }
-  // A dead file may have the name that was chosen.
+  // Renames the file. If a dead file has the chosen name, removes that name and tries again.
   Result<Fd> finish(const Filename& name) {
     Status renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
     if (!renamed.is_ok() && renamed.code() == Code::kPermission) {
@@ -118,7 +122,7 @@ Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const
 
 namespace {
 
-// `name` is free, or that of a dead file.
+// Makes the file. `name` is free, or is the name of a dead file.
 Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& name,
                                 uint64_t nbytes, uint64_t total) {
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
@@ -127,7 +131,7 @@ Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& 
   const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
   TENON_TRY(os::set_access(making.fd(), mode_of(options), group, name.path()));
   TENON_TRY(reserve_file(making.fd(), name.directory, total));
-  // Who sweeps has it for the moment of a look.
+  // A process that sweeps the directory has the lock for a moment.
   for (int tries = 0; !os::take_shared_lock(making.fd()); ++tries) {
     if (tries == kLockTries)
       return refuse_name(name.path(), Code::kUnsupported,
@@ -135,21 +139,22 @@ Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& 
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   TENON_TRY(write_head(making.fd(), nbytes));
-  // From here on others see it, whole.
+  // From here on other processes see the file, and it is whole.
   TENON_ASSIGN(const Fd fd, making.finish(name));
   Result<Ref<Segment>> segment = map_own_file(fd.get(), directory, name, total);
   if (!segment.is_ok()) (void)os::unlink_name(directory->fd(), name.leaf);
   return segment;
 }
 
-// What dead processes left takes room, too, and sweep_some_names() looks at a few names only.
+// Removes all dead names of the directory, to make room. sweep_some_names() checks only a few
+// names.
 void remove_dead_names(const std::string& directory) noexcept {
   try {
     LookOptions options;
     options.remove = true;
     (void)look_at_all(directory, options, [](const NameReport&) { return true; });
   } catch (...) {
-    // No memory: the second attempt does without.
+    // No memory. The second attempt goes on without.
   }
 }
 

@@ -1,4 +1,5 @@
-// Making a named file: whole and at once, counted and locked.
+// Makes a named file, for by_filename.cc and cuda_counter.cc. The file appears under its name only
+// when it is whole: its pages exist, its count is 1 and its lock is taken.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +13,12 @@
 
 namespace tenon::share {
 
+// INVALID_ARGUMENT if the mode in `options` is not allowed for a name.
 Status check_mode(const FilenameOptions& options);
+// The mode in `options`, with reading and writing for the group if `options` has one.
 mode_t mode_of(const FilenameOptions& options) noexcept;
 
-// A new file for `nbytes` of payload; the segment has a FileTail.
+// Makes a new file with `nbytes` of payload. The segment has a FileTail (names.h).
 Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes);
 
 }  // namespace tenon::share

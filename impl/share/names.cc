@@ -23,15 +23,16 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// A file whose storages are gone here, and that messages of ours still count on: a mapping of its
-// head keeps the lock. An fd would too, but there are few of those, and many messages.
+// A file that this process keeps for its messages in flight after its own storages have gone. A
+// mapping of the head keeps the lock. An fd would too, but fds are few, and messages can be many.
 struct Kept {
   Ref<Directory> directory;
   std::string leaf;
   os::Mapping head;
 };
 
-// A file whose count says that this process was the last holder. Nobody can open it any more.
+// A file whose count said that this process was the last holder. No process can open the file any
+// more.
 struct LastHeld {
   Ref<Directory> directory;
   std::string leaf;
@@ -39,16 +40,18 @@ struct LastHeld {
   uint64_t inode = 0;
 };
 
-// Tries, a millisecond apart, to remove such a file. Another process may look at it in the same
-// moment. And the kernel closes an fd that an ended peer left unread in a socket only a timer tick
-// later, or when a busy machine finds the time.
+// The number of tries, a millisecond apart, to remove such a file. Another process may check the
+// file at the same moment. Also, if a peer ended and left an fd unread in a socket, the kernel
+// closes that fd a timer tick later, or even later on a busy machine.
 constexpr int kLastTries = 5;
 
 struct NamesState {
   std::mutex mutex;
   std::vector<Kept> kept;
-  // The library's thread tries again, unless the process ends first.
+  // Files that could not be removed yet. The library's thread tries again. If the process ends
+  // first, at_exit() removes them.
   std::vector<LastHeld> unsettled;
+  // The register of the files that this process holds, a linked list.
   FileTail* first = nullptr;
   bool exit_hook = false;
 };
@@ -59,7 +62,8 @@ bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept {
   return info.device == device && info.inode == inode;
 }
 
-// What is left of a kept file's head: whether a message may still be on its way.
+// Whether a message for which the file is kept may still be on its way. The file may have been cut
+// short.
 bool is_awaited(const Kept& kept) noexcept {
   std::byte bytes[kFilenameHeaderNbytes];
   if (!os::copy_from_mapping(kept.head.base(), bytes, sizeof bytes).is_ok()) return false;
@@ -69,7 +73,7 @@ bool is_awaited(const Kept& kept) noexcept {
 
 }  // namespace
 
-// Everything of the register that fork and exit need.
+// The functions that need the register, fork and exit among them.
 class Names {
  public:
   static void at_exit() noexcept {
@@ -102,7 +106,7 @@ class Names {
     if (!last.empty()) remove_last(last);
   }
 
-  // The file is removed at exit, if nothing has removed it before.
+  // Notes a file that could not be removed. It is removed at exit, if it still exists then.
   static void not_settled(const FileTail& tail) noexcept {
     NamesState& all = names_state();
     std::vector<LastHeld> files;
@@ -121,9 +125,9 @@ class Names {
     }
   }
 
-  // The mappings stay until the kernel takes them, so the lease cannot be asked. Without relatives
-  // the count is to be believed, as PyTorch does; a relative by fork may hold a file without a part
-  // in the count, and shows in /proc.
+  // Removes the files at exit. The mappings of this process stay until the kernel takes them, so
+  // the lease cannot be asked for. Without relatives by fork the count is believed, as PyTorch
+  // does. A relative may hold a file without a part in the count, but it shows in /proc.
   static void remove_last(const std::vector<LastHeld>& files) noexcept {
     try {
       std::vector<os::Holders> holders(files.size());
@@ -145,9 +149,9 @@ class Names {
     }
   }
 
-  // The child holds the files that it inherited by their mappings, and owes the counts nothing
-  // (leave() sees that by the generation). What the parent keeps for messages is the parent's, and
-  // its fds here would make it look held.
+  // A forked child holds the files that it inherited by their mappings, and has no part in the
+  // counts (leave() sees that by the generation). The files kept for messages are the parent's:
+  // mappings of them in the child would make the files look held.
   static void in_child() noexcept {
     names_state().kept.clear();
     names_state().unsettled.clear();
@@ -170,8 +174,9 @@ class Names {
     NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (!all.exit_hook) {
-      // After static objects that were made before it, so a storage that those hold is let go
-      // first.
+      // Exit handlers and destructors of static objects run in reverse order. A static object that
+      // is completed after this registration is destroyed first, so a storage that it holds is
+      // released before at_exit() runs.
       all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
     }
     tail->entered_ = true;
@@ -180,7 +185,7 @@ class Names {
     all.first = tail;
   }
 
-  // False: it was not in.
+  // Takes the file out of the register. False: it was not there.
   static bool remove(FileTail* tail) noexcept {
     NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -193,7 +198,8 @@ class Names {
     return true;
   }
 
-  // The lock must be ours without a gap, so this comes before the mapping goes.
+  // Keeps the file for messages in flight. Call this before the mapping goes, because this process
+  // must have the lock without a gap.
   static void keep(const FileTail& tail) noexcept {
     try {
       Kept kept{tail.directory_, tail.leaf_, os::Mapping()};
@@ -212,7 +218,7 @@ class Names {
       const std::lock_guard<std::mutex> lock(all.mutex);
       all.kept.push_back(std::move(kept));
     } catch (...) {
-      // No memory: the message is lost, as if this process had been killed.
+      // No memory. The message is lost, as if this process had been killed.
     }
   }
 };
@@ -256,8 +262,9 @@ void FileTail::enter(FilenameHeader* header, os::Mapping page) noexcept {
   Names::enter(this);
 }
 
-// The file can have been cut short, and then a step of the count would be a SIGBUS. Whoever cuts it
-// between this look and the step has aimed at us.
+// Whether the count can be changed. The file may have been cut short, and then changing the count
+// would raise SIGBUS. A process that cuts the file between this check and the change attacks on
+// purpose.
 bool FileTail::header_is_there() const noexcept {
   int32_t count = 0;
   return header_ != nullptr && os::copy_from_mapping(header_, &count, sizeof count).is_ok();
@@ -281,15 +288,15 @@ void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }
 
 void FileTail::after_unmap() noexcept {
   page_ = os::Mapping();
-  // The count says that we were the last: then whoever seems to hold the file only looks at it, as
-  // we do.
+  // If this process was the last in the count, a process that seems to hold the file only checks
+  // it, as this one does. So the check is repeated.
   bool settled = settle_name(directory_, leaf_);
   for (int tries = 0; !settled && last_ && tries < kLastTries; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     settled = settle_name(directory_, leaf_);
   }
   if (!settled && last_) Names::not_settled(*this);
-  // In this order, as PyTorch does: what the manager looks at then is what is left.
+  // The deallocation comes last, as in PyTorch, so that the manager sees the file as it is then.
   if (held_ && !manager_.empty() && generation_ == fork_generation())
     deallocate_at_manager(manager_, "/" + leaf_);
 }
@@ -317,7 +324,7 @@ Status FileTail::count_message() {
   switch (count_up(&header_->count)) {
     case CountStep::kDone: break;
     case CountStep::kZero:
-      // A child of fork holds the file without a part in the count.
+      // A forked child holds the file without a part in the count.
       if (header_->count.compare_exchange_strong(zero, 1) ||
           count_up(&header_->count) == CountStep::kDone)
         break;
@@ -326,7 +333,7 @@ Status FileTail::count_message() {
       return Status(Code::kCorrupt, "the count of the file is no count")
           .with("path", filename().path());
   }
-  // PyTorch's files have no such number: its manager keeps what is in flight.
+  // PyTorch's own files have no such number. For them the manager keeps messages in flight.
   if (header_->magic == kFilenameMagic) header_->in_flight.fetch_add(1, std::memory_order_relaxed);
   sent_.fetch_add(1, std::memory_order_relaxed);
   return Status::ok();
@@ -363,7 +370,7 @@ void count_down(std::atomic<int32_t>* count) noexcept {
 
 void count_message_received(FilenameHeader* header) noexcept {
   count_down(&header->count);
-  // PyTorch's files have a zero there, and its senders do not count in it.
+  // PyTorch's own files have a zero there, which PyTorch's senders do not change.
   if (header->magic == kFilenameMagic) count_down(&header->in_flight);
 }
 
@@ -401,8 +408,8 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
   settled.clear();
   const bool is_bell = leaf.starts_with(kBellPrefix);
   if (is_bell) remove_dead_sockets(directory->fd());
-  // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again
-  // in any case.
+  // The kernel may close a bell before it closes the sockets. So after a bell the directory is
+  // checked again in any case.
   return still_kept || (remove_if_dead(directory->fd(), leaf) && !is_bell);
 }
 

@@ -24,38 +24,46 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// This and Again are shared with the thread while it uses them, and in a child of fork its share is
-// never given back: so the child empties them.
+// A directory that is watched. The thread shares Watched and Again objects while it uses them. A
+// forked child inherits the thread's references, which are never released there, so the child
+// empties the objects.
 struct Watched {
   Ref<Directory> directory;
 };
 
-// Two that look at one name at once disturb each other, so whoever did not get a clear answer looks
-// again, each after a time of its own; and for two seconds in all, since the other one may be
-// stopped in its look, or killed, which nobody is told of.
+// A name that must be checked again. Two processes that check one name at once disturb each other.
+// So a process that got no clear answer checks again, after a delay of its own. It does so for two
+// seconds in all, because the other process may be stopped or killed during its check, and nobody
+// reports that.
 struct Again {
   Ref<Directory> directory;
   std::string leaf;
   Clock::time_point due;
   int tries = 0;
-  bool is_swept = false;  // a sweep came upon it, or could not come to it: it may be a socket, too
+  // The name comes from a sweep that found no clear answer, or did not reach the name. So it may be
+  // a socket.
+  bool is_swept = false;
 };
+// The most checks of a name that an event reported.
 constexpr int kAgain = 9;
-// Such a name is seldom dead, and its next look is half a second after the first.
+// The most checks of a name that comes from a sweep. It is seldom dead. The second check comes half
+// a second after the first.
 constexpr int kAgainSwept = 2;
-// In one tick, since events and the ticks of others wait for it. A directory can have many names.
+// The most checks in one tick, because events and other ticks wait for it. A directory can have
+// many names.
 constexpr int kLooksAtOnce = 64;
 
 constexpr int kUnwatched = -1;
 
 struct NamesThreadState {
   std::mutex mutex;
-  std::shared_ptr<os::DirectoryWatch> watch;  // as long as it has a directory
-  // By the watch's number of a directory: those that several paths lead to.
+  std::shared_ptr<os::DirectoryWatch> watch;  // null while no directory is watched
+  // The watched directories by the number that the watch gives to a directory. Several paths can
+  // lead to one directory.
   std::unordered_map<int, std::vector<std::shared_ptr<Watched>>> watched;
   std::unordered_map<const Directory*, int> numbers;  // kUnwatched: the directory cannot be watched
-  // Only the thread takes these out and changes them; the lock is for those who add one, and for
-  // fork.
+  // Only the thread removes and changes entries. The lock guards against threads that add entries,
+  // and against fork.
   std::map<std::pair<const Directory*, std::string>, std::shared_ptr<Again>> again;
   Clock::time_point next_look = Clock::time_point::max();
 };
@@ -90,6 +98,8 @@ const bool g_names_thread_fork_hooks = [] {
   return true;
 }();
 
+// The time of the next check of a name after `tries` checks. The delay depends on the pid, so that
+// two processes do not check at the same time again.
 Clock::time_point next_try(int tries) {
   return Clock::now() + std::chrono::milliseconds(2 + os::process_id() % 17 +
                                                   (tries == 0 ? 0 : std::min(10 << tries, 480)));
@@ -97,7 +107,8 @@ Clock::time_point next_try(int tries) {
 
 void look_again() noexcept;
 
-// With the lock. A look that is overdue may never come: call_later() had no memory.
+// Makes a tick come at `due`. The caller holds the lock. If the tick that was wanted before is
+// overdue, it may never come, because call_later() had no memory.
 void want_look(NamesThreadState* all, Clock::time_point due) noexcept {
   const Clock::time_point now = Clock::now();
   if (due >= all->next_look && all->next_look > now) return;
@@ -107,6 +118,7 @@ void want_look(NamesThreadState* all, Clock::time_point due) noexcept {
                      std::chrono::duration_cast<std::chrono::nanoseconds>(due - now).count(), 0));
 }
 
+// Checks a name once. True: the answer was clear.
 bool look_once(const Again& again) noexcept {
   if (!settle_name(again.directory, again.leaf)) return false;
   return !again.is_swept || sweep_name(again.directory->fd(), again.leaf);
@@ -122,7 +134,7 @@ void look_again() noexcept {
   auto at = all.again.begin();
   to_begin.unlock();
   while (at != all.again.end()) {
-    const std::shared_ptr<Again> again = at->second;  // let go after the lock
+    const std::shared_ptr<Again> again = at->second;  // released after the lock
     const bool is_due = again->due <= now && looks < kLooksAtOnce;
     if (is_due) ++looks;
     const bool is_over = is_due && (look_once(*again) || again->tries + 1 >= kAgain);
@@ -162,6 +174,7 @@ std::vector<std::shared_ptr<Watched>> directories_of(int number) {
   return found;
 }
 
+// Checks a name that an event reported, and again later if the answer was not clear.
 void settle(const Ref<Directory>& directory, const std::string& leaf) {
   if (settle_name(directory, leaf)) return;
   NamesThreadState& all = names_thread_state();
@@ -199,7 +212,7 @@ void on_watch(int fd, bool, bool) noexcept {
   try {
     read(watch.get());
   } catch (...) {
-    // No memory: what was to be done is left to the next sweep.
+    // No memory. The next sweep does what was to be done.
   }
 }
 
@@ -224,7 +237,7 @@ std::shared_ptr<os::DirectoryWatch> close_unused_watch(NamesThreadState* all) no
 }  // namespace
 
 bool watch_names(const Ref<Directory>& directory) noexcept {
-  std::shared_ptr<os::DirectoryWatch> unused;  // let go after the lock
+  std::shared_ptr<os::DirectoryWatch> unused;  // released after the lock
   try {
     NamesThreadState& all = names_thread_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -256,13 +269,13 @@ void sweep_names_later(const Ref<Directory>& directory, std::vector<std::string>
   want_look(&all, due);
   for (std::string& leaf : leaves) {
     auto again = std::make_shared<Again>(Again{directory, leaf, due, kAgain - kAgainSwept, true});
-    // One that is there already, because the thread was told of it, gets more looks.
+    // An entry that is there already comes from an event and gets more checks. It stays.
     all.again.try_emplace({directory.get(), std::move(leaf)}, std::move(again));
   }
 }
 
 void unwatch_names(Directory& directory) noexcept {
-  std::shared_ptr<Watched> ending;  // these are let go after the lock
+  std::shared_ptr<Watched> ending;  // these two are released after the lock
   std::shared_ptr<os::DirectoryWatch> unused;
   NamesThreadState& all = names_thread_state();
   const std::lock_guard<std::mutex> lock(all.mutex);

@@ -1,5 +1,5 @@
-// What the library's thread does for names: it watches the directories in which this process has
-// some, and removes what others let go.
+// The work of the library's thread for names. It watches the directories in which this process has
+// names, and removes names that other processes left.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace tenon::share {
 
-// Lets the thread (os/service.h) watch the directory. False where that cannot be had (inotify's
-// limits): then only calls sweep.
+// Makes the thread (os/service.h) watch the directory. False if that is not possible (the limits of
+// inotify). In that case only calls sweep the directory.
 bool watch_names(const Ref<Directory>& directory) noexcept;
-// The thread looks at these names of the directory soon, twice where the first look has no clear
-// answer, and removes the dead.
+// Makes the thread check these names of the directory soon, and remove the dead ones. It checks a
+// name twice if the first check gives no clear answer.
 void sweep_names_later(const Ref<Directory>& directory, std::vector<std::string> leaves);
-// The directory is about to be closed.
+// Ends the watch of a directory that is about to be closed.
 void unwatch_names(Directory& directory) noexcept;
 
 }  // namespace tenon::share

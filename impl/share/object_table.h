@@ -1,15 +1,16 @@
-// A set of objects that know their own keys, for the identity cache: a word for each place of an
-// open table, and nothing for each object, for there can be millions.
+// A hash set of objects that know their own keys, for the identity cache (cache.cc) and the table
+// of addresses (storage_at.cc). An open table costs one word for each place, and nothing for each
+// object, because there can be millions of objects.
 //
-// Linear probing from the home that the key's hash says. Erasing moves back what stood behind, so
-// that there are no tombstones, and a look-up ends at the first empty place. An address has bits
-// that alignment leaves 0: they keep some of the hash, so that most objects that a look-up passes
-// are not read.
+// The table probes linearly from the home place that the key's hash gives. Erasing moves later
+// objects back, so there are no tombstones, and a look-up ends at the first empty place. Alignment
+// leaves the low bits of an address 0. The table stores some bits of the hash there, so that a
+// look-up need not read most of the objects that it passes.
 //
-// Traits: `Key`; `static Key key_of(const T&) noexcept`, which gives the same as long as the object
-// is in the table; and `static uint64_t hash(const Key&) noexcept`, with good high bits. kKept:
-// places that stay once there were so many objects, for a message of thousands comes and goes again
-// and again. The caller locks.
+// `Traits` has a type `Key`; `static Key key_of(const T&) noexcept`, whose result must not change
+// while the object is in the table; and `static uint64_t hash(const Key&) noexcept`, with good high
+// bits. The table never shrinks below `kKept` places, because messages of thousands of objects come
+// and go again and again. The caller locks.
 #pragma once
 
 #include <bit>
@@ -28,8 +29,8 @@ class ObjectTable {
 
   T* find(const Key& key) const noexcept { return find_if(key, kAny); }
 
-  // Puts it in, unless there is one of its key: then that one is returned. Throws std::bad_alloc:
-  // then nothing has changed.
+  // Adds an object, unless the table has one with the same key, which is returned in that case.
+  // Throws std::bad_alloc, and changes nothing then.
   T* insert(T* object) {
     const Key key = Traits::key_of(*object);
     const uint64_t hash = Traits::hash(key);
@@ -45,8 +46,8 @@ class ObjectTable {
     return nullptr;
   }
 
-  // Puts it in, whether or not others of its key are there. It must not be in the table yet. Throws
-  // std::bad_alloc: then nothing has changed.
+  // Adds an object even if others with the same key are there. The object must not be in the table
+  // yet. Throws std::bad_alloc, and changes nothing then.
   void insert_beside(T* object) {
     if ((count_ + 1) * 4 > size_ * 3 && !resize(size_ == 0 ? kFewest : size_ * 2))
       throw std::bad_alloc();
@@ -55,7 +56,7 @@ class ObjectTable {
     ++count_;
   }
 
-  // The first of that key for which `is_wanted` says true.
+  // Finds the first object with the key for which `is_wanted` returns true.
   template <typename IsWanted>
   T* find_if(const Key& key, const IsWanted& is_wanted) const {
     if (count_ == 0) return nullptr;
@@ -63,19 +64,19 @@ class ObjectTable {
     return word == 0 ? nullptr : object_of(word);
   }
 
-  // `with` has the key of `old`, which is in the table.
+  // Puts `with` in the place of `old`, which is in the table and has the same key.
   void replace(const T* old, T* with) noexcept {
     const uint64_t hash = Traits::hash(Traits::key_of(*old));
     words_[place_of_object(old, hash)] = word_of(with, hash);
   }
 
-  // That very object: another one of its key is let be.
+  // Removes exactly this object. Another one with the same key stays.
   void erase(const T* object) noexcept {
     if (count_ == 0) return;
     size_t hole = place_of_object(object, Traits::hash(Traits::key_of(*object)));
     if (words_[hole] == 0) return;
     for (size_t next = after(hole); words_[next] != 0; next = after(next)) {
-      // What has its home behind the hole, cyclically, would not be found in it.
+      // An object whose home lies behind the hole, cyclically, would not be found in the hole.
       const size_t home = home_of(Traits::hash(Traits::key_of(*object_of(words_[next]))));
       if (distance(home, next) < distance(hole, next)) continue;
       words_[hole] = words_[next];
@@ -83,7 +84,7 @@ class ObjectTable {
     }
     words_[hole] = 0;
     --count_;
-    // Without memory it stays as large as it is.
+    // If memory is lacking, the table keeps its size.
     if (size_ > kKept && count_ * 8 < size_) (void)resize(size_ / 2);
   }
 
@@ -97,7 +98,7 @@ class ObjectTable {
   static constexpr auto kAny = [](const T&) noexcept { return true; };
 
   static T* object_of(uintptr_t word) noexcept { return reinterpret_cast<T*>(word & ~kTag); }
-  // The tag is of the hash's low bits, the home of its high ones.
+  // The tag is the low bits of the hash. The home comes from the high bits.
   static uintptr_t word_of(const T* object, uint64_t hash) noexcept {
     return reinterpret_cast<uintptr_t>(object) | (hash & kTag);
   }
@@ -105,8 +106,8 @@ class ObjectTable {
   size_t after(size_t place) const noexcept { return (place + 1) & (size_ - 1); }
   size_t distance(size_t from, size_t to) const noexcept { return (to - from) & (size_ - 1); }
 
-  // Where the first object of that key is for which `is_wanted` says true, or the empty place at
-  // which the search ends. There is always an empty place.
+  // Gives the place of the first object with the key for which `is_wanted` returns true, or the
+  // empty place at which the search ends. There is always an empty place.
   template <typename IsWanted>
   size_t place_of(const Key& key, uint64_t hash, const IsWanted& is_wanted) const {
     size_t place = home_of(hash);
@@ -144,7 +145,7 @@ class ObjectTable {
     return true;
   }
 
-  std::unique_ptr<uintptr_t[]> words_;  // an object's address and its tag; 0: empty
+  std::unique_ptr<uintptr_t[]> words_;  // an object's address with its tag; 0: empty
   size_t size_ = 0;                     // a power of two, or 0
   size_t count_ = 0;
   unsigned shift_ = 0;

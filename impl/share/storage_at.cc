@@ -16,10 +16,10 @@ namespace {
 
 using storage::Storage;
 
-// A storage is of the level L if it has more than 2^(L-1) and at most 2^L bytes. The addresses of a
-// level are cut into cells of 2^L bytes, and a storage is in the cell in which it begins. So the
-// storage that has an address begins in the address's cell or in the one before, whatever its level
-// is; and storages that do not overlap are at most two in a cell.
+// A storage has the level L if it has more than 2^(L-1) and at most 2^L bytes. The addresses of a
+// level are cut into cells of 2^L bytes, and a storage belongs to the cell in which it begins. So a
+// storage of level L that has an address begins in the address's cell or in the one before. Among
+// storages that do not overlap, at most two are in one cell.
 constexpr unsigned kLowestLevel = 6;  // blocks begin at multiples of 64 bytes
 constexpr unsigned kLevels = 65;
 
@@ -42,7 +42,7 @@ struct Cells {
   }
 };
 
-// Raw pointers are enough, for the reason that share/cache.cc gives: a storage takes its entry out,
+// Raw pointers are enough, for the reason that share/cache.cc gives: a storage removes its entry,
 // under the lock, before its memory can go.
 struct AddressState {
   std::mutex mutex;
@@ -87,7 +87,8 @@ Ref<Storage> find_storage_at(const void* address, uint64_t nbytes) noexcept {
   const uint64_t wanted = reinterpret_cast<uintptr_t>(address);
   AddressState& all = address_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // One that is on its way out is passed over, for its bytes may be another's by now.
+  // A storage that is being released is passed over, because its bytes may belong to another
+  // storage by now.
   const auto has_it = [&](Storage& storage) {
     const uint64_t offset = wanted - Cells::first_byte(storage);
     return offset < storage.nbytes() && nbytes <= storage.nbytes() - offset && storage.try_retain();
