@@ -10,11 +10,11 @@
 namespace tenon::channel {
 namespace {
 
-// More lenders further up than that, through one connection, and somebody makes tokens for their
-// own sake.
+// The limit of lenders further up through one connection. A peer with more of them makes tokens for
+// their own sake.
 constexpr size_t kMostInherited = 1024;
-// Of which something is still held. A lender renews 16 times at most, and takes hang-ups into
-// account; this one may see them later.
+// The most accounts under which something is still held. A lender renews its token at most 16 times
+// and notices each hang-up. This side may notice later, hence twice as many.
 constexpr size_t kMostAccounts = 32;
 
 Status corrupt_lease(const char* what) {
@@ -25,8 +25,8 @@ Status corrupt_lease(const char* what) {
 
 Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
                        std::vector<memory::Lease>* out) {
-  // Every step leaves things so that the same block can be taken again, should memory end in the
-  // middle: what moved out of `fds` is in place.
+  // Every step leaves a state in which the same block can be taken again if memory runs out
+  // halfway: an fd that moved out of `fds` is in its place by then.
   out->resize(block.slots.size());
   size_t next = 0;
   for (const TokenRecord& record : block.tokens) {
@@ -54,7 +54,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
           lost_ = !opened.is_ok() && opened.status().code() != Code::kCorrupt;
           TENON_ASSIGN(account_, std::move(opened));
         }
-        // Also on a second try.
+        // This also runs when the block is taken a second time, after memory ran out.
         if (std::none_of(holdings_.begin(), holdings_.end(),
                          [&](const auto& each) { return each.lock().get() == account_.get(); }))
           holdings_.emplace_back(account_.get());
@@ -65,8 +65,8 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
         if (is_here(0)) {
           if (!os::is_token(own[0]->get()))
             return corrupt_lease("an inherited token that is no end of a pipe");
-          // What comes home is kept by its block (tensor/pack.cc). The fd is closed with the frame,
-          // when that is done.
+          // The block keeps memory that comes home (tensor/pack.cc), so this process needs no copy
+          // of the token. The fd is closed with the frame, after the message was opened.
           if (const uint64_t ledger = memory::own_ledger_of(own[0]->get()); ledger != 0) {
             guard_->add(ledger);
             break;
@@ -85,7 +85,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
           token->fd = std::move(*own[0]);
         }
         const auto found = inherited_.find(record.id);
-        if (found == inherited_.end()) {  // dropped by the kernel: fds_status says so
+        if (found == inherited_.end()) {  // dropped, as fds_status says
           missed_ = true;
           break;
         }
@@ -96,7 +96,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
       }
       case TokenKind::kForgotten: {
         const auto found = inherited_.find(record.id);
-        if (found == inherited_.end()) break;  // it found no place when it came
+        if (found == inherited_.end()) break;  // this side could not keep it when it came
         for (const auto& each : holdings_) {
           if (const Ref<memory::Holding> holding = each.lock())
             holding->disinherit(found->second.get());
@@ -129,7 +129,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
     if (slot >= account_->slots()) return corrupt_lease("a lease beyond the lease page");
     ++count;
   }
-  // One for all: a fork from here on makes all of them the family's.
+  // All leases have one mark. A fork from here on makes all of them FAMILY.
   const uint32_t mark = fork_mark();
   account_->retain(count);
   for (size_t i = 0; i < block.slots.size(); ++i) {

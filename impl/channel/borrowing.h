@@ -1,5 +1,6 @@
-// What a connection's receiver knows of leases: the token that its peer waits for, and those of
-// lenders further up.
+// The borrower's side of the leases of one connection. Connection calls Borrowing for every lease
+// block that comes. Borrowing keeps the token and the lease page under which the peer lends (a
+// memory::Holding), and the tokens of lenders further up that the peer handed on.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +21,34 @@ namespace tenon::channel {
 
 class Borrowing {
  public:
-  // `guard`: the connection's, borrowed.
+  // `guard` is the connection's, borrowed.
   explicit Borrowing(memory::UnreadGuard* guard) noexcept : guard_(guard) {}
-  // Takes the tokens' fds, the first of `fds`, or leaves those that are not kept; those that the
-  // kernel dropped are missing. The leases are given back with `out`, whatever becomes of the
-  // message. CORRUPT: the peer does not keep to the protocol.
+  // Takes the leases that `block` lists. `fds` are the fds of the block's tokens, in order. Fds
+  // that were dropped are missing at the end. An fd that is not kept stays in `fds`. `out` gets one
+  // lease for each slot, and whatever is still in `out` when it goes is given back, whatever
+  // becomes of the message. CORRUPT: the peer breaks the protocol. RESOURCE_EXHAUSTED: a token was
+  // lost, or there are too many. After std::bad_alloc the call can be repeated with the same
+  // arguments.
   Status take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out);
-  // Tokens came that could not be read. The peer takes them for known, so nothing that it lends can
-  // be counted on any more.
+  // Notes that tokens came and could not be read. The peer believes that this side has them, so no
+  // later lease can be relied on, and every later take() fails.
   void miss() noexcept { missed_ = true; }
-  // Whether the peer's token is shared by a fork, and asks for another if so.
+  // Asks the peer for a new token if a fork has shared the present one.
   void renew() noexcept;
-  // Nothing more will be taken, so nothing need be kept for it.
+  // The peer is gone, so no more leases come. Lets go of the tokens that were kept for them.
   void end() noexcept;
 
  private:
   Ref<memory::Holding> account_;
   uint64_t account_id_ = 0;
-  // The token of the account found no place: the lender takes its leases for ended.
+  // The fds of the account did not arrive or found no place here. The lender takes the account's
+  // leases for ended, because the token hung up.
   bool lost_ = false;
   bool missed_ = false;
-  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>, KeyedHash> inherited_;
+  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>, KeyedHash> inherited_;  // by id
   memory::UnreadGuard* guard_;
-  std::vector<Weak<memory::Holding>> holdings_;  // of this connection, that may count on those
+  // The holdings of this connection. Each of them may depend on the tokens in `inherited_`.
+  std::vector<Weak<memory::Holding>> holdings_;
 };
 
 }  // namespace tenon::channel

@@ -10,10 +10,11 @@
 namespace tenon::channel {
 namespace {
 
-// Fds in front of a message's segments. Of tokens, and the memfd of a large message, no more than
-// come in one packet: those are open here anyway before anything can be refused. Of the handles of
-// devices as many as the segments of the descriptor can have that are theirs, but no more than a
-// receiver takes that was told nothing.
+// The fds that come before those of a message's segments. First come the memfd of a large message
+// and the tokens. No more of these are accepted than one packet carries: one packet's fds are open
+// in this process anyway before anything can be refused. Then come the fds of device handles. As
+// many are accepted as the descriptor's segments can have, but no more than a receiver takes that
+// has no limit set.
 constexpr uint64_t kFdsAhead = kMaxFdsPerPacket;
 constexpr uint64_t kMostHandleFds = 65536;
 
@@ -62,7 +63,8 @@ Connection::Connection(int socket, SocketType type, const ConnectionOptions& opt
           [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); },
           this),
       received_(options.open, options.limits.max_segments) {
-  // What is over it is closed as it comes, and the frame delivered without.
+  // How many fds a frame may announce is not limited here. Fds over the accepted number are closed
+  // as they come, and the frame is delivered without them.
   frames_.set_max_fds(UINT32_MAX);
   frames_.set_accepted_fds(&accepted_fds, options_.limits.max_segments);
 }
@@ -97,8 +99,8 @@ Result<int> Connection::gone_fd() {
   return watch_->fd();
 }
 
-// A lock that cannot be had in a child of fork is one that a thread of the parent's had, and what
-// it keeps in order may be torn: so all of it stays where it is, in this child's copy.
+// In a forked child, a lock that cannot be taken belonged to a thread of the parent, and the state
+// that it guards may be torn. Then the child's copy of the connection is leaked.
 void Connection::End::operator()(Connection* connection) const noexcept {
   if (!connection->check_process().is_ok()) {
     connection->owned_.reset();
@@ -110,8 +112,8 @@ void Connection::End::operator()(Connection* connection) const noexcept {
     if (connection->streams_.in_use()) return;
   } else {
     if (connection->watch_) connection->watch_->end();
-    // The library's thread may be in send_renewal(), called by a ledger that it has just replaced
-    // with another.
+    // The library's thread may be in send_renewal() at this moment, called by a ledger that was
+    // just replaced.
     const std::lock_guard<std::mutex> sending(connection->send_mutex_);
     connection->lending_.stop_renewals();
   }

@@ -1,5 +1,6 @@
-// Messages over a socket. An fd crosses once however many tensors live in its segment
-// (numbering.h), and blocks go under leases (lending.h, borrowing.h).
+// A connection sends and receives messages over a socket. The C boundary (capi/src/connection.cc)
+// calls it. The fd of a segment crosses once, however many tensors lie in the segment
+// (numbering.h). Blocks are lent under leases (lending.h, borrowing.h).
 #pragma once
 
 #include <sys/types.h>
@@ -32,48 +33,52 @@
 
 namespace tenon::channel {
 
-// Who may be at the other end: anybody, for whoever made the socket has decided; this user and
-// root; members of a group besides.
+// Which peers are admitted. kAny: every peer, because the maker of the socket has decided.
+// kSameUser: processes of this user and of root. kGroup: also processes that are members of
+// `ConnectionOptions::group`.
 enum class Peers { kAny, kSameUser, kGroup };
 
 struct ConnectionOptions {
   share::OpenOptions open;
   tensor::DescriptorLimits limits;
-  uint64_t max_mapped_nbytes = 0;  // 0: as os::MapBudget has it
+  uint64_t max_mapped_nbytes = 0;  // 0: a quarter of the address space
   Peers peers = Peers::kAny;
-  gid_t group = 0;  // with kGroup
-  // A device's read-only storages are lent, too, though whoever gets them can write them.
+  gid_t group = 0;  // used with kGroup
+  // Lend a device's read-only storages even where the receiver will be able to write them.
   bool cuda_let_write = false;
   bool cuda_keep_open = false;  // as in share::CudaOpenOptions
-  // Let in named files that Tenon made, if the peer is of this user or root.
+  // Accept named files that Tenon made, if the peer is of this user or of root.
   bool named_files = false;
   bool drop_when_gone = false;  // drop received memory when the lender is gone
 };
 
 class Connection {
  public:
-  // In a child of fork it may be as a thread left it that was using it: then nothing of it is
-  // touched but its socket.
+  // Destroys a connection. In a forked child, a thread of the parent may have been inside the
+  // connection at the fork, so that its state is torn. Then End closes the child's copy of the
+  // socket and leaves everything else as it is.
   struct End {
     void operator()(Connection* connection) const noexcept;
   };
   using Owned = std::unique_ptr<Connection, End>;
 
   static Result<Owned> create(int socket, const ConnectionOptions& options);
-  // The socket is closed with the connection from now on.
+  // From now on the socket is closed with the connection.
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
   int socket() const noexcept { return socket_; }
   const os::Peer& peer() const noexcept { return peer_; }
-  // Readable from the moment when the lender is gone and what it lent is dropped. Borrowed.
+  // An fd, borrowed, that becomes readable when the lender is gone. With `drop_when_gone` the
+  // lender's memory has been dropped by then.
   Result<int> gone_fd();
 
-  // In which stream memory of that device is used here, in messages from now on: the default stream
-  // until then.
+  // Sets the stream in which later messages use the memory of this device. Until then that is the
+  // default stream.
   void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
 
-  // Null message: only finish what an earlier call left. A message whose send ended early is kept,
-  // and a call with it again goes on with that one, until this thread has heard that it is through:
-  // from such a call, or from a later one.
+  // Sends a message. If `message` is null, the call only finishes what earlier calls left. A
+  // message whose send ended early, after TIMEOUT for example, stays queued. Sending the same
+  // message again resumes it, and does not send it twice. That holds until this thread has learned
+  // that the message was sent, from such a call or from a later send.
   Status send(const tensor::Message* message, const os::Wait& wait);
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
@@ -110,18 +115,20 @@ class Connection {
   uint64_t generation_;
   FrameSocket frames_;
   DeviceStreams streams_;
-  std::atomic<bool> on_devices_{false};  // memory of a device went or came
+  std::atomic<bool> on_devices_{false};  // whether device memory was ever sent or received
   std::mutex watch_mutex_;
-  std::shared_ptr<LenderWatch> watch_;  // set at birth, or by gone_fd()
+  std::shared_ptr<LenderWatch> watch_;  // set by create() or gone_fd()
 
-  // Of each direction two: the turn is a caller's for as long as it waits, and only callers take
-  // it. The other is taken by the library's thread too, which tries and never waits for the peer;
-  // so a caller waits for it, and is not told that the connection is busy.
+  // Each direction has two locks. Only callers take the turn, and a caller holds it while it waits
+  // for the socket. Other threads, such as the library's thread, take only the mutex. They only try
+  // to take it, and never wait for the peer while they hold it. So a caller may wait for the mutex,
+  // and is never told that the connection is busy because of them.
   std::mutex send_turn_;
   std::mutex send_mutex_;
+  // A message that was queued and whose sender may come back with it (keep()).
   struct Kept {
     uint64_t message;
-    uint64_t frame;  // of all frames which: it is through when so many are sent
+    uint64_t frame;  // this frame is sent when FrameSocket::sent() has reached this number
     std::thread::id sender;
   };
   std::vector<Kept> kept_;
@@ -133,8 +140,9 @@ class Connection {
   std::mutex recv_mutex_;
   Borrowing borrowing_{&guard_};
   ReceivedNumbers received_;
-  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept,
-  // for given back it would be ended, and the next try would open bytes that are another's by then.
+  // A frame that was taken off the socket and whose message was not delivered, because memory ran
+  // out. The next receive tries again. Leases that were taken are kept: a lease that is given back
+  // has ended, and the next try would open a block that belongs to another storage by then.
   struct Pending {
     InFrame frame;
     std::vector<memory::Lease> leases;
@@ -142,8 +150,8 @@ class Connection {
     bool leases_taken = false;
   };
   std::optional<Pending> pending_;
-  Status broken_;  // bytes came that are no message
-  // Last, so that it ends first: what it asks after is whole until then.
+  Status broken_;  // an error after bytes that were no message: every later receive fails
+  // The last member, so that it is destroyed first: is_drained() uses the others until then.
   memory::UnreadGuard guard_{
       [](void* context) noexcept { return static_cast<Connection*>(context)->is_drained(); }, this};
 };

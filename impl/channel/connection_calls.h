@@ -1,5 +1,6 @@
-// What the calls of both directions of a connection have in common: the kinds of its frames, whose
-// turn it is, and what is done beside it.
+// What send and receive of a Connection share (connection_send.cc, connection_recv.cc): the kinds
+// of frames (docs/format/frames.md), the wait for the turn, and the collection of device memory
+// that came back.
 #pragma once
 
 #include <atomic>
@@ -14,21 +15,24 @@
 namespace tenon::channel {
 
 inline constexpr uint16_t kMessage = 1;  // the payload is a descriptor
-// The payload is its size, and the first fd a sealed memfd that holds it.
+// The payload is the descriptor's size in bytes. The first fd is a sealed memfd that holds the
+// descriptor.
 inline constexpr uint16_t kLargeMessage = 2;
 inline constexpr uint16_t kLeased = 3;       // a lease block, then a descriptor
 inline constexpr uint16_t kLargeLeased = 4;  // both in a memfd
-// A lease block alone, without leases: tokens, and no message.
+// A lease block without leases and nothing behind it. It brings tokens, and is no message.
 inline constexpr uint16_t kTokens = 5;
 inline constexpr uint16_t kDevices = 6;       // a lease block, a device block, then a descriptor
 inline constexpr uint16_t kLargeDevices = 7;  // all of it in a memfd
 
-// A kind of message, in a memfd.
+// The kind of the same message if its bytes travel in a memfd.
 constexpr uint16_t large_kind(uint16_t kind) noexcept { return static_cast<uint16_t>(kind + 1); }
 static_assert(large_kind(kMessage) == kLargeMessage && large_kind(kLeased) == kLargeLeased &&
               large_kind(kDevices) == kLargeDevices);
 
-// Calls queue behind each other; the clock of a wait starts when its turn comes.
+// Waits until no other call uses this direction of the connection. The call's own timeout starts
+// only when its turn comes, so neither a timeout nor a cancel ends this wait. WOULD_BLOCK: the
+// timeout is 0, and another call has the turn.
 inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait) {
   if (wait.timeout_ns != 0) {
     lock->lock();
@@ -38,9 +42,11 @@ inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait
   return Status::ok();
 }
 
-// Looks for device memory that came back, without a turn of the connection: its owner's functions
-// run then, and may use the connection. Before the turn of a connection that has had such memory,
-// and after the one in which it first came.
+// Calls share::collect_some_cuda(), which takes back device memory whose leases have ended, while
+// this call does not have the connection's turn. The collection runs release functions of the
+// memory's owners, and these may use the connection. It runs before the turn if device memory has
+// crossed the connection earlier, and after the turn in which device memory crosses for the first
+// time.
 class Connection::Collecting {
  public:
   explicit Collecting(const Connection& connection) noexcept

@@ -1,4 +1,4 @@
-// A connection's receiving: the frames that come, taken apart, and what is behind them opened.
+// The receiving half of Connection: it takes frames apart and opens the memory that they name.
 #include <algorithm>
 #include <cstring>
 
@@ -17,8 +17,8 @@ using tensor::DescriptorContent;
 using tensor::Message;
 using tensor::Reach;
 
-// What frames that bring no message cost, in bytes. An fd costs more than its four bytes. After so
-// much of it a receive looks whether its time is over. No honest peer has so much between two
+// The cost in bytes of frames that bring no message. An fd costs more than its four bytes. After
+// kMostWork, a receive checks whether its time is over. No honest peer sends that much between two
 // messages.
 constexpr size_t kFrameWork = 256;
 constexpr size_t kFdWork = 1024;
@@ -38,8 +38,8 @@ Status check_memfd(int fd, uint64_t nbytes) {
 
 }  // namespace
 
-// At the end of a receive, before it lets the connection go: lets go of a dead lender's segments,
-// which LenderWatch could not while the receive held the connection.
+// Runs at the end of a receive, before the receive lets the connection go. It lets go of a dead
+// lender's segments, which LenderWatch could not do while the receive held the connection.
 class Connection::Forgetting {
  public:
   explicit Forgetting(Connection* connection) noexcept : connection_(connection) {}
@@ -81,7 +81,8 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   TENON_TRY(check_process());
   const Collecting collecting(*this);
-  // Released when the turn is over, for the end of one looks for others.
+  // These storages are released after the turn, because the end of a device storage calls
+  // collect_some_cuda().
   std::vector<Ref<storage::Storage>> unwanted;
   std::unique_lock<std::mutex> turn(recv_turn_, std::defer_lock);
   TENON_TRY(take_turn(&turn, wait));
@@ -109,8 +110,8 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
       pending_.emplace(Pending{std::move(frame).value(), {}, {}});
     }
     work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
-    // What throws in here is out of memory, and the frame stays for the next call. Whatever else it
-    // comes to is said once.
+    // An exception here is std::bad_alloc, and the frame stays for the next call. Any other outcome
+    // is reported once.
     Result<std::unique_ptr<Message>> message = open_pending();
     if (options_.drop_when_gone && message.is_ok()) watch_->add(pending_->storages);
     unwanted = std::move(pending_->storages);
@@ -123,7 +124,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   }
 }
 
-// Without waiting: by whoever finds that a token is gone.
+// Any thread that finds that a token is gone may call this, so it must not wait.
 memory::Drained Connection::is_drained() noexcept {
   const std::unique_lock<std::mutex> lock(recv_mutex_, std::try_to_lock);
   if (!lock.owns_lock())
@@ -148,11 +149,12 @@ Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd
   return Status::ok();
 }
 
-// Of a large message that is refused whole. Its leases would stand as long as the connection, so
-// they are taken to be given back.
+// When an oversized message is refused, its leases are still taken, so that they are given back
+// now. Otherwise they would stand as long as the connection.
 Status Connection::take_unread_leases() {
   const InFrame& frame = pending_->frame;
-  if (frame.fds.empty()) return Status::ok();  // nobody can tell them: they end with the connection
+  // Without the memfd the leases cannot be read, and end with the connection.
+  if (frame.fds.empty()) return Status::ok();
   const int fd = frame.fds.front().get();
   uint32_t nbytes = 0;
   TENON_TRY(check_memfd(fd, sizeof nbytes));
@@ -179,11 +181,11 @@ Status Connection::take_devices(const DeviceBlock& block, size_t first_fd,
 
 Result<std::unique_ptr<Message>> Connection::open_pending() {
   InFrame* const frame = &pending_->frame;
-  // Whatever is no message ends the connection: after it nothing of what the peer says can be
-  // counted on.
+  // Bytes that are no message end the connection, because nothing that the peer says later can be
+  // relied on.
   const auto end = [&](Status status) -> Status {
     if (status.code() == Code::kCorrupt) broken_ = status;
-    // The segments that it would have made known stay unknown.
+    // The segments that the message would have made known stay unknown.
     if (!received_.has_lost() && frame->fds_announced > 0) received_.lose(status);
     return status;
   };
@@ -243,8 +245,8 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   DescriptorContent content = std::move(decoded).value();
   if (leased && content.storages.size() != pending_->leases.size())
     return end(corrupt_frame("a lease block of another number of storages"));
-  // From here on the numbers of its segments are known, and what else fails is of this message
-  // alone.
+  // From here on the numbers of the message's segments are known. An error other than CORRUPT
+  // concerns this message alone.
   const auto end_if_corrupt = [&](Status status) -> Status {
     return status.code() == Code::kCorrupt ? end(std::move(status)) : std::move(status);
   };

@@ -1,5 +1,5 @@
-// A connection's sending: each message is put behind what is pending, whoever has the turn, and
-// then handed to the kernel.
+// The sending half of Connection. Each message is queued first, even if another thread has the
+// turn, and is then handed to the kernel.
 #include <algorithm>
 #include <cstring>
 
@@ -20,11 +20,12 @@ using tensor::Message;
 using tensor::Reach;
 using tensor::SegmentRecord;
 
-// Messages whose sends ended early and whose senders did not come back.
+// At this number of kept entries, those whose frames are sent are removed. Their senders did not
+// come back.
 constexpr size_t kMostKept = 1024;
 
-// What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large
-// descriptor.
+// What a frame keeps until it is sent: the segments whose fds it carries, the device segments, the
+// tokens, and the memfd of a large descriptor.
 struct Carried {
   std::vector<Ref<Segment>> segments;
   std::vector<tensor::DeviceSegment> device_segments;
@@ -45,9 +46,10 @@ Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-// A lease page must be sealed, and where memfd_create is denied there is none. Then own blocks are
-// lent as by a bare fd, and retired when their storages go. What others lent is not lent on so, for
-// nothing would tell them that it is still in use.
+// Packs a message and takes its leases. A lease page must be sealed, so where memfd_create is
+// denied there are no leases. Then this process's own blocks are lent as by a bare fd, and are
+// retired when their storages go. Memory that this process borrowed is not lent on in that case,
+// because nothing would tell its lender that it is still in use.
 Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed,
                                   Lending::Grant* grant) {
   TENON_TRY(tensor::pack(message, tensor::Leases::kYes, packed, options_.cuda_let_write));
@@ -59,8 +61,8 @@ Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed
 }
 
 Status Connection::enqueue(const Message& message) {
-  // Its vectors keep their room from message to message; what they point to does not outlive the
-  // call.
+  // The vectors of scratch_ keep their capacity from message to message. Their pointers do not
+  // outlive the call.
   struct Clear {
     tensor::Packed* packed;
     ~Clear() { packed->clear(); }
@@ -115,11 +117,12 @@ Status Connection::enqueue(const Message& message) {
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
     frame.fds.insert(frame.fds.begin(), carried->large.get());
   }
-  // All memory first: a number counts as sent, and a lease as given, if and only if its frame is in
-  // the queue.
+  // All memory is allocated first, so that nothing fails afterwards. A number counts as sent, and a
+  // lease as granted, if and only if the frame is in the queue.
   sent_.prepare(&added);
   frames_.make_room();
-  // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
+  // Keeps the segments whose fds travel. The frame may wait in the queue for longer than their
+  // storages live.
   if (carried) {
     carried->segments = std::move(packed.segments);
     carried->device_segments = std::move(packed.device_segments);
@@ -133,8 +136,9 @@ Status Connection::enqueue(const Message& message) {
   return Status::ok();
 }
 
-// By the library's thread, which waits for nobody: false if the connection is busy. What the socket
-// does not take goes with the next send.
+// Sends a block of tokens. The library's thread calls this, and it must not wait. Returns false if
+// the connection is busy or the block could not be made, and is then called again later. What the
+// socket does not take now goes with the next send.
 bool Connection::send_renewal() noexcept {
   if (!check_process().is_ok()) return true;
   const std::unique_lock<std::mutex> lock(send_mutex_, std::try_to_lock);
@@ -160,13 +164,14 @@ bool Connection::send_renewal() noexcept {
   }
 }
 
-// Which frame it is. Behind what is pending, before anything can end the call early: whoever gets
-// TIMEOUT knows that the connection has it.
+// Queues the message, unless an earlier call did, and returns the number of its frame. This happens
+// before anything can end the call early: a caller that gets TIMEOUT knows that the connection has
+// the message.
 Result<uint64_t> Connection::keep(const Message& message) {
   const auto same = [&](const Kept& each) { return each.message == message.id(); };
   if (const auto found = std::find_if(kept_.begin(), kept_.end(), same); found != kept_.end())
     return found->frame;
-  // Those that are through, and whose senders never ask.
+  // Removes entries whose frames are sent and whose senders do not ask.
   if (kept_.size() >= kMostKept)
     std::erase_if(kept_, [&](const Kept& each) { return each.frame <= frames_.sent(); });
   TENON_TRY(frames_.check_room());
@@ -176,8 +181,9 @@ Result<uint64_t> Connection::keep(const Message& message) {
   return frames_.enqueued();
 }
 
-// This thread hears that so many frames are sent. What another thread had to leave is that one's to
-// ask for, be it sent by now: its next call with the same message would send it once more.
+// Forgets the sends that this thread has now seen complete, which are the first `frame` frames.
+// Another thread's entry stays until that thread asks, even if its frame is sent: without the
+// entry, that thread's next call with the same message would send it twice.
 void Connection::forget_kept(uint64_t frame, const Message* message) noexcept {
   const std::thread::id self = std::this_thread::get_id();
   std::erase_if(kept_, [&](const Kept& each) {
@@ -205,8 +211,8 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
     TENON_TRY(frames_.flush(waiter, frame, &lock));
   }
   forget_kept(frame, message);
-  // What others put in meanwhile, and do not wait for: as much as goes now. What is wrong with it
-  // their next call says.
+  // Also flushes frames that other threads queued and do not wait for, as far as the socket takes
+  // them now. Errors surface on those threads' next calls.
   bool full = false;
   if (!frames_.idle()) (void)frames_.hand_over(frames_.enqueued(), &full);
   return Status::ok();

@@ -26,7 +26,7 @@ using memory::Segment;
 using memory::Token;
 using os::Fd;
 
-// What a message keeps beside its leases, until whoever fetched it has opened all of it.
+// The storages that a message keeps beside its leases, until its receiver has opened all of it.
 class Envelope final : public memory::Leased {
  public:
   uint64_t leased_nbytes() const noexcept override { return 0; }
@@ -40,14 +40,14 @@ class Envelope final : public memory::Leased {
   std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
 };
 
-// With the lock.
+// Makes the depot and its socket, if there is none. The caller holds the lock.
 Status make_depot(DepositState* all) {
   if (all->depot) return Status::ok();
   TENON_ASSIGN(Ref<Depot> depot, memory::with_spare([] { return Depot::create(); }));
   TENON_ASSIGN(all->id, os::random_nonce());
   TENON_ASSIGN(all->name, share::choose_filename(share::kSharedMemory, share::kDefaultPrefix, ""));
-  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it
-  // when its lender is dead.
+  // The sticky bit means nothing on a socket. It marks the socket as Tenon's, so that a sweep
+  // recognises it when its lender is dead.
   TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600,
                                                static_cast<gid_t>(-1)));
   if (!all->exit_hook) all->exit_hook = std::atexit([]() { leave_deposits(); }) == 0;
@@ -60,8 +60,8 @@ Status make_depot(DepositState* all) {
   return Status::ok();
 }
 
-// The lock of the state, with this process's depot in it, and in the ticket where that is. `looks`:
-// how many numbered things are looked at whether they are gone.
+// Takes the lock of the state, makes the depot if there is none, and notes in the ticket where it
+// is. `looks`: how many numbered things are checked for being gone.
 Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* ticket, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
   if (!all->depot) {
@@ -157,7 +157,7 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
     TENON_TRY(number_all(&all, packed, &ticket.things));
     TENON_ASSIGN(place, depot->deposit(objects, slots.data()));
   }
-  // Undone unless the ticket exists, be it for want of memory.
+  // The message is withdrawn again unless the ticket exists, for want of memory for example.
   struct Undo {
     Depot* depot;
     Depot::Place place;

@@ -1,5 +1,6 @@
-// Deposits messages: each belongs to whoever fetches it first (fetch.h), by a ticket that travels
-// by whatever carries bytes.
+// Deposits messages. A deposited message belongs to the process that fetches it first (fetch.h). It
+// is fetched by its ticket, which is bytes and travels by any carrier of bytes. The C boundary
+// (capi/src/deposit.cc) calls these functions.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +16,31 @@
 
 namespace tenon::channel {
 
-// The ticket of a message, whose storages are kept until it is fetched and they are given back, or
-// until it is withdrawn or this process ends. The first call makes the process's depot and its
-// socket.
+// Deposits a message and returns its ticket. The message's storages are kept until the message was
+// fetched and its leases were given back, until it is withdrawn, or until this process ends. The
+// first call makes the depot of this process and its socket.
 Result<std::vector<std::byte>> deposit(const tensor::Message& message);
-// Takes back a message of this process that nobody has fetched. False: it was fetched or withdrawn
-// before. INVALID_ARGUMENT: it is another process's.
+// Takes back a message of this process. False: it was fetched or withdrawn before.
+// INVALID_ARGUMENT: the message is another process's.
 Result<bool> withdraw(std::span<const std::byte> ticket);
 
-// A message of this process by its ticket, fetched or not. INVALID_ARGUMENT: it is another
-// process's.
+// Finds a message of this process by its ticket, whether it was fetched or not. INVALID_ARGUMENT:
+// the message is another process's.
 struct OwnMessage {
   Ref<memory::Depot> depot;
   memory::Depot::Place place;
 };
 Result<OwnMessage> own_message(std::span<const std::byte> ticket);
 
-// A message that is deposited piece by piece, as a pickler meets its storages. Whoever fetches it
-// begins with head(), so nobody must have that before all storages are added.
+// A message that is deposited in pieces, as a pickler meets its storages one by one. A receiver
+// begins with head(), so head() must not leave this process before all storages are added.
 class Deposit {
  public:
   static Result<std::unique_ptr<Deposit>> create();
   const std::vector<std::byte>& head() const noexcept { return head_; }
-  // The storage's ticket.
+  // Adds a storage, and returns the storage's ticket.
   Result<std::vector<std::byte>> add(const Ref<storage::Storage>& storage, memory::Access access);
-  // False: it was fetched already.
+  // False: the message was fetched or withdrawn before.
   bool withdraw() noexcept;
 
  private:
@@ -50,13 +51,13 @@ class Deposit {
   std::vector<std::byte> head_;
 };
 
-// Before an end without exit(): nobody finds the socket any more. Whoever has met this process goes
-// on fetching.
+// Removes the name of the socket. A process that ends without exit() calls this. From then on no
+// receiver finds the socket, but receivers that have met this process go on fetching.
 void leave_deposits() noexcept;
 
-// For fetch.cc: this process's depot if it has that id; null: it is another process's.
+// For fetch.cc: this process's depot, if it has that id. Null: the depot is another process's.
 Ref<memory::Depot> own_depot(const DepotId& id) noexcept;
-// And a segment of it; null: it is gone.
+// For fetch.cc: a segment of this process's depot. Null: the segment is gone.
 Ref<memory::Segment> own_segment(const Thing& thing) noexcept;
 
 }  // namespace tenon::channel

@@ -22,8 +22,9 @@ namespace tenon::channel {
 using memory::Depot;
 using os::Fd;
 
-// Between a lender and its keeper, which are of one version: a lender starts the program beside its
-// library. In front of the socket's path, the messages, the things and the relatives' fds.
+// The plan that a lender gives its keeper. Both are of one version, because a lender starts the
+// program beside its library. After this header come the socket's path, the messages, the things
+// and the fds of the relatives.
 inline constexpr std::array<uint8_t, 8> kPlanMagic = {'T', 'N', 'K', 'E', 'E', 'P', '0', '1'};
 struct PlanHeader {
   std::array<uint8_t, 8> magic;
@@ -58,7 +59,7 @@ namespace {
 
 constexpr int64_t kStartNs = 10'000'000'000;
 constexpr size_t kMostPlanNbytes = size_t{64} << 20;
-// How often a keeper looks whether a message was fetched, and whether its family is gone.
+// How often a keeper checks whether its messages were fetched and whether its family is gone.
 constexpr int kLookMs = 100;
 
 template <typename Value>
@@ -118,7 +119,8 @@ Result<std::shared_ptr<Keeping>> read_plan(int fd) {
   return plan;
 }
 
-// With the lock of `all`. What a thing is reached by: borrowed from who keeps it in `kept`.
+// Finds the fd of each numbered thing that still exists. The fds are borrowed from the objects in
+// `kept`. The caller holds the lock of `all`.
 struct KeptThings {
   std::vector<Ref<memory::Segment>> segments;
   std::vector<std::shared_ptr<memory::Token>> tokens;
@@ -147,7 +149,7 @@ bool all_fetched(const Depot& depot, std::vector<Depot::Place>* messages) {
   return messages->empty();
 }
 
-// Whether somebody lives who could fetch. Asks for the lock that members of the family share.
+// Whether a process lives that could fetch. It tries the lock that the members of the family share.
 bool has_family(int family, std::vector<pollfd>* relatives) {
   std::erase_if(*relatives, [](const pollfd& each) { return each.revents != 0; });
   if (!relatives->empty()) return true;
@@ -214,7 +216,7 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   if (line != kKeeping)
     return Status(Code::kPeerGone, format("%s keeps nothing: %s", program.c_str(), line.c_str()))
         .with("path", program);
-  // The socket is the keeper's from here on: nobody unlinks it at this process's exit.
+  // From here on the socket is the keeper's, and this process does not unlink it at exit.
   forget_depot(&all);
   return messages.size();
 }

@@ -1,6 +1,8 @@
-// The keeper: a process that stays behind when a lender ends with messages that nobody has fetched.
-// It has the lender's socket, claims page and the fds of its segments, and none of its memory. It
-// ends when all of the messages are fetched, when nobody is left who could, or after a time.
+// The keeper is a process that stays behind when a lender ends with messages that nobody has
+// fetched. It has the lender's socket, the claims page and the fds of the numbered segments and
+// tokens, and maps none of the lender's memory. It ends when all messages are fetched, when no
+// process is left that could fetch them, or after a time. A lender calls hand_over_deposits(). The
+// program tenon-manager is the keeper, and calls the other functions.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +17,31 @@
 namespace tenon::channel {
 
 struct KeepOptions {
-  int64_t ns = 60'000'000'000;     // how long at the most
-  std::span<const int> relatives;  // pidfds: while one of these processes lives, somebody may fetch
-  // A file, opened for this call alone: while anybody has a shared lock on it, too.
+  int64_t ns = 60'000'000'000;  // how long the keeper stays at the most
+  // pidfds. While one of these processes lives, it may still fetch.
+  std::span<const int> relatives;
+  // An fd of a file that was opened for this call alone. While any process has a shared lock on
+  // that file, it may still fetch. -1: there is no such file.
   int family = -1;
   std::string program;  // empty: tenon-manager beside this library
 };
 
-// Before this process ends: what is deposited afterwards has a depot of its own, and ends with the
-// process. Returns how many messages the keeper has; 0: none was there, and there is no keeper.
+// Hands the messages whose fetching is not over to a keeper. Call it before this process ends. A
+// message that is deposited afterwards goes into a new depot, and ends with the process. Returns
+// how many messages the keeper has. 0: there was no message, and there is no keeper.
 Result<size_t> hand_over_deposits(const KeepOptions& options);
 
-// What the keeper prints when it has taken over.
+// The line that the keeper prints when it has taken over.
 inline constexpr const char* kKeeping = "keeping";
 
-// What a keeper inherited.
+// What a keeper has inherited.
 struct Keeping;
 
-// In the keeper's process: takes what the plan says, and closes all other fds.
+// In the keeper's process: reads the plan from the fd `plan`, takes over the fds that the plan
+// names, and closes all other fds except stdin, stdout and stderr.
 Result<std::shared_ptr<Keeping>> inherit_deposits(int plan);
-// Returns when there is nothing more to keep, or nobody for whom. Calls `ready` when who connects
-// is answered.
+// Serves receivers. Returns when no message is left to keep, when no process is left that could
+// fetch, or after the time. Calls `ready` once processes that connect are answered.
 Status keep_deposits(Keeping* keeping, const std::function<void()>& ready);
 
 }  // namespace tenon::channel

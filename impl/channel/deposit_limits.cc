@@ -33,14 +33,14 @@ void age_tick() noexcept {
     try {
       places = all.waiting.take_expired(*depot, all.limits, now);
     } catch (...) {
-      // No memory: the next deposit looks again.
+      // No memory: the next deposit checks again.
     }
     want_age_tick(&all, now);
   }
   withdraw_expired(&all, depot, places);
 }
 
-// With the lock.
+// Requests a tick for the time when the oldest message becomes too old. The caller holds the lock.
 void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
   const int64_t oldest = all->waiting.oldest_ns();
   if (all->age_tick_is_due || all->limits.age_ns == 0 || oldest == 0) return;
@@ -110,7 +110,8 @@ void count_deposit(const Ref<Depot>& depot, Depot::Place place, uint64_t nbytes)
       all.waiting.add(place, nbytes, now);
       expired = all.waiting.take_expired(*depot, all.limits, now);
     } catch (...) {
-      // No memory: the message is not counted, or those that have to go do so at the next look.
+      // No memory: the message is not counted, or the messages over the limit are withdrawn at the
+      // next check.
     }
     want_age_tick(&all, now);
   }

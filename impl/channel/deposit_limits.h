@@ -1,6 +1,6 @@
-// How much may wait to be fetched, and for how long. Whether a message will ever be fetched only
-// its carrier can tell, so a lender may give up those that wait for too long or are too large
-// together.
+// Limits how many bytes and segments may wait to be fetched, and for how long. Only the carrier of
+// a ticket can tell whether the message will ever be fetched. So a lender may withdraw messages
+// that wait for too long, or that are too large together. deposit.cc counts its messages here.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,33 @@ namespace tenon::channel {
 struct DepositState;
 
 struct DepositLimits {
-  uint64_t segments = 0;  // 0: half of RLIMIT_NOFILE
-  uint64_t nbytes = 0;    // of storages in messages that wait; 0: any number
-  int64_t age_ns = 0;     // 0: for ever
+  uint64_t segments = 0;  // segments that receivers may ask for; 0: half of RLIMIT_NOFILE
+  uint64_t nbytes = 0;    // bytes of the storages in unfetched messages; 0: no limit
+  int64_t age_ns = 0;     // how long a message may stay unfetched; 0: for ever
 };
+// A message that was deposited while neither `nbytes` nor `age_ns` had a limit is not counted.
 Status set_deposit_limits(const DepositLimits& limits);
 
 struct DepositStats {
-  uint64_t messages = 0;  // that nobody has fetched
-  uint64_t segments = 0;  // for which receivers may ask; 0 if there is no message
-  uint64_t expired = 0;   // messages that were withdrawn by a limit
+  uint64_t messages = 0;  // messages that nobody has fetched
+  uint64_t segments = 0;  // segments for which receivers may ask; 0 if no message waits
+  // Messages that were withdrawn by a limit, or because their carrier was gone (deposit_watch.h).
+  uint64_t expired = 0;
 };
 DepositStats deposit_stats();
 
-// Deposits that a limit counts, the oldest first. Those that were fetched meanwhile stand there
-// until the next look.
+// The deposits that a limit counts, the oldest first. A message that was fetched meanwhile stays in
+// the list until a limit is exceeded or the list has grown long. The caller of each function holds
+// the lock of the DepositState.
 class Waiting {
  public:
-  // With the lock of the state, as all here. Of a message in pieces each piece is added.
+  // Adds a message. For a message that is deposited in pieces, each piece is added.
   void add(memory::Depot::Place place, uint64_t nbytes, int64_t now_ns);
-  // Those that have to go, taken out. The newest message stays, however large it is.
+  // Removes and returns the messages that are over a limit. The limit of bytes never takes the
+  // newest message, however large that is.
   std::vector<memory::Depot::Place> take_expired(const memory::Depot& depot,
                                                  const DepositLimits& limits, int64_t now_ns);
-  // When the oldest message was deposited; 0: none waits.
+  // When the oldest message was deposited, on CLOCK_MONOTONIC. 0: the list is empty.
   int64_t oldest_ns() const noexcept { return all_.empty() ? 0 : all_.front().since_ns; }
   void clear() noexcept;
 
@@ -51,16 +55,18 @@ class Waiting {
   void forget_fetched(const memory::Depot& depot);
   std::deque<One> all_;
   uint64_t nbytes_ = 0;
-  size_t look_at_ = 1024;  // entries at which those that were fetched are forgotten
+  size_t look_at_ = 1024;  // with more entries than this, fetched ones are removed
 };
 
-// Counts a deposit that is open, or a piece of one, and withdraws what waits beyond the limits.
+// Counts a message that receivers can claim now, or a piece of one, and withdraws the messages that
+// are over a limit.
 void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::Place place,
                    uint64_t nbytes) noexcept;
-// Without the lock. Withdraws those that nobody has fetched, and counts them.
+// Withdraws those of the messages that nobody has fetched, and counts them in
+// DepositState::expired. The caller does not hold the lock of the state.
 void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot,
                       const std::vector<memory::Depot::Place>& places) noexcept;
-// With the lock. The most segments that may be numbered.
+// The most segments that may be numbered. The caller holds the lock of the state.
 uint64_t most_segments(const DepositState& all) noexcept;
 
 }  // namespace tenon::channel

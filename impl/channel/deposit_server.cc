@@ -27,7 +27,8 @@ using memory::Segment;
 using memory::Token;
 using os::Fd;
 
-// A client that has said nothing for this time is dropped, and this many may be silent at once.
+// A client that has said nothing for this time is dropped. At most this many clients are connected
+// at once.
 constexpr int64_t kDepotSilenceNs = 5'000'000'000;
 constexpr size_t kMostDepotClients = 64;
 
@@ -61,7 +62,8 @@ void answer(const DepotClient& client, Code code, uint32_t borrower,
   (void)os::send_message(client.socket.get(), std::as_bytes(std::span(&packet, 1)), {}, fds);
 }
 
-// What a request names, kept open until the answer is sent.
+// The fds of the things that a request names. The other fields keep them open until the answer is
+// sent.
 struct FoundThings {
   std::vector<Ref<Segment>> segments;
   std::vector<std::shared_ptr<Token>> tokens;
@@ -94,7 +96,7 @@ Code find_things(const DepositState& all, std::span<const WireThingName> names,
   return Code::kOk;
 }
 
-// False: nothing was said yet.
+// Reads the request of a client and answers it. False: the client has said nothing yet.
 bool serve(DepositState* all, const DepotClient& client) {
   struct {
     DepotRequestPacket head;
@@ -129,7 +131,8 @@ bool serve(DepositState* all, const DepotClient& client) {
     answer(client, ledger.status().code(), 0, {});
     return true;
   }
-  // Closed when the kernel has them: a copy here would hide the hang-up.
+  // These fds are closed as soon as the kernel has them, because a copy here would hide the
+  // hang-up.
   const std::shared_ptr<memory::TokenFds> own = ledger.value()->take_fds();
   const int greeting[] = {own->token.get(), own->page.get(), own->bell.get(), all->depot->page()};
   found.fds.insert(found.fds.begin(), std::begin(greeting), std::end(greeting));
@@ -164,7 +167,7 @@ void on_depot_client(int fd, bool, bool) noexcept {
   try {
     is_done = serve(&all, found->second);
   } catch (...) {
-    // No memory: the client sees us hang up.
+    // No memory: the client sees a hang-up.
   }
   if (is_done) share::drop_client(&all.clients, fd);
 }
@@ -177,8 +180,8 @@ void on_depot_listener(int fd, bool, bool) noexcept {
     try {
       Result<Fd> accepted = os::accept_local(fd);
       if (!accepted.is_ok()) {
-        // No fd for it now: whoever called waits in the queue, and the level-triggered poll must
-        // not spin.
+        // There is no fd for it now. The client waits in the queue, and the level-triggered poll
+        // must not spin.
         os::stop_serving_fd(fd);
         os::call_later(
             []() noexcept {
@@ -203,7 +206,7 @@ void on_depot_listener(int fd, bool, bool) noexcept {
       if (!os::serve_fd(socket, &on_depot_client).is_ok()) all.clients.erase(socket);
       want_tick(&all);
     } catch (...) {
-      return;  // no memory: whoever called sees us hang up, or waits
+      return;  // no memory: the client sees a hang-up, or waits
     }
   }
 }

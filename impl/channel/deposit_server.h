@@ -1,5 +1,5 @@
-// A process's depot and its socket: what deposit.cc fills, and what a keeper (deposit_keeper.h)
-// inherits.
+// The state of a process's depot, and the server at the depot's socket. deposit.cc fills the state.
+// A keeper (deposit_keeper.h) inherits a part of it.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@
 
 namespace tenon::channel {
 
-// A segment or a token that receivers can ask for.
+// A segment, or a token of a lender further up, whose fd receivers can ask for.
 struct NumberedThing {
   memory::Depot::Number number;
   Weak<memory::Segment> segment;
   std::weak_ptr<memory::Token> token;
-  os::Fd inherited;  // in a keeper, instead of the two
-  uint64_t key = 0;  // the segment's serial, or the token's id
+  os::Fd inherited;  // in a keeper: the fd, instead of `segment` and `token`
+  // The segment's serial in this process, or the token's id in this process.
+  uint64_t key = 0;
   ThingKind kind = ThingKind::kSegment;
   bool is_over() const noexcept {
     if (inherited.is_open()) return false;
@@ -35,11 +36,13 @@ struct NumberedThing {
   }
 };
 
+// A process that has connected to the socket and has no answer yet.
 struct DepotClient {
   os::Fd socket;
   int64_t since_ns = 0;
 };
 
+// The lock `mutex` guards all other fields. It has lock rank 7 (base/fork.h).
 struct DepositState {
   std::mutex mutex;
   Ref<memory::Depot> depot;
@@ -47,37 +50,39 @@ struct DepositState {
   share::Filename name;
   os::Fd listener;
   std::unordered_map<uint64_t, NumberedThing> things;  // by serial
-  // By the segment's serial in this process.
+  // The serial of a segment in the depot, by the segment's own serial in this process.
   std::unordered_map<uint64_t, uint64_t> segment_serials;
-  std::unordered_map<uint64_t, uint64_t> token_serials;  // by the token's id in this process
+  // The serial of a token in the depot, by the token's id in this process.
+  std::unordered_map<uint64_t, uint64_t> token_serials;
   std::unordered_map<int, DepotClient> clients;
   DepositLimits limits;
   Waiting waiting;
   std::vector<DepositWatch> watches;
   std::vector<LetGo> let_go;
-  size_t look_at_watches = 0;  // so many are looked at before one more is added
-  uint64_t expired = 0;
-  bool exit_hook = false;
-  bool tick_is_due = false;      // for clients that are silent
-  bool age_tick_is_due = false;  // for messages that wait too long
-  bool watch_tick_is_due = false;
+  size_t look_at_watches = 0;  // with as many watches as this, all are checked before one is added
+  uint64_t expired = 0;        // as DepositStats::expired
+  bool exit_hook = false;      // leave_deposits() will be called at exit
+  bool tick_is_due = false;    // a tick that drops silent clients is requested
+  bool age_tick_is_due = false;    // a tick that applies DepositLimits::age_ns is requested
+  bool watch_tick_is_due = false;  // a tick that checks the watches is requested
 };
 
 DepositState& deposit_state() noexcept;
 
-// With the lock, as the next three. Ends the numbers of some things that are gone; so many are
-// looked at.
+// Ends the numbers of things that are gone. Looks at no more than `looks` things. The caller holds
+// the lock, as for the next three functions.
 void sweep_things(DepositState* all, size_t looks) noexcept;
-// From now on the library's thread answers whoever connects.
+// Makes the library's thread answer processes that connect.
 Status serve_depot(DepositState* all);
-// Clients that are being served see this process hang up. The listener stays open.
+// Hangs up on the clients and accepts no others. The listener stays open.
 void stop_serving_depot(DepositState* all) noexcept;
-// Its leases stand for ever. The next deposit makes a new one.
+// Forgets the depot and does not end its leases, which stand for ever. The next deposit makes a new
+// depot. A forked child calls this without the lock.
 void forget_depot(DepositState* all) noexcept;
-// Without the lock. Removes sockets of lenders that were killed: some at each call, and all at the
-// first.
+// Removes sockets of lenders that were killed: some at each call, and all at the first. The caller
+// does not hold the lock.
 void sweep_depots() noexcept;
-// Where the socket was nobody finds one any more.
+// Removes the name of the socket, so that no process finds it any more. The caller holds the lock.
 void unlink_depot(const DepositState& all) noexcept;
 
 }  // namespace tenon::channel

@@ -17,20 +17,21 @@ namespace {
 
 using memory::Depot;
 
-// A marker of a message that is read at once hangs up at once. To be told of each would wake the
-// library's thread for every message, so all are looked at together, now and then.
+// A marker of a message that is read at once hangs up at once. One event for each would wake the
+// library's thread for every message, so all watches are checked together, four times a second.
 constexpr int64_t kLookNs = 250'000'000;
 constexpr size_t kFewWatches = 64;
-// A century, so that a time of the clock and a grace can be added.
+// A century, so that the sum of a time and a grace does not overflow.
 constexpr int64_t kLongestGraceNs = int64_t{100} * 365 * 24 * 3600 * 1'000'000'000;
 
-// Each watch is an fd: an eighth of what this process may open, for the rest is its own.
+// The most watches. Each is an fd. They may use an eighth of the fds that this process may open,
+// and at least 16. The program needs the rest.
 size_t most_watches() noexcept {
   return std::max<size_t>(static_cast<size_t>(os::fd_limit() / 8), 16);
 }
 
-// With the lock. Watches of fetched messages end, and so do those whose fds have hung up. A message
-// whose carrier has been gone for long enough is `due`.
+// Ends the watches of fetched messages, and those whose fds have hung up. A message whose carrier
+// has been gone for long enough is added to `due`. The caller holds the lock.
 void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place>* due) {
   all->let_go.reserve(all->let_go.size() + all->watches.size());
   std::erase_if(all->watches, [&](const DepositWatch& each) {
@@ -49,7 +50,7 @@ void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place
 
 void watch_tick() noexcept;
 
-// With the lock.
+// Requests a tick if there is anything to check. The caller holds the lock.
 void want_watch_tick(DepositState* all) noexcept {
   if (all->watch_tick_is_due || (all->watches.empty() && all->let_go.empty())) return;
   all->watch_tick_is_due = true;
@@ -104,7 +105,7 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
           .with("limit", std::string("RLIMIT_NOFILE"))
           .with("limit_value", uint64_t{most});
     }
-    // Room first: what is adopted below must not be closed by a failure.
+    // The room is made first, because the fd that is adopted below must not be closed by a failure.
     if (all.watches.size() == all.watches.capacity())
       all.watches.reserve(std::max(kFewWatches, 2 * all.watches.size()));
     all.watches.push_back({os::Fd(fd), own.place, grace_ns});

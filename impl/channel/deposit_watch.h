@@ -1,8 +1,9 @@
-// Messages whose carrier tells when it has let go of them. A socket carries a marker with the
-// message: the end of a pipe or of a socket pair, whose other end the lender has. The kernel closes
-// the marker when the message is read, and also when the socket goes with the message unread. A
-// pipe carries no marker. There the lender keeps a duplicate of the end that it writes to, which
-// hangs up when no process has the read end.
+// Withdraws deposited messages whose carrier has let go of them. The C boundary
+// (capi/src/deposit.cc) calls watch_deposit(). A socket carries a marker with the message: the end
+// of a pipe or of a socket pair, whose other end the lender has. The kernel closes the marker when
+// the message is read, and also when the socket goes with the message unread. A pipe carries no
+// marker. There the lender keeps a duplicate of the end that it writes to, which hangs up when no
+// process has the read end.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +17,24 @@
 
 namespace tenon::channel {
 
+// A message that is watched. `fd` hangs up when the carrier has let go of the message.
 struct DepositWatch {
   os::Fd fd;
   memory::Depot::Place place;
   int64_t grace_ns = 0;
 };
 
-// A message whose carrier is gone, and when it is taken back.
+// A message whose carrier is gone, and the time on CLOCK_MONOTONIC when it is withdrawn.
 struct LetGo {
   memory::Depot::Place place;
   int64_t due_ns = 0;
 };
 
-// Takes a message of this process back `grace_ns` after `fd` has hung up, if nobody has fetched it
-// by then; a hang-up is seen within a quarter of a second. On success the fd is the library's,
-// which closes it then. INVALID_ARGUMENT: the message is another process's, or the fd is no end of
-// a pipe or socket.
+// Withdraws a message of this process `grace_ns` after `fd` has hung up, if nobody has fetched it
+// by then. A hang-up is noticed within a quarter of a second. On success the library owns the fd,
+// and closes it when it has hung up or the message was fetched. INVALID_ARGUMENT: the message is
+// another process's or was handed to a keeper, or the fd is no end of a pipe or socket.
+// RESOURCE_EXHAUSTED: the watches have used their share of RLIMIT_NOFILE.
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns);
 
 }  // namespace tenon::channel

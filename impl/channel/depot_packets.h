@@ -1,4 +1,6 @@
-// What is said on a depot's socket (docs/format/deposit.md): one request, one answer.
+// The packets on a depot's socket (docs/format/deposit.md). A receiver (fetch.cc) sends one
+// request, and the lender (deposit_server.cc) sends one answer. This file defines and checks the
+// packets. It does not use the socket.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +12,16 @@
 namespace tenon::channel {
 
 inline constexpr uint32_t kDepotMagic = 0x31446e54;  // "TnD1", little-endian
-// All fds of an answer go in one packet: four of a greeting, and of things no more than this.
+// All fds of an answer travel in one packet: four if the request was a hello, and those of at most
+// kMostThings segments and tokens.
 inline constexpr uint32_t kGreetingFds = 4;
 inline constexpr uint32_t kMostThings = 249;
 
 enum class DepotRequest : uint32_t {
-  kHello = 1,   // a new borrower: its token, lease page, bell and the claims page, then things
-  kThings = 2,  // things alone
+  // The request of a new borrower. The answer's fds are a token, a lease page, a bell and the
+  // claims page, then those of the things.
+  kHello = 1,
+  kThings = 2,  // the fds of things alone
 };
 
 struct DepotRequestPacket {
@@ -34,22 +39,24 @@ struct DepotAnswerPacket {
   uint32_t magic;
   int32_t code;  // a tenon_status
   DepotId depot;
-  uint32_t borrower;  // 0 but after a greeting
+  uint32_t borrower;  // 0 except after a hello
   uint32_t n_fds;
 };
 static_assert(sizeof(DepotRequestPacket) == 16 && sizeof(WireThingName) == 16 &&
               sizeof(DepotAnswerPacket) == 32);
 
-// Lender: whether a packet of `nbytes` bytes is a request, with as many names behind its head as
-// the head says. `is_cut`: the packet was longer than the buffer.
+// Lender: whether a packet of `nbytes` bytes is a request, with as many names behind `head` as
+// `head` says. `is_cut`: the packet was longer than the buffer.
 bool is_request(const DepotRequestPacket& head, size_t nbytes, bool is_cut) noexcept;
 
-// An error about the lender of a ticket: "the lender of the message, process 17, " and then `why`.
+// Makes an error about the lender of a ticket. Its text names the lender's process and ends with
+// `why`.
 Status lender_status(Code code, const Ticket& ticket, const char* why);
-// Receiver: checks an answer's bytes against the ticket. The status of a refusal is the lender's.
+// Receiver: checks an answer's bytes against the ticket. If the lender refused the request, the
+// status has the code that the lender sent.
 Status check_answer(const DepotAnswerPacket& answer, size_t nbytes, bool is_cut,
                     const Ticket& ticket);
-// Receiver: after check_answer(), checks how many fds came against the request.
+// Receiver: checks, after check_answer(), that as many fds came as the request asks for.
 Status check_answer_fds(const DepotAnswerPacket& answer, DepotRequest request, size_t n_things,
                         size_t n_fds, const Ticket& ticket);
 

@@ -1,5 +1,6 @@
-// The device block: what stands between lease block and descriptor in a message with storages of a
-// device. Bytes only; specified in docs/format/cuda.md.
+// The device block stands between the lease block and the descriptor in a message that has storages
+// on a device. devices.cc makes and uses it. This file only encodes and decodes its bytes
+// (docs/format/cuda.md).
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,17 @@ namespace tenon::channel {
 
 struct DeviceRecord {
   cuda::Uuid uuid{};
-  bool has_event = false;  // the bytes are good once it has passed; else they are already
+  // Whether the sender's event comes along. Then the bytes are valid once the event has passed.
+  // Without an event they are valid already.
+  bool has_event = false;
   cuda::IpcHandle event{};
 };
 
-// Storages that one handle leads to.
+// A range of device memory that one handle reaches.
 struct DeviceSegmentRecord {
-  uint32_t device = 0;            // index
-  uint32_t n_fds = 0;             // that go with the handle
-  std::vector<std::byte> handle;  // as in tenon_cuda_handle; empty: of empty storages
+  uint32_t device = 0;            // index in DeviceBlock::devices
+  uint32_t n_fds = 0;             // fds that travel with the handle
+  std::vector<std::byte> handle;  // as in tenon_cuda_handle; empty if all storages are
 };
 
 struct DeviceBlock {
@@ -34,8 +37,8 @@ struct DeviceBlock {
 };
 
 std::vector<std::byte> encode_device_block(const DeviceBlock& block);
-// From the start of `bytes`, which must be private to this process. `used`: how long it is. What a
-// handle says is not looked at.
+// Decodes the block at the start of `bytes`, which must be private to this process. `used` gets the
+// length of the block. The content of a handle is not checked.
 Result<DeviceBlock> decode_device_block(std::span<const std::byte> bytes, size_t* used);
 
 }  // namespace tenon::channel

@@ -14,16 +14,17 @@ using tensor::DescriptorContent;
 using tensor::Reach;
 using tensor::SegmentRecord;
 
+// A device of a received message, and the stream in which it is used.
 struct Opened {
   int32_t device = 0;
   cuda::Stream stream = nullptr;
 };
 
-// A device of a message that is sent.
+// A device of a message that is being sent.
 struct Used {
   uint32_t index = 0;
   bool is_marked = false;
-  std::shared_ptr<const share::CudaEvent> event;  // null: its stream was waited for
+  std::shared_ptr<const share::CudaEvent> event;  // null: the call waited for the stream
 };
 
 Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceStreams& streams) {
@@ -38,8 +39,8 @@ Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceS
   return opened;
 }
 
-// Whether whoever receives may not write them, by device segment: because of how they came, or of
-// what the connection was told.
+// For each device segment, whether the receiver must not write it: because the sender lent it
+// read-only, or because the connection opens everything read-only.
 std::vector<bool> find_read_only(const DeviceBlock& block, const DescriptorContent& content,
                                  memory::Access wanted) {
   std::vector<bool> read_only(block.segments.size(), wanted == memory::Access::kReadOnly);
@@ -51,7 +52,7 @@ std::vector<bool> find_read_only(const DeviceBlock& block, const DescriptorConte
   return read_only;
 }
 
-// Bytes have a handle that leads to them.
+// Checks that a handle leads to every segment that has bytes.
 Status check_handles(const DeviceBlock& block, const DescriptorContent& content) {
   for (const SegmentRecord& record : content.segments) {
     if (record.reach == Reach::kDevice && record.nbytes != 0 &&

@@ -1,5 +1,5 @@
-// Memory of devices in the messages of a connection: in which streams it is used, and how it gets
-// into a device block and out of one.
+// Device memory in the messages of a connection. Connection notes here in which stream each
+// device's memory is used, and turns device memory into a device block and back.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,32 @@
 
 namespace tenon::channel {
 
-// One for each device; the default stream where none is named.
+// The stream of each device. A device for which none was set uses the default stream.
 class DeviceStreams {
  public:
   void set(int32_t device, cuda::Stream stream);
   cuda::Stream of(int32_t device) const;
-  bool in_use() const noexcept;  // by a thread, at this moment
+  bool in_use() const noexcept;  // whether a thread is in set() or of() at this moment
 
  private:
   mutable std::mutex mutex_;
   std::map<int32_t, cuda::Stream> streams_;
 };
 
-// For what is packed: its handles, and for each device an event of its stream, which the leases
-// keep. Without an event to be had it waits for the stream. `fds`: of the handles, in their order,
-// behind what is there; borrowed from the exports of `packed`.
+// Makes the device block of a packed message: a handle for each device segment, and for each device
+// an event in its stream. The leases keep the events. If no event can be had, the call waits for
+// the stream. The fds of the handles, in the order of the handles, are appended to `fds`. They are
+// borrowed from the exports of `packed`.
 Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams,
                                       std::vector<int>* fds);
 
 struct DeviceOpenOptions {
   share::OpenOptions open;
-  bool keep_open = false;
+  bool keep_open = false;  // as in share::CudaOpenOptions
 };
-// One for each segment of the block. What is given from now on to the streams of its devices waits
-// for the sender's. The fds are borrowed.
+// Reaches the memory of each segment of the block, and returns one CudaReach for each. Work that is
+// given to the streams of the devices after this call waits for the sender's events. The fds are
+// borrowed.
 Result<std::vector<share::CudaReach>> reach_devices(const DeviceBlock& block,
                                                     std::span<const os::Fd> fds,
                                                     const tensor::DescriptorContent& content,

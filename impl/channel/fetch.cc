@@ -43,10 +43,10 @@ using os::Fd;
 using tensor::DescriptorContent;
 using tensor::Message;
 
-// What a lender has numbered, and this process has.
+// A segment or token that a lender has numbered and that this process has.
 struct KnownThing {
   uint64_t serial = 0;
-  Fd fd;  // of a segment until it is mapped
+  Fd fd;  // the fd of a segment until it is mapped
   Ref<Segment> segment;
   uint64_t nbytes = 0;
   memory::Access access = memory::Access::kAuto;
@@ -56,13 +56,13 @@ struct KnownThing {
 // A lender that this process has met.
 struct Link {
   std::mutex mutex;
-  uint32_t number = 0;  // by which the lender knows this process; 0: not met
+  uint32_t number = 0;  // this process's number at the lender; 0: they have not met
   uint32_t mark = 0;    // fork_mark() when they met
   Ref<Holding> holding;
-  std::shared_ptr<os::Mapping> page;  // messages that are fetched piece by piece keep it
+  std::shared_ptr<os::Mapping> page;  // the claims page; a Fetched keeps it, too
   uint32_t messages = 0;
   uint32_t n_things = 0;
-  // Of the lender's things, when this process looked last.
+  // How many of the lender's things had ended when this process last looked.
   uint64_t ended = 0;
   std::unordered_map<uint32_t, KnownThing> things;  // by number
 };
@@ -73,23 +73,23 @@ Status corrupt_ticket(const char* what) {
   return Status(Code::kCorrupt, what).with("field", std::string("ticket"));
 }
 
-// A receiver that has met a lender can fetch what is left after that lender was killed. So a link
-// to a lender that is gone stays while one of its messages is unfetched, unless there are so many
-// links.
+// A receiver that has met a lender can still fetch after that lender was killed. So a link to a
+// lender that is gone stays while one of the lender's messages is unfetched, unless there are too
+// many links.
 constexpr size_t kFewLinks = 8;
-// With more links than this the lenders are looked at only when the number of links has doubled.
+// With more links than this, the lenders are checked only when the number of links has doubled.
 constexpr size_t kLookedAtEachTime = 64;
 
 struct FetchState {
   std::mutex mutex;
   std::map<DepotId, std::shared_ptr<Link>> links;
-  size_t look_at = kFewLinks;  // links at which all those to lenders that are gone are forgotten
+  size_t look_at = kFewLinks;  // with so many links, all links to lenders that are gone are removed
 };
 
 FetchState& fetch_state() noexcept { return immortal<FetchState>(); }
 
-// The child meets each lender itself, and its copies of the tokens go. A link that another thread
-// of the parent was using may be torn: it stays as it is.
+// Runs in a forked child, which meets each lender itself. The child's copies of the tokens are
+// closed. A link that another thread of the parent was using may be torn, so it is leaked.
 void forget_links_in_child() noexcept {
   for (auto& [id, link] : fetch_state().links) {
     if (link->mutex.try_lock()) {
@@ -109,13 +109,14 @@ const bool g_fetch_fork_hooks = [] {
   return true;
 }();
 
-// With the link's lock, of a link that has met its lender.
+// Whether a link is kept. Its lender has been met, and the caller holds the link's lock.
 bool is_worth_keeping(const Link& link) {
   if (!link.page) return false;
   return !link.holding->lender_is_gone() || claims::has_unfetched(link.page->base(), link.messages);
 }
 
-// With the lock. Before a lender is met, because the memory of those that are gone is held here.
+// Removes links to lenders that are gone, because each link keeps the lender's memory. It runs
+// before a lender is met. The caller holds the lock of the state.
 void forget_gone_lenders(FetchState* all) {
   const bool are_many = all->links.size() >= all->look_at;
   if (!are_many && all->links.size() > kLookedAtEachTime) return;
@@ -138,8 +139,8 @@ Result<std::shared_ptr<Link>> find_link(const DepotId& id) {
   return all.links.emplace(id, std::make_shared<Link>()).first->second;
 }
 
-// Another thread that asks the same lender has the lock for as long as that does not answer, and
-// this one waits no longer than its caller says.
+// Takes the link's lock. Another thread that asks the same lender holds the lock until the lender
+// answers. This thread waits no longer than its caller allows.
 Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {
   constexpr int kYields = 200;
   constexpr int64_t kPauseNs = 200'000;
@@ -156,8 +157,9 @@ Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {
 
 // ---- asking the lender
 
-// Nobody listens at the lender's socket any more. A socket that is not there says less: this
-// process may see another mount of /dev/shm.
+// Makes the error of a lender that could not be reached. PEER_GONE: nobody listens at the lender's
+// socket any more. NOT_FOUND says less: the socket is not there, but this process may see another
+// mount of /dev/shm.
 Status not_reached(const Ticket& ticket, Status cause) {
   if (cause.code() == Code::kPeerGone) sweep_depots();
   if (cause.code() == Code::kPeerGone)
@@ -184,7 +186,7 @@ struct Answer {
   std::vector<Fd> fds;
 };
 
-// `hung_up`: the lender did so instead of answering.
+// Asks the lender once. `hung_up`: the lender hung up and did not answer.
 Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<const Thing> things,
                         os::Waiter* waiter, bool* hung_up) {
   Result<Fd> connected = os::connect_local(os::SocketKind::kPackets, ticket.rendezvous, waiter);
@@ -212,8 +214,8 @@ Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<co
   os::ReceivedFds received;
   os::Transfer got = os::receive_message(
       socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
-  // The kernel reports first that the lender hung up on an unread request; what it had said before
-  // is there all the same.
+  // If the lender hung up on an unread request, the kernel reports that first. What the lender had
+  // sent before can still be read.
   if (got.error == ECONNRESET)
     got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false,
                               &received);
@@ -228,8 +230,8 @@ Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<co
   return result;
 }
 
-// A lender that ends hangs up on whoever asks at that moment, and its keeper listens at the same
-// socket.
+// Asks the lender, and asks again if it hangs up: a lender that ends hangs up on its clients, and
+// then its keeper listens at the same socket.
 Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const Thing> things,
                    os::Waiter* waiter) {
   constexpr int kMostTries = 16;
@@ -242,7 +244,8 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
   }
 }
 
-// Maps a claims page that nobody can cut short. A store into one that was cut short is SIGBUS.
+// Maps a claims page that nobody can cut short. A store into a page that was cut short would raise
+// SIGBUS.
 Status map_claims(Fd* fd, Link* link) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd->get()));
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
@@ -264,7 +267,7 @@ Status map_claims(Fd* fd, Link* link) {
   return Status::ok();
 }
 
-// ---- with the link's lock
+// ---- functions whose caller holds the link's lock
 
 bool knows(const Link& link, const Thing& thing) {
   const auto found = link.things.find(thing.number);
@@ -287,7 +290,8 @@ Status take_things(Link* link, std::span<const Thing> things, std::span<Fd> fds)
     if (things[i].kind == ThingKind::kToken) {
       if (!os::is_token(fds[i].get()))
         return corrupt_ticket("an inherited token that is no end of a pipe");
-      // What comes home is kept by its block (tensor/pack.cc); a copy here would hide the hang-up.
+      // Memory that comes home is kept by its block (tensor/pack.cc). A copy of the token here
+      // would hide the hang-up.
       if (memory::own_ledger_of(fds[i].get()) == 0) {
         known.token = memory::make_token(std::move(fds[i]));
         link->holding->inherit(known.token);
@@ -300,7 +304,7 @@ Status take_things(Link* link, std::span<const Thing> things, std::span<Fd> fds)
   return Status::ok();
 }
 
-// What the lender has let go of.
+// Forgets the things that the lender has let go of.
 void forget_ended(Link* link) {
   std::byte* const base = link->page->base();
   const uint64_t ended = claims::header(base).ended.load(std::memory_order_acquire);
@@ -315,10 +319,10 @@ void forget_ended(Link* link) {
   });
 }
 
-// Both have met, and this process has what the message needs.
+// Makes sure that this process has met the lender and has the things that the message needs.
 Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os::Waiter* waiter) {
-  // A token that a child of fork shares says nothing of this process alone: what comes from now on
-  // is held under another one.
+  // A fork has shared the old token, which says nothing of this process alone. So later leases are
+  // held under a new token.
   if (link->number == 0 || forked_since(link->mark)) {
     const std::span<const Thing> first = things.first(std::min<size_t>(things.size(), kMostThings));
     const uint32_t mark = fork_mark();
@@ -383,7 +387,7 @@ Status already_fetched(const Ticket& ticket) {
       .with("pid", ticket.pid);
 }
 
-// By its own lender. Blocks are kept as what they are, and not by leases.
+// Fetches a message of this very process. Its own blocks keep the memory, not leases of a ledger.
 Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, const Ticket& ticket,
                                            DescriptorContent content,
                                            const share::OpenOptions& options) {
@@ -452,7 +456,7 @@ Result<std::unique_ptr<Message>> fetch(std::span<const std::byte> ticket_bytes,
     return corrupt_ticket("a ticket with a number beyond the claims page or the lease page");
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(resolve(link.get(), ticket, content, options.open, &resolved));
-  // One mark for all, and before the claim: a fork from here on makes them the family's.
+  // All leases have one mark, from before the claim. A fork from here on makes all of them FAMILY.
   const uint32_t mark = fork_mark();
   if (!claims::claim(link->page->base(), ticket.message, ticket.generation, link->number))
     return already_fetched(ticket);
@@ -467,7 +471,7 @@ Result<std::unique_ptr<Message>> fetch(std::span<const std::byte> ticket_bytes,
   return message;
 }
 
-// ---- piece by piece
+// ---- messages in pieces
 
 Result<std::unique_ptr<Fetched>> Fetched::create(std::span<const std::byte> head,
                                                  const FetchOptions& options,
@@ -555,8 +559,9 @@ Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes,
   return share::open_range(segment, storage.offset, storage.nbytes, &lease);
 }
 
-// The envelope's slot leads to the others. They stay together until the message is over, and it is
-// not as long as the envelope's lease stands.
+// Follows the chain in the claims page from the envelope's slot to all slots of the message. The
+// chain is whole until the message is over, and the message is not over as long as the envelope's
+// lease stands.
 void Fetched::look_at_slots() {
   if (has_looked_) return;
   has_looked_ = true;
@@ -576,11 +581,11 @@ Fetched::~Fetched() {
   try {
     look_at_slots();
   } catch (...) {
-    // No memory: what was not opened comes back when this process ends.
+    // No memory: the leases of storages that were not opened end with this process.
   }
   const memory::GivingBack together;
   for (const uint32_t slot : left_) holding_->give_back(slot, mark_);
-  // A child of fork may have opened none: its parent says when it is done.
+  // A forked child may have opened only a part. Its parent says when it has opened everything.
   if (!forked_since(mark_))
     claims::say_opened(page_->base(), ticket_.message, {ticket_.generation, number_});
   holding_->give_back(ticket_.envelope, mark_);

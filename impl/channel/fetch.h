@@ -1,4 +1,5 @@
-// Fetches deposited messages (deposit.h) by their tickets.
+// The receiver's side of deposits (deposit.h): fetches messages by their tickets. The C boundary
+// (capi/src/deposit.cc) calls these functions.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +26,18 @@ struct FetchOptions {
   tensor::DescriptorLimits limits;
 };
 
-// The message of a ticket, which is its caller's from then on. From a lender that this process has
-// met, and of whose segments it knows those that the message needs, no system call is made; else
-// the lender is asked once. NOT_FOUND: it was fetched before, or withdrawn. PEER_GONE: its lender
-// is gone, and had not been met.
+// Fetches the message of a ticket. From then on nobody else can fetch it. The call makes no system
+// call if this process has met the lender since its last fork and has all segments that the message
+// needs. Otherwise it asks the lender, once for every kMostThings segments and tokens that it
+// lacks. NOT_FOUND: the message was fetched before, or withdrawn. PEER_GONE: the lender is gone,
+// and this process lacks what the message needs.
 Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket,
                                                const FetchOptions& options, const os::Wait& wait);
 
 struct Link;
 
-// A message that is fetched piece by piece, by the head of a Deposit and the tickets of its
-// storages. What was not opened is given back when it ends.
+// A message that is fetched in pieces: by the head of a Deposit, and then by the tickets of its
+// storages. The destructor gives back the leases of the storages that were not opened.
 class Fetched {
  public:
   static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head,
@@ -50,18 +52,21 @@ class Fetched {
   Result<Ref<storage::Storage>> open_own(const StorageTicket& storage);
   Ticket ticket_;
   FetchOptions options_;
-  Ref<memory::Depot> own_;  // null: another process's
+  Ref<memory::Depot> own_;  // null: the depot is another process's
   std::shared_ptr<Link> link_;
-  Ref<memory::Holding> holding_;  // under which the message was claimed; null: it was not
+  // The holding under which the message was claimed. Null: it was not claimed, or it is this
+  // process's own message.
+  Ref<memory::Holding> holding_;
   std::shared_ptr<os::Mapping> page_;
-  uint32_t mark_ = 0;
-  uint32_t number_ = 0;  // of this process, with which it claimed
+  uint32_t mark_ = 0;    // fork_mark() before the claim
+  uint32_t number_ = 0;  // the number of this process at the lender, used for the claim
   uint32_t n_messages_ = 0;
   uint32_t n_things_ = 0;
   void look_at_slots();
   bool has_looked_ = false;
-  std::unordered_set<uint32_t> left_;         // the message's slots that were not opened
-  std::unordered_set<uint32_t> opened_here_;  // of an own message: those that were
+  std::unordered_set<uint32_t> left_;  // slots of the message that were not opened
+  // For a message of this process: its slots that were opened.
+  std::unordered_set<uint32_t> opened_here_;
 };
 
 }  // namespace tenon::channel

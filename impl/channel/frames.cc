@@ -21,12 +21,13 @@ constexpr uint32_t kFlagMore = 1;  // another packet of the same frame follows
 constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
 constexpr size_t kBufferSize = 128 * 1024;
-constexpr size_t kReadsAtOnce = 1024;  // more than any frame takes whose fds a process can have
-// Where asking how many fds are open costs little beside them.
+constexpr size_t kReadsAtOnce = 1024;  // more than a frame needs if a process can hold its fds
+// From this number of fds on, counting the open fds of the process costs little beside receiving
+// them.
 constexpr size_t kManyFds = 16;
 constexpr size_t kMostQueuedFrames = 4096;
 constexpr uint64_t kMostQueuedNbytes = uint64_t{256} << 20;
-// Copied behind its header, which is cheaper than having the kernel gather two pieces.
+// A payload up to this size is copied behind its header. That is cheaper than a send of two pieces.
 constexpr size_t kSmallPayload = 512;
 static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
@@ -141,8 +142,8 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     put_at<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
     put_at<uint64_t>(&packet[24], next_sequence_);
 
-    // Two pieces, of which the first holds a small payload too. The fds go with the first byte and
-    // only with it.
+    // The packet is sent in up to two pieces. The first also holds a small payload. The fds go with
+    // the first byte and only with it.
     const size_t copied = payload.size() <= kSmallPayload ? payload.size() : 0;
     if (copied > 0) std::memcpy(&packet[kHeaderSize], payload.data(), copied);
     const size_t front = kHeaderSize + copied;
@@ -222,16 +223,16 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
     bool whole = false;
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
-    // Packets that never make a frame, and never cease, do not hold a call beyond its time. The
-    // socket stays ready.
+    // Packets that never make a frame and never cease must not hold a call beyond its time. The
+    // socket stays ready, so no wait would end it.
     if (reads % kReadsAtOnce == 0)
       TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
     TENON_TRY(fill(waiter));
   }
 }
 
-// Nothing is taken off the buffer before all memory for it is there, so that a failing allocation
-// loses no byte and no fd.
+// Takes whole packets off the buffer. Nothing is taken before all memory for it is there, so a
+// failed allocation loses no byte and no fd.
 Status FrameSocket::take_packets(bool* whole) {
   for (;;) {
     if (buffered() < kHeaderSize) return {};
@@ -293,7 +294,7 @@ Status FrameSocket::parse_header() {
   const bool first = fds_told_ == 0;  // every packet but the last carries fds
   if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced))
     return stop(no_frame("its packets do not agree"));
-  // How a frame is cut into packets is fixed by its number of fds, so there is nothing to trust.
+  // The number of fds fixes how a frame is cut into packets, so every field can be checked.
   const size_t fds_left = header.frame_fds - fds_told_;
   const bool more = fds_left > kMaxFdsPerPacket;
   if (header.packet_fds != std::min(fds_left, kMaxFdsPerPacket) ||
@@ -311,12 +312,12 @@ Status FrameSocket::parse_header() {
   return {};
 }
 
-// Gives the packet at begin_ its fds, and finds those that belong to no packet.
+// Gives the packet at begin_ its fds, and finds fds that belong to no packet.
 Status FrameSocket::claim_fds() {
   if (batch_.held && batch_.to <= taken_) TENON_TRY(drop_stray_fds());
   if (header_.packet_fds == 0) {
-    // Fds that came with this packet's last byte may be the next one's; if no byte came behind it,
-    // there is no next one.
+    // Fds that came with this packet's last byte may belong to the next packet. If no byte came
+    // behind it, there is no next packet.
     if (batch_.held && batch_.to <= taken_ + kHeaderSize + header_.payload) return drop_stray_fds();
     return {};
   }
@@ -328,7 +329,8 @@ Status FrameSocket::claim_fds() {
     return stop(no_frame(format("%zu fds announced and %zu sent", announced, came)));
   }
   if (!accepts(header_.kind, header_.frame_fds)) fds_lost_ = true;
-  // A frame can stay unfinished for as long as its sender likes, and keeps its fds here meanwhile.
+  // A frame can stay unfinished for as long as its sender likes, and its fds stay open in this
+  // process meanwhile.
   if (accepted_fds_ != nullptr && header_.frame_fds >= kManyFds && !os::has_spare_fds())
     fds_lost_ = true;
   if (fds_lost_) {
@@ -341,8 +343,8 @@ Status FrameSocket::claim_fds() {
   return {};
 }
 
-// The kernel also says MSG_CTRUNC for what is no fd (a security label, say): a batch without fds is
-// no offence.
+// Closes fds that no packet announced. The kernel also sets MSG_CTRUNC for data other than fds,
+// such as a security label, so a batch without fds is no error.
 Status FrameSocket::drop_stray_fds() {
   const size_t count = batch_.fds.size();
   batch_.fds.clear();
@@ -379,8 +381,9 @@ Status FrameSocket::fill(os::Waiter& waiter) {
         TENON_TRY(std::move(ready));
         break;
       }
-      case ECONNRESET:  // the peer left bytes of ours unread. Reported once, ahead of what it had
-                        // sent itself, which is still to be read
+      case ECONNRESET:
+        // The peer closed without reading all of this side's bytes. The kernel reports that once,
+        // before the bytes that the peer had sent, which are still to be read.
         break;
       default:
         return errno_status(got.error, format("receiving on socket %d", fd_)).with("fd", fd_);
@@ -414,14 +417,14 @@ bool FrameSocket::has_nothing() const noexcept {
   return !stopped_.is_ok() || (buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0);
 }
 
-// What arrived after the receiver had found nothing is on the socket until it says that it waits no
-// more.
+// A frame that arrives after recv() found nothing stays on the socket until recv() clears waits_.
+// So waits_ is read before and after the look at the socket.
 bool FrameSocket::waits_with_nothing() const noexcept {
   return waits_.load(std::memory_order_seq_cst) && os::unread_nbytes(fd_) == 0 &&
          waits_.load(std::memory_order_seq_cst);
 }
 
-// Nothing more is received, so what was held for it goes.
+// Nothing more is received, so what was held for receiving is released.
 Status FrameSocket::stop(Status why) {
   stopped_ = why;
   buffer_.reset();

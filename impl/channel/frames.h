@@ -1,6 +1,7 @@
-// Frames over a connected AF_UNIX socket: a small header, a payload, fds. Resumable in both
-// directions: a call that ends early because its wait ended leaves the state such that the next
-// call goes on at the very byte. The wire form is specified in docs/format/frames.md.
+// Frames over a connected AF_UNIX socket: a small header, a payload and fds
+// (docs/format/frames.md). A Connection sends and receives its messages through a FrameSocket. Both
+// directions are resumable: after a call whose wait ended early, the next call goes on at the very
+// next byte.
 #pragma once
 
 #include <atomic>
@@ -18,76 +19,83 @@
 
 namespace tenon::channel {
 
-// Longer descriptors travel in a memfd, which is the caller's affair.
+// A longer descriptor travels in a memfd, which the caller makes.
 inline constexpr size_t kMaxFramePayload = 64 * 1024;
 inline constexpr size_t kMaxFdsPerPacket = 253;  // the kernel's SCM_MAX_FD
 
 struct OutFrame {
   uint16_t kind = 0;
   std::vector<std::byte> payload;  // at most kMaxFramePayload
-  std::vector<int> fds;            // borrowed; any number: split over as many packets as it takes
-  // Held until the last byte is with the kernel; it is what keeps the fds open.
+  std::vector<int> fds;            // borrowed; any number, over several packets if necessary
+  // Keeps the fds open. It is held until the kernel has the last byte of the frame.
   std::shared_ptr<void> keep_alive;
-  uint64_t held_nbytes = 0;  // memory that keep_alive holds for this frame alone
+  uint64_t held_nbytes = 0;  // bytes of memory that keep_alive holds for this frame alone
 };
 
 struct InFrame {
   uint16_t kind = 0;
   std::vector<std::byte> payload;
-  // Close-on-exec; if the kernel dropped some, those before the first that was dropped.
+  // Close-on-exec. If fds were dropped, these are the fds before the first that was dropped.
   std::vector<os::Fd> fds;
-  uint32_t fds_announced = 0;
-  // Not ok if fds were dropped: RESOURCE_EXHAUSTED with limit RLIMIT_NOFILE, its value and how many
-  // are in use.
+  uint32_t fds_announced = 0;  // the number of fds that the sender announced
+  // Not OK if fds were dropped. The code is RESOURCE_EXHAUSTED. The limit is max_segments if more
+  // fds were announced than are accepted (set_accepted_fds()). Otherwise it is RLIMIT_NOFILE, with
+  // its value and the number of fds in use.
   Status fds_status;
 };
 
-// Which socket types are good, and whether this one is connected: INVALID_ARGUMENT with detail "fd"
-// otherwise.
+// Checks that the socket is a connected AF_UNIX socket of one of these types, and returns the type.
+// INVALID_ARGUMENT with detail "fd" otherwise.
 enum class SocketType { kStream, kSeqpacket };
 Result<SocketType> check_socket(int fd);
 
-// One thread may send (enqueue, idle, flush) while another one receives.
+// One thread may send (enqueue, idle, flush) while another thread receives.
 class FrameSocket {
  public:
   FrameSocket(int fd, SocketType type) : fd_(fd), type_(type) {}  // borrows the fd
   FrameSocket(const FrameSocket&) = delete;
   FrameSocket& operator=(const FrameSocket&) = delete;
 
-  // Put one frame behind what is pending. Does not touch the socket. Throws nothing after
-  // make_room().
+  // Appends one frame to the queue. Does not touch the socket. Throws nothing after make_room().
   void enqueue(OutFrame frame);
   void make_room();
-  bool idle() const noexcept { return next_ == queue_.size(); }  // nothing pending
-  // Frames, from the first: how many were put in, and how many of these are wholly with the kernel.
+  bool idle() const noexcept { return next_ == queue_.size(); }  // no frame waits
+  // The number of frames that were ever queued, and how many of these the kernel has whole.
   uint64_t enqueued() const noexcept { return next_sequence_ + (queue_.size() - next_); }
   uint64_t sent() const noexcept { return next_sequence_; }
-  // RESOURCE_EXHAUSTED if so much waits already that the peer seems to read nothing: memory and fds
-  // are held for each frame in the queue.
+  // RESOURCE_EXHAUSTED if so many frames or bytes wait that the peer seems to read nothing. Each
+  // frame in the queue holds memory and fds.
   Status check_room() const;
-  // Hand what is pending to the kernel. On failure it stays pending, but after PEER_GONE nothing
-  // can be sent any more. ETOOMANYREFS: RESOURCE_EXHAUSTED, and the next call tries again.
+  // Gives the queued frames to the kernel. On failure the rest stays queued, but after PEER_GONE
+  // nothing can be sent any more. ETOOMANYREFS becomes RESOURCE_EXHAUSTED, and the next call tries
+  // again.
   Status flush(os::Waiter& waiter) { return flush(waiter, enqueued(), nullptr); }
-  // Likewise, the first `count` frames of all. `lock`, unless it is null, is free while it waits.
+  // Does the same for the first `count` frames, counted as enqueued() counts. `lock`, unless it is
+  // null, is released while the call waits.
   Status flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock);
-  // Likewise, without a wait: `full` if the socket takes no more of them now.
+  // Does the same without a wait. `full`: the socket takes no more of these frames now.
   Status hand_over(uint64_t count, bool* full);
 
-  // The next whole frame. PEER_GONE at the end of the stream (message says whether in the middle of
-  // a frame); CORRUPT if the bytes are no frame, and then for ever.
+  // Receives the next whole frame. PEER_GONE at the end of the stream, with a text that says
+  // whether it came in the middle of a frame. CORRUPT or INCOMPATIBLE if the bytes are no frame
+  // that this side reads. After each of these, every later call fails in the same way.
   Result<InFrame> recv(os::Waiter& waiter);
-  // Nothing that came is still to be received, or will be. Not beside recv().
+  // True if nothing that has arrived is still to be received, or if nothing can be received any
+  // more. Not to be called during recv().
   bool has_nothing() const noexcept;
-  // Likewise, beside a recv() that waits. False: it does not, or just did not. From tell_waits()
-  // on, which is not called beside recv().
+  // Whether recv() waits in another thread and nothing has arrived. False: recv() does not wait, or
+  // something may have arrived. This works after tell_waits(), which must not be called during
+  // recv().
   bool waits_with_nothing() const noexcept;
   void tell_waits() noexcept { tells_waits_ = true; }
-  // Most fds that a received frame may announce; more is CORRUPT. They are all open here before the
-  // frame is whole, so this bounds what a peer can take.
+  // Sets the most fds that a received frame may announce. More are CORRUPT. All fds of a frame are
+  // open in this process before the frame is whole, so this limits how many a peer can take.
   void set_max_fds(uint32_t most) noexcept { max_fds_ = most; }
-  // A frame with more fds than that is delivered without any, and says so in its fds_status; they
-  // are closed as they come. What is accepted depends on the kind, and on how many segments its
-  // receiver takes, which is the limit that the status names.
+  // Sets how many fds are accepted, by the frame's kind and by `max_segments`, the number of
+  // segments that the receiver takes. A frame that announces more fds is delivered without any.
+  // They are closed as they come, and the frame's fds_status names the limit max_segments. Once
+  // `accepted` is set, a frame with many fds also loses fds if this process has few left
+  // (os::has_spare_fds()).
   using AcceptedFds = uint32_t (*)(uint16_t kind, uint64_t max_segments) noexcept;
   void set_accepted_fds(AcceptedFds accepted, uint64_t max_segments) noexcept {
     accepted_fds_ = accepted;
@@ -103,11 +111,11 @@ class FrameSocket {
     uint32_t frame_fds = 0;
     uint64_t sequence = 0;
   };
-  // The fds of one recvmsg and the bytes, counted from the first ever received, that came with
-  // them. The kernel never joins two packets that carry fds in one recvmsg, and gives a packet's
-  // fds with its first byte: so they belong to the one packet that starts among these bytes and
-  // announces fds. Every packet before it has been taken by the time more is read, so one batch is
-  // all there is.
+  // The fds of one recvmsg, and the range of bytes that came with them, counted from the first byte
+  // ever received. The kernel never joins two packets that carry fds in one recvmsg, and it gives a
+  // packet's fds with the packet's first byte. So the fds belong to the one packet that starts
+  // among these bytes and announces fds. Every packet before it has been taken by the time more is
+  // read, so there is never more than one batch.
   struct Batch {
     os::ReceivedFds fds;
     uint64_t from = 0;
@@ -133,12 +141,12 @@ class FrameSocket {
   int fd_;
   SocketType type_;
 
-  // Sender. queue_[next_] is the frame on its way; what lies before it is gone and its room is used
-  // again.
+  // Sender. queue_[next_] is the frame that is being sent. The frames before it are sent, and their
+  // room is used again.
   std::vector<OutFrame> queue_;
   size_t next_ = 0;
-  size_t fds_gone_ = 0;    // fds of that frame in packets that are wholly with the kernel
-  size_t bytes_gone_ = 0;  // bytes of the packet on its way
+  size_t fds_gone_ = 0;    // fds of that frame in packets that the kernel has whole
+  size_t bytes_gone_ = 0;  // bytes of the present packet that the kernel has
   uint64_t queued_nbytes_ = 0;
   uint64_t next_sequence_ = 0;
   bool unsendable_ = false;  // the peer is gone
@@ -147,19 +155,20 @@ class FrameSocket {
   std::unique_ptr<std::byte[]> buffer_;
   size_t begin_ = 0;  // [begin_, end_) of buffer_ is received and not yet taken
   size_t end_ = 0;
-  uint64_t taken_ = 0;  // bytes taken since the first: where buffer_[begin_] stands
+  uint64_t taken_ = 0;  // bytes ever taken: the position of buffer_[begin_] in the stream
   Batch batch_;
-  Header header_;  // of the packet at begin_, if header_known_
+  Header header_;  // the header of the packet at begin_, if header_known_
   bool header_known_ = false;
-  InFrame frame_;          // what has come of the frame on its way
-  uint32_t fds_told_ = 0;  // of its announced fds, how many packets so far stand for
+  InFrame frame_;          // the part of the present frame that has come
+  uint32_t fds_told_ = 0;  // how many of its fds the packets so far have announced
   bool fds_lost_ = false;
   uint64_t expected_sequence_ = 0;
-  // Costs a poll for each wait: a recvmsg that waits by itself cannot say when it no longer does.
+  // Whether recv() notes in waits_ that it waits. Each wait then costs a poll, because a recvmsg
+  // that blocks cannot tell when it stops waiting.
   bool tells_waits_ = false;
   std::atomic<bool> waits_{false};
   uint32_t max_fds_ = 65536;
-  AcceptedFds accepted_fds_ = nullptr;  // any number
+  AcceptedFds accepted_fds_ = nullptr;  // null: any number is accepted
   uint64_t max_segments_ = 0;
   Status stopped_;  // why nothing more can be received
 };

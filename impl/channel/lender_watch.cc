@@ -21,13 +21,15 @@ namespace {
 
 using storage::Storage;
 
-// A thread that is in the connection when the lender goes is woken by the hang-up and leaves.
+// A thread that is in the connection when the lender goes is woken by the hang-up and leaves, so a
+// few tries suffice.
 constexpr int kForgetTries = 20;
 constexpr auto kForgetPause = std::chrono::microseconds(50);
 
+// A storage that came from a lender that is watched.
 struct Lent {
   Weak<Storage> storage;
-  uint32_t lenders = 0;  // of those that are watched and not gone
+  uint32_t lenders = 0;  // the lenders that are watched and not gone
 };
 
 struct LenderWatchState {
@@ -46,8 +48,8 @@ struct LenderWatchState {
 };
 LenderWatchState& lender_watch_state() noexcept { return immortal<LenderWatchState>(); }
 
-// A child of fork has no thread that hears a hang-up, and the connections are its parent's: what
-// came stays there.
+// A forked child has no thread that hears a hang-up, and the connections are its parent's. Received
+// storages stay as they are.
 const bool g_lender_watch_fork_hooks = [] {
   (void)lender_watch_state();
   register_fork_hooks(24, {[]() noexcept { lender_watch_state().mutex.lock(); },
@@ -132,7 +134,7 @@ void LenderWatch::add(std::span<const Ref<Storage>> storages) {
   }
 }
 
-// With the lock.
+// Removes the entries of storages that have ended. The caller holds the lock.
 void LenderWatch::prune() noexcept {
   LenderWatchState& all = lender_watch_state();
   std::erase_if(storages_, [&](const Storage* each) {
@@ -150,7 +152,7 @@ void LenderWatch::hung_up(int socket, bool /*readable*/, bool /*hung_up*/) noexc
     LenderWatchState& all = lender_watch_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.watches.find(socket);
-    // The event can be of another socket that had this number before.
+    // The event may belong to another socket that had this number before.
     if (found == all.watches.end() || !os::peer_hung_up(socket)) return;
     watch = found->second;
     os::stop_serving_fd(socket);
@@ -159,10 +161,11 @@ void LenderWatch::hung_up(int socket, bool /*readable*/, bool /*hung_up*/) noexc
   watch->lender_gone();
 }
 
-// Needs no memory: one storage after the other.
+// Drops the storages one after the other, which needs no memory.
 void LenderWatch::lender_gone() noexcept {
   LenderWatchState& all = lender_watch_state();
-  // Nothing of this process's own may end here, whose owner would be told on the library's thread.
+  // No memory of this process may end here, because its owner's release function would run on the
+  // library's thread.
   const share::CudaCollectLater later;
   for (;;) {
     Weak<Storage> last;

@@ -28,15 +28,16 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
 
   // Watches `socket`, which the caller keeps open until end(). `forget` may be null.
   static Result<std::shared_ptr<LenderWatch>> create(int socket, Forget forget, void* context);
-  // Afterwards `forget` is not called, and no call is under way. What came stays as it is.
+  // Afterwards `forget` is not called, and no call is under way. Received storages stay as they
+  // are.
   void end() noexcept;
 
-  // These storages came over the connection: they are dropped when the lender is gone, unless
-  // another lender that is watched so lent them too. Memory that came home stays, as does private
-  // memory. Throws std::bad_alloc.
+  // These storages came over the connection. They are dropped when the lender is gone, unless
+  // another lender that is watched with this class lent them too. Memory that came home stays, as
+  // does private memory. Throws std::bad_alloc.
   void add(std::span<const Ref<storage::Storage>> storages);
   bool is_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
-  // Readable from the moment when the lender is gone and its memory is dropped. Borrowed.
+  // An fd, borrowed, that becomes readable when the lender is gone and its memory is dropped.
   int fd() const noexcept { return event_.get(); }
 
  private:
@@ -50,9 +51,9 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
   os::Fd event_;
   uint64_t generation_;
   std::atomic<bool> gone_{false};
-  // Under the lock of all watches.
+  // Guarded by the lock that all watches share.
   std::unordered_set<const storage::Storage*> storages_;
-  size_t crowded_ = 64;  // at this size storages that have ended are looked for
+  size_t crowded_ = 64;  // above this size, storages that have ended are removed
   // Held while `forget` runs.
   std::mutex mutex_;
   Forget forget_;

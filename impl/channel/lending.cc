@@ -9,10 +9,11 @@
 namespace tenon::channel {
 namespace {
 
-// A borrower that forks all the time, or says so, gets no more tokens than this on one connection.
+// The most renewed ledgers of one connection that have not ended. A borrower that forks all the
+// time, or claims to, gets no more tokens.
 constexpr size_t kMostRenewed = 16;
 
-// The slots of those that have one, each in its place.
+// Returns one slot for each element of `leased`, and kNoLease where the element is null.
 std::vector<uint32_t> spread(std::span<memory::Leased* const> leased,
                              std::span<const uint32_t> slots) {
   std::vector<uint32_t> all;
@@ -33,9 +34,10 @@ void Lending::stop_renewals() noexcept {
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
 }
 
-// A token that never left is nobody's.
+// Ends a ledger whose token never left this process.
 Lending::~Lending() {
-  // In a child of fork it is the parent's, and its locks are as the parent's threads had them.
+  // In a forked child the ledger is the parent's, and its locks are as the parent's threads had
+  // them.
   if (!ledger_ || !ledger_->made_by_this_process() || !ledger_->has_fds()) return;
   (void)ledger_->take_fds();
   memory::settle_ledger(*ledger_);
@@ -51,7 +53,7 @@ Status Lending::find_ledger() {
   TENON_ASSIGN(Ref<memory::Ledger> made,
                memory::with_spare([&] { return memory::Ledger::create(borrower_, true); }));
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
-  if (!told_.empty()) made->always_ring();  // it is the one that hears of those from now on
+  if (!told_.empty()) made->always_ring();  // the new ledger must now hear of forgotten tokens
   ledger_ = std::move(made);
   ledger_->set_renewer(renewer_, context_);
   return Status::ok();
@@ -83,7 +85,7 @@ void Lending::name_forgotten(LeaseBlock* block) const {
 
 Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always) {
   std::span<memory::Leased* const> objects = packed.leased;
-  std::vector<memory::Leased*> some;  // if they are not all
+  std::vector<memory::Leased*> some;  // the objects, if some storages need no lease
   if (std::find(objects.begin(), objects.end(), nullptr) != objects.end()) {
     std::copy_if(objects.begin(), objects.end(), std::back_inserter(some),
                  [](const memory::Leased* each) { return each != nullptr; });
@@ -94,7 +96,7 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always)
   std::vector<uint32_t>& slots = grant->block_.slots;
   slots.resize(objects.size());
   Status status = ledger_->grant(objects, slots.data());
-  if (status.code() == Code::kPeerGone) {  // it ended since it was found
+  if (status.code() == Code::kPeerGone) {  // the ledger ended after find_ledger()
     TENON_TRY(find_ledger());
     status = ledger_->grant(objects, slots.data());
   }
@@ -130,7 +132,7 @@ CarriedTokens Lending::commit(Grant* grant) noexcept {
   told_.merge(grant->told_);
   CarriedTokens tokens = std::move(grant->tokens_);
   if (grant->ledger_->has_fds()) tokens.account = grant->ledger_->take_fds();
-  grant->ledger_ = nullptr;  // nothing to give back
+  grant->ledger_ = nullptr;  // the destructor must not give the leases back
   return tokens;
 }
 

@@ -1,5 +1,6 @@
-// What a connection's sender knows of leases: the ledger of what its peer was lent, and which
-// tokens of lenders further up crossed.
+// The lender's side of the leases of one connection. Connection calls Lending for every message
+// that it sends. Lending keeps the ledger of what the peer was lent, and notes which tokens of
+// lenders further up have crossed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@
 
 namespace tenon::channel {
 
-// Tokens on their way: they are let go of when the kernel has them.
+// The tokens of a frame that is being sent. They are let go of when the kernel has the frame.
 struct CarriedTokens {
   std::shared_ptr<memory::TokenFds> account;
   std::vector<std::shared_ptr<memory::Token>> inherited;
@@ -26,15 +27,16 @@ struct CarriedTokens {
 
 class Lending {
  public:
-  // `renewer`: who sends a block without leases when the borrower asks for a new token
-  // (memory/ledger.h).
+  // `renewer` sends a lease block without leases when the borrower asks for a new token, or when a
+  // token that was handed on is not needed any more (memory/ledger.h).
   Lending(const memory::Borrower& borrower, memory::Ledger::Renewer renewer, void* context) noexcept
       : borrower_(borrower), renewer_(renewer), context_(context) {}
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
   ~Lending();
 
-  // Leases for one message. Given back, and nothing told, unless it is committed.
+  // The leases for one message. Unless they are committed, the destructor gives the leases back,
+  // and the peer counts as told nothing.
   class Grant {
    public:
     Grant() noexcept = default;
@@ -43,7 +45,8 @@ class Lending {
     ~Grant();
     bool needed() const noexcept { return needed_; }
     const LeaseBlock& block() const noexcept { return block_; }
-    // The fds of the block's tokens, in order. Borrowed from what commit() gives.
+    // The fds of the block's tokens, in order. They are borrowed: the result of commit() keeps them
+    // open.
     const std::vector<int>& fds() const noexcept { return fds_; }
 
    private:
@@ -55,15 +58,18 @@ class Lending {
     Ref<memory::Ledger> ledger_;
     std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
   };
-  // `always`: the message has a lease block even if nothing in it needs a lease.
+  // Grants the leases of a message. `always`: the message has a lease block even if nothing in it
+  // needs a lease.
   Status prepare(const tensor::Packed& packed, Grant* grant, bool always = false);
-  // A new token, if the borrower wants one, and which of those handed on are not needed any more: a
-  // block without leases. Else the grant is not needed().
+  // Prepares a lease block without leases. It brings a new token if the borrower wants one, and it
+  // names the tokens that were handed on and are not needed any more. If there is nothing to tell,
+  // the grant is not needed().
   Status prepare_renewal(Grant* grant);
-  // The frame is in the queue. What it returns lives as long as the frame.
+  // Makes the grant final. From here to the frame's place in the queue nothing may fail. The caller
+  // keeps the result as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
-  // Before it ends, with the lock that keeps the renewer out: a call of it may be changing which
-  // ledger there is. It is called no more then.
+  // Call before destruction, holding the lock that the renewer needs, because a renewal may be
+  // replacing the ledger. No renewal starts afterwards.
   void stop_renewals() noexcept;
 
  private:
@@ -75,7 +81,7 @@ class Lending {
   memory::Ledger::Renewer renewer_;
   void* context_;
   Ref<memory::Ledger> ledger_;
-  // Ledgers before this one, whose tokens are a family's.
+  // Earlier ledgers, whose tokens the borrower shares with its fork children.
   std::vector<Weak<memory::Ledger>> renewed_;
   std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
 };

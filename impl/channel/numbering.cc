@@ -18,7 +18,7 @@ Status corrupt_number(const char* what) {
   return Status(Code::kCorrupt, what).with("field", std::string("frame"));
 }
 
-// Nobody needs it: it is gone, or only connections that were sent it still hold it.
+// Whether nobody needs the segment: it is gone, or only connections that were sent it hold it.
 bool is_unneeded(const Weak<Segment>& segment) noexcept {
   const Ref<Segment> alive = segment.lock();
   return !alive || alive->strong_count() - 1 <= alive->numbered.load(std::memory_order_relaxed);
@@ -28,13 +28,14 @@ bool is_unneeded(const Weak<Segment>& segment) noexcept {
 
 const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added,
                                                             std::span<const SegmentRecord> used) {
-  // Two looks for each segment that is added, and two for the message: dead ones go faster than new
-  // ones come, and no call looks at all of them.
+  // Two entries are checked for each added segment, and two for the message. So dead entries go
+  // faster than new ones come, and no call checks all of them.
   for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
     if (sweep_ >= list_.size()) sweep_ = 0;
     auto& [number, segment] = list_[sweep_];
-    // Other connections take it up and let go of it meanwhile, so the two counts are not of one
-    // moment: what this very message uses is needed, whatever they say.
+    // Other connections take the segment up and let go of it meanwhile, so the two counts in
+    // is_unneeded() are not of one moment. A segment that this very message uses is needed,
+    // whatever they say.
     const auto is_this = [&, id = number](const SegmentRecord& each) { return each.id == id; };
     if (!is_unneeded(segment) || std::any_of(used.begin(), used.end(), is_this)) {
       ++sweep_;
@@ -71,12 +72,12 @@ uint64_t ReceivedNumbers::default_max_segments() noexcept {
 }
 
 Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
-  // A peer forgets only numbers that crossed. How many a message brought that was refused here is
-  // not known.
+  // A peer forgets only numbers that crossed. How many numbers a refused message brought is not
+  // known.
   if (content.forgotten.size() > crossed_ + (lost_.is_ok() ? 0 : max_segments_))
     return corrupt_number("a message that forgets more segments than crossed this connection");
   for (const uint64_t number : content.forgotten) entries_.erase(number);
-  // What is in the table from an earlier try has left the frame.
+  // Counts the open fds. An fd that an earlier try put into the table has left the frame.
   const auto more = static_cast<size_t>(std::count_if(
       frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
       frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
@@ -95,10 +96,10 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
     if (record.id == 0) return corrupt_number("a segment without a number");
     ++crossed_;
     const size_t at = first_fd + record.fd_index;
-    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier
-    // try.
+    // The fd was dropped, and the number stays without a segment. Or an earlier try put the fd into
+    // the table.
     if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
-    // Needs memory, so before the fd moves.
+    // try_emplace() needs memory, so it comes before the fd moves.
     Entry& entry = entries_.try_emplace(record.id).first->second;
     entry.fd = std::move(frame->fds[at]);
     entry.segment.set(nullptr);
@@ -114,7 +115,7 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content,
   out->reserve(content.segments.size());
   for (size_t i = 0; i < content.segments.size(); ++i) {
     if (content.segments[i].reach == Reach::kDevice) {
-      out->emplace_back();  // not of this table: a handle of it comes with every message
+      out->emplace_back();  // not in this table: a handle comes with every message
       continue;
     }
     const auto found = entries_.find(content.segments[i].id);
@@ -128,8 +129,8 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content,
       one.fd = entry.fd.get();
     } else {
       if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
-        // The fd is given away only if this works, so that a limit met now can be raised and the
-        // next message tried.
+        // The fd moves only if the opening succeeds. So a limit that is met now can be raised, and
+        // the next message can use the fd.
         if (!entry.fd.is_open()) return corrupt_number("a storage that lies outside its segment");
         TENON_ASSIGN(Ref<Segment> opened,
                      share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i],

@@ -1,7 +1,8 @@
-// Which segments crossed a connection. Both ends number them by the sender's serial. The sender
-// says with each message which of the numbers it will not use again (their segments are gone
-// there); until then the receiver holds the segment, so that a number it was told of can always be
-// followed.
+// Notes which segments crossed a connection, so that the fd of each crosses once. Connection calls
+// SentNumbers when it sends and ReceivedNumbers when it receives. Both ends number the segments by
+// the sender's serial. With each message the sender names the numbers that it will not use again,
+// because their segments are gone there or nothing but connections holds them. Until then the
+// receiver holds the segment, so that every number that it was told leads to memory.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ namespace tenon::channel {
 // The sender's side.
 class SentNumbers {
  public:
-  // Segments whose fds a message carries, and that cross with it.
+  // The segments that cross with one message, which carries their fds.
   class Added {
    public:
     size_t size() const noexcept { return entries_.size(); }
@@ -41,19 +42,20 @@ class SentNumbers {
   };
 
   bool contains(uint64_t number) const { return indices_.contains(number); }
-  // What the message, of those segments, has to say is gone. Kept until commit(): the peer holds a
-  // segment that it is never told about for ever.
+  // Returns the numbers that a message must name as not used again. `added` are the segments that
+  // cross with this message, and `used` are all its segments, which are never named. The numbers
+  // are kept until commit(), because the peer holds a segment for ever if it is not told.
   const std::vector<uint64_t>& collect_forgotten(const Added& added,
                                                  std::span<const tensor::SegmentRecord> used);
-  // Takes all the memory that commit() needs.
+  // Allocates all memory that commit() needs.
   void prepare(Added* added);
-  // The message is in the queue: from now on its numbers are known there.
+  // The message is in the queue. From now on its numbers count as known to the peer.
   void commit(Added* added) noexcept;
 
  private:
   std::unordered_map<uint64_t, size_t> indices_;  // number -> index into list_
   std::vector<std::pair<uint64_t, Weak<memory::Segment>>> list_;
-  size_t sweep_ = 0;
+  size_t sweep_ = 0;  // index in list_ at which collect_forgotten() goes on
   std::vector<uint64_t> forgotten_;
 };
 
@@ -63,23 +65,26 @@ class ReceivedNumbers {
   ReceivedNumbers(share::OpenOptions open, uint64_t max_segments) noexcept
       : open_(std::move(open)), max_segments_(max_segments) {}
 
-  // What a peer may have open where nobody says a number: half of RLIMIT_NOFILE and a quarter of
-  // vm.max_map_count, so that no one peer takes all of them, and never more than 65,536.
+  // How many segments a peer may have open here if nobody sets a number. The result is at most half
+  // of RLIMIT_NOFILE and a quarter of vm.max_map_count, so that no one peer takes all of them, and
+  // never more than 65,536.
   static uint64_t default_max_segments() noexcept;
-  // What a message brings; the fds of its segments begin at `first_fd`.
+  // Notes the segments that a message brings, and lets go of those that it names as not used again.
+  // The fds of the message's segments begin at `first_fd`.
   Status add(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
+  // Finds the segments of a message, and maps those that are not mapped yet.
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
-  // fds were dropped or refused, and why: from now on a number without a segment is no proof of a
-  // bad peer.
+  // Fds were dropped or refused, for the reason `why`. From now on a number without a segment does
+  // not prove that the peer is faulty.
   void lose(const Status& why) { lost_ = why; }
   // Lets go of all segments: the lender is gone, so no message will come that uses them.
   void forget_all() noexcept { entries_.clear(); }
   bool has_lost() const noexcept { return !lost_.is_ok(); }
 
  private:
-  // A segment held because the peer numbered it, and counted as such: what only connections hold is
-  // needed by nobody here, and holding each other's segments for ever is what two ends that send
-  // the same one to and fro would do otherwise.
+  // Holds a segment because the peer numbered it, and counts that in Segment::numbered. A segment
+  // that only connections hold is needed by nobody here. Without the count, two ends that send the
+  // same segment to and fro would hold each other's segments for ever.
   class Numbered {
    public:
     Numbered() noexcept = default;
@@ -104,7 +109,7 @@ class ReceivedNumbers {
 
   // A segment that the peer has numbered.
   struct Entry {
-    os::Fd fd;  // until it is mapped; for private opens it stays
+    os::Fd fd;  // open until the segment is mapped; it stays open for private openings
     Numbered segment;
     memory::Access access = memory::Access::kAuto;
     uint64_t nbytes = 0;
@@ -113,7 +118,8 @@ class ReceivedNumbers {
   share::OpenOptions open_;
   uint64_t max_segments_;
   std::unordered_map<uint64_t, Entry, KeyedHash> entries_;
-  uint64_t crossed_ = 0;  // numbers that ever came with an fd, at the least
+  // How many segments came in messages that were not refused. A retry counts them again.
+  uint64_t crossed_ = 0;
   Status lost_;
 };
 

@@ -15,8 +15,8 @@ struct TicketHeader {
   std::array<uint8_t, 4> magic;
   uint16_t version;
   uint16_t zero;
-  uint32_t nbytes;  // of the ticket, without the descriptor; a multiple of 8
-  uint32_t crc32;   // of these bytes, with 0 here
+  uint32_t nbytes;  // bytes of the ticket without the descriptor; a multiple of 8
+  uint32_t crc32;   // CRC-32 of these bytes, with 0 in this field
   DepotId depot;
   uint32_t message;
   uint32_t generation;
@@ -50,7 +50,8 @@ static_assert(sizeof(WireStorage) == 48);
 
 constexpr std::array<uint8_t, 4> kTicketMagic = {'T', 'n', 'T', '1'};
 constexpr uint16_t kVersion = 1;
-// Of all descriptors' records at least 16 bytes each are in 64 MiB.
+// Each record of a descriptor has at least 16 bytes, so a descriptor of 64 MiB has no more records
+// than this.
 constexpr uint32_t kMostRecords = 4U << 20;
 
 Status refuse_ticket(Code code, const char* what) {
@@ -63,7 +64,7 @@ struct Places {
   uint64_t things;
   uint64_t end;
 };
-// Cannot overflow: the counts were bounded.
+// The sums cannot overflow, because the counts were bounded.
 Places places_of(uint64_t rendezvous_nbytes, uint64_t n_slots, uint64_t n_things) noexcept {
   Places at{};
   at.rendezvous = sizeof(TicketHeader);

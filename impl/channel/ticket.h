@@ -1,5 +1,6 @@
-// A ticket: the bytes by which a deposited message is fetched. They travel by whatever carries
-// bytes. Bytes only; specified in docs/format/deposit.md.
+// A ticket is the bytes by which a deposited message is fetched. They travel by any carrier of
+// bytes. deposit.cc writes tickets, and fetch.cc reads them. This file only encodes and decodes the
+// bytes (docs/format/deposit.md).
 #pragma once
 
 #include <array>
@@ -17,10 +18,10 @@ using DepotId = std::array<uint8_t, 16>;
 
 enum class ThingKind : uint32_t {
   kSegment = 1,
-  kToken = 2,  // of a lender further up
+  kToken = 2,  // a token of a lender further up
 };
 
-// Something whose fd a receiver asks for once, unless he has it.
+// A segment or a token whose fd a receiver asks for once, unless it has the fd already.
 struct Thing {
   uint32_t number = 0;
   ThingKind kind = ThingKind::kSegment;
@@ -31,17 +32,17 @@ struct Thing {
 struct Ticket {
   DepotId depot{};
   std::string rendezvous;  // the path of the lender's socket
-  int32_t pid = 0;         // the lender's, for messages
+  int32_t pid = 0;         // of the lender, for error messages
   uint32_t message = 0;
   uint32_t generation = 0;
-  uint32_t envelope = 0;        // the slot that is given back when all has been opened
+  uint32_t envelope = 0;        // given back by the receiver once it has opened everything
   std::vector<uint32_t> slots;  // one for each storage of the descriptor; kNoLease: it has none
-  // Of the descriptor's segments, one for each in their order, then tokens.
+  // First one for each segment of the descriptor, in the same order, then the tokens.
   std::vector<Thing> things;
 };
 
-// One storage of a message that is deposited piece by piece: its ticket has no slots, things and
-// descriptor.
+// The ticket of one storage of a message that is deposited in pieces. The ticket of that message
+// has no slots, things and descriptor.
 struct StorageTicket {
   uint32_t slot = 0;  // kNoLease: it has none
   Thing segment;      // serial 0: the storage is empty
@@ -55,13 +56,14 @@ struct StorageTicket {
 
 inline constexpr size_t kMostRendezvousNbytes = 255;
 
-// With room for the descriptor behind it.
+// Returns the bytes of the ticket, with the descriptor behind them.
 std::vector<std::byte> encode_ticket(const Ticket& ticket, std::span<const std::byte> descriptor);
-// From the start of `bytes`, which must be private to this process. `used`: how long it is; the
-// descriptor follows. CORRUPT or INCOMPATIBLE, with detail "field" = "ticket".
+// Decodes the ticket at the start of `bytes`, which must be private to this process. `used` gets
+// the length of the ticket. The descriptor follows there. CORRUPT or INCOMPATIBLE, with detail
+// "field" = "ticket".
 Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used);
 
-// The segment and tokens of a record that fits TENON_DEPOSIT_RECORD_NBYTES.
+// The most things, segment and tokens together, in a record of TENON_DEPOSIT_RECORD_NBYTES.
 inline constexpr size_t kMostRecordThings = 30;
 std::vector<std::byte> encode_storage_ticket(const StorageTicket& ticket);
 Result<StorageTicket> decode_storage_ticket(std::span<const std::byte> bytes);
