@@ -1,5 +1,4 @@
-// Arithmetic that says when it overflows. Everything computed from sizes that came from outside
-// goes through here.
+// Arithmetic that reports an overflow. All computations with sizes that came from outside use it.
 #pragma once
 
 #include <cstdint>

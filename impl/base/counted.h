@@ -1,13 +1,14 @@
-// Objects with a strong and a weak count in one word, and the two pointers that hold them.
+// Objects with a strong and a weak reference count in one word, and the two pointers that hold
+// them.
 //
-// State word: strong count in the low 32 bits, weak count in the high 32. All strong references
-// together own one weak reference, so the object's memory lives until both are gone. When the
-// strong count falls to 0, dispose() ends what the object stands for (memory, fds); the C++ object
-// itself is deleted when the weak count falls to 0.
+// State word: the strong count is in the low 32 bits, the weak count in the high 32. All strong
+// references together own one weak reference, so the object's memory lives until both counts are 0.
+// When the strong count falls to 0, dispose() releases the resources of the object (memory, fds).
+// The C++ object itself is deleted when the weak count falls to 0.
 //
-// One word and not two, so that "take a strong reference unless the last one just went" is a single
-// compare-exchange: with two words a lock could read strong > 0, lose the processor while the last
-// release disposes, and come back to a corpse.
+// Both counts are in one word, so that "take a strong reference unless the last one is gone" is a
+// single compare-exchange. With two words, lock() could read strong > 0, be suspended while the
+// last release disposes of the object, and return a dead object.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ class Counted {
 
   void retain() const noexcept { state_.fetch_add(kStrong, std::memory_order_relaxed); }
 
-  // Many at once, of which each is given back by itself, or many together.
+  // Takes `count` references at once. They are released one by one or several together.
   void retain(uint32_t count) const noexcept {
     state_.fetch_add(kStrong * count, std::memory_order_relaxed);
   }
@@ -38,14 +39,14 @@ class Counted {
   void weak_retain() const noexcept { state_.fetch_add(kWeak, std::memory_order_relaxed); }
 
   void weak_release() const noexcept {
-    // Whose weak reference is the only one, without a strong one, is alone with the object: nobody
-    // can take one without having one.
+    // If this weak reference is the only reference left, no other thread can get one, because a
+    // thread needs a reference to take another. Then no atomic subtraction is needed.
     if (state_.load(std::memory_order_acquire) == kWeak ||
         (state_.fetch_sub(kWeak, std::memory_order_acq_rel) >> 32) == 1)
       delete this;
   }
 
-  // A new strong reference, unless there is none left.
+  // Takes a strong reference, unless there is none left.
   bool try_retain() const noexcept {
     uint64_t now = state_.load(std::memory_order_relaxed);
     while ((now & kStrongMask) != 0) {
@@ -66,20 +67,21 @@ class Counted {
  protected:
   Counted() noexcept = default;
   virtual ~Counted() = default;
-  // Runs once, when the last strong reference goes. Must not fail.
+  // Called once, when the last strong reference is released. Must not fail.
   virtual void dispose() noexcept {}
-  // True: that was the last, and dispose() and the end of the object are the caller's. acq_rel:
-  // what other holders wrote before their release is visible to both.
+  // Returns true if these were the last strong references. The caller must then call dispose() and
+  // end the object. acq_rel makes the writes of other holders before their release visible to
+  // dispose() and to the destructor.
   bool release_strong(uint32_t count = 1) const noexcept {
     return (state_.fetch_sub(kStrong * count, std::memory_order_acq_rel) & kStrongMask) == count;
   }
-  // The only reference of either kind: nobody else comes by one, unless he finds the object without
-  // having one. acquire: as above.
+  // Whether the caller's reference is the only one of either kind. Then no other thread can get
+  // one, unless it finds the object without a reference. acquire has the same reason as above.
   bool is_alone() const noexcept {
     return state_.load(std::memory_order_acquire) == (kStrong | kWeak);
   }
-  // For what is counted under a lock of its own, and never by the functions above: a load and a
-  // store, and no locked instruction.
+  // For objects that are counted under a lock of their own, and never by the functions above. These
+  // functions need a load and a store, and no locked instruction.
   struct Counts {
     uint32_t strong = 0;
     uint32_t weak = 0;
@@ -105,13 +107,13 @@ class Ref {
  public:
   Ref() noexcept = default;
   Ref(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor)
-  // Take over a reference that is already counted.
+  // Takes over a reference that is already counted.
   static Ref adopt(T* object) noexcept {
     Ref ref;
     ref.object_ = object;
     return ref;
   }
-  // Count one more.
+  // Takes one more reference.
   static Ref share(T* object) noexcept {
     if (object != nullptr) object->retain();
     return adopt(object);
@@ -132,7 +134,7 @@ class Ref {
   T* operator->() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
-  // Hand the counted reference to the caller.
+  // Hands the counted reference to the caller.
   [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
 
  private:
@@ -144,7 +146,7 @@ template <typename T>
 class Weak {
  public:
   Weak() noexcept = default;
-  // Take over a reference that is already counted.
+  // Takes over a reference that is already counted.
   static Weak adopt(T* object) noexcept {
     Weak weak;
     weak.object_ = object;
@@ -167,8 +169,9 @@ class Weak {
     return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>();
   }
   bool expired() const noexcept { return object_ == nullptr || object_->expired(); }
-  // Without a reference for a moment, which could be the last one. No other object comes to its
-  // place as long as this is here.
+  // Whether this is a reference to `object`. Takes no strong reference, because a strong reference,
+  // even for a moment, could be the last one. The address is not used again by another object as
+  // long as this weak reference exists.
   bool is_of(const T* object) const noexcept { return object_ == object; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
 

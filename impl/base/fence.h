@@ -1,10 +1,11 @@
-// A fence between what other processes see of this one, that a build for ThreadSanitizer takes too.
+// A memory fence for words that this process shares with other processes. It also compiles in a
+// build for ThreadSanitizer.
 #pragma once
 
 namespace tenon {
 
-// ThreadSanitizer knows no fences, and gcc warns of it. So no plain data of threads may count on
-// this one, only words that are atomic; and it fences all the same.
+// ThreadSanitizer ignores fences, and gcc warns about that. The fence itself still works in such a
+// build. So only atomic words may rely on this fence, and no plain data of threads.
 inline void full_fence() noexcept {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

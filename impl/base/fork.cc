@@ -32,8 +32,8 @@ Registry& registry() noexcept {
 void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
-  // Before the kernel copies anything: a release that looks after this knows that a child may have
-  // what it gives back.
+  // Counted before the kernel copies anything. So code that releases an object and reads this count
+  // afterwards knows that a child may have a copy.
   detail::g_forks_begun.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
@@ -47,7 +47,7 @@ void on_parent() noexcept {
 void on_child() noexcept {
   Registry& all = registry();
   detail::g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  // Of the parent's other threads' forks there is nothing here.
+  // The forks of the parent's other threads do not continue in the child.
   all.forks_ended.store(detail::g_forks_begun.load());
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
   for (size_t i = all.count; i > 0; --i) {
@@ -59,7 +59,7 @@ void on_child() noexcept {
 
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
   Registry& all = registry();
-  if (all.count == kMaxHooks) __builtin_trap();  // a mistake in this library, met at load
+  if (all.count == kMaxHooks) __builtin_trap();  // a bug of this library, found at load
   size_t at = all.count++;
   for (; at > 0 && all.ranks[at - 1] > rank; --at) {
     all.hooks[at] = all.hooks[at - 1];
@@ -73,8 +73,8 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
   }
 }
 
-// Those begun first: a fork that begins between the two looks makes them differ, or the mark an old
-// one.
+// Reads the forks that have begun before the forks that have ended. A fork that begins between the
+// two reads either makes the numbers differ, or makes this mark an old one.
 uint32_t fork_mark() noexcept {
   const uint32_t begun = detail::g_forks_begun.load(std::memory_order_seq_cst);
   return begun == registry().forks_ended.load(std::memory_order_seq_cst) && begun != kForking

@@ -1,5 +1,6 @@
-// What happens to the library at fork. Every lock that outlives a call is registered here, is held
-// while fork copies the process, and so is free and whole in parent and child.
+// The library's behaviour at fork. Every lock that a forked child may need is registered here. The
+// fork hooks hold these locks while fork copies the process, so that in parent and child each lock
+// is free and the data under it is consistent.
 #pragma once
 
 #include <atomic>
@@ -8,42 +9,44 @@
 namespace tenon {
 
 struct ForkHooks {
-  void (*prepare)() noexcept;  // in the parent, before: take the lock
-  void (*parent)() noexcept;   // in the parent, after: give it back
-  void (*child)() noexcept;    // in the child: give it back, drop what belongs to the parent
-  // In the child, when every lock is free: drop what takes locks of others as it goes. May be left
-  // out.
+  void (*prepare)() noexcept;  // in the parent, before fork: takes the lock
+  void (*parent)() noexcept;   // in the parent, after fork: releases the lock
+  void (*child)() noexcept;    // in the child: releases the lock, drops the parent's objects
+  // Called in the child when every lock is free. It drops objects whose end takes other locks. May
+  // be null.
   void (*child_unlocked)() noexcept = nullptr;
 };
 
-// Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high,
-// the rest from high to low, so ranks must be the order in which the code itself takes the locks.
-// At most 32; call from a static initialiser.
+// Registers hooks for the life of the process. `rank` is the lock rank. The prepare functions run
+// from the lowest rank to the highest, the others from the highest to the lowest. So the ranks must
+// have the order in which the code itself takes the locks. At most 32 hooks can be registered. Call
+// this from a static initialiser.
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
 namespace detail {
-// Here, for every block and every lease that comes or goes asks.
+// These two are in the header because each block and lease that comes or goes reads them inline.
 extern std::atomic<uint64_t> g_fork_generation;
-// Of this process; others may begin one before the last has ended.
+// The forks that this process has begun. Several threads may fork at the same time.
 extern std::atomic<uint32_t> g_forks_begun;
 }  // namespace detail
-// Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than
-// getpid.
+// Counts the forks between the first process and this one. Two equal numbers mean the same process.
+// This is cheaper than getpid.
 inline uint64_t fork_generation() noexcept {
   return detail::g_fork_generation.load(std::memory_order_relaxed);
 }
 
-// Marks a moment among this process's forks: of what it held at one mark and still holds at
-// another, a child may have a copy. kForking: a fork is under way, and nobody can tell whether a
-// child has what comes now. So it equals no mark, itself included.
+// Marks a moment among this process's forks. If an object existed at one mark and still exists at a
+// later, different mark, a child may have a copy of it. kForking: a fork is under way, and nobody
+// can tell whether its child has an object that is made now. So kForking equals no mark, not even
+// itself.
 inline constexpr uint32_t kForking = UINT32_MAX;
 uint32_t fork_mark() noexcept;
 inline bool forked_since(uint32_t mark) noexcept {
   return mark == kForking || detail::g_forks_begun.load(std::memory_order_seq_cst) != mark;
 }
 
-// Whether this process has forked or was forked since the library was loaded: others may hold what
-// it holds by inheritance.
+// Whether this process has forked or was forked since the library was loaded. Then other processes
+// may have inherited what it holds.
 bool has_forked() noexcept;
 
 }  // namespace tenon

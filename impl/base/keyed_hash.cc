@@ -15,7 +15,7 @@ struct HashKey {
   uint64_t high = 0;
 };
 
-// SipHash with one round for each word and three at the end.
+// SipHash with one round for each word and three rounds at the end.
 class SipHash {
  public:
   explicit SipHash(const HashKey& key) noexcept
@@ -56,14 +56,14 @@ class SipHash {
   uint64_t v3_;
 };
 
-// The kernel gives every program 16 random bytes when it starts (AT_RANDOM), which costs no call
-// and cannot fail. The C library makes its own secrets of them, so they are hashed and not used as
-// they are.
+// Makes the key from the 16 random bytes that the kernel gives every program when it starts
+// (AT_RANDOM). This needs no system call and cannot fail. The C library makes its own secrets from
+// these bytes, so they are hashed and not used directly.
 HashKey draw_key() noexcept {
   HashKey seed;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel tells the address as a number
   const void* const random = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
-  // Without them, where libraries and stacks lie is all that nobody outside knows.
+  // Without these bytes, the addresses of libraries and stacks are the only secret of this process.
   seed.low = reinterpret_cast<uintptr_t>(&seed);
   seed.high = reinterpret_cast<uintptr_t>(&draw_key);
   if (random != nullptr) std::memcpy(&seed, random, sizeof seed);
@@ -94,7 +94,7 @@ uint64_t keyed_hash(std::string_view text) noexcept {
   word = 0;
   if (!text.empty()) std::memcpy(&word, text.data(), text.size());
   hash.add(word);
-  hash.add(~length);  // no text is taken for words
+  hash.add(~length);  // no text has the hash of words
   return hash.finish();
 }
 

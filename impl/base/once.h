@@ -28,7 +28,7 @@ class Once {
       return *made.release();
     return *present;
   }
-  // Not beside get().
+  // Must not run at the same time as get().
   void set(std::unique_ptr<T> value) noexcept {
     delete value_.exchange(value.release(), std::memory_order_acq_rel);
   }

@@ -1,5 +1,6 @@
-// Room in a vector before something that must not fail, at the vector's own pace: reserve() alone
-// gives just what is asked, and what is added one by one is then copied each time.
+// Makes room in a vector before a step that must not fail. It grows the vector as push_back does.
+// reserve() alone gives exactly the size that is asked for, and a vector that grows one element at
+// a time would be copied each time.
 #pragma once
 
 #include <algorithm>

@@ -126,7 +126,7 @@ namespace {
 
 struct ErrnoMeaning {
   Code code;
-  const char* limit;  // what RESOURCE_EXHAUSTED names
+  const char* limit;  // the limit that RESOURCE_EXHAUSTED names
 };
 
 ErrnoMeaning meaning_of(int error) {
@@ -150,8 +150,8 @@ ErrnoMeaning meaning_of(int error) {
   }
 }
 
-// strerror_r in its two forms, both thread-safe: glibc's returns the text, which need not be in the
-// buffer, and musl's a number.
+// The results of strerror_r's two forms, which are both thread-safe. glibc's returns the text,
+// which need not be in the buffer. musl's returns a number.
 [[maybe_unused]] const char* text_of(const char* returned, const char*) noexcept {
   return returned;
 }

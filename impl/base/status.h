@@ -1,5 +1,5 @@
-// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status
-// and tenon_error once, in capi/src/boundary.h.
+// Status and Result, the return types of every function inside Tenon that can fail.
+// capi/src/boundary.h converts them to tenon_status and tenon_error.
 #pragma once
 
 #include <atomic>
@@ -41,8 +41,8 @@ struct Detail {
 
 struct ErrorInfo;
 
-// Who shares an ErrorInfo. Every function that can fail returns one, nearly always empty: one
-// pointer, and its end is one comparison.
+// A shared reference to an ErrorInfo. Every function that can fail returns one, and it is nearly
+// always null. So it is one pointer, and its destruction is one comparison.
 class ErrorInfoRef {
  public:
   ErrorInfoRef() noexcept = default;
@@ -73,7 +73,7 @@ class ErrorInfoRef {
   ErrorInfo* info_ = nullptr;
 };
 
-// What a tenon_error shows. Shared and immutable once it is in a Status.
+// The contents of a tenon_error. They are shared and immutable once they are in a Status.
 struct ErrorInfo {
   Code code = Code::kInternal;
   std::string message;
@@ -88,7 +88,8 @@ struct ErrorInfo {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  // The message is one line, whatever names from outside are in it: control characters become '?'.
+  // The message becomes one line, even if it contains names from outside: control characters become
+  // '?'.
   [[gnu::cold]] Status(Code code, std::string message);
   [[gnu::cold]] Status(Code code, const char* message);
   static Status ok() noexcept { return {}; }
@@ -101,13 +102,13 @@ class [[nodiscard]] Status {
   // status or a copy of it.
   std::string_view detail(std::string_view key) const noexcept;
 
-  // Builders, for use while the status has one owner.
+  // Builders. Call them only while the status has one owner.
   [[gnu::cold]] Status&& with(const char* key, std::string value) &&;
   [[gnu::cold]] Status&& with(const char* key, const char* value) &&;
   [[gnu::cold]] Status&& with(const char* key, int64_t value) &&;
   [[gnu::cold]] Status&& with(const char* key, uint64_t value) &&;
   [[gnu::cold]] Status&& with(const char* key, int value) &&;
-  // Appends the details of `other`, whose message this status tells in other words.
+  // Appends the details of `other`, whose message this status expresses in other words.
   [[gnu::cold]] Status&& with_details_of(const Status& other) &&;
   [[gnu::cold]] Status&& caused_by(const Status& cause) &&;
 
@@ -115,19 +116,20 @@ class [[nodiscard]] Status {
   ErrorInfoRef info_;
 };
 
-// printf-style text, so that messages are built in one expression.
+// Formats text as printf does, so that messages are built in one expression.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-// A uint64_t as %llu takes it: the two are not the same type on every platform.
+// Converts a uint64_t for %llu. The two are not the same type on every platform.
 inline unsigned long long as_llu(uint64_t value) noexcept { return value; }
 
 [[gnu::cold]] inline Status invalid(std::string message) {
   return {Code::kInvalidArgument, std::move(message)};
 }
 
-// A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE,
-// ENOSPC, … to RESOURCE_EXHAUSTED with the limit they stand for, EACCES and EPERM to PERMISSION,
-// the rest to IO.
+// The status of a failed system call: "<what>: <strerror>" with detail errno. ENOMEM, EMFILE,
+// ENFILE, ENOSPC, … become RESOURCE_EXHAUSTED with the name of the limit. EACCES and EPERM become
+// PERMISSION, ENOENT NOT_FOUND, EPIPE and ECONNRESET PEER_GONE, EBADF INVALID_ARGUMENT, and all
+// others IO.
 [[gnu::cold]] Status errno_status(int error, const std::string& what);
 [[gnu::cold]] Status errno_status(int error, const char* what);
 
@@ -153,14 +155,14 @@ class [[nodiscard]] Result {
 #define TENON_JOIN_(a, b) a##b
 #define TENON_JOIN(a, b) TENON_JOIN_(a, b)
 
-// Return from the calling function if `expression` (a Status) failed.
+// Returns from the calling function if `expression` (a Status) failed.
 #define TENON_TRY(expression)                                                       \
   do {                                                                              \
     if (::tenon::Status tenon_try_status = (expression); !tenon_try_status.is_ok()) \
       return tenon_try_status;                                                      \
   } while (false)
 
-// Declare `target` from a Result, or return its status.
+// Assigns the value of a Result to `target`, which may be a declaration, or returns its status.
 #define TENON_ASSIGN(target, expression) \
   TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
 #define TENON_ASSIGN_(target, expression, name)       \

@@ -1,4 +1,5 @@
-// All of this folder in a build that found no header of CUDA's driver.
+// Replaces all of this folder in a build that found no headers of CUDA's driver. Every call returns
+// UNSUPPORTED.
 #include "cuda/available.h"
 #include "cuda/device.h"
 #include "cuda/event.h"

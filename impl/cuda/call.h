@@ -1,9 +1,10 @@
-// A call of the driver, in a function that returns a Status or a Result.
+// A macro that calls the driver inside a function which returns a Status or a Result, and returns
+// an error of the driver from that function.
 #pragma once
 
 #include "cuda/error.h"
 
-// `what` is only worked out for an error.
+// `what` is evaluated only for an error.
 #define TENON_CUDA(cu, call, what)                                                    \
   do {                                                                                \
     if (const CUresult tenon_cuda_result = (call); tenon_cuda_result != CUDA_SUCCESS) \

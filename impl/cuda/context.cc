@@ -17,7 +17,7 @@ struct Primaries {
 
 }  // namespace
 
-// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are pointers to nothing.
+// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are numbers in the form of pointers.
 bool is_default(Stream stream) noexcept {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }

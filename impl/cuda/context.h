@@ -1,4 +1,4 @@
-// The contexts in which the driver is called.
+// The contexts in which this folder calls the driver.
 #pragma once
 
 #include <cuda.h>
@@ -11,16 +11,16 @@
 
 namespace tenon::cuda {
 
-// The device's primary context, which CUDA's runtime uses and so every framework. Made at the first
-// call, if nobody else has, and kept as long as the process lives.
+// Returns the device's primary context, which CUDA's runtime and so every framework uses. The first
+// call makes it if it does not exist yet. It is kept for the life of the process.
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
 
 bool is_default(Stream stream) noexcept;
-// Of the stream; a default stream is of the current context if that is on the device, else of the
-// device's primary one.
+// Returns the context of a stream. A default stream belongs to the current context if that is on
+// the device, and else to the device's primary context.
 Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current);
 
-// That context is the thread's current one as long as this lives.
+// Makes a context the thread's current one for as long as this object lives.
 class InContext {
  public:
   explicit InContext(const Driver& cu) noexcept : cu_(cu) {}
@@ -29,7 +29,7 @@ class InContext {
   ~InContext();
   Status enter(CUcontext context);
   Status enter_primary(int32_t ordinal);
-  // That of the stream, as context_of() has it.
+  // Enters the stream's context, as context_of() finds it, and returns it.
   Result<CUcontext> enter(Stream stream, int32_t ordinal);
 
  private:
@@ -38,8 +38,8 @@ class InContext {
   bool pushed_ = false;
 };
 
-// Gives something back to the driver, in the context that `enter` enters. Of a child of fork
-// nothing is: it has what is its parent's, and no driver.
+// Gives a resource back to the driver, in the context that `enter` enters. In a child of fork
+// nothing is given back: the resource is the parent's, and the child has no driver.
 template <typename Enter, typename End>
 void end_in(const Enter& enter, const End& end) noexcept {
   try {
@@ -48,10 +48,10 @@ void end_in(const Enter& enter, const End& end) noexcept {
     InContext scope(*found.value());
     if (enter(scope).is_ok()) end(*found.value());
   } catch (...) {
-    // No memory for the words of an error, which nobody would hear.
+    // There was no memory for an error message, which nobody would read.
   }
 }
-// In the primary context in which it was opened.
+// Gives a resource back in the primary context in which it was opened.
 template <typename End>
 void end_in_primary(int32_t ordinal, const End& end) noexcept {
   end_in([&](InContext& scope) { return scope.enter_primary(ordinal); }, end);

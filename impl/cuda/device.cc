@@ -14,7 +14,7 @@ namespace {
 
 static_assert(sizeof(CUuuid) == sizeof(Uuid));
 
-// What a process sees does not change while it lives.
+// The devices that this process sees. They do not change while it lives.
 struct Devices {
   std::mutex mutex;
   std::vector<Device> all;
@@ -38,7 +38,7 @@ Status list_devices(const Driver& cu, std::vector<Device>* all) {
   return Status::ok();
 }
 
-// `otherwise` is only worked out when there is none.
+// `otherwise` is only called when there is no such device.
 template <typename Wanted, typename Otherwise>
 Result<Device> find(const Wanted& wanted, const Otherwise& otherwise) {
   TENON_ASSIGN(const Driver* const cu, driver());

@@ -1,4 +1,4 @@
-// The GPUs that this process sees.
+// Finds the GPUs that this process sees, by number or by UUID.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace tenon::cuda {
 
-// The same in every process, whatever CUDA_VISIBLE_DEVICES says there; an instance of a GPU in MIG
-// mode has its own.
+// A GPU has the same UUID in every process, whatever CUDA_VISIBLE_DEVICES says there. An instance
+// of a GPU in MIG mode has a UUID of its own.
 using Uuid = std::array<std::byte, 16>;
 
 struct Device {
@@ -20,7 +20,7 @@ struct Device {
 
 // INVALID_ARGUMENT: there is no such device.
 Result<Device> find_device(int32_t ordinal);
-// NOT_FOUND: this process does not see it.
+// NOT_FOUND: this process does not see such a device.
 Result<Device> find_device(const Uuid& uuid);
 
 }  // namespace tenon::cuda

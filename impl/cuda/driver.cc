@@ -19,9 +19,10 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 
-// `word` says who began, and how far that came: 0, twice the fork generation of the process that
-// began, or one more when it ended and the rest stays as it is. No lock: the driver may fork a
-// helper while it starts, in the thread that would hold one, and the fork hooks would wait for it.
+// The state of the driver's start. `word` is 0 if no process has begun, twice the fork generation
+// of the process that has begun, or one more than that when the start has ended and its result is
+// kept. There is no lock: the driver may fork a helper while it starts, in the thread that would
+// hold the lock, and the fork hooks would wait for it.
 struct Start {
   std::atomic<uint64_t> word{0};
   Driver driver;
@@ -33,7 +34,7 @@ void take_from_library(Function* to, void* library, const char* name) {
   *to = reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// The driver's own answer, in the form that it has.
+// Looks functions up with the driver's own cuGetProcAddress, in the form that the driver has.
 class Library final : public FunctionSource {
  public:
   explicit Library(void* library) {
@@ -71,10 +72,10 @@ class Library final : public FunctionSource {
   PFN_cuGetProcAddress_v11030 get_ = nullptr;
 };
 
-// What passes: daemons that are still starting, those of MPS too, or that have no room for another
-// client; a device that another process has for itself; memory that was short. Whether the driver
-// then starts at a second try is its own affair, and one that only a try tells. A child of fork of
-// a process that used it gets NOT_INITIALIZED for ever.
+// Whether an error may pass: a daemon, such as that of MPS, is still starting or has no room for
+// another client, another process uses the device exclusively, or memory was short. Whether the
+// driver then starts at a second try depends on the driver, and only a try tells. A child of fork
+// of a process that used the driver gets NOT_INITIALIZED for ever.
 bool may_pass(CUresult result) noexcept {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
@@ -89,7 +90,7 @@ bool may_pass(CUresult result) noexcept {
   }
 }
 
-// UNSUPPORTED whatever the error, also where the next call may get another answer.
+// The status UNSUPPORTED, whatever the error is, even if the next call may get another result.
 Status refused(const Driver& driver, CUresult result, const char* function) {
   std::string what = "CUDA cannot be used here: ";
   if (result == CUDA_ERROR_NOT_INITIALIZED && has_forked())
@@ -104,7 +105,7 @@ Status refused(const Driver& driver, CUresult result, const char* function) {
   return status;
 }
 
-// The driver's own first calls.
+// Makes the first calls of the driver.
 Status start_driver(const Driver& driver, bool* passes) {
   int count = 0;
   const char* function = "cuInit";
@@ -119,14 +120,14 @@ Status start_driver(const Driver& driver, bool* passes) {
   return refused(driver, result, function);
 }
 
-// `passes` becomes true if what is wrong may be right at the next call.
+// *passes becomes true if the error may pass by the next call.
 Status open(Driver* driver, bool* passes) {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const words = dlerror();
     const std::string reason = words != nullptr ? words : kLibrary;
-    // The words are all that tells. A driver that is there and cannot be loaded may have found no
-    // room, or no fd.
+    // Only the message tells the reason. A driver that exists and cannot be loaded may have found
+    // no memory, or no fd.
     *passes = reason.find(std::generic_category().message(ENOENT)) == std::string::npos;
     return Status(Code::kUnsupported,
                   "there is no CUDA driver here: " + reason +
@@ -149,8 +150,8 @@ Status open(Driver* driver, bool* passes) {
   return start_driver(*driver, passes);
 }
 
-// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one,
-// and what passes, the next call begins anew.
+// Ends the start, whatever happened, even an exception for want of memory, so that no thread waits
+// for ever. After an exception, or an error that may pass, the next call begins anew.
 class Ending {
  public:
   explicit Ending(std::atomic<uint64_t>* word) noexcept : word_(word) {}
@@ -193,7 +194,7 @@ Result<const Driver*> driver() {
     } else if (word == here) {
       start.word.wait(word, std::memory_order_acquire);
     } else if (word % 2 == 0) {
-      return used_after_fork();  // fork came while another thread of the parent's was at it
+      return used_after_fork();  // another thread of the parent was starting the driver
     } else {
       if (!start.failure.is_ok()) return start.failure;
       if (word != here + 1) return used_after_fork();

@@ -1,5 +1,6 @@
-// CUDA's driver, found at run time: one library for machines with a GPU and without. No other
-// folder names it or includes this.
+// The table of the functions of CUDA's driver, which is opened at run time. So one build of the
+// library serves machines with and without a GPU. Only files of this folder include this header or
+// name the driver.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -12,36 +13,36 @@
 
 namespace tenon::cuda {
 
-// 1,000 times the major version, 10 times the minor one. The first driver with the identity of a
-// device under MIG.
+// The oldest driver that Tenon uses, as 1,000 times the major version and 10 times the minor one.
+// It is the first driver that gives a device under MIG an identity of its own.
 inline constexpr int kOldestDriver = 11040;
 
-// What can be missing without the rest. kCore cannot.
+// The parts of the driver. Each part but kCore may be missing while the others work.
 enum class Part { kCore, kIpc, kVmm, kPools, kHost };
 inline constexpr size_t kParts = 5;
 
-// The driver's functions under their own names, as in `cu->cuMemAlloc(&pointer, nbytes)`; nullptr:
-// this driver lacks it.
+// The driver's functions under their own names, as in `cu->cuMemAlloc(&pointer, nbytes)`. A pointer
+// is null if this driver lacks the function.
 struct Driver {
   int version = 0;
-  std::string path;                         // of the file that was opened
+  std::string path;                         // the path of the opened library
   std::array<const char*, kParts> lacks{};  // the first function of each part that is missing
 #define FUNCTION(name, version, part) PFN_##name##_v##version name = nullptr;
 #include "cuda/functions.inc"
 #undef FUNCTION
 
-  // UNSUPPORTED, naming a function, if not all of that part are there.
+  // UNSUPPORTED, with the name of a function, if the driver lacks a function of that part.
   Status has(Part part) const;
 };
 
-// As in "11.4".
+// The version as text, such as "11.4".
 std::string version_text(int version);
 
-// Opens the library and starts the driver (cuInit) at the first call in this process; no context is
-// made. What comes of it is kept: the one table, never closed, or UNSUPPORTED with the reason; but
-// where that is one that passes the next call asks again. A child of fork of a process that had
-// begun it gets UNSUPPORTED too, before the driver is called: the driver cannot be used there, and
-// what it does then is not defined.
+// Opens the library and starts the driver (cuInit) at the first call in this process. Makes no
+// context. The result is kept: a table that is never closed, or UNSUPPORTED with the reason. If the
+// reason may pass, it is not kept, and the next call tries again. In a child of fork of a process
+// that had begun to start the driver, every call returns UNSUPPORTED without calling the driver,
+// because the driver's behaviour there is undefined.
 Result<const Driver*> driver();
 
 }  // namespace tenon::cuda

@@ -8,14 +8,14 @@ namespace {
 
 struct Meaning {
   Code code;
-  const char* limit = nullptr;  // what RESOURCE_EXHAUSTED names
+  const char* limit = nullptr;  // the limit that RESOURCE_EXHAUSTED names
 };
 
 Meaning meaning_of(CUresult result) {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return {Code::kResourceExhausted, "device memory"};
     case CUDA_ERROR_TOO_MANY_PEERS: return {Code::kResourceExhausted, "peer devices"};
-    // Another process has it for itself.
+    // Another process uses the device exclusively.
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
       return {Code::kResourceExhausted, "compute mode of the device"};
     case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: return {Code::kResourceExhausted, "clients of MPS"};
@@ -60,7 +60,7 @@ Status error_status(const Driver& driver, CUresult result, const std::string& wh
   const int number = static_cast<int>(result);
   const char* name = nullptr;
   const char* text = nullptr;
-  // An error of a newer driver than it is asked of has no name.
+  // The driver has no name for an error that it does not know.
   if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr)
     name = "CUDA_ERROR_?";
   if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr)

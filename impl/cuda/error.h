@@ -1,4 +1,4 @@
-// A failed call of CUDA's driver as a Status.
+// Turns errors of CUDA's driver into a Status.
 #pragma once
 
 #include <cuda.h>
@@ -10,21 +10,22 @@
 
 namespace tenon::cuda {
 
-// "<what>: CUDA_ERROR_X (the driver's text)", with the details cuda_error (its number) and
-// cuda_error_name. What the user can do about it decides the code: UNSUPPORTED, RESOURCE_EXHAUSTED
-// (with the detail limit), PERMISSION, INVALID_ARGUMENT, NOT_FOUND, WOULD_BLOCK, TIMEOUT; else IO,
-// also for a device or context that is lost to this process (ECC, illegal address, a failed
-// kernel): no other way leads on there.
+// Makes the status "<what>: CUDA_ERROR_X (<number>: <the driver's text>)", with the details
+// cuda_error (the number) and cuda_error_name. The remedy that the user has decides the code:
+// UNSUPPORTED, RESOURCE_EXHAUSTED (with the detail limit), PERMISSION, INVALID_ARGUMENT, NOT_FOUND,
+// WOULD_BLOCK, TIMEOUT. All other errors are IO, also if the device or context is lost to this
+// process (ECC, illegal address, a failed kernel), because there is no remedy then.
 Status result_status(const Driver& driver, CUresult result, const std::string& what);
 
-// The same, and UNSUPPORTED: where it is known that this error means no more than that the device
-// or the memory has no such way.
+// Makes the same status with the code UNSUPPORTED. For errors that are known to mean only that the
+// device or the memory lacks an ability.
 Status unsupported_status(const Driver& driver, CUresult result, const std::string& what);
 
-// What the driver said, of a Status that result_status() made; CUDA_SUCCESS: of none.
+// Returns the driver's error from a Status of result_status(), and CUDA_SUCCESS for any other
+// Status.
 CUresult result_of(const Status& status);
-// No work that was given to a stream goes on after that: the stream, its context or its device is
-// lost.
+// Whether no work that was given to a stream continues after this error, because the stream, its
+// context or its device is lost.
 bool ends_work(CUresult result) noexcept;
 
 }  // namespace tenon::cuda

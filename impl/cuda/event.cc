@@ -19,8 +19,8 @@ Status wait(const Driver& cu, CUevent event, Stream stream) {
   return Status::ok();
 }
 
-// Pauses between two looks. A mark is most often reached within microseconds, and who waits for a
-// long time does not mind a millisecond.
+// The pauses between two polls. A mark is usually reached within microseconds, and for a long wait
+// a millisecond does not matter.
 constexpr int64_t kFirstPauseNs = 10'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
@@ -49,8 +49,8 @@ Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context)));
-  // An event with times cannot leave the process; one that blocks does not burn a processor while
-  // the host waits.
+  // An event with timing cannot be shared with another process. With CU_EVENT_BLOCKING_SYNC the
+  // host sleeps while it waits, and does not spin.
   unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
   if (reach == Reach::kInterprocess) {
     TENON_TRY(cu->has(Part::kIpc));
@@ -119,9 +119,9 @@ Result<bool> Event::is_complete() const {
   return true;
 }
 
-// cuEventSynchronize ends with the event and by nothing else, so a wait that has a time, a cancel
-// or signals to heed asks again and again. So does one for another process's event: there the
-// driver would burn a processor, for what it opens is not made to block.
+// cuEventSynchronize ends only with the event. So a wait with a time-out, a cancel or signals polls
+// the event. A wait for another process's event polls too, because the driver would spin: an opened
+// event has no CU_EVENT_BLOCKING_SYNC.
 Status Event::synchronize(const os::Wait& wait) const {
   TENON_ASSIGN(const Driver* const cu, driver());
   os::Waiter waiter(wait);
@@ -169,7 +169,7 @@ Status wait_for_event(const IpcHandle& handle, Stream stream, int32_t device) {
   TENON_TRY(scope.enter(stream, device).status());
   TENON_ASSIGN(CUevent event, open_event(*cu, handle));
   Status status = wait(*cu, event, stream);
-  // The stream keeps what it waits for.
+  // The stream keeps the event until it has waited for it.
   (void)cu->cuEventDestroy(event);
   return status;
 }

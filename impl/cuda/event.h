@@ -1,4 +1,5 @@
-// Events: marks in streams, by which the work of one process waits for another's.
+// Events, which are marks in streams. With them the work of one process waits for the work of
+// another.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@ class Event {
   enum class Reach : uint8_t { kThisProcess, kInterprocess, kReceived };
 
   Event() noexcept = default;
-  // Of that context, and to be recorded in streams of that one only. `handle`, of an interprocess
-  // one: may be null.
+  // Makes an event in a context. It can be recorded only in streams of that context. `handle` may
+  // be null. For kInterprocess it receives the event's IPC handle.
   static Result<Event> create(void* context, Reach reach, IpcHandle* handle);
-  // Of the device's primary context.
+  // Makes an event in the device's primary context.
   static Result<Event> create_on(int32_t device, Reach reach);
-  // Another process's, in the device's primary context. The driver refuses it to the process that
-  // made it (INVALID_ARGUMENT).
+  // Opens another process's event in the device's primary context. The driver refuses this to the
+  // process that made the event (INVALID_ARGUMENT).
   static Result<Event> open(const IpcHandle& handle, int32_t device);
   Event(Event&& other) noexcept
       : event_(std::exchange(other.event_, nullptr)),
@@ -41,19 +42,20 @@ class Event {
   explicit operator bool() const noexcept { return event_ != nullptr; }
   void* context() const noexcept { return context_; }
 
-  // All that was given to the stream until now.
+  // Marks all work that was given to the stream until now.
   Status record(Stream stream);
-  // Likewise, of a stream that is not known to be of the event's context: INVALID_ARGUMENT if it is
-  // of another one. As in wait_in, a default stream is of the current context if that is on the
-  // device.
+  // Does the same for a stream that may belong to another context: INVALID_ARGUMENT if it does. As
+  // in wait_in(), a default stream belongs to the current context if that is on the device.
   Status record_in(Stream stream, int32_t device);
-  // What is given to the stream from now on waits for what was recorded last; the host does not.
+  // Makes the work that is given to the stream from now on wait for the work that the event marked
+  // last. The host does not wait.
   Status wait_in(Stream stream, int32_t device) const;
-  // Never recorded is complete.
+  // An event that was never recorded is complete.
   Result<bool> is_complete() const;
-  // Until it is complete.
+  // Waits until the event is complete.
   Status synchronize(const os::Wait& wait) const;
-  // INVALID_ARGUMENT if it is none for other processes, UNSUPPORTED if it is another process's.
+  // INVALID_ARGUMENT if the event was not made for other processes, UNSUPPORTED if it came from
+  // another process.
   Result<IpcHandle> ipc_handle() const;
 
  private:
@@ -65,13 +67,14 @@ class Event {
   Reach reach_ = Reach::kThisProcess;
 };
 
-// As Event::wait_in, of another process's event. Nothing is kept of it.
+// Does what Event::wait_in() does for another process's event, and closes the event again.
 Status wait_for_event(const IpcHandle& handle, Stream stream, int32_t device);
 
-// Tells contexts apart: an event belongs to one, and so does a stream.
+// Returns the context of a stream, for comparing contexts: an event belongs to one context, and so
+// does a stream.
 Result<void*> find_context(Stream stream, int32_t device);
 
-// Until all that was given to the stream is done.
+// Waits until all work that was given to the stream is done.
 Status synchronize(Stream stream, int32_t device);
 
 }  // namespace tenon::cuda

@@ -10,7 +10,7 @@
 namespace tenon::cuda {
 namespace {
 
-// Ordinary memory in its place is aligned as well as pages are.
+// The alignment of ordinary memory that replaces pinned memory, the same as that of pages.
 constexpr std::align_val_t kAlignment{4096};
 
 }  // namespace
@@ -36,7 +36,7 @@ Status HostCopy::make() {
   InContext scope(*cu);
   TENON_TRY(scope.enter(context));
   context_ = context;
-  // Not the kind that waits for the default stream and is waited for by it.
+  // A non-blocking stream neither waits for the default stream nor is waited for by it.
   CUstream stream = nullptr;
   TENON_CUDA(*cu, cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a new CUDA stream");
   stream_ = stream;
@@ -53,13 +53,13 @@ Status HostCopy::make() {
 
 HostCopy::~HostCopy() {
   if (stream_ == nullptr) return;
-  // A child of fork has its parent's pieces, and no driver.
+  // In a child of fork the pieces belong to the parent, and there is no driver.
   Result<const Driver*> found = driver();
   if (!found.is_ok()) return;
   const Driver& cu = *found.value();
   InContext scope(cu);
   if (!scope.enter(static_cast<CUcontext>(context_)).is_ok()) return;
-  // After a failure copies may be under way.
+  // After a failure, copies may still be under way.
   (void)cu.cuStreamSynchronize(static_cast<CUstream>(stream_));
   for (Piece& piece : pieces_) {
     if (piece.is_pinned) {
@@ -112,7 +112,7 @@ Status HostCopy::to_host_inside(DevicePointer from, uint64_t nbytes, const Take&
 
 Status HostCopy::to_host(DevicePointer from, uint64_t nbytes, const Take& take) {
   Status status = to_host_inside(from, nbytes, take);
-  // What is under way would be written into a piece that is used again.
+  // Copies that are under way would write into a piece that is used again.
   if (!status.is_ok()) (void)finish();
   return status;
 }

@@ -1,5 +1,5 @@
-// Bytes between a device and the host, through a bounded buffer of pinned memory: however many they
-// are, the host never has them all.
+// Copies bytes between a device and the host through a small buffer of pinned memory, so that the
+// host never holds all bytes at once. Imports and exports of module archives use it.
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@
 
 namespace tenon::cuda {
 
-// One device's, in one thread at a time. The copies run in a stream of its own, beside whatever the
-// device does: wait_for() says what comes before them, and the host waits for the rest, so that
-// nobody who comes later has to wait for anything here.
+// A HostCopy belongs to one device and is used by one thread at a time. The copies run in a stream
+// of their own, beside the other work of the device. wait_for() says which work comes before them.
+// The host waits for the copies themselves, so no later work has to wait for them.
 class HostCopy {
  public:
-  // There are two, so that one is copied while the other's bytes are used. A multiple of every
-  // element's size.
+  // The size of a piece of the buffer, a multiple of every element's size. There are two pieces, so
+  // that one is copied while the bytes of the other are used.
   static constexpr uint64_t kPieceNbytes = uint64_t{4} << 20;
   static constexpr size_t kPieces = 2;
 
   HostCopy() noexcept = default;
-  // In the device's primary context. If the driver has no pinned memory to give, the pieces are of
-  // ordinary memory, and copies slower.
+  // Makes a HostCopy in the device's primary context. If the driver has no pinned memory left, the
+  // pieces are ordinary memory, and the copies are slower.
   static Result<HostCopy> create(int32_t device);
   HostCopy(HostCopy&& other) noexcept { swap(&other); }
   HostCopy& operator=(HostCopy&& other) noexcept {
@@ -40,22 +40,23 @@ class HostCopy {
   ~HostCopy();
 
   explicit operator bool() const noexcept { return stream_ != nullptr; }
-  // What was given to the stream until now passes before the copies that follow.
+  // Makes the copies that follow wait for the work that was given to the stream until now.
   Status wait_for(Stream stream);
 
-  // `take` gets the bytes, piece by piece and in order, each good until it returns. All have been
-  // read when this returns.
+  // Copies from the device. `take` gets the bytes piece by piece and in order, and may use each
+  // piece until it returns. All bytes have been read when to_host() returns.
   using Take = std::function<Status(std::span<const std::byte> piece)>;
   Status to_host(DevicePointer from, uint64_t nbytes, const Take& take);
-  // Many, which together have at most kPieceNbytes: side by side in one piece, and one wait for
-  // them all.
+  // Copies many ranges that together have at most kPieceNbytes. They lie side by side in one piece,
+  // and there is one wait for all.
   struct Range {
     DevicePointer from;
     uint64_t nbytes;
   };
   using TakeRange = std::function<Status(size_t which, std::span<const std::byte> bytes)>;
   Status gather(std::span<const Range> ranges, const TakeRange& take);
-  // `give` fills one piece after the other. The bytes are there after finish().
+  // Copies to the device. `give` fills one piece after the other. All bytes are on the device after
+  // finish().
   using Give = std::function<Status(std::span<std::byte> piece)>;
   Status to_device(DevicePointer to, uint64_t nbytes, const Give& give);
   Status finish();
@@ -64,13 +65,13 @@ class HostCopy {
   struct Piece {
     std::byte* bytes = nullptr;
     bool is_pinned = false;
-    Event copied;  // the last copy from or to it
+    Event copied;  // the last copy from or to this piece
   };
 
   void swap(HostCopy* other) noexcept;
   Status make();
   Status begin(uint64_t to, uint64_t from, uint64_t nbytes);
-  // That, and a mark for who waits for the piece.
+  // Begins the copy, and marks it in the piece's event.
   Status copy(uint64_t to, uint64_t from, uint64_t nbytes, Piece* piece);
   Status to_host_inside(DevicePointer from, uint64_t nbytes, const Take& take);
   Status gather_inside(std::span<const Range> ranges, const TakeRange& take);
@@ -78,7 +79,7 @@ class HostCopy {
   int32_t device_ = 0;
   void* context_ = nullptr;
   Stream stream_ = nullptr;
-  size_t next_ = 0;  // of the pieces
+  size_t next_ = 0;  // the next piece that to_device() fills
   std::array<Piece, kPieces> pieces_;
 };
 

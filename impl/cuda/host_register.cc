@@ -8,8 +8,8 @@
 namespace tenon::cuda {
 namespace {
 
-// With which flag a device is kept from writing to what is read-only here. Asked of each that is to
-// reach it: what keeps the first one need not keep the others.
+// The flag for registering memory that the device must not write. Each device that is to reach the
+// memory is asked, because a flag that restricts the first device need not restrict the others.
 Result<unsigned> read_only_flag(const Driver& cu, int32_t ordinal) {
   CUdevice device = 0;
   int has_flag = 0;

@@ -1,5 +1,5 @@
-// Memory of the host, the process's own, registered with the driver: a device reaches it, and
-// copies of it run beside the host.
+// Registers host memory of this process with the driver, so that devices reach it and copies of it
+// run beside the host. share/cuda_pinned.cc is the caller.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace tenon::cuda {
 
-// For every context of this process, from the device's primary one. Pages cannot be swapped from
-// then on, and all of them have to be there. `read_only`: the host may not write to them, and then
-// the device must not. UNSUPPORTED: it cannot be kept from it. INVALID_ARGUMENT: some of it is
-// registered already.
+// Registers memory for every context of this process, from the device's primary context. From then
+// on its pages cannot be swapped, and all of them must exist. `read_only`: the host may not write
+// to the memory, so the device must not either. UNSUPPORTED: the device cannot be kept from
+// writing. INVALID_ARGUMENT: a part of the memory is registered already.
 Status register_host(std::byte* base, uint64_t nbytes, int32_t device, bool read_only);
-// By the device with which it was registered, and before it is unmapped. Waits for work that uses
-// it, if the driver does.
+// Ends the registration. `device` is the device with which the memory was registered. Call it
+// before the memory is unmapped. It waits for work that uses the memory if the driver does.
 void unregister_host(std::byte* base, int32_t device) noexcept;
 
-// Where that device, which may be another one, finds what is registered.
+// The address at which a device, which may be another one, finds registered memory.
 Result<DevicePointer> device_pointer(std::byte* base, int32_t device, bool read_only);
 
 }  // namespace tenon::cuda

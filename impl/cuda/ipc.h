@@ -1,4 +1,5 @@
-// Memory between processes by a handle of 64 bytes: the driver's older way, and PyTorch's.
+// Shares device memory by a handle of 64 bytes. This is the driver's older way, and the one that
+// PyTorch uses.
 #pragma once
 
 #include <array>
@@ -13,12 +14,12 @@ namespace tenon::cuda {
 // CUipcMemHandle or CUipcEventHandle, byte for byte.
 using IpcHandle = std::array<std::byte, 64>;
 
-// Of the whole allocation, which has one: Allocation::has_ipc_handle.
+// The handle of the whole allocation. Allocation::has_ipc_handle must be true.
 Result<IpcHandle> ipc_handle(const Allocation& allocation);
 
-// In the device's primary context. Another opening of the same handle gives the same pointer and
-// has to be closed too. The process that made the memory is refused (INVALID_ARGUMENT): it has the
-// memory.
+// Opens a handle in the device's primary context. A second opening of the same handle gives the
+// same pointer and must be closed too. INVALID_ARGUMENT in the process that made the memory, which
+// has it already.
 Result<DevicePointer> open_ipc(const IpcHandle& handle, int32_t device);
 void close_ipc(DevicePointer pointer, int32_t device) noexcept;
 

@@ -9,9 +9,9 @@ namespace tenon::cuda {
 
 namespace {
 
-// The attributes' range is "not necessarily the size of the mapped region", and
-// cuMemGetAddressRange tells of the allocation. Not of memory that is mapped piece by piece, of
-// which it tells one piece.
+// Corrects the range of the allocation. The range of the attributes is "not necessarily the size of
+// the mapped region", and cuMemGetAddressRange gives that of the allocation. Not for memory that is
+// mapped piece by piece, where it gives one piece.
 void refine(const Driver& cu, DevicePointer pointer, Allocation* found) {
   if (found->context == nullptr && found->pool == nullptr) return;
   InContext scope(cu);
@@ -66,7 +66,7 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
                                         answers.data(), pointer),
              format("asking what lies at device address 0x%llx",
                     static_cast<unsigned long long>(pointer)));
-  // What the driver knows nothing of it answers with zeros.
+  // The driver answers with zeros for memory that it does not know.
   if (type != CU_MEMORYTYPE_DEVICE || device < 0 || base == 0 || pointer < base ||
       pointer - base >= nbytes) {
     return Status(Code::kInvalidArgument,

@@ -1,4 +1,4 @@
-// What the driver knows of device memory.
+// Allocates device memory, and asks the driver about memory at an address.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,29 @@ namespace tenon::cuda {
 
 using DevicePointer = uint64_t;
 
-// What one call of an allocating function gave, and the ways in which another process can be lent
-// it: the driver says which.
+// The memory that one call of an allocating function gave, and the ways in which the driver can
+// lend it to another process.
 struct Allocation {
   DevicePointer base = 0;
   uint64_t nbytes = 0;
-  int32_t device = 0;  // the ordinal
-  uint64_t id = 0;     // another allocation at the same address has another
-  // null: it is of none (memory of a pool, memory that is mapped piece by piece).
+  int32_t device = 0;  // the device's ordinal
+  uint64_t id = 0;     // a later allocation at the same address has another id
+  // The context of the memory. Null for memory of a pool and for memory that is mapped piece by
+  // piece.
   void* context = nullptr;
   bool has_ipc_handle = false;  // cuIpcGetMemHandle
   bool is_managed = false;
-  void* pool = nullptr;  // in which it lies; null: in none
-  // Of memory that is mapped piece by piece: cuMemCreate was asked for it.
+  void* pool = nullptr;  // the pool in which the memory lies, null if in none
+  // For memory that is mapped piece by piece: whether cuMemCreate was asked for an fd handle, and
+  // for a fabric handle.
   bool has_fd_handle = false;
-  bool has_fabric_handle = false;  // likewise
+  bool has_fabric_handle = false;
 };
 
-// INVALID_ARGUMENT: there is no device memory at that address, or none of this process's.
+// INVALID_ARGUMENT: there is no device memory at that address, or it is not this process's.
 Result<Allocation> find_allocation(DevicePointer pointer);
 
-// cuMemAlloc's, in the device's primary context, and so memory that can be lent.
+// Allocates with cuMemAlloc in the device's primary context, so the memory can be lent.
 Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
 void free_memory(DevicePointer pointer, int32_t device) noexcept;
 

@@ -20,7 +20,8 @@ Result<os::Fd> export_pool(const Allocation& allocation) {
   int fd = -1;
   const CUresult result = cu->cuMemPoolExportToShareableHandle(
       &fd, raw_pool(allocation.pool), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  // The driver has no question whether a pool can be exported; this is its answer to the try.
+  // The driver cannot be asked whether a pool can be exported. It returns this error if the pool
+  // cannot.
   if (result == CUDA_ERROR_INVALID_VALUE) {
     return unsupported_status(*cu, result,
                               format("the memory pool in which 0x%llx lies cannot be lent: it was "
@@ -73,14 +74,14 @@ Result<DevicePointer> ImportedPool::open(PoolPointer pointer) {
 }
 
 void ImportedPool::close(DevicePointer pointer) noexcept {
-  // In no stream's order: every stream that used it has passed, and the owner may free it when this
-  // returns.
+  // The memory is freed in no stream's order. Every stream that used it has passed, and the owner
+  // may free it when this returns.
   free_memory(pointer, device_);
 }
 
 void ImportedPool::dispose() noexcept {
-  if (pool_ == nullptr) return;  // the driver refused it
-  // A child of fork has no driver, and the import is its parent's.
+  if (pool_ == nullptr) return;  // the driver refused the import
+  // In a child of fork there is no driver, and the import belongs to the parent.
   if (Result<const Driver*> found = driver(); found.is_ok())
     (void)found.value()->cuMemPoolDestroy(raw_pool(pool_));
 }

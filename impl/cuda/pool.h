@@ -1,5 +1,5 @@
-// Memory of a pool (cudaMallocAsync): the pool is given to another process once, then each of its
-// allocations by 64 bytes.
+// Shares memory of a pool (cudaMallocAsync). The pool is given to another process once, and then
+// each of its allocations by 64 bytes.
 #pragma once
 
 #include <array>
@@ -16,23 +16,23 @@ namespace tenon::cuda {
 // CUmemPoolPtrExportData, byte for byte.
 using PoolPointer = std::array<std::byte, 64>;
 
-// The fd keeps the pool. UNSUPPORTED: the pool was made without fds, as a device's own is, or it
-// came from another process.
+// Returns an fd, which keeps the pool alive. UNSUPPORTED: the pool was made without fds, as a
+// device's own pool is, or it came from another process.
 Result<os::Fd> export_pool(const Allocation& allocation);
 Result<PoolPointer> export_pool_pointer(const Allocation& allocation);
 
-// Another process's pool, as long as anything in it is open.
+// Another process's pool. It lives as long as anything in it is open.
 class ImportedPool final : public Counted {
  public:
   static Result<Ref<ImportedPool>> import(int fd, int32_t device);
-  // To be closed, and once for each opening, before the process that made it frees it.
+  // Opens an allocation. Call close() once for each opening, before the owner frees the allocation.
   Result<DevicePointer> open(PoolPointer pointer);
   void close(DevicePointer pointer) noexcept;
 
  private:
   ImportedPool(void* pool, int32_t device) noexcept : pool_(pool), device_(device) {}
   void dispose() noexcept override;
-  // A build without CUDA's header makes none.
+  // A build without CUDA's header makes no ImportedPool.
   [[maybe_unused]] void* pool_;
   [[maybe_unused]] int32_t device_;
 };

@@ -10,9 +10,9 @@
 namespace tenon::cuda {
 namespace {
 
-// While any thread captures a graph in the global mode, which is the default, the driver refuses
-// every thread what could be unsafe, and spoils the capture. What is done here touches nothing that
-// is captured.
+// Lets this thread call the driver while other threads capture a graph. During a capture in the
+// global mode, which is the default, the driver refuses possibly unsafe calls of every thread, and
+// such a call spoils the capture. The calls of this file touch nothing that is captured.
 class WhileOthersCapture {
  public:
   explicit WhileOthersCapture(const Driver& cu) noexcept : cu_(cu) {
@@ -36,7 +36,7 @@ StreamMark::StreamMark(Stream stream, int32_t device) noexcept : stream_(stream)
     if (Result<void*> context = find_context(stream, device); context.is_ok())
       context_ = context.value();
   } catch (...) {
-    // No memory for an error's words: it is found when the mark is set.
+    // There was no memory for an error message. The context is looked up when the mark is set.
   }
 }
 
@@ -76,7 +76,7 @@ void StreamMark::set() noexcept {
       state_ = State::kPassed;
     }
   } catch (...) {
-    // No memory for an error's words: it is asked again.
+    // There was no memory for an error message. The next call tries again.
   }
 }
 
@@ -91,19 +91,20 @@ bool StreamMark::has_passed() noexcept {
     if (complete.is_ok()) return complete.value();
     const CUresult result = result_of(complete.status());
     if (ends_work(result)) return true;
-    // The stream itself was being captured, so the mark became part of a graph, and says nothing.
+    // The stream itself was being captured, so the event became part of a graph and tells nothing.
     if (result == CUDA_ERROR_CAPTURED_EVENT) {
       event_ = Event();
       state_ = State::kUnset;
     }
   } catch (...) {
-    // No memory for an error's words: as in set().
+    // There was no memory for an error message, as in set().
   }
   return false;
 }
 
 Status StreamMark::let_wait(Stream stream, int32_t device) const {
-  // Threads that have a default stream each call it by one name.
+  // CU_STREAM_PER_THREAD is one name for a stream of each thread, so equal marks need not mean one
+  // stream.
   if (stream != CU_STREAM_PER_THREAD && is_of(StreamMark(stream, device))) return Status::ok();
   Event event;
   TENON_TRY(make_event(&event));

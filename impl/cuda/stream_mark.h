@@ -1,5 +1,6 @@
-// Marks in streams: whether what was given to a stream has passed. Never yes of work that may still
-// be under way: what the driver does not tell now it is asked again.
+// Marks in streams, which tell whether the work that was given to a stream has passed. A mark never
+// says yes while the work may still be under way. If the driver gives no answer now, it is asked
+// again later. share/cuda_memory.cc is the caller.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,21 @@ namespace tenon::cuda {
 
 class StreamMark {
  public:
-  // Of a stream that is used now by the calling thread, whose context it is that a default stream
-  // is of. Another thread may set the mark: a thread's own default stream is marked by the one that
-  // all threads share, which comes after it.
+  // Marks a stream that the calling thread uses now. A default stream belongs to this thread's
+  // context. Another thread may set the mark. So a thread's own default stream is marked through
+  // the default stream that all threads share, whose work comes after it.
   StreamMark(Stream stream, int32_t device) noexcept;
 
   bool is_of(const StreamMark& other) const noexcept {
     return stream_ == other.stream_ && context_ == other.context_;
   }
-  // At what was given to it until now. Waits for the stream only where the driver has no event
-  // left.
+  // Sets the mark at the work that was given to the stream until now. Waits for the stream only if
+  // the driver has no event left.
   void set() noexcept;
-  // Once it was set.
+  // Whether the marked work has passed. Sets the mark first if that has not succeeded yet.
   bool has_passed() noexcept;
-  // What is given to `stream` from now on comes after what was given to this one until now.
+  // Makes the work that is given to `stream` from now on wait for the work that was given to the
+  // marked stream until now.
   Status let_wait(Stream stream, int32_t device) const;
 
  private:
@@ -35,7 +37,7 @@ class StreamMark {
   Status wait_here() const;
 
   Stream stream_;
-  void* context_ = nullptr;  // of a default stream; null: the stream's own
+  void* context_ = nullptr;  // the context of a default stream, null: ask for the stream's own
   int32_t device_;
   State state_ = State::kUnset;
   Event event_;

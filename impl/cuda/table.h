@@ -1,4 +1,4 @@
-// How the table of the driver's functions is filled: by name and version.
+// Fills the table of the driver's functions by name and version. driver.cc is the caller.
 #pragma once
 
 #include "base/status.h"
@@ -12,12 +12,13 @@ class FunctionSource {
   FunctionSource(const FunctionSource&) = delete;
   FunctionSource& operator=(const FunctionSource&) = delete;
   virtual ~FunctionSource() = default;
-  // The function in the form that it had in that version of CUDA; nullptr if there is none.
+  // The function as it was in that version of CUDA. nullptr if there is none.
   virtual void* find(const char* name, int version) const = 0;
 };
 
-// Fills in the functions, and which parts lack one. driver->version was set; what is newer is not
-// asked for. UNSUPPORTED if kCore is not whole.
+// Fills in the functions, and the first missing function of each part. driver->version must be set.
+// Functions that are newer than that version are not asked for. UNSUPPORTED if a function of kCore
+// is missing.
 Status fill(Driver* driver, const FunctionSource& source);
 
 }  // namespace tenon::cuda

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(sizeof(CUmemFabricHandle) == sizeof(FabricHandle));
 
-// The driver counts who has it.
+// A reference to a piece, which the driver counts.
 class PieceReference {
  public:
   explicit PieceReference(const Driver& cu) noexcept : cu_(cu) {}
@@ -54,15 +54,15 @@ class PieceReference {
   CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// What cuMemGetAddressRange's answer means: NOT_FOUND is documented for an address without memory,
-// and drivers give INVALID_VALUE too. Any other error is of something else, and says nothing of the
-// memory.
+// The status for an address where cuMemGetAddressRange found no memory. NOT_FOUND is documented for
+// such an address, and drivers return INVALID_VALUE too. Any other error has another reason, and
+// says nothing about the memory.
 Status not_mapped(const Driver& cu, CUresult result, DevicePointer at) {
   const auto address = static_cast<unsigned long long>(at);
   const std::string hole =
       format("no device memory is mapped at 0x%llx, in the midst of what is to be lent", address);
   switch (result) {
-    case CUDA_SUCCESS: return Status(Code::kUnsupported, hole);  // it told of memory elsewhere
+    case CUDA_SUCCESS: return Status(Code::kUnsupported, hole);  // it described other memory
     case CUDA_ERROR_NOT_FOUND:
     case CUDA_ERROR_INVALID_VALUE: return unsupported_status(cu, result, hole);
     default: return result_status(cu, result, format("asking what is mapped at 0x%llx", address));
@@ -126,7 +126,7 @@ Result<FabricHandle> export_fabric(DevicePointer piece_base) {
   return bytes;
 }
 
-// In the current context.
+// Reserves addresses in the current context.
 Result<PieceMapping> PieceMapping::reserve(uint64_t nbytes) {
   TENON_ASSIGN(const Driver* const cu, driver());
   PieceMapping mapping;
@@ -177,9 +177,9 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
 
 namespace {
 
-// A driver below 12.3 does not know the fabric's handle type, and takes it for a wrong argument; a
-// newer one wants the machine's permission for it. Nothing else of what create() asks for can be
-// either.
+// The status for memory that could not be made. A driver below 12.3 does not know the handle type
+// of fabrics and reports a wrong argument. A newer driver requires the machine's permission for a
+// fabric. No other part of the request of create() can cause these two errors.
 Status not_made(const Driver& cu, CUresult result, PieceMapping::Handles handles,
                 const std::string& what) {
   const bool no_fabric = handles == PieceMapping::Handles::kFabric &&
@@ -232,7 +232,7 @@ Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handl
 PieceMapping::~PieceMapping() {
   if (nbytes_ == 0) return;
   Result<const Driver*> found = driver();
-  if (!found.is_ok()) return;  // a child of fork: the mapping is its parent's
+  if (!found.is_ok()) return;  // in a child of fork the mapping is the parent's
   const Driver& cu = *found.value();
   if (mapped_ > 0) (void)cu.cuMemUnmap(base_, mapped_);
   (void)cu.cuMemAddressFree(base_, nbytes_);

@@ -1,5 +1,5 @@
-// Memory that is mapped piece by piece (cuMemCreate, cuMemMap): its pieces given to other
-// processes, and theirs mapped here.
+// Device memory that is mapped piece by piece (cuMemCreate, cuMemMap): gives its pieces to other
+// processes, and maps theirs here.
 #pragma once
 
 #include <array>
@@ -15,39 +15,41 @@
 
 namespace tenon::cuda {
 
-// CUmemFabricHandle, byte for byte: what an fd is on one machine, on all machines of a fabric.
+// CUmemFabricHandle, byte for byte. A fabric handle serves all machines of a fabric as an fd serves
+// one machine.
 using FabricHandle = std::array<std::byte, 64>;
 
-// Those in which a range lies, one behind the other.
+// The neighbouring pieces in which a range lies.
 struct Pieces {
-  DevicePointer base = 0;       // of the first
-  std::vector<uint64_t> sizes;  // of each, bytes
+  DevicePointer base = 0;       // the address of the first piece
+  std::vector<uint64_t> sizes;  // of each piece, in bytes
 };
 // UNSUPPORTED: there is a hole in the range.
 Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t device);
 
-// Each keeps its piece's memory until it is closed, wherever it is. INVALID_ARGUMENT: the memory
-// was made without such handles.
+// Returns one fd for each piece. An fd keeps the memory of its piece until it is closed, in
+// whatever process. INVALID_ARGUMENT: the memory was made without such handles.
 Result<std::vector<os::Fd>> export_pieces(const Pieces& pieces);
-// Of one piece, which lasts as long as the piece does in its owner.
+// Returns the fabric handle of one piece. It is valid as long as the piece exists in its owner.
 Result<FabricHandle> export_fabric(DevicePointer piece);
 
-// A piece as it comes from another process: by an fd, which is borrowed, or by a fabric handle.
+// A piece that came from another process, by an fd, which is borrowed, or by a fabric handle.
 struct PieceHandle {
   uint64_t nbytes = 0;
   int fd = -1;
   const FabricHandle* fabric = nullptr;
 };
 
-// Pieces at neighbouring addresses, with access for one device. They keep the memory.
+// Pieces mapped at neighbouring addresses, with access for one device. The mapping keeps their
+// memory.
 class PieceMapping {
  public:
   PieceMapping() noexcept = default;
-  // UNSUPPORTED: read-only, and the device knows no such access.
+  // UNSUPPORTED: `read_only` is set, and the device does not know such access.
   static Result<PieceMapping> map(std::span<const PieceHandle> pieces, int32_t device,
                                   bool read_only);
-  // New memory in one piece, rounded up to what the device gives, and of which handles of that kind
-  // can be had. UNSUPPORTED: not there.
+  // Makes new memory in one piece, from which handles of that kind can be exported. The size is
+  // rounded up to what the device can allocate. UNSUPPORTED: this machine has no such handles.
   enum class Handles : uint8_t { kFd, kFabric };
   static Result<PieceMapping> create(uint64_t nbytes, int32_t device, Handles handles);
   PieceMapping(PieceMapping&& other) noexcept
@@ -72,8 +74,8 @@ class PieceMapping {
   Status give_access(int32_t device, bool read_only);
 
   DevicePointer base_ = 0;
-  uint64_t nbytes_ = 0;  // of addresses
-  uint64_t mapped_ = 0;  // of them, from the base on
+  uint64_t nbytes_ = 0;  // the reserved addresses, in bytes
+  uint64_t mapped_ = 0;  // the mapped bytes, from the base on
 };
 
 }  // namespace tenon::cuda

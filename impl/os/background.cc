@@ -16,7 +16,7 @@ namespace tenon::os {
 
 namespace {
 
-// From `first` to `last`, both of which may be no fds.
+// Closes all fds from `first` to `last`, either of which may not be open.
 void close_fds(unsigned first, unsigned last) noexcept {
   if (first > last) return;
 #ifdef SYS_close_range
@@ -33,7 +33,7 @@ void close_fds(unsigned first, unsigned last) noexcept {
 void close_inherited_fds() noexcept { close_inherited_fds_but({}); }
 
 void close_inherited_fds_but(std::span<int> fds) noexcept {
-  // The lowest free number is given out, so this fills the gaps below 3.
+  // open() returns the lowest free number, so this loop fills the gaps below 3.
   int fd = 0;
   do {
     fd = ::open("/dev/null", O_RDWR);
@@ -84,7 +84,7 @@ Result<Fd> ending_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
-    ::signal(number, SIG_DFL);  // one that was ignored by who started us would never arrive
+    ::signal(number, SIG_DFL);  // a signal that our parent process ignored would never arrive
     ::sigaddset(&signals, number);
   }
   Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));

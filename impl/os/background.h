@@ -1,4 +1,5 @@
-// What a program does to become a process in the background that holds nothing of who started it.
+// The steps by which a program becomes a process in the background that keeps nothing of the
+// process that started it. The callers are tenon-manager and the keeper of deposits.
 #pragma once
 
 #include <span>
@@ -10,26 +11,27 @@
 
 namespace tenon::os {
 
-// Stdin, stdout and stderr are open afterwards, on /dev/null where they were not, and no other fd
-// is.
+// Closes every fd but stdin, stdout and stderr. Opens /dev/null in place of each of these three
+// that is closed.
 void close_inherited_fds() noexcept;
-// Likewise, but these stay. Sorts them.
+// Does the same, but keeps `fds` open too. Sorts `fds`.
 void close_inherited_fds_but(std::span<int> fds) noexcept;
 Result<Fd> open_null();
-// Stdin, stdout and stderr lead to `null` (/dev/null, opened while that could be) from here on: who
-// waits for their end does not wait for this process.
+// Makes stdin, stdout and stderr lead to `null`, which is /dev/null from open_null(). A process
+// that waits for the end of one of these streams then does not wait for this process. Call
+// open_null() early, while /dev/null can still be opened.
 void silence_standard_fds(const Fd& null) noexcept;
-// To stdout, whole, with a newline.
+// Writes the whole line to stdout, with a newline.
 Status print_line(std::string_view line);
-// False in the process that was started, which is to end; true in its child, which is in a session
-// of its own.
+// Forks. Returns false in the calling process, which is to end. Returns true in its child, which is
+// in a session of its own.
 Result<bool> fork_to_background();
-// Readable when SIGTERM, SIGINT or SIGHUP came, which from here on do nothing else. SIGPIPE is
-// ignored; no other signal is blocked.
+// Returns an fd that becomes readable when SIGTERM, SIGINT or SIGHUP comes. From then on these
+// signals do nothing else. SIGPIPE is ignored, and no other signal is blocked.
 Result<Fd> ending_signals();
-// A new directory for this user alone: `prefix` and six random characters.
+// Makes a new directory for this user alone. Its name is `prefix` and six random characters.
 Result<std::string> make_private_folder(const std::string& prefix);
-// Only an empty one goes.
+// Removes the directory if it is empty.
 void remove_folder(const std::string& path) noexcept;
 
 }  // namespace tenon::os

@@ -1,4 +1,5 @@
-// The clock of every time-out and age: CLOCK_MONOTONIC, one for all processes of a time namespace.
+// The clock of every time-out and age in Tenon: CLOCK_MONOTONIC, which is one clock for all
+// processes of a time namespace.
 #pragma once
 
 #include <time.h>

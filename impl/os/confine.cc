@@ -15,8 +15,8 @@
 namespace tenon::os {
 namespace {
 
-// Landlock as the kernel's documentation has it (userspace-api/landlock); the headers of older
-// distributions lack the later parts.
+// The structs and numbers of Landlock from the kernel's documentation (userspace-api/landlock). The
+// headers of older distributions lack the later ones.
 struct RulesetAttributes {
   uint64_t handled_access_fs;
   uint64_t handled_access_net;
@@ -38,7 +38,7 @@ constexpr uint64_t kRemoveFolder = 1 << 4;
 constexpr uint64_t kRemoveFile = 1 << 5;
 constexpr uint64_t kMakeSocket = 1 << 9;
 
-// Every access that version `abi` knows of is refused unless a rule allows it.
+// The ruleset that refuses every access which version `abi` knows, unless a rule allows it.
 RulesetAttributes all_that(long abi) noexcept {
   constexpr uint64_t kFirst = (uint64_t{1} << 13) - 1;
   RulesetAttributes all{kFirst, 0, 0};

@@ -1,4 +1,5 @@
-// Giving up, for the rest of a process's life, what it will not need.
+// A process calls these functions at its start to give up, for the rest of its life, the rights
+// that it will not need. tenon-manager does so.
 #pragma once
 
 #include <span>
@@ -8,21 +9,23 @@
 
 namespace tenon::os {
 
-// A directory, with all below it, and what stays allowed there.
+// A directory with everything below it, and the operations that stay allowed there.
 struct AllowedPlace {
   std::string path;
   bool read = false;            // open files for reading, list directories
-  bool remove_files = false;    // and sockets
+  bool remove_files = false;    // files and sockets
   bool rename_sockets = false;  // within one directory
   bool remove_folders = false;  // empty ones
 };
 
-// No capabilities, none to be gained by exec, no core dump and no tracing by other processes of
-// this user; and, where the kernel has Landlock, no file but in `places`, no TCP, no signal to
-// others. True if it has. What was open before stays open.
+// Gives up all capabilities, and the gain of new ones by exec. Refuses core dumps, and tracing by
+// other processes of this user. Where the kernel has Landlock, the process can also reach no files
+// but those in `places`, use no TCP, and send no signals to other processes, as far as the kernel's
+// version of Landlock knows these restrictions. Returns true if the kernel has Landlock. Files that
+// were open before stay open.
 Result<bool> confine(std::span<const AllowedPlace> places);
 
-// As many fds as the hard limit lets this process have.
+// Raises the limit of open fds to the hard limit.
 void raise_fd_limit() noexcept;
 
 }  // namespace tenon::os

@@ -1,5 +1,5 @@
-// An fd that closes itself. One that came from another process is closed without waiting for that
-// process.
+// Fd owns a file descriptor and closes it. An fd that came from another process is closed without
+// waiting for that process.
 #pragma once
 
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 namespace tenon::os {
 
-// Closes an fd of another process's making: a close that may have to wait runs on
-// another thread (os/foreign.h).
+// Closes an fd that another process made. If the close may have to wait, another thread does it
+// (os/foreign.h).
 void close_foreign(int number) noexcept;
 
 class Fd {
@@ -32,7 +32,7 @@ class Fd {
   int get() const noexcept { return number_; }
   bool is_open() const noexcept { return number_ >= 0; }
   [[nodiscard]] int detach() noexcept { return std::exchange(number_, -1); }
-  // It came from another process.
+  // Notes that the fd came from another process.
   void mark_foreign() noexcept { foreign_ = true; }
   void reset() noexcept {
     if (number_ < 0) return;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
-// Holds back what a failing write sends to its own thread, and takes it away again, unless it was
-// pending before.
+// Blocks the signals that a failing write sends to its own thread. take_away() removes such a
+// signal, unless it was pending before.
 class NoWriteSignals {
  public:
   NoWriteSignals() noexcept {
@@ -28,7 +28,7 @@ class NoWriteSignals {
     sigaddset(&signals_, SIGXFSZ);
     sigemptyset(&before_);
     pthread_sigmask(SIG_BLOCK, &signals_, &mask_);
-    // One that the thread lets through cannot have been waiting for it.
+    // A signal that the thread does not block cannot have been pending.
     if (sigismember(&mask_, SIGPIPE) == 1 || sigismember(&mask_, SIGXFSZ) == 1)
       sigpending(&before_);
   }
@@ -74,7 +74,7 @@ iovec as_iovec(std::span<const std::byte> bytes) noexcept {
           static_cast<size_t>(std::min<uint64_t>(bytes.size(), kMostAtOnce))};
 }
 
-// Until there is room, or no hope of any: the next write says which.
+// Waits until there is room or no hope of any. The next write tells which.
 void wait_for_room(int fd) noexcept {
   pollfd one{fd, POLLOUT, 0};
   while (poll(&one, 1, -1) < 0 && errno == EINTR) {
@@ -132,7 +132,7 @@ Status write_whole(int fd, std::span<const std::byte> head, std::span<const std:
       body = body.subspan(nbytes - of_head);
       continue;
     }
-    // A device that takes nothing and says nothing has no room.
+    // A device that writes nothing and reports no error has no room.
     const int error = done == 0 ? ENOSPC : errno;
     if (error == EINTR) continue;
     if (error == EAGAIN) {

@@ -1,5 +1,6 @@
-// Files, pipes and sockets that a user names or hands over: reading a file that somebody may cut
-// short, and writing to whatever an fd is.
+// Reading and writing of files, pipes and sockets that the user names or passes as fds. A file may
+// be cut short while it is read, and a write works on any kind of fd. Module archives are read and
+// written through these functions.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +13,14 @@
 
 namespace tenon::os {
 
-// A regular file. Never waits for the other end of a pipe. INVALID_ARGUMENT if it is something
-// else.
+// Opens a regular file. Never waits for the other end of a pipe. INVALID_ARGUMENT if the path leads
+// to anything else.
 Result<Fd> open_to_read(const std::string& path);
-// CORRUPT if the file ends before.
+// Reads exactly `nbytes` bytes. CORRUPT if the file ends before that.
 Status read_at(int fd, uint64_t offset, void* to, uint64_t nbytes, const std::string& name);
-// The one and then the other, from the fd's position on. Waits where a non-blocking fd has no room.
-// Neither SIGPIPE nor SIGXFSZ comes of it: PEER_GONE if nobody reads, RESOURCE_EXHAUSTED, naming
-// the limit, if there is no room. Failing, it may have written some of it.
+// Writes `head` and then `body` at the fd's position. Waits while a non-blocking fd has no room.
+// Neither SIGPIPE nor SIGXFSZ is raised. PEER_GONE if nobody reads. RESOURCE_EXHAUSTED, with the
+// name of the limit, if there is no room. A call that fails may have written a part of the bytes.
 Status write_whole(int fd, std::span<const std::byte> head, std::span<const std::byte> body,
                    const std::string& name);
 

@@ -29,12 +29,12 @@
 namespace tenon::os {
 namespace {
 
-// Each file whose server is silent holds one thread. When all of these wait, further fds stay
-// open in a queue.
+// Each file whose server is silent occupies one thread. When all threads are occupied, further fds
+// wait in a queue, still open.
 constexpr int kMostClosers = 16;
-// A close that blocks on no server takes far less, but its thread may have to wait for a busy
-// machine. In that time the caller waits for it, so that the fd is closed when close_foreign()
-// returns.
+// The caller waits this long for the close, so that an ordinary fd is closed when close_foreign()
+// returns. A close that waits for no server takes far less time, but its thread may have to wait
+// for a busy machine.
 constexpr auto kCloseGrace = std::chrono::milliseconds(200);
 constexpr auto kOpenGrace = std::chrono::seconds(2);
 
@@ -43,12 +43,14 @@ struct ClosingState {
   std::condition_variable changed;
   std::vector<int> waiting;
   int threads = 0;
-  int busy = 0;           // threads that are in close()
-  bool is_stuck = false;  // a close was not over in time: nobody waits for others until all are
+  int busy = 0;  // threads that are in close()
+  // A close took longer than the grace period. No caller waits again until no close is under way.
+  bool is_stuck = false;
 };
 ClosingState& closing() noexcept { return immortal<ClosingState>(); }
 
-// The child has the fds that wait, and no thread: its next close begins one.
+// The child has the queued fds and no thread. Its next close starts one. Lock rank 50
+// (base/fork.h).
 const bool g_foreign_fork_hooks = [] {
   (void)closing();
   register_fork_hooks(
@@ -79,7 +81,7 @@ void run_closer(void*) noexcept {
   all.changed.notify_all();
 }
 
-// Returns false if no thread can close the fd: the caller has to.
+// Returns false if no thread can close the fd. The caller must close it then.
 bool close_apart(int number) noexcept {
   ClosingState& all = closing();
   std::unique_lock<std::mutex> lock(all.mutex);
@@ -93,7 +95,7 @@ bool close_apart(int number) noexcept {
       ++all.threads;
     }
   } catch (...) {
-    // No memory for it, or for a thread.
+    // There was no memory for the queue, or for a thread.
   }
   if (!is_queued) return false;
   if (all.threads == 0) {
@@ -111,10 +113,11 @@ bool is_local_socket(int number) noexcept {
   return ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-// The kernel's own devices /dev/null, /dev/zero and their like.
+// The major number of the kernel's memory devices, such as /dev/null and /dev/zero.
 constexpr uint32_t kMemoryDevices = 1;
 
-// AT_STATX_DONT_SYNC keeps statx from asking a file server.
+// Whether close() of this fd waits for nobody. AT_STATX_DONT_SYNC keeps statx from asking a file
+// server.
 bool closes_at_once(int number) noexcept {
   if (::fcntl(number, F_GET_SEALS) >= 0) return true;  // only tmpfs and hugetlbfs have seals
   struct statx about{};
@@ -129,7 +132,7 @@ bool closes_at_once(int number) noexcept {
   }
 }
 
-// Where all memfds lie; 0 if none can be made now.
+// The device number of all memfds. 0 if no memfd can be made now.
 dev_t memfd_device() noexcept {
   static constinit std::atomic<dev_t> known{0};
   if (const dev_t device = known.load(std::memory_order_relaxed); device != 0) return device;
@@ -144,7 +147,7 @@ dev_t memfd_device() noexcept {
   }
 }
 
-// Whether a file lies where memfds or the files of /dev/shm do, on which nobody's server sits.
+// Whether a file lies on the file system of memfds or of /dev/shm, which has no server.
 bool is_in_memory(int handle) noexcept {
   struct statx about{};
   if (::statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0)
@@ -193,7 +196,7 @@ Result<int> open_apart(const Fd& handle, int flags, Fd* opened) {
   opening->flags = flags;
   auto argument = std::make_unique<std::shared_ptr<Opening>>(opening);
   TENON_TRY(start_thread("tenon-open", Stack::kSmall, &run_opening, argument.get()));
-  (void)argument.release();  // the thread's
+  (void)argument.release();  // the thread owns it now
   std::unique_lock<std::mutex> lock(opening->mutex);
   if (!opening->done.wait_for(lock, kOpenGrace, [&] { return opening->is_over; }))
     return EINPROGRESS;

@@ -1,10 +1,11 @@
-// Opening and closing files that another process chose, without waiting for that process.
+// Opens and closes files that another process chose, without waiting for that process.
 //
 // A file system in user space (FUSE) answers an open, an fstat and a close when its server likes,
-// or never. A file lease (F_SETLEASE) holds an open back for as long as the kernel lets it, 45 s by
-// default. A socket of the network holds a close back (SO_LINGER). Memory (tmpfs, hugetlbfs), pipes
-// and local sockets do none of this. Every other file is opened and closed on
-// another thread.
+// or never. A file lease (F_SETLEASE) delays an open for as long as the kernel allows, 45 s by
+// default. A network socket can delay a close (SO_LINGER). Memory, pipes and local sockets cause no
+// such delays. So files on the file systems of memfds and of /dev/shm are opened at once, and all
+// other files on another thread. Memory (tmpfs, hugetlbfs), pipes, local sockets, anonymous inodes
+// and devices such as /dev/null are closed at once, and all other files on another thread.
 #pragma once
 
 #include <string>
@@ -14,10 +15,11 @@
 
 namespace tenon::os {
 
-// Opens what an O_PATH handle leads to. WOULD_BLOCK: another process holds a file lease on it, or
-// its file system has not answered for two seconds. `what` begins the messages.
+// Opens the file to which an O_PATH handle leads. WOULD_BLOCK: another process holds a file lease
+// on the file, or its file system has not answered for two seconds. `what` begins the error
+// messages.
 Result<Fd> open_handle(const Fd& handle, bool writable, const std::string& what);
 
-// close_foreign(), which an Fd calls that came from another process, is declared in os/fd.h.
+// close_foreign() is declared in os/fd.h. An Fd that came from another process calls it.
 
 }  // namespace tenon::os

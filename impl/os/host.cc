@@ -38,8 +38,8 @@ Status gone(const RemoteFile& file, const char* why) {
       .with("fd", file.fd);
 }
 
-// At load, and not when it is first asked for: that can be at the fd limit, where /proc cannot be
-// read.
+// Read when the library is loaded and not at the first use, because /proc cannot be read at the fd
+// limit.
 const HostIdentity g_identity = read_identity();
 
 }  // namespace
@@ -58,8 +58,8 @@ Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
         errno_status(errno, format("process %d in /proc", file.pid)).with("pid", file.pid));
   }
   if (!file.other_user) TENON_TRY(check_folder_user(process, file.pid, "OTHER_USER"));
-  // By O_PATH first: what stands there now may be a device or a pipe, and opening one for real can
-  // do things.
+  // Opened with O_PATH first: the number may belong to a device or a pipe by now, and a real open
+  // of one can have effects.
   const std::string path = format("/proc/%d/fd/%d", file.pid, file.fd);
   const std::string below = format("fd/%d", file.fd);
   const Fd handle(openat(process.get(), below.c_str(), O_PATH | O_CLOEXEC));
@@ -76,7 +76,7 @@ Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
   if (!found.regular || found.device != file.device || found.inode != file.inode ||
       found.nbytes != file.nbytes)
     return gone(file, "is another file by now");
-  // A file without a nonce in its name has none in the bytes: zeros.
+  // If the file's name has no nonce, `file` must have a nonce of zeros.
   Nonce nonce{};
   (void)read_nonce(handle.get(), &nonce);
   if (nonce != file.nonce) return gone(file, "is another file by now");

@@ -1,4 +1,5 @@
-// Which machine and pid namespace this is, and fetching an fd from another process by its number.
+// Tells on which machine and in which pid namespace this process runs, and opens an fd of another
+// process by its number. Handles and descriptors that carry no fd are opened this way.
 #pragma once
 
 #include <array>
@@ -15,11 +16,11 @@ struct HostIdentity {
   uint64_t pid_namespace = 0;
 };
 
-// Read once from /proc; zero where it cannot be read.
+// Read from /proc once, when the library is loaded. A field that cannot be read is zero.
 const HostIdentity& host_identity();
 
 int32_t process_id() noexcept;
-uint32_t user_id() noexcept;  // the effective one
+uint32_t user_id() noexcept;  // the effective user
 
 struct RemoteFile {
   int32_t pid = 0;
@@ -28,16 +29,16 @@ struct RemoteFile {
   uint64_t inode = 0;
   uint64_t nbytes = 0;
   Nonce nonce{};
-  bool other_user = false;  // take it from a process of another user, too
+  bool other_user = false;  // open it even if the process belongs to another user
 };
 
-// Opens /proc/<pid>/fd/<fd>, and makes sure that it is the very file: a number can have been closed
-// and used again, a pid too. The kernel asks only whether this process may open the file, which
-// root may always. So the process must be of our own effective user, and a memfd with a nonce in
-// its name is opened by the bytes that have the nonce and by no others. PEER_GONE: the process or
-// the file is not there any more. PERMISSION: the process is another user's, or /proc refuses.
-// WOULD_BLOCK: another process holds a file lease (F_SETLEASE), and the kernel would let us wait
-// for it.
+// Opens /proc/<pid>/fd/<fd>, and checks that it is the very file that `file` describes, because an
+// fd number or a pid may have been closed and used again. The kernel checks only whether this
+// process may open the file, and root always may. So the process must belong to our own effective
+// user, unless `other_user` is set. A memfd whose name has a nonce is opened only if `file` has the
+// same nonce. PEER_GONE: the process or the file is gone. PERMISSION: the process belongs to
+// another user, or /proc refuses. WOULD_BLOCK: another process holds a file lease (F_SETLEASE), for
+// which the kernel would make us wait, or the file system has not answered for two seconds.
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable);
 
 }  // namespace tenon::os

@@ -24,7 +24,7 @@ namespace tenon::os {
 namespace {
 
 constexpr char kPools[] = "/sys/kernel/mm/hugepages";
-// MFD_HUGE_SHIFT: where memfd_create takes the logarithm of the page.
+// MFD_HUGE_SHIFT: the position of the page size's logarithm in the flags of memfd_create.
 constexpr unsigned kSizeShift = 26;
 
 std::string pool_name(uint64_t page_nbytes) {
@@ -90,7 +90,7 @@ HugePagePool huge_page_pool(uint64_t page_nbytes) {
 }
 
 Result<Fd> create_hugetlb_memfd(const Nonce& nonce, uint64_t nbytes, uint64_t page_nbytes) {
-  // A logarithm of 0 would be the default size.
+  // A logarithm of 0 would mean the default size.
   if (page_nbytes <= 1 || !std::has_single_bit(page_nbytes)) return no_such_size(page_nbytes);
   if (nbytes % page_nbytes != 0) {
     return Status(Code::kInvalidArgument,
@@ -130,7 +130,7 @@ Status reserve_huge_pages(int fd, uint64_t offset, uint64_t nbytes, uint64_t pag
       return errno_status(error, format("taking %llu bytes of huge pages", as_llu(nbytes)));
     const HugePagePool pool = huge_page_pool(page_nbytes);
     std::string limit = pool.limit;
-    // Refused with pages left: somebody counts beside the pool.
+    // The pool has free pages, so another limit was reached.
     if (pool.known && pool.free > 0)
       limit = numa_node >= 0 ? format("huge pages of NUMA node %d", numa_node) : "hugetlb cgroup";
     return Status(
@@ -160,7 +160,7 @@ Status probe_huge_page(uint64_t page_nbytes, int32_t numa_node, bool* seal_holds
   void* const base = map();
   if (base == MAP_FAILED) return mapping_limit_status(page_nbytes);
   auto* const first = static_cast<std::byte*>(base);
-  // Where it cannot be bound the caller will find out by itself.
+  // If binding fails here, the caller gets the same error later.
   if (numa_node >= 0) static_cast<void>(bind_to_node(first, page_nbytes, numa_node).is_ok());
   Status taken = reserve_huge_pages(fd.get(), 0, page_nbytes, page_nbytes, numa_node);
   if (taken.is_ok()) {

@@ -1,5 +1,6 @@
-// Pages of hugetlbfs: a pool of their own, which the administrator fills. What this file makes is
-// never swapped, knows no pwrite, and is mapped and unmapped only in multiples of its page.
+// Huge pages of hugetlbfs, which come from a pool of their own that the administrator fills. The
+// memory that this file makes is never swapped, does not support pwrite, and is mapped and unmapped
+// only in multiples of its page. memory/backing.cc is the caller.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +13,40 @@
 
 namespace tenon::os {
 
-// The machine's default size; 0: the kernel has no hugetlb pages, or /proc cannot be read.
+// The machine's default size of a huge page. 0: the kernel has no hugetlb pages, or /proc cannot be
+// read.
 uint64_t default_huge_page_nbytes();
 
-// The sizes that this kernel has, from the smallest; empty without /sys.
+// The page sizes that this kernel has, the smallest first. Empty without /sys.
 std::vector<uint64_t> huge_page_sizes();
 
 struct HugePagePool {
   bool known = false;  // false without /sys
   uint64_t total = 0;
-  uint64_t free = 0;        // and promised to nobody
-  uint64_t could_grow = 0;  // by nr_overcommit_hugepages, if the machine has the memory
-  // What an administrator sets: vm.nr_hugepages, or the file of another size.
+  uint64_t free = 0;  // free and reserved by nobody
+  uint64_t could_grow =
+      0;  // pages that nr_overcommit_hugepages allows, if the machine has the memory
+  // The setting that an administrator changes: vm.nr_hugepages, or the file of another page size.
   std::string limit;
 };
 HugePagePool huge_page_pool(uint64_t page_nbytes);
 
-// A sealable, close-on-exec memfd of huge pages, with none of them taken: that shows only in
-// reserve_huge_pages. `nbytes` is a multiple of the page; RLIMIT_FSIZE must have been asked before.
-// UNSUPPORTED: the kernel has no hugetlb pages; INVALID_ARGUMENT: none of this size.
+// Makes a sealable, close-on-exec memfd of huge pages. No page is taken yet: only
+// reserve_huge_pages() shows whether there are any. `nbytes` is a multiple of the page. The caller
+// has checked RLIMIT_FSIZE before. UNSUPPORTED: the kernel has no hugetlb pages. INVALID_ARGUMENT:
+// the kernel has none of this size.
 Result<Fd> create_hugetlb_memfd(const Nonce& nonce, uint64_t nbytes, uint64_t page_nbytes);
 
-// Make the huge pages that [offset, offset + nbytes) touches exist. An empty pool is
-// RESOURCE_EXHAUSTED, and no signal: who touches a page that this did not make gets SIGBUS.
-// `numa_node` is for the message: the node that the range is bound to, or -1.
+// Makes the huge pages exist that [offset, offset + nbytes) touches. An empty pool is
+// RESOURCE_EXHAUSTED and no signal. A thread that touches a page which does not exist, while the
+// pool is empty, gets SIGBUS. `numa_node` is only for the message: the node to which the range is
+// bound, or -1.
 Status reserve_huge_pages(int fd, uint64_t offset, uint64_t nbytes, uint64_t page_nbytes,
                           int32_t numa_node);
 
-// Whether one can really be had: maps one, takes it, touches it and gives it back. *seal_holds:
-// whether a borrower of a file that is sealed against future writes is refused a writable mapping
-// of it, which kernels before 5.13 forgot.
+// Checks whether a huge page can really be had: maps one, takes it, touches it and gives it back.
+// *seal_holds becomes whether the kernel refuses new writable mappings of such a file once it is
+// sealed against future writes. Kernels before 5.13 forgot to refuse.
 Status probe_huge_page(uint64_t page_nbytes, int32_t numa_node, bool* seal_holds);
 
 }  // namespace tenon::os

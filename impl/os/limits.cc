@@ -25,7 +25,7 @@
 namespace tenon::os {
 namespace {
 
-// Pages of page tables, slabs and the like come on top of what is asked.
+// Page tables, slabs and the like need memory on top of the requested bytes.
 constexpr uint64_t kHeadroomMargin = uint64_t{2} << 20;
 constexpr uint64_t kUnlimited = UINT64_MAX;
 constexpr int64_t kFreshNs = 50'000'000;
@@ -47,7 +47,7 @@ struct Level {
   std::string directory;
   bool v2;
 
-  // What may still be taken below this level, and its limit.
+  // The bytes that may still be taken below this level, and its limit.
   uint64_t free_nbytes(uint64_t* limit_nbytes, bool* no_fd) const {
     const uint64_t limit = parse_number(
         read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
@@ -57,8 +57,8 @@ struct Level {
     const uint64_t usage = parse_number(
         read_small_file(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
     const std::string stat = read_small_file(directory + "/memory.stat", no_fd);
-    // Page cache of files can go at any time (shared memory stands on the anonymous lists and is
-    // not in these).
+    // The kernel can drop the page cache of files at any time. Shared memory is on the anonymous
+    // lists and not in these counts.
     const uint64_t cache =
         v2 ? find_field(stat, "inactive_file ", 0) + find_field(stat, "active_file ", 0)
            : find_field(stat, "total_inactive_file ", 0) +
@@ -73,7 +73,7 @@ struct Level {
   }
 };
 
-// Where a hierarchy is mounted, and which of its cgroups is the root of the mount (not "/" inside a
+// The mount point of a hierarchy, and the cgroup that is the root of the mount (not "/" inside a
 // container).
 struct Mount {
   std::string point;
@@ -134,8 +134,8 @@ int64_t coarse_now() noexcept {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Asking costs tens of microseconds. An answer leaves a credit, a small part of what was free, that
-// small requests live on for a moment.
+// Reading the limits takes tens of microseconds. So each OK leaves a credit, a small part of the
+// free memory, from which small requests are granted for kFreshNs. Lock rank 30 (base/fork.h).
 struct LimitsState {
   std::mutex mutex;
   uint64_t credit = 0;
@@ -215,7 +215,7 @@ Status ask_headroom(uint64_t nbytes) {
     return Status::ok();
   }
   all.credit = 0;
-  // Without an fd nothing can be learned: no reason to say yes, and nothing to remember.
+  // Without an fd the limits cannot be read. Then the answer is no, and nothing is remembered.
   bool no_fd = false;
   if (all.discovered_ns == 0 || now - all.discovered_ns > kDiscoverNs) {
     std::vector<Level> levels = discover_levels(&no_fd);
@@ -268,8 +268,8 @@ Status check_file_size(uint64_t nbytes) {
 
 namespace {
 
-// Line by line: the file is megabytes at the limit, and then malloc cannot have a mapping for them
-// either.
+// Counts in small pieces: at the limit of mappings the file has megabytes, and malloc gets no
+// mapping for them then.
 uint64_t count_mappings() noexcept {
   const Fd fd(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   uint64_t count = 0;
@@ -307,8 +307,8 @@ Status mapping_limit_status(uint64_t nbytes) {
   std::string limit = "address space";
   uint64_t value = 0;
   struct rlimit space{};
-  // One line of maps can be no mapping that counts ([vsyscall]), and the kernel stops one short of
-  // the limit.
+  // One line of maps may be no mapping that counts ([vsyscall]), and the kernel stops one mapping
+  // short of the limit.
   if (count + 2 >= most) {
     limit = "vm.max_map_count";
     value = most;

@@ -1,5 +1,5 @@
-// What this process may still take, asked before it is taken: the kernel answers too late (a kill,
-// a signal) or not at all.
+// Checks what this process may still take before it takes it. The kernel itself answers too late
+// (by killing the process or with a signal) or not at all.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,39 @@
 
 namespace tenon::os {
 
-// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory
-// cgroup (v1, v2) up to the root, its limit less its usage, page cache counted as free.
-// RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last bytes can
-// both be told yes. Ask for at most kReserveChunk at a time and take it before asking again.
+// Checks whether `nbytes` more bytes of memory can be had. The headroom is the least of
+// MemAvailable and, for each memory cgroup (v1, v2) up to the root, the limit less the usage, where
+// page cache counts as free. 2 MiB of it are kept for page tables and the like. RESOURCE_EXHAUSTED
+// names the limit that was reached. Two processes that race for the last bytes can both get an OK.
+// So ask for at most kReserveChunk at a time, and take that memory before asking again. A small
+// request can be granted from an answer that is up to 50 ms old.
 Status ask_headroom(uint64_t nbytes);
 
 inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
 
-// The memory of the machine; 0 if it cannot be told.
+// The memory of the machine in bytes. 0 if it is unknown.
 uint64_t machine_nbytes() noexcept;
 
-// RLIMIT_FSIZE, which holds for memfds too and kills who passes it; UINT64_MAX if there is none.
+// RLIMIT_FSIZE, which applies to memfds too. The kernel kills a process that exceeds it. UINT64_MAX
+// if there is no limit.
 uint64_t file_size_limit() noexcept;
 Status check_file_size(uint64_t nbytes);
 
-// RLIMIT_NOFILE; 0 if it cannot be asked.
+// RLIMIT_NOFILE. 0 if it cannot be read.
 uint64_t fd_limit() noexcept;
-// Whether this process may open more fds for its peers: an eighth of RLIMIT_NOFILE, at least 16, is
-// kept for the process itself. True if nothing tells how many are open.
+// Whether this process may open more fds for its peers. An eighth of RLIMIT_NOFILE, but at least 16
+// fds, is kept for the process itself. True if the number of open fds is unknown.
 bool has_spare_fds() noexcept;
-// Adds its value to a status that names it.
+// Adds the value of RLIMIT_NOFILE to a status with the code RESOURCE_EXHAUSTED. Returns any other
+// status as it is.
 Status with_fd_limit(Status status);
-// Adds the path that a status is about.
+// Adds the path that the status is about.
 Status with_path(Status status, const std::string& path);
 
-// vm.max_map_count: the most mappings of one process. As of the first call; its usual value where
-// /proc is not there.
+// vm.max_map_count, the most mappings of one process, as the first call read it. The kernel's
+// default if /proc cannot be read.
 uint64_t max_map_count() noexcept;
-// Why mmap said ENOMEM.
+// Explains why mmap failed with ENOMEM.
 Status mapping_limit_status(uint64_t nbytes);
 
 }  // namespace tenon::os

@@ -75,8 +75,8 @@ Result<Fd> new_socket(SocketKind kind, const std::string& path) {
   return fd;
 }
 
-// The name under which a socket is made ready. It goes in any case: after a success the socket has
-// its own.
+// The random name under which a socket is prepared. It is removed in any case: after a success the
+// socket has its own name.
 struct MakingName {
   int folder;
   const std::string& leaf;
@@ -86,7 +86,8 @@ struct MakingName {
   ~MakingName() { ::unlinkat(folder, leaf.c_str(), 0); }
 };
 
-// A timer, because poll on nothing but a deadline is not what a Waiter has.
+// Pauses by waiting for a timer fd, because a Waiter waits for an fd. The cancel and the deadline
+// can end the pause.
 Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
   const itimerspec when{{0, 0}, {0, static_cast<long>(pause_ns)}};
   if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0)
@@ -103,15 +104,15 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   TENON_ASSIGN(const Nonce random, random_nonce());
   const std::string leaf = ".tenon-" + hex(random);
   TENON_ASSIGN(Fd socket, new_socket(kind, path));
-  // By its path where that fits: it is what ss and lsof show.
+  // Binds to the real path if that fits, because ss and lsof show the path.
   const std::string full = place.folder + "/" + leaf;
   const Address address =
       address_of(fits(full) ? full : format("/proc/self/fd/%d/%s", folder.get(), leaf.c_str()));
   if (::bind(socket.get(), address.get(), sizeof address.name) != 0)
     return failed(errno, "binding socket", path);
   const MakingName making(folder.get(), leaf);
-  // The group first: the mode was meant for it. Until listen() nobody can connect, whatever the
-  // umask made of the mode.
+  // The group is set before the mode, because the mode was chosen for that group. Nobody can
+  // connect before listen(), whatever mode the umask has left.
   if (group != static_cast<gid_t>(-1) &&
       ::fchownat(folder.get(), leaf.c_str(), static_cast<uid_t>(-1), group, AT_SYMLINK_NOFOLLOW) !=
           0) {
@@ -137,7 +138,7 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
 
 Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waiter) {
   TENON_TRY(waiter->check_cancel());
-  // connect() says ECONNREFUSED of a plain file too, so the file is looked at first.
+  // connect() reports ECONNREFUSED for a plain file too, so the type of the file is checked first.
   struct stat info{};
   Fd handle;
   std::string reached = path;
@@ -170,7 +171,8 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
           .with("errno", error)
           .with("path", path);
     if (error != EAGAIN) return failed(error, "connecting to socket", path);
-    // The listener's queue is full, and nothing tells when it has room again.
+    // The listener's queue is full, and no event reports that it has room again. So this loop
+    // retries.
     if (!over.is_ok()) return over;
     if (!timer.is_open()) {
       timer = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -183,7 +185,7 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
     if (code != Code::kTimeout && code != Code::kWouldBlock)
       return std::move(waited).with("path", path);
     over = Status(code, format("the queue of socket %s is full", path.c_str())).with("path", path);
-    // The deadline can have come long before the pause was over, so one more try.
+    // The deadline may have cut the pause short, so one more try follows.
     if (code == Code::kWouldBlock) return over;
   }
 }

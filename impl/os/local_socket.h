@@ -1,4 +1,5 @@
-// Sockets with a path: listening, and connecting with a deadline.
+// Local sockets that have a path: listening, accepting, and connecting with a deadline. Names,
+// deposits and tenon-manager use them.
 #pragma once
 
 #include <sys/types.h>
@@ -13,20 +14,22 @@ namespace tenon::os {
 
 enum class SocketKind { kStream, kPackets };
 
-// All are close-on-exec and non-blocking. A path longer than sockaddr_un has room for is reached
-// through an fd of its directory.
+// All sockets are close-on-exec and non-blocking. A path that does not fit into sockaddr_un is
+// reached through an fd.
 
-// A listening socket that appears under its path ready to be connected to, or not at all: bound
-// under a random name beside it, then linked. PERMISSION if the path is taken (detail path). `mode`
-// is the socket file's permission bits, `group` its gid unless it is -1.
+// Makes a listening socket. It appears under its path ready for connections, or not at all: it is
+// bound under a random name in the same directory and then linked to the path. PERMISSION if the
+// path is taken (detail path). `mode` gives the permission bits of the socket file. `group` gives
+// its gid, unless it is -1.
 Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
 
-// NOT_FOUND (no such path), PEER_GONE (nobody listens there any more: ECONNREFUSED), TIMEOUT, …;
-// never blocks beyond the waiter.
+// Connects to the socket. Never blocks beyond the waiter. NOT_FOUND: there is no such path.
+// PEER_GONE: nobody listens there any more (ECONNREFUSED). CORRUPT: the path leads to no socket, or
+// to one of another kind. TIMEOUT, WOULD_BLOCK: the listener's queue is full.
 Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waiter);
 
-// An fd that is not open: nobody waits. Errors of the caller to come (ECONNABORTED) count as
-// nobody.
+// Accepts one connection. The fd is not open if nobody waits. A caller whose connection has failed
+// meanwhile (ECONNABORTED) counts as nobody.
 Result<Fd> accept_local(int listener);
 
 }  // namespace tenon::os

@@ -21,7 +21,7 @@ ProcessBudget& process_budget() noexcept {
   return budget;
 }
 
-// False: it would be over the limit, and nothing is taken.
+// Returns false, and takes nothing, if the sum would exceed the limit.
 bool add_within(std::atomic<uint64_t>* used, uint64_t more, uint64_t limit) noexcept {
   uint64_t before = used->load(std::memory_order_relaxed);
   do {
@@ -49,7 +49,8 @@ uint64_t most_mappings() noexcept { return max_map_count() / 2; }
 
 }  // namespace
 
-// The stack lies at its upper end, which is a power of two on every machine.
+// The stack lies at the upper end of the address space, whose size is a power of two on every
+// machine.
 uint64_t address_space_nbytes() noexcept {
   const uint64_t whole =
       std::bit_ceil(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));

@@ -1,6 +1,6 @@
-// How much address space other processes' memory may take here. Memory that a peer lends is mapped
-// whole, and a sparse file can be larger than the address space: a process without any can neither
-// allocate nor start a thread.
+// Limits how much address space the memory of other processes may take in this one. Memory that a
+// peer lends is mapped whole, and a sparse file can be larger than the address space. A process
+// without free address space can neither allocate nor start a thread.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ namespace tenon::os {
 // The size of the address space, or RLIMIT_AS if that is less.
 uint64_t address_space_nbytes() noexcept;
 
-// What one peer may take. All peers together may take half of the address space, and half of
+// The budget of one peer. All peers together may take half of the address space, and half of
 // vm.max_map_count.
 class MapBudget {
  public:
-  // 0: a quarter of the address space.
+  // A limit of 0 stands for a quarter of the address space.
   explicit MapBudget(uint64_t limit_nbytes) noexcept;
   uint64_t limit_nbytes() const noexcept { return limit_nbytes_; }
   uint64_t used_nbytes() const noexcept { return used_nbytes_.load(std::memory_order_relaxed); }
@@ -30,8 +30,8 @@ class MapBudget {
   std::atomic<uint64_t> used_nbytes_{0};
 };
 
-// What one mapping takes, for as long as this lives: of the process's budget, and of a peer's
-// unless it is null.
+// The share of one mapping, for as long as this object lives. It counts against the process's
+// budget, and against the budget of a peer unless that is null.
 class MapCharge {
  public:
   MapCharge() noexcept = default;
@@ -46,7 +46,7 @@ class MapCharge {
   MapCharge& operator=(const MapCharge&) = delete;
   ~MapCharge();
 
-  // Ask before the mapping is made. RESOURCE_EXHAUSTED names the limit that is met.
+  // Call before the mapping is made. RESOURCE_EXHAUSTED names the limit that was reached.
   static Result<MapCharge> take(uint64_t nbytes, std::shared_ptr<MapBudget> budget);
 
  private:

@@ -24,8 +24,8 @@
 namespace tenon::os {
 namespace {
 
-// Address space at a multiple of `alignment`, for a MAP_FIXED mapping to take its place. Null:
-// there is none, and any place will do.
+// Reserves address space at a multiple of `alignment`, which a MAP_FIXED mapping then replaces.
+// Null: there is none, and the mapping goes to any place.
 void* find_aligned_place(uint64_t nbytes, uint64_t alignment) noexcept {
   const uint64_t length = round_up(nbytes, page_nbytes());
   void* const room = mmap(nullptr, length + alignment, PROT_NONE,

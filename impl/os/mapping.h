@@ -1,4 +1,5 @@
-// A range of a file in this process's address space, unmapped when it goes.
+// Mapping is a range of a file, or of anonymous memory, in this process's address space. It is
+// unmapped when the object is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +28,19 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. `alignment` is the
-  // base's, a power of two (0: a page): a huge page is mapped as one only at a multiple of its
-  // size. RESOURCE_EXHAUSTED names vm.max_map_count when that is what was met.
+  // `offset` is a multiple of the page size. `fd` is ignored for kAnonymous. `alignment` is a power
+  // of two (0: a page). The base is a multiple of it, unless the address space has no such place. A
+  // huge page is mapped as one only at a multiple of its size. RESOURCE_EXHAUSTED names
+  // vm.max_map_count if that limit was reached.
   static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes,
                                 uint64_t alignment = 0);
 
-  // Make all pages of a kAnonymous one exist, asking for headroom chunk by chunk.
+  // Makes all pages of a kAnonymous mapping exist. Asks for headroom chunk by chunk.
   Status populate();
 
-  // Reads a page of each place of [offset, offset + nbytes), so that no later load waits for one or
-  // fails for want of one. Where a load would end in SIGBUS this is RESOURCE_EXHAUSTED. UNSUPPORTED
-  // before Linux 5.14.
+  // Faults in every page of [offset, offset + nbytes) for reading, so that no later load waits for
+  // a page or fails because there is none. RESOURCE_EXHAUSTED where a load would end in SIGBUS.
+  // UNSUPPORTED before Linux 5.14.
   Status populate_for_reading(uint64_t offset, uint64_t nbytes) const;
 
   std::byte* base() const noexcept { return base_; }

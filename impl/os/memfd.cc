@@ -124,7 +124,7 @@ bool is_memfd_denied(const Status& status) noexcept {
 }
 
 Result<Fd> create_nameless_file(uint64_t nbytes) {
-  // O_EXCL: linkat() can give it no name.
+  // With O_EXCL, linkat() cannot give the file a name.
   Fd fd(open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open())
     return with_path(with_fd_limit(errno_status(errno, "a nameless file in /dev/shm")), "/dev/shm");
@@ -157,9 +157,9 @@ bool read_nonce(int fd, Nonce* out) {
 }
 
 Status add_seals(int fd, unsigned seals) {
-  // EBUSY: somebody holds a page for a moment, as the kernel itself does when memory is short and
-  // it looks for pages to give up. The seal against writes waits about 150 ms for that, which is
-  // not always enough.
+  // EBUSY: a reference to a page exists for a moment. The kernel itself takes such references when
+  // memory is short and it looks for pages to reclaim. The seal against writes waits about 150 ms
+  // for them, which is not always enough.
   for (int pauses = 0; fcntl(fd, F_ADD_SEALS, seals) != 0; ++pauses) {
     if (errno == EINVAL)
       return Status(Code::kUnsupported,
@@ -171,8 +171,8 @@ Status add_seals(int fd, unsigned seals) {
   return Status::ok();
 }
 
-// AT_STATX_DONT_SYNC: fstat of a file whose server is in user space, or far away, waits for that
-// server.
+// AT_STATX_DONT_SYNC: fstat would wait for a file's server, if that is in user space or on another
+// machine.
 Result<FileInfo> stat_file(int fd) {
   struct statx info{};
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &info) != 0) {
@@ -192,7 +192,7 @@ Result<FileInfo> stat_file(int fd) {
 
 bool is_of_huge_pages(int fd) noexcept {
   struct statfs system{};
-  // Not of a file of another kind, for its server may never answer fstatfs.
+  // Only files with seals are asked, because the server of another file may never answer fstatfs.
   return fcntl(fd, F_GET_SEALS) >= 0 && fstatfs(fd, &system) == 0 &&
          system.f_type == HUGETLBFS_MAGIC;
 }
@@ -201,7 +201,7 @@ Result<FileInfo> inspect_file(int fd) {
   TENON_ASSIGN(FileInfo result, stat_file(fd));
   if (const int seals = fcntl(fd, F_GET_SEALS); seals >= 0) {
     result.seals = static_cast<unsigned>(seals);
-    // Only tmpfs and hugetlbfs have seals; fstatfs could wait for a server.
+    // Only tmpfs and hugetlbfs have seals. fstatfs could wait for a server.
     result.in_memory = true;
   }
   const int flags = fcntl(fd, F_GETFL);
@@ -247,8 +247,7 @@ Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes) {
 }
 
 Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes) {
-  // pwrite past the limit is a SIGXFSZ, inside a file that was made before the limit was lowered
-  // too.
+  // pwrite past the limit raises SIGXFSZ, even inside a file that is older than the limit.
   TENON_TRY(check_file_size(offset + nbytes));
   const auto* from = static_cast<const char*>(data);
   while (nbytes > 0) {

@@ -21,15 +21,15 @@ uint64_t memory_lock_limit() noexcept {
 }
 
 Status lock_on_fault(std::byte* base, uint64_t nbytes) {
-  // The raw call: not every libc has a wrapper for it.
+  // This is the raw call, because not every libc has a wrapper for it.
   if (syscall(SYS_mlock2, base, nbytes, kOnFault) == 0) return Status::ok();
   const int error = errno;
   const uint64_t limit = memory_lock_limit();
   if (error == ENOSYS)
     return Status(Code::kUnsupported, "this kernel cannot lock pages as they come (mlock2)")
         .with("errno", error);
-  // The kernel says EPERM for a limit of 0, and ENOMEM over any other; EPERM with a limit is a
-  // container's filter.
+  // The kernel returns EPERM for a limit of 0, and ENOMEM above any other limit. EPERM with another
+  // limit comes from a container's filter.
   const bool over = (error == EPERM && limit == 0) || (error == ENOMEM && limit != UINT64_MAX);
   if (!over)
     return errno_status(error, format("locking %llu bytes of memory (mlock2)",

@@ -51,8 +51,8 @@ Status copy_failed(int error, const char* direction) {
   return errno_status(error, format("copying %s a mapping", direction));
 }
 
-// process_vm_readv and _writev of this very process: the kernel copies, and says EFAULT where the
-// mapping has lost its file.
+// Copies with process_vm_readv or process_vm_writev on this very process. The kernel then does the
+// copy, and returns EFAULT where the mapping has lost its file.
 template <typename Copy>
 Status copy_in_pieces(const std::byte* local, const std::byte* mapped, uint64_t nbytes,
                       const char* direction, Copy copy) {
@@ -161,7 +161,7 @@ Status rename_name(int directory, const std::string& from, const std::string& le
   int done = static_cast<int>(
       ::syscall(SYS_renameat2, directory, from.c_str(), directory, leaf.c_str(), kNoReplace));
   if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
-    // A file system without it.
+    // The file system or the kernel has no renameat2.
     done = linkat(directory, from.c_str(), directory, leaf.c_str(), 0);
     if (done == 0) (void)unlinkat(directory, from.c_str(), 0);
   }
@@ -196,7 +196,7 @@ void NameCursor::Close::operator()(void* stream) const noexcept {
 }
 
 Result<NameCursor> NameCursor::create(int directory) {
-  // A description of its own: reading moves its position.
+  // The cursor needs a file description of its own, because reading moves its position.
   Fd own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!own.is_open()) return with_fd_limit(errno_status(errno, "listing a directory"));
   NameCursor cursor;
@@ -251,8 +251,8 @@ bool take_exclusive_lock(int fd) noexcept { return flock(fd, LOCK_EX | LOCK_NB) 
 void drop_lock(int fd) noexcept { (void)flock(fd, LOCK_UN); }
 
 Alone take_lease(int fd) noexcept {
-  // Who opens the file while the lease stands makes the kernel signal us. SIGURG is ignored unless
-  // somebody asked for it, where SIGIO, the default, kills.
+  // The kernel signals us when a process opens the file while the lease stands. The default signal,
+  // SIGIO, kills the process. SIGURG is ignored unless the program handles it.
   if (fcntl(fd, F_SETSIG, SIGURG) != 0) return Alone::kUnknown;
   if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) return Alone::kYes;
   return errno == EAGAIN ? Alone::kNo : Alone::kUnknown;

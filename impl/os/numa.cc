@@ -19,13 +19,13 @@
 namespace tenon::os {
 namespace {
 
-// The most nodes that any kernel is built for (CONFIG_NODES_SHIFT is at most 10); with fewer it
-// minds only bits that are set.
+// The most nodes that any kernel is built for (CONFIG_NODES_SHIFT is at most 10). A kernel with
+// fewer nodes objects only to bits that are set.
 constexpr int32_t kMostNodes = 1024;
 constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
-constexpr unsigned long kMaskBits = kMostNodes + 1;  // the kernel takes one off
+constexpr unsigned long kMaskBits = kMostNodes + 1;  // the kernel subtracts one
 constexpr char kNodes[] = "/sys/devices/system/node/";
-constexpr uint64_t kNodeMargin = uint64_t{2} << 20;  // as in ask_headroom
+constexpr uint64_t kNodeMargin = uint64_t{2} << 20;  // the same margin as in ask_headroom()
 
 using NodeMask = std::array<unsigned long, kMostNodes / kWordBits + 1>;
 
@@ -92,7 +92,8 @@ Status bind_to_node(std::byte* base, uint64_t nbytes, int32_t node) {
   if (node < 0 || node >= kMostNodes) return no_such_node(node, numa_nodes());
   NodeMask mask{};
   mask[static_cast<size_t>(node) / kWordBits] = 1UL << (static_cast<size_t>(node) % kWordBits);
-  // STATIC_NODES: the number that was asked for, and not the n-th of a cpuset that may change.
+  // STATIC_NODES: the number means this very node, and not the n-th node of a cpuset that may
+  // change.
   if (syscall(SYS_mbind, base, nbytes, MPOL_BIND | MPOL_F_STATIC_NODES, mask.data(), kMaskBits,
               MPOL_MF_MOVE) == 0)
     return Status::ok();
@@ -125,7 +126,7 @@ Status ask_node_headroom(int32_t node, uint64_t nbytes) {
   const std::string info = read_small_file(format("%snode%d/meminfo", kNodes, node));
   if (info.empty()) return Status::ok();
   const auto kib = [&](const char* key) { return find_field(info, prefix + key, 0); };
-  // Page cache can go at any time; shared memory is not in these.
+  // The kernel can drop page cache at any time. Shared memory is not in these counts.
   const uint64_t free_nbytes =
       (kib("MemFree:") + kib("Active(file):") + kib("Inactive(file):")) * 1024;
   if (free_nbytes >= kNodeMargin && free_nbytes - kNodeMargin >= nbytes) return Status::ok();

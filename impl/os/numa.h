@@ -1,4 +1,5 @@
-// Memory nodes, through the raw system calls: no libnuma.
+// Memory nodes of NUMA machines, through raw system calls, so that libnuma is not needed.
+// memory/backing.cc and huge_pages.cc are the callers.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +11,26 @@
 
 namespace tenon::os {
 
-// The nodes with memory that this process may use, ascending; empty where neither /sys nor /proc
+// The nodes whose memory this process may use, in ascending order. Empty if neither /sys nor /proc
 // tells.
 std::vector<int32_t> numa_nodes();
 
 // INVALID_ARGUMENT with detail "nodes" if the machine has no such node, or this process may not use
-// it. An unknown list refuses nothing: the kernel will.
+// it. If the list of nodes is unknown, every node is accepted here, and the kernel refuses a wrong
+// one later.
 Status check_numa_node(int32_t node);
 
-// Pages of this range of shared memory come from that node, whoever touches them first, and are
-// moved there if they exist. The policy is the file's and outlives the mapping. PERMISSION or
-// UNSUPPORTED where a container's filter or the kernel has no mbind.
+// Binds a range of shared memory to a node: its pages come from that node, whichever thread touches
+// them first. Pages that exist are moved there. The policy belongs to the file and outlives the
+// mapping. PERMISSION or UNSUPPORTED where a container's filter or the kernel has no mbind.
 Status bind_to_node(std::byte* base, uint64_t nbytes, int32_t node);
 
-// The one node that the page at `at` is bound to; -1: none, several, or the kernel does not say
-// (*known is false then).
+// The only node to which the page at `at` is bound. -1: no node, several nodes, or the kernel does
+// not tell (*known is false then).
 int32_t bound_node(const std::byte* at, bool* known) noexcept;
 
-// Like ask_headroom, for one node: what is bound to it gets no memory from another, and a full node
-// is a kill. OK where nothing is known.
+// Does what ask_headroom() does, for one node. Memory that is bound to a node gets no pages from
+// another node, and on a full node the kernel kills the process. OK where nothing is known.
 Status ask_node_headroom(int32_t node, uint64_t nbytes);
 
 }  // namespace tenon::os

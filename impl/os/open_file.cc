@@ -20,7 +20,7 @@ constexpr long SYS_pidfd_getfd = 438;
 #endif
 constexpr int kDupfdQuery = 1024 + 3;  // F_DUPFD_QUERY, Linux 6.10
 constexpr int kKcmpFile = 0;           // KCMP_FILE, where a seccomp filter does not forbid it
-constexpr int kMostAttempts = 8;       // of one who is disturbed
+constexpr int kMostAttempts = 8;       // of a comparison that another process disturbs
 
 Status open_refused(int error, int number) {
   const auto fail = [&](Code code, const char* why) {
@@ -43,7 +43,8 @@ Status open_refused(int error, int number) {
   }
 }
 
-// Two threads would take each other's numbers for another file's.
+// Only one thread at a time compares files by their signals, because two threads would read each
+// other's numbers. Lock rank 31 (base/fork.h).
 struct Asking {
   std::mutex mutex;
 };
@@ -58,8 +59,8 @@ const bool g_open_file_fork_hooks = [] {
 
 enum class Told : uint8_t { kSame, kOther, kDisturbed };
 
-// Numbers written through the one and read through the other. Who does not have the file guesses 16
-// of 1 to 64.
+// Writes numbers through `one` and reads them through `other`. A peer that does not have the file
+// would have to guess 16 numbers from 1 to 64.
 Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
   for (const uint8_t byte : numbers) {
     const int number = 1 + byte % 64;
@@ -70,14 +71,15 @@ Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
   return Told::kSame;
 }
 
-// For kernels before 6.10 under a filter without kcmp, as containers have it: the number of the
-// signal that tells of input (F_SETSIG) is kept with the open file and not with the fd, and any
-// file but an O_PATH one has it. It means nothing while O_ASYNC is not set, so nobody misses it
-// meanwhile; where it is set the file is left alone. A peer that holds both files could copy the
-// numbers from one to the other, but one that holds the file that it wants to be taken for could
-// have sent that. Another process that asks about the same file at the same time disturbs: then it
-// is asked again, and at the worst the answer is that they are two, which costs an import and no
-// more.
+// Compares two files by their signals. This is for kernels before 6.10 under a filter without kcmp,
+// as in containers. The number of the signal that reports input (F_SETSIG) is stored with the open
+// file and not with the fd, and any file but an O_PATH one has it. It has no effect while O_ASYNC
+// is not set, so a change does no harm then. A file with O_ASYNC is left alone.
+//
+// A peer that holds both files could copy the numbers from one to the other. But a peer that holds
+// the real file could have sent it anyway. Another process may compare the same file at the same
+// time and disturb this comparison. Then it is repeated. In the worst case the answer is that the
+// files differ, which costs one import and nothing else.
 bool has_same_signal(int one, int other) noexcept {
   const std::lock_guard<std::mutex> lock(asking());
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {

@@ -1,4 +1,5 @@
-// What stands behind an fd: another process's fd fetched, and two fds compared.
+// Fetches an fd of another process, and compares the open files behind two fds. Device memory that
+// travels by fd needs both.
 #pragma once
 
 #include "base/status.h"
@@ -6,13 +7,14 @@
 
 namespace tenon::os {
 
-// A copy of the fd of that number in the process of that pidfd. PERMISSION: the kernel gives it to
-// those only who may trace that process; NOT_FOUND: it has no such fd; PEER_GONE; UNSUPPORTED: a
-// kernel older than 5.6.
+// Copies fd `number` of the process of that pidfd. PERMISSION: the kernel requires the right to
+// trace that process. NOT_FOUND: the process has no such fd. PEER_GONE: it has ended. UNSUPPORTED:
+// the kernel is older than 5.6.
 Result<Fd> fetch_fd(const Fd& pidfd, int number);
 
-// Both are of one open(): so they lead to the same object, and nobody can have made one that only
-// looks like the other. False also when the kernel does not tell.
+// Whether both fds come from the same open(). Then they lead to the same object, and no other
+// process can have made one of them as a counterfeit of the other. Also returns false if the kernel
+// does not tell.
 bool is_same_open_file(int one, int other) noexcept;
 
 }  // namespace tenon::os

@@ -22,8 +22,8 @@ constexpr std::string_view kTemporaryPrefix = ".tenon-export-";
 constexpr size_t kRandomDigits = 32;
 constexpr int kTries = 16;
 constexpr int kMostLinks = 40;
-// A directory of millions of files is not searched to its end: that would take longer than most
-// exports.
+// A directory of millions of files is not searched to its end, because that would take longer than
+// most exports.
 constexpr size_t kMostNamesToSweep = 65536;
 
 bool is_temporary(std::string_view leaf) {
@@ -49,8 +49,8 @@ OutputPlace split_output_path(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// Where the file is, or is to be, that `path` leads to: a link's target is replaced and not the
-// link.
+// Finds the place of the file to which `path` leads, which may not exist yet. If `path` is a
+// symbolic link, the link's target is replaced and not the link.
 Result<OutputPlace> find_output_place(const std::string& path) {
   std::string at = path;
   for (int links = 0; links < kMostLinks; ++links) {
@@ -60,7 +60,8 @@ Result<OutputPlace> find_output_place(const std::string& path) {
                        path);
     char target[4096];
     const ssize_t length = readlink(at.c_str(), target, sizeof target);
-    if (length < 0) return place;  // no link; whatever else is wrong, opening the directory tells
+    // The path is no link. Opening the directory reports any other error.
+    if (length < 0) return place;
     const std::string_view next(target, static_cast<size_t>(length));
     if (next.size() == sizeof target) return with_path(errno_status(ENAMETOOLONG, path), path);
     at = next.starts_with('/') ? std::string(next) : place.directory + "/" + std::string(next);
@@ -70,7 +71,7 @@ Result<OutputPlace> find_output_place(const std::string& path) {
 
 Result<Fd> open_folder(const std::string& directory) {
   Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // One that may be used and not listed: nothing is swept there.
+  // If the directory may be used but not listed, no sweep takes place.
   if (!fd.is_open() && errno == EACCES)
     fd = Fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (fd.is_open()) return fd;
@@ -78,14 +79,14 @@ Result<Fd> open_folder(const std::string& directory) {
                    directory);
 }
 
-// What processes left that were killed between a name's beginning and its end. Whatever goes wrong
-// here is no reason not to export.
+// Removes the temporary files of processes that were killed before they renamed them. An error here
+// does not stop the export.
 void sweep(int directory) {
   Result<NameCursor> cursor = NameCursor::create(directory);
   if (!cursor.is_ok()) return;
   (void)cursor.value().next(kMostNamesToSweep, [directory](const char* leaf) {
     if (!is_temporary(leaf)) return;
-    // For writing: some network file systems lock only what is open so.
+    // Opened for writing, because some network file systems lock only such files.
     const Fd fd(openat(directory, leaf, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info{};
     if (!fd.is_open() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
@@ -122,8 +123,8 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_namel
 }
 
 Status OutputFile::create_temporary(bool may_be_nameless) {
-  // The bits of a new file are for the umask, or the directory's own rules, to say. What replaces a
-  // file is nobody else's until it has the bits of that file.
+  // The umask, or the rules of the directory, decide the permission bits of a new file. A file that
+  // replaces another one is accessible to nobody else until it has the bits of that file.
   const mode_t mode = old_.exists ? 0600 : 0666;
   const auto refused = [this](int error) {
     return with_path(
@@ -135,7 +136,7 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
     if (fd < 0 && error != EOPNOTSUPP && error != EISDIR && error != EINVAL) return refused(error);
     file_ = Fd(fd);
     if (fd >= 0 && access(link_path().c_str(), F_OK) == 0) return Status::ok();
-    file_.reset();  // without /proc it could never be given a name
+    file_.reset();  // without /proc the file could never get a name
   }
   for (int i = 0; i < kTries; ++i) {
     TENON_ASSIGN(std::string leaf, new_temporary_name());
@@ -146,8 +147,8 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
     if (fd < 0) return refused(error);
     file_ = Fd(fd);
     temporary_ = std::move(leaf);
-    // A sweep can come between the two calls: it has the lock, or had it and the name is gone. A
-    // file system without locks is never swept.
+    // A sweep can come between open and flock. Then it holds the lock, or it held the lock and the
+    // name is gone. On a file system without locks there are no sweeps.
     const bool swept = flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat info{};
     if (!swept && fstat(file_.get(), &info) == 0 && info.st_nlink > 0) return Status::ok();
@@ -164,8 +165,7 @@ Status OutputFile::write(std::span<const std::byte> bytes) { return write_both({
 
 Status OutputFile::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
   do {
-    // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a
-    // kill.
+    // On a tmpfs these bytes use memory, and if that is short, the kernel kills the process.
     const std::span<const std::byte> piece =
         in_memory_ ? body.first(std::min<uint64_t>(body.size(), kReserveChunk)) : body;
     if (in_memory_) TENON_TRY(ask_headroom(head.size() + piece.size()));
@@ -179,8 +179,8 @@ Status OutputFile::write_both(std::span<const std::byte> head, std::span<const s
 
 Status OutputFile::link_temporary() {
   if (!temporary_.empty()) return Status::ok();
-  // Before it has a name: from then on any sweep may look at it. Where there are no locks, no sweep
-  // gets one either.
+  // The file is locked before it has a name, because from then on any sweep may look at it. On a
+  // file system without locks, no sweep gets a lock either.
   (void)flock(file_.get(), LOCK_EX | LOCK_NB);
   int error = EEXIST;
   for (int i = 0; i < kTries && error == EEXIST; ++i) {
@@ -197,14 +197,14 @@ Status OutputFile::link_temporary() {
 
 Status OutputFile::keep_access_of_old() {
   if (!old_.exists) return Status::ok();
-  // Giving a file away is for root, and a group for its members; who may not do either has a file
-  // of their own with the old one's bits.
+  // Only root may change a file's owner, and only a member of a group may give a file to it. If
+  // neither is allowed, the new file keeps this user's owner and group, with the old file's bits.
   if (fchown(file_.get(), old_.uid, old_.gid) != 0 &&
       fchown(file_.get(), static_cast<uid_t>(-1), old_.gid) != 0 && errno != EPERM &&
       errno != EINVAL) {
     return with_path(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
   }
-  // A file system without permission bits refuses those that it cannot show.
+  // A file system without permission bits refuses bits that it cannot represent.
   if (fchmod(file_.get(), old_.mode) != 0 && errno != EPERM && errno != EOPNOTSUPP)
     return with_path(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
   return Status::ok();

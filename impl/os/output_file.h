@@ -1,10 +1,11 @@
-// A file that appears under its name whole, or not at all. It is written without a name (O_TMPFILE)
-// where the file system can do that, and under a random one beside its own elsewhere; at the end it
-// is renamed to its own, over what was there.
+// OutputFile writes a file that appears under its name whole, or not at all. Exports of module
+// archives use it. Where the file system can do so, the file is written without a name (O_TMPFILE).
+// Elsewhere it is written under a random name in the same directory. At the end it is renamed and
+// replaces the old file.
 //
-// The random name is `.tenon-export-` and 32 hexadecimal digits. Who makes it holds an exclusive
-// flock of the file for as long as it has that name, so one that nobody has locked is a killed
-// process's, and the next OutputFile in that directory removes it.
+// The random name is `.tenon-export-` and 32 hexadecimal digits. The process that makes it holds an
+// exclusive flock of the file for as long as the file has that name. So a file that nobody has
+// locked belongs to a killed process, and the next OutputFile in that directory removes it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,33 +21,33 @@
 namespace tenon::os {
 
 enum class Durability {
-  kNone,              // what is written reaches the disk when the system likes
-  kFile,              // the bytes are on the disk before the name leads to them
-  kFileAndDirectory,  // and so is the name, when commit() returns
+  kNone,              // the bytes reach the disk when the system likes
+  kFile,              // the bytes are on the disk before the file gets its name
+  kFileAndDirectory,  // the name is on the disk too when commit() returns
 };
 
 class OutputFile {
  public:
-  // The old file's permission bits are kept, and its owner and group where the kernel lets us; a
-  // new one has 0666 less the umask. Other names of the old file go on leading to it. If `path` is
-  // a symbolic link, the file that it leads to is replaced. INVALID_ARGUMENT if something else than
-  // a file is there.
+  // The new file keeps the old file's permission bits, and its owner and group if the kernel
+  // allows. A file that replaces none has 0666 less the umask. Other names of the old file still
+  // lead to the old file. If `path` is a symbolic link, its target is replaced. INVALID_ARGUMENT if
+  // `path` leads to anything but a file.
   static Result<OutputFile> create(const std::string& path);
 
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  // Adds them at the end. RESOURCE_EXHAUSTED names the limit: file system space, disk quota,
+  // Appends the bytes. RESOURCE_EXHAUSTED names the limit: file system space, disk quota, or
   // RLIMIT_FSIZE (which raises no signal).
   Status write(std::span<const std::byte> bytes);
-  // The one and then the other, in one go where the kernel takes it.
+  // Appends `head` and then `body`, with one system call if the kernel takes all.
   Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Once. If it fails, the old file is as it was; but if only the directory could not be made
-  // durable, which the message then says.
+  // Puts the file in its place. Call it once. If it fails, the old file is unchanged, unless only
+  // the directory could not be made durable. The message then says so.
   Status commit(Durability durability);
 
-  // For tests: how a file system without O_TMPFILE has it.
+  // For tests: behaves as on a file system without O_TMPFILE.
   static Result<OutputFile> create_named(const std::string& path);
 
  private:
@@ -66,9 +67,9 @@ class OutputFile {
   Status put_in_place(Durability durability);
   void remove_temporary() noexcept;
 
-  std::string path_;  // as the user says it
+  std::string path_;  // as the user wrote it
   std::string leaf_;
-  std::string temporary_;  // empty: it has no name
+  std::string temporary_;  // empty: the file has no temporary name
   Fd directory_;
   Fd file_;
   Old old_;

@@ -34,7 +34,7 @@ Result<std::vector<gid_t>> peer_groups(int socket) {
       groups.resize(count);
       break;
     }
-    // ERANGE says how many there are.
+    // With ERANGE the kernel returns the number of groups.
     if (error != ERANGE || count <= groups.size())
       return errno_status(error,
                           format("asking for the groups at the other end of socket %d", socket))

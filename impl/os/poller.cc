@@ -40,8 +40,8 @@ constexpr uint64_t kWakeKey = UINT64_MAX;
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kMostEvents = 64;
 constexpr size_t kStackNbytes = size_t{256} << 10;
-// Buffers per read of a watch: somebody who makes events without end must not keep its reader for
-// ever.
+// The most buffers for one read of a watch. A process that makes events without end must not hold
+// the reader for ever.
 constexpr int kMostReads = 64;
 
 std::optional<uint64_t> kernel_setting(const char* path) noexcept {
@@ -55,7 +55,8 @@ std::optional<uint64_t> kernel_setting(const char* path) noexcept {
   return value;
 }
 
-// A limit of the kernel that has no errno of its own. `setting` is its name, with dots.
+// The status for a limit of the kernel that has no errno of its own. `setting` is its name, with
+// dots.
 Status at_setting(int error, const std::string& what, const char* setting) {
   std::string file = std::string("/proc/sys/") + setting;
   std::replace(file.begin(), file.end(), '.', '/');
@@ -127,7 +128,7 @@ size_t Poller::wait(int64_t timeout_ns, std::span<Event> room) noexcept {
   for (;;) {
     int milliseconds = -1;
     if (timeout_ns >= 0) {
-      // Rounded up: a wait that ends a little early makes its caller spin.
+      // Rounded up, because a wait that ends a little early would make its caller spin.
       const int64_t left = timeout_ns == 0 ? 0 : std::max<int64_t>(0, deadline_ns - monotonic_ns());
       milliseconds = static_cast<int>(
           std::min<int64_t>(left / kMillisecond + (left % kMillisecond != 0 ? 1 : 0), INT_MAX));
@@ -171,7 +172,8 @@ Result<DirectoryWatch> DirectoryWatch::create() {
   watch.fd_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (watch.fd_.is_open()) return watch;
   const int error = errno;
-  // EMFILE has two meanings here; an fd of another kind tells which.
+  // EMFILE has two meanings here. If an fd of another kind can be made, the inotify limit was
+  // reached.
   if (error == EMFILE && Fd(::eventfd(0, EFD_CLOEXEC)).is_open())
     return at_setting(error, "watching directories", "fs.inotify.max_user_instances");
   Status status = errno_status(error, "watching directories");
@@ -194,7 +196,7 @@ Result<int> DirectoryWatch::add(const std::string& path, bool removals) {
   return errno_status(error, what).with("path", path);
 }
 
-// A directory that is gone took its number with it. Then there is nothing to remove.
+// The number of a directory that is gone is no longer valid. Then there is nothing to remove.
 void DirectoryWatch::remove(int number) noexcept { (void)::inotify_rm_watch(fd_.get(), number); }
 
 void DirectoryWatch::read(const std::function<void(int number, const char* leaf)>& each) noexcept {
@@ -229,7 +231,8 @@ struct Start {
   std::array<char, 16> name;
 };
 
-// The thread names itself: it is detached, so from outside it may be gone already.
+// The thread sets its own name. It is detached, so it may already have ended when another thread
+// names it.
 void* run_started_thread(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   ::pthread_setname_np(::pthread_self(), start->name.data());
@@ -261,16 +264,16 @@ Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept,
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   int error =
       create_detached(TENON_SANITIZED || stack == Stack::kUsual ? 0 : kStackNbytes, start.get());
-  // A program with much thread-local memory finds no room for it in a small stack.
+  // A small stack has no room for the thread-local memory of some programs.
   if (error == EINVAL) error = create_detached(0, start.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error == 0) {
-    static_cast<void>(start.release());  // the thread's
+    static_cast<void>(start.release());  // the thread owns it now
     return {};
   }
   Status status = errno_status(error, format("starting thread %s", name));
   if (error != EAGAIN) return status;
-  // What pthread_create means by EAGAIN.
+  // pthread_create returns EAGAIN for the limit of threads.
   return Status(Code::kResourceExhausted, status.message())
       .with("errno", error)
       .with("limit", std::string("threads"));

@@ -1,5 +1,6 @@
-// Waiting for many fds at once (epoll), being woken from another thread, and watching a directory
-// for files that are let go (inotify).
+// Poller waits for many fds at once (epoll), and another thread can wake it. DirectoryWatch watches
+// directories for files that are closed by a process (inotify). start_thread() starts the library's
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +26,16 @@ class Poller {
 
   static Result<Poller> create();
   Poller() noexcept = default;
-  int fd() const noexcept { return epoll_.get(); }  // readable when wait() has something to tell
-  // Level-triggered. `key`, any but UINT64_MAX, comes back with each event.
+  int fd() const noexcept { return epoll_.get(); }  // readable when wait() has events
+  // Events are level-triggered. `key` comes back with each event. It can be anything but
+  // UINT64_MAX.
   Status add(int fd, uint64_t key, bool readable, bool writable);
   Status change(int fd, uint64_t key, bool readable, bool writable);
   void remove(int fd) noexcept;
-  // Up to `room` events. Without any after the time-out (< 0: none); wake() ends it at once, with
-  // what events there are.
+  // Returns up to `room` events, and 0 when the time-out (< 0: none) is over. wake() ends the wait
+  // at once, with the events that there are.
   size_t wait(int64_t timeout_ns, std::span<Event> room) noexcept;
-  void wake() noexcept;  // any thread, async-signal-safe
+  void wake() noexcept;  // for any thread, and async-signal-safe
 
  private:
   Fd epoll_;
@@ -46,14 +48,14 @@ class DirectoryWatch {
  public:
   static Result<DirectoryWatch> create();
   int fd() const noexcept { return fd_.get(); }
-  // Watches one more directory and gives its number. One directory has one number, whatever path
-  // leads to it. `removals`: tell of names that were moved or removed, too.
+  // Watches one more directory and returns its number. One directory has one number, whatever path
+  // leads to it. `removals`: also report names that were moved or removed.
   Result<int> add(const std::string& path, bool removals);
   void remove(int number) noexcept;
-  // Calls `each` with the number of a directory and a name in it: somebody who had the file open
-  // for writing let go of it (its last fd is closed and its last mapping is gone), or the name was
-  // moved or removed. A null `leaf` means that events of the directory were lost or that the
-  // directory is gone: look at everything in it. With the number kAll this holds for all
+  // Calls `each` with the number of a directory and a name in it. Either a process that had the
+  // file open for writing let go of it (its last fd is closed and its last mapping is gone), or the
+  // name was moved or removed. A null `leaf` means that events of the directory were lost or that
+  // the directory is gone: look at everything in it. With the number kAll this holds for all
   // directories. One call takes a bounded number of events, so that a process that makes events
   // without end cannot hold the reader. fd() stays readable while there are more.
   void read(const std::function<void(int number, const char* leaf)>& each) noexcept;
@@ -63,10 +65,10 @@ class DirectoryWatch {
   Fd fd_;
 };
 
-// The small one is for what calls nobody else's code.
+// kSmall is for threads that call no code from outside the library.
 enum class Stack : uint8_t { kSmall, kUsual };
 
-// A thread with every signal masked, detached, named `name` (at most 15 bytes).
+// Starts a detached thread with every signal masked. `name` has at most 15 bytes.
 Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept, void* argument);
 
 }  // namespace tenon::os

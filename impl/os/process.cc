@@ -37,7 +37,7 @@ bool parse(std::string_view text, Number* out, int base = 10) noexcept {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Into `out`, at most `most` bytes; 0 or errno.
+// Reads a file into `out`, at most `most` bytes. Returns 0 or errno.
 int slurp(int folder, const char* name, size_t most, std::string* out) {
   constexpr size_t kStep = 65536;
   out->clear();
@@ -65,8 +65,8 @@ Fd open_process(pid_t pid) noexcept {
   return Fd(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-// The owner of /proc/<pid> is root for a process that may not be dumped; its status tells the
-// truth.
+// Reads the user from `status`, because the owner of /proc/<pid> is root for a process that may not
+// be dumped.
 Result<uid_t> process_user(const Fd& folder) {
   std::string text;
   const int error = slurp(folder.get(), "status", 65536, &text);
@@ -78,7 +78,7 @@ Result<uid_t> process_user(const Fd& folder) {
   const char* const number = text.data() + at + kUid.size();
   const char* const end = text.data() + text.size();
   uid_t user = 0;
-  // The second of four is the effective one.
+  // The second of the four numbers is the effective user.
   const auto [rest, fault] =
       std::from_chars(std::min(std::find(number, end, '\t') + 1, end), end, user);
   if (fault != std::errc()) return Status(Code::kIo, "/proc does not tell whose a process is");
@@ -107,8 +107,8 @@ std::vector<pid_t> list_processes() {
 }
 
 Status check_folder_user(const Fd& folder, pid_t pid, const char* option) {
-  // /proc tells the user of the first thread, and a thread of this process may have changed its
-  // own.
+  // /proc tells the user of the first thread, and another thread of this process may have changed
+  // its own user.
   if (pid == getpid()) return Status::ok();
   TENON_ASSIGN(const uid_t user, process_user(folder));
   if (user == geteuid()) return Status::ok();
@@ -136,8 +136,8 @@ Status check_user(const Fd& pidfd, pid_t pid, const char* option) {
 
 namespace {
 
-// How many bytes of well-formed UTF-8 stand at the head of `text` as one character; 0 if they are
-// none, or a control character.
+// The number of bytes of the well-formed UTF-8 character at the start of `text`. 0 if there is
+// none, or if it is a control character.
 size_t character_nbytes(std::string_view text) noexcept {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -150,14 +150,14 @@ size_t character_nbytes(std::string_view text) noexcept {
   const unsigned char second = byte(1);
   // U+0080 … U+009F.
   if (first == 0xc2 && second < 0xa0) return 0;
-  // Longer than need be.
+  // Overlong forms.
   if ((first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90)) return 0;
   if ((first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90)) return 0;
   return nbytes;
 }
 
-// A process chooses its own command line: nothing of it may reach a terminal that is more than
-// text.
+// Makes a command line printable. A process chooses its own command line, and only plain text of it
+// may reach a terminal.
 std::string printable(std::string_view raw) {
   std::string text;
   while (!raw.empty() && text.size() < kCommandNbytes) {
@@ -287,7 +287,7 @@ class HolderSearch {
     }
   }
 
-  // False if they may not be read. Those of kernel threads and of zombies are empty.
+  // Returns false if the process's mappings may not be read. Kernel threads and zombies have none.
   bool look_at_maps(int folder, pid_t pid) {
     const int error = slurp(folder, "maps", SIZE_MAX, &maps_);
     each_maps_line(maps_, [&](const MapsLine& line) {
@@ -304,7 +304,8 @@ class HolderSearch {
     const int number = fds.detach();
     while (const dirent* entry = ::readdir(entries.get())) {
       if (entry->d_name[0] == '.') continue;
-      // Without asking a server: a network file system that does not answer would hold us.
+      // AT_STATX_DONT_SYNC asks no server: a network file system that does not answer would block
+      // this call.
       struct statx info{};
       if (::statx(number, entry->d_name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) !=
           0)
@@ -330,8 +331,8 @@ std::vector<Holders> find_holders(const std::vector<FileId>& files) {
   return search.take();
 }
 
-// Not from dladdr: that gives the name under which the library was loaded, which may be relative to
-// a directory left since.
+// Reads the path from /proc. dladdr gives the name under which the library was loaded, which may be
+// relative to a former working directory.
 std::string own_folder() {
   std::string maps;
   if (slurp(AT_FDCWD, "/proc/self/maps", SIZE_MAX, &maps) != 0) return "";

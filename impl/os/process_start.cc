@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kLineNbytes = 4096;
 
-// What posix_spawn is told: stdin, stdout and stderr as run_for_line says, and none of the caller's
-// ways with signals.
+// The instructions for posix_spawn: stdin, stdout and stderr as run_for_line() says, and the
+// default signal handling instead of the caller's.
 class SpawnPlan {
  public:
   SpawnPlan() noexcept {
@@ -37,11 +37,12 @@ class SpawnPlan {
 
   int spawn(const std::string& program, const std::vector<std::string>& arguments, int out,
             std::span<const int> fds, pid_t* pid) {
-    // `out` first: it can be 0 or 2 itself in a process that has closed those.
+    // `out` is duplicated first, because it can be 0 or 2 itself in a process that has closed
+    // those.
     keep(::posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0));
-    // To its own number: it stays open.
+    // Duplicating an fd to its own number keeps it open in the program.
     for (const int fd : fds) keep(::posix_spawn_file_actions_adddup2(&actions_, fd, fd));
 #if defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 34)
@@ -73,8 +74,8 @@ class SpawnPlan {
   int error_ = 0;
 };
 
-// A child until it has been waited for, which its destructor does at the latest: with a SIGKILL for
-// all of its session's first group.
+// A child process that is not waited for yet. The destructor kills its process group with SIGKILL
+// and waits for the child.
 class Child {
  public:
   explicit Child(pid_t pid) noexcept : pid_(pid), pidfd_(open_pidfd(pid)) {}
@@ -82,15 +83,15 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child() {
     if (pid_ == 0) return;
-    // Somebody else in this process can have waited for it (SIGCHLD ignored, a wait for any child):
-    // then the number is not ours to use.
+    // Other code in this process can have waited for the child already (SIGCHLD ignored, a wait for
+    // any child). Then the pid may belong to another process.
     siginfo_t info{};
     if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0)
       ::kill(-pid_, SIGKILL);
     reap();
   }
 
-  // Until it has ended; how it did, in words.
+  // Waits until the child has ended, and describes in words how it ended.
   Result<std::string> wait(Waiter* waiter) {
     if (pidfd_.is_open())
       TENON_TRY(waiter->until_ready(pidfd_.get(), POLLIN, "the end of a program"));
@@ -112,7 +113,7 @@ class Child {
   Fd pidfd_;
 };
 
-// The line without its newline; nothing at the end of the pipe.
+// The first line without its newline. No value if the pipe ends before.
 Result<std::optional<std::string>> read_line(const Fd& reader, const std::string& program,
                                              Waiter* waiter) {
   std::string line;
@@ -134,7 +135,7 @@ Result<std::optional<std::string>> read_line(const Fd& reader, const std::string
   }
 }
 
-// The waiter speaks of an fd that its caller never saw.
+// Rewords a status of the waiter, whose message names an fd that the caller never saw.
 Status about(const std::string& program, Status status) {
   const Code code = status.code();
   if (code == Code::kTimeout || code == Code::kWouldBlock)
@@ -155,7 +156,7 @@ Result<std::string> run_for_line(const std::string& program,
         errno_status(errno, format("a pipe to start %s", program.c_str())).with("path", program));
   const Fd reader(ends[0]);
   Fd writer(ends[1]);
-  // The reading end only: the program's stdout is an ordinary one.
+  // Only the reading end becomes non-blocking, because the program expects an ordinary stdout.
   if (::fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0)
     return errno_status(errno, "a pipe that does not block").with("path", program);
 

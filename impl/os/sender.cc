@@ -32,8 +32,8 @@ Status tell_senders(int socket) {
 FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept {
   for (;;) {
     iovec part{room.data(), room.size()};
-    // Room for the credentials, which come first: where they are asked for the kernel makes no fd
-    // of what a sender passes along.
+    // There is room only for the credentials, which come first. When credentials are requested, the
+    // kernel then makes no fds of any that a sender passes along.
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
     msghdr message{};
     message.msg_iov = &part;

@@ -22,13 +22,13 @@
 namespace tenon::os {
 namespace {
 
-using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, as the timer's
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, which the timer uses too
 using Tick = void (*)() noexcept;
 using Slice = bool (*)() noexcept;
 
 constexpr auto kWorkPerPoll = std::chrono::milliseconds(1);
 constexpr int64_t kMostLaterNs = INT64_MAX / 4;  // more would overflow the clock
-// A key of a served fd has its serial number, never 0, above.
+// The timer's key. The key of a served fd has a serial number, never 0, in its high half.
 constexpr uint64_t kTimerKey = 0;
 
 struct Served {
@@ -36,7 +36,8 @@ struct Served {
   uint32_t serial = 0;
 };
 
-// An entry stays for ever, there are few: so what works on can be put back without memory.
+// A function that was added with add_work(). An entry stays for ever, because there are few. So a
+// slice that has more to do is queued again without memory.
 struct Work {
   Slice slice = nullptr;
   bool wanted = false;
@@ -46,8 +47,8 @@ struct ServiceState {
   std::mutex mutex;
   bool no_thread = false;
   bool running = false;  // the thread
-  bool polling = false;  // without a thread: somebody is in poll_service
-  // Made once in a process, under the lock, before whoever uses it without.
+  bool polling = false;  // without a thread: a caller is in poll_service()
+  // Made once in a process, under the lock, before any code uses it without the lock.
   std::unique_ptr<Poller> poller;
   Fd timer;  // without a thread only
   std::unordered_map<int, Served> served;
@@ -60,8 +61,8 @@ struct ServiceState {
 
 ServiceState& service_state() noexcept { return immortal<ServiceState>(); }
 
-// The epoll fd goes first: it is the parent's too, and what is removed from it is removed for the
-// parent.
+// The epoll fd is closed first. It is the parent's too, so removing an fd from it would remove the
+// fd for the parent.
 void forget_in_child() noexcept {
   ServiceState& all = service_state();
   all.running = false;
@@ -85,19 +86,20 @@ const bool g_service_fork_hooks = [] {
   return true;
 }();
 
-// A number that was closed and given out again is another fd: an event in hand that was the old
-// one's is not the new one's.
+// The key of an fd. A number that was closed and opened again is another fd with another serial
+// number. So an event of the old fd is not taken for one of the new fd.
 uint64_t key_of(int fd, uint32_t serial) noexcept {
   return uint64_t{serial} << 32 | static_cast<uint32_t>(fd);
 }
 
-// With the lock. When the next thing is to be done that no fd tells of; time_point::max(): nothing.
+// Call with the lock. Returns the time of the next task that no fd reports. time_point::max():
+// there is none.
 Clock::time_point next_due(const ServiceState& all) noexcept {
   if (all.wanted_works > 0) return Clock::time_point::min();
   return all.ticks.empty() ? Clock::time_point::max() : all.ticks.begin()->first;
 }
 
-// With the lock: something is due at another time than before.
+// Call with the lock when the time of the next task has changed.
 void tell_due(ServiceState* all) noexcept {
   if (!all->timer.is_open()) {
     if (all->running) all->poller->wake();
@@ -105,7 +107,7 @@ void tell_due(ServiceState* all) noexcept {
   }
   itimerspec at{};
   if (const Clock::time_point due = next_due(*all); due != Clock::time_point::max()) {
-    // 0 would disarm it; any time that is over makes it readable.
+    // 0 would disarm the timer. Any time in the past makes it readable.
     const int64_t ns = std::max<int64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(due.time_since_epoch()).count(), 1);
     at.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
@@ -126,7 +128,8 @@ void dispatch(const Poller::Event& event) noexcept {
   handler(fd, event.readable, event.hung_up);
 }
 
-// Those that were due when this began: one that asks for itself again leaves the others their turn.
+// Calls the ticks that were due when this function began. So a tick that asks for itself again does
+// not keep the others from their turn.
 void run_ticks() noexcept {
   ServiceState& all = service_state();
   const Clock::time_point now = Clock::now();
@@ -143,7 +146,7 @@ void run_ticks() noexcept {
   }
 }
 
-// One slice of the work whose turn it is. False: there is none.
+// Does one slice of the work whose turn it is. Returns false if there is none.
 bool run_slice() noexcept {
   ServiceState& all = service_state();
   size_t turn = 0;
@@ -169,8 +172,8 @@ bool run_slice() noexcept {
   return true;
 }
 
-// What is due, with one slice of work at most, by the one who works. Needs no memory, so nothing
-// ends the thread. False: there is no work.
+// Does what is due, with at most one slice of work. Only one thread at a time calls this. It needs
+// no memory, so nothing ends the thread. Returns false if there is no work.
 bool step(Poller* poller, int64_t timeout_ns) noexcept {
   std::array<Poller::Event, 64> events;
   const size_t count = poller->wait(timeout_ns, events);
@@ -201,7 +204,8 @@ void run_service(void* /*none*/) noexcept {
   }
 }
 
-// With the lock: whoever is to serve is there, or it is the user.
+// Call with the lock. Starts the service thread, or, in a process without a thread, makes the
+// poller and the timer for the user's polling.
 Status start(ServiceState* all) {
   if (all->running) return {};
   if (!all->poller) {
@@ -272,7 +276,7 @@ void call_later(Tick tick, int64_t after_ns) noexcept {
     (void)start(&all);
     if (added == all.ticks.begin()) tell_due(&all);
   } catch (...) {
-    // No memory: as the header says.
+    // There is no memory. The header says what happens then.
   }
 }
 

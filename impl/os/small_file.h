@@ -1,4 +1,4 @@
-// Reading what the kernel tells in small text files: /proc, /sys, cgroups.
+// Reads the small text files in which the kernel tells facts: /proc, /sys, cgroups.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace tenon::os {
 
-// A whole small file; empty if it cannot be read. *no_fd is set if that was for want of an fd.
+// Returns the whole file, or an empty string if it cannot be read. *no_fd becomes true if the
+// process or the system has no free fd.
 std::string read_small_file(const std::string& path, bool* no_fd = nullptr);
 
-// The number that a text begins with, after blanks.
+// The number at the start of the text, after blanks. `otherwise` if there is none.
 uint64_t parse_number(std::string_view text, uint64_t otherwise);
 
-// The number after `key` at the start of a line.
+// The number after `key` at the start of a line. `otherwise` if there is none.
 uint64_t find_field(std::string_view text, std::string_view key, uint64_t otherwise);
 
 }  // namespace tenon::os

@@ -16,13 +16,13 @@
 namespace tenon::os {
 namespace {
 
-// A line at a time: the whole file is megabytes in a process with many mappings.
+// Reads a file line by line, because the whole file is megabytes in a process with many mappings.
 class Lines {
  public:
   explicit Lines(const char* path) : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}
 
-  // False at the end. The line is good until the next call; one longer than the buffer (a path)
-  // comes in parts.
+  // Returns false at the end. The line is valid until the next call. A line that is longer than the
+  // buffer (a path) comes in parts.
   bool next(std::string_view* line) {
     for (;;) {
       const std::string_view waiting(buffer_.data() + begin_, end_ - begin_);
@@ -50,7 +50,8 @@ class Lines {
   size_t end_ = 0;
 };
 
-// "7f00-7f80 rw-s …"; false for the lines between.
+// Parses the first line of a mapping, such as "7f00-7f80 rw-s …". Returns false for the lines after
+// it.
 bool parse_range(std::string_view line, uint64_t* begin, uint64_t* end) {
   const char* const start =
       line.data();  // NOLINT(bugprone-suspicious-stringview-data-usage): `stop` goes with it

@@ -18,8 +18,9 @@
 namespace tenon::os {
 namespace {
 
-// Beside the fds there is room for what the user may have switched on for the socket: SO_PASSCRED,
-// SO_PASSSEC, SO_PASSPIDFD. Without it their messages would push fds out.
+// The room for control data. Beside the fds it holds the data of options that the user may have
+// switched on for the socket: SO_PASSCRED, SO_PASSSEC, SO_PASSPIDFD. Without that room their data
+// would push fds out.
 constexpr size_t kControlRoom = CMSG_SPACE(kMaxFdsPerMessage * sizeof(int)) + 1024;
 
 Result<int> socket_option(int fd, int name) {
@@ -47,7 +48,7 @@ void take_control(msghdr* message, ReceivedFds* fds) noexcept {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(control) + i * sizeof fd, sizeof fd);
       if (control->cmsg_type == SCM_RIGHTS) fds->add(fd);
-      // The user's SO_PASSPIDFD: an fd that nobody here asked for.
+      // The user has switched on SO_PASSPIDFD. Nobody here needs its fd.
       if (control->cmsg_type == SCM_PIDFD && fd >= 0) ::close(fd);
       if (control->cmsg_type != SCM_RIGHTS) break;
     }
@@ -139,7 +140,7 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
     const size_t room = CMSG_SPACE(fds.size_bytes());
     std::memset(control, 0, room);
     message.msg_control = control;
-    // 32 bits in musl.
+    // The field has 32 bits in musl.
     message.msg_controllen = static_cast<decltype(message.msg_controllen)>(room);
     cmsghdr* rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
@@ -176,8 +177,8 @@ Transfer receive_message(int socket, std::span<std::byte> room, bool may_block,
   }
 }
 
-// Since Linux 6.2 the size of the folder is the number of open fds, which is worth having: at the
-// limit the folder itself cannot be opened.
+// Since Linux 6.2 the size of this folder in /proc is the number of open fds. That helps at the fd
+// limit, where the folder itself cannot be opened.
 std::optional<uint64_t> open_fd_count() noexcept {
   constexpr const char* kFolder = "/proc/self/fd";
   struct stat about{};
@@ -190,7 +191,7 @@ std::optional<uint64_t> open_fd_count() noexcept {
     if (entry->d_name[0] != '.') ++count;
   }
   ::closedir(folder);
-  return count - 1;  // without the folder's own
+  return count - 1;  // without the fd of the folder itself
 }
 
 }  // namespace tenon::os

@@ -1,5 +1,5 @@
-// Sockets as the kernel has them: bytes and fds in, bytes and fds out, one system call each.
-// Meaning is given to them in channel/.
+// Thin wrappers of socket calls: bytes and fds out, bytes and fds in, with one system call each.
+// The folder channel/ gives them a meaning.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@ struct SocketFacts {
   bool connected = false;
 };
 
-// INVALID_ARGUMENT if `fd` is closed or no socket.
+// INVALID_ARGUMENT if `fd` is closed or is no socket.
 Result<SocketFacts> socket_facts(int fd);
-// SO_SNDBUF as the kernel counts it; nothing if it cannot be asked.
+// SO_SNDBUF as the kernel counts it. No value if it cannot be read.
 std::optional<uint64_t> send_buffer_size(int fd) noexcept;
 // Whether the peer has closed its end or shut it for writing.
 bool peer_hung_up(int fd) noexcept;
-// Whether an fd is one of two ends: a pipe's or a socket's.
+// Whether the fd is a pipe or a socket, which can hang up.
 bool can_hang_up(int fd) noexcept;
 
-// The fds of one recvmsg, closed unless moved on. A fixed array: once the kernel has made the fds,
-// nothing may fail any more.
+// The fds of one recvmsg. They are closed unless they are moved on. The array has a fixed size
+// because nothing may fail once the kernel has made the fds.
 class ReceivedFds {
  public:
   ReceivedFds() noexcept = default;
@@ -43,35 +43,35 @@ class ReceivedFds {
   ~ReceivedFds() { clear(); }
 
   size_t size() const noexcept { return count_; }
-  bool cut() const noexcept { return cut_; }  // MSG_CTRUNC: the kernel dropped some, the last ones
-  void add(int fd) noexcept;                  // closes it if there is no place
+  bool cut() const noexcept { return cut_; }  // MSG_CTRUNC: the kernel dropped the last fds
+  void add(int fd) noexcept;                  // closes the fd if the array is full
   void mark_cut() noexcept { cut_ = true; }
   void clear() noexcept;
-  // Appends all to `out` and is empty then. If memory fails, nothing has moved.
+  // Appends all fds to `out` and is empty afterwards. If there is no memory, no fd has moved.
   void move_to(std::vector<Fd>& out);
 
  private:
-  std::array<int, kMaxFdsPerMessage> fds_;  // not initialised: only the first count_ mean anything
+  std::array<int, kMaxFdsPerMessage> fds_;  // not initialised: only the first count_ are valid
   size_t count_ = 0;
   bool cut_ = false;
 };
 
 struct Transfer {
   size_t nbytes = 0;
-  int error = 0;          // errno; 0: it went well
+  int error = 0;          // errno, 0 for success
   bool data_cut = false;  // MSG_TRUNC: the packet was longer than the room for it
 };
 
-// Hands `head` and `body` over in one call, with `fds` (at most kMaxFdsPerMessage). Never raises
-// SIGPIPE, never returns EINTR.
+// Sends `head` and `body` in one call, with `fds` (at most kMaxFdsPerMessage). Never blocks, never
+// raises SIGPIPE, never returns EINTR.
 Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body,
                       std::span<const int> fds) noexcept;
-// recvmsg. `fds` must be empty; what it gets is close-on-exec. With `may_block` it sleeps as long
-// as the socket's own flags let it. Never returns EINTR.
+// Receives one message. `fds` must be empty, and the fds that it gets are close-on-exec. With
+// `may_block` the call sleeps if the socket itself is in blocking mode. Never returns EINTR.
 Transfer receive_message(int socket, std::span<std::byte> room, bool may_block,
                          ReceivedFds* fds) noexcept;
 
-// How many fds this process has open (nothing if /proc does not tell).
+// The number of fds that this process has open. No value if /proc does not tell.
 std::optional<uint64_t> open_fd_count() noexcept;
 
 }  // namespace tenon::os

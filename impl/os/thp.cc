@@ -31,8 +31,8 @@ std::string chosen_word(const std::string& text) {
   return close == std::string::npos ? std::string() : text.substr(open + 1, close - open - 1);
 }
 
-// One huge page's worth of a memfd at an address where it can be mapped as one: the kernel looks
-// for such an address by itself only where shared memory gets huge pages unasked.
+// A memfd of the size of one huge page, mapped at an address where a huge page fits. The kernel
+// chooses such an address by itself only where shared memory gets huge pages without asking.
 class Probe {
  public:
   Result<std::byte*> map() {
@@ -44,7 +44,7 @@ class Probe {
                  Mapping::create(Mapping::Kind::kSharedWritable, fd_.get(), 0, nbytes, nbytes));
     return page_.base();
   }
-  // One byte was touched: what the file has tells which page it got.
+  // Call after touching one byte. The allocated size of the file tells which kind of page it got.
   Result<bool> is_huge() const {
     TENON_ASSIGN(const FileInfo file, stat_file(fd_.get()));
     return file.allocated_nbytes >= thp_nbytes();
@@ -65,8 +65,8 @@ Result<ThpBy> probe_thp(bool may_collapse) {
   advise_thp(base, thp_nbytes(), true);
   Status made = populate(base, page_nbytes());
   if (!made.is_ok() && made.code() != Code::kUnsupported) return made;
-  // Before Linux 5.14 the touch below is what asks for a page, and could meet a signal; with a page
-  // there it cannot.
+  // Before Linux 5.14 the touch below makes the page, and could end in a signal. Once a page exists
+  // it cannot.
   if (!made.is_ok()) TENON_TRY(reserve_pages(probe.fd(), 0, page_nbytes()));
   *static_cast<volatile std::byte*>(base) = std::byte{1};
   TENON_ASSIGN(const bool by_fault, probe.is_huge());
@@ -77,7 +77,7 @@ Result<ThpBy> probe_thp(bool may_collapse) {
 }
 
 uint64_t thp_nbytes() {
-  // Kept only once it was read: at the fd limit it cannot be.
+  // The value is kept only if it could be read, which is impossible at the fd limit.
   static std::atomic<uint64_t> known{0};
   uint64_t nbytes = known.load(std::memory_order_relaxed);
   if (nbytes == 0) {
@@ -104,8 +104,8 @@ Status populate(std::byte* base, uint64_t nbytes) {
     int done = madvise(base, nbytes, advice);
     while (done != 0 && (errno == EINTR || errno == EAGAIN)) done = madvise(base, nbytes, advice);
     if (done == 0) return Status::ok();
-    // EFAULT stands for a fault that would have been a signal: no memory, or none in the file
-    // system.
+    // EFAULT means that the fault would have been a signal: there is no memory, or no space in the
+    // file system.
     const int error = errno == EFAULT ? ENOMEM : errno;
     if (error != EINVAL)
       return errno_status(

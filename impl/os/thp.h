@@ -1,5 +1,5 @@
-// Transparent huge pages in shared memory: what the administrator gives, asking for them, and
-// making them.
+// Transparent huge pages in shared memory: reads what the administrator allows, asks for such
+// pages, and makes them. memory/backing.cc is the caller.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +10,31 @@
 
 namespace tenon::os {
 
-// The page that one entry of the middle page table maps: 2 MiB on x86-64. 0: the kernel has no
-// transparent huge pages, or /sys cannot be read.
+// The size of the page that one entry of the middle page table maps: 2 MiB on x86-64. 0: the kernel
+// has no transparent huge pages, or /sys cannot be read.
 uint64_t thp_nbytes();
 
-// The chosen words of shmem_enabled, for all sizes and for this one: "never", "advise, inherit".
+// The chosen words of shmem_enabled, for all sizes and for this size: "never", "advise, inherit".
 // Empty without /sys.
 std::string shmem_thp_setting();
 
-// By really making one and counting its memory: whether a mapping that wants huge pages gets them
-// when it is touched, or only by collapse(). Takes one huge page for a moment; ask for headroom
-// before.
+// Finds out whether a mapping that wants huge pages gets them when it is touched, or only by
+// collapse(). The probe makes one huge page and counts its memory. It takes that page for a moment,
+// so ask for headroom before.
 enum class ThpBy { kNothing, kFault, kCollapse };
 Result<ThpBy> probe_thp(bool may_collapse);
 
-// Whether a mapping wants huge pages. A kernel without them is no error.
+// Tells the kernel whether a mapping wants huge pages. A kernel without them is no error.
 void advise_thp(std::byte* base, uint64_t nbytes, bool wanted) noexcept;
 
-// Make pages exist by faulting them in, which alone gives huge ones where the administrator's word
-// is "advise": fallocate knows no mapping. UNSUPPORTED before Linux 5.14.
+// Makes pages exist by faulting them in. Where the administrator's word is "advise", only this
+// gives huge pages, because fallocate knows no mapping. UNSUPPORTED before Linux 5.14.
 Status populate(std::byte* base, uint64_t nbytes);
 
-// Make huge pages of what is there. Of each of them at least one small page must exist; the kernel
-// fills in the rest. It does so even where the administrator's word is "never", which is about what
-// happens unasked (not where it is "deny"). False: not all of them.
+// Makes huge pages of the small pages that exist. At least one small page of each huge page must
+// exist, and the kernel fills in the rest. It does so even where the administrator's word is
+// "never", which only forbids huge pages that nobody asked for. It refuses where the word is
+// "deny". Returns false if not all became huge pages.
 bool collapse(std::byte* base, uint64_t nbytes) noexcept;
 
 }  // namespace tenon::os

@@ -47,7 +47,8 @@ Result<uint64_t> token_id(int fd) {
 }
 
 bool is_token(int fd) noexcept {
-  // A pipe of a file system in user space would be one, too: fstat would ask its server.
+  // A pipe in a file system in user space would look like a token too. fstat would ask its server,
+  // and AT_STATX_DONT_SYNC does not.
   struct statx info{};
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY &&
@@ -57,7 +58,7 @@ bool is_token(int fd) noexcept {
 
 bool has_hung_up(int watch) noexcept { return polls_as(watch, POLLHUP); }
 
-// The write end of a pipe that nobody can read from.
+// POLLERR: the write end of a pipe whose read end nobody has.
 bool is_unwatched(int token) noexcept { return polls_as(token, POLLERR); }
 
 Result<BellPair> create_bell() {
@@ -65,7 +66,7 @@ Result<BellPair> create_bell() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
     return cannot_make(errno, "a bell for leases");
   BellPair pair{Fd(ends[0]), Fd(ends[1])};
-  // The kernel then says who rings; without it the lender only knows less.
+  // The kernel then tells who rings. Without the option the lender only knows less.
   const int on = 1;
   (void)setsockopt(pair.listener.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   return pair;
@@ -93,7 +94,7 @@ Ringer hear(int listener, size_t most) noexcept {
     message.msg_iovlen = 1;
     message.msg_control = room.data();
     message.msg_controllen = room.size();
-    // fds that somebody sends here have no room, and the kernel closes them.
+    // There is no room for fds, so the kernel closes any that are sent here.
     const ssize_t got = recvmsg(listener, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got <= 0) return last;
     most -= static_cast<size_t>(got);

@@ -1,8 +1,11 @@
-// Tokens and bells. A token is the write end of a pipe whose only meaning is that somebody still
-// has it: the kernel reports the hang-up at the read end, the watch, when the last copy is gone, in
-// whatever process or socket queue it was. A pipe and not a socket, because any one holder of a
-// socket can shut it down for all. A bell is a socket: a byte on it wakes the other side, and the
-// kernel says who sent it.
+// Tokens and bells, which the leases use (memory/ledger.h, memory/holding.h).
+//
+// A token is the write end of a pipe. Its only meaning is that some process still has it. The
+// kernel reports the hang-up at the read end, the watch, when the last copy of the token is gone,
+// in whatever process or socket queue that was. It is a pipe and not a socket, because any holder
+// of a socket can shut it down for all.
+//
+// A bell is a socket: a byte on it wakes the other side, and the kernel tells who sent it.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +16,19 @@
 
 namespace tenon::os {
 
-// All close-on-exec and non-blocking.
+// All these fds are close-on-exec and non-blocking.
 struct TokenPair {
   Fd watch;
   Fd token;
 };
 Result<TokenPair> create_token();
-// Either end's: the same for both, and for no other token.
+// The id of a token, from either end: both ends have the same id, and no other token has it.
 Result<uint64_t> token_id(int fd);
-// What came from a peer is such an end; nothing else can be told of it.
+// Whether an fd that came from a peer is the write end of a pipe. Nothing else can be checked.
 bool is_token(int fd) noexcept;
-// Every copy of the token is gone, now. False for a number that is no watch.
+// Whether every copy of the token is gone now. False for -1 and for a closed fd.
 bool has_hung_up(int watch) noexcept;
-// Of a token: whoever watched it is gone.
+// Whether no process has the watch of this token any more.
 bool is_unwatched(int token) noexcept;
 
 struct BellPair {
@@ -34,14 +37,16 @@ struct BellPair {
 };
 Result<BellPair> create_bell();
 bool is_bell(int fd) noexcept;
-// Never blocks, never raises a signal: a full socket wakes already.
+// Sends one byte. Never blocks, and never raises a signal. A full socket needs no more bytes to
+// wake its reader.
 void ring(int bell) noexcept;
 struct Ringer {
   int32_t pid = 0;
   uint32_t uid = 0;
 };
-// Takes at most `most` bytes off the listener. Who rang last, as the kernel says it: pid 0 if
-// nobody did, or from a pid namespace that this process does not see.
+// Reads at most `most` bytes from the listener. Returns the process that rang last, as the kernel
+// tells it. The pid is 0 if no process rang, or if it is in a pid namespace that this process does
+// not see.
 Ringer hear(int listener, size_t most) noexcept;
 
 }  // namespace tenon::os

@@ -30,8 +30,8 @@ Result<std::unique_ptr<Cancel>> Cancel::create() {
   return std::unique_ptr<Cancel>(new Cancel(std::move(fd)));
 }
 
-// In a signal handler, so errno belongs to the code that was interrupted. A write that fails with
-// EAGAIN found the counter full: triggered already.
+// errno is restored, because a signal handler may call this and errno belongs to the interrupted
+// code. A write that fails with EAGAIN found the counter full, so the cancel is triggered already.
 void Cancel::trigger() noexcept {
   const int saved = errno;
   const uint64_t one = 1;
@@ -48,7 +48,8 @@ void Cancel::reset() noexcept {
   errno = saved;
 }
 
-// Asks the kernel and not a flag in this process: a fork child triggers the same eventfd.
+// Asks the kernel and not a flag in this process, because a fork child can trigger the same
+// eventfd.
 bool Cancel::triggered() const noexcept {
   const int saved = errno;
   pollfd polled{fd_.get(), POLLIN, 0};
@@ -69,8 +70,9 @@ Status Waiter::check_cancel() const {
   return {};
 }
 
-// The deadline has passed, or there was none to wait for. No duration: whoever waits in pieces has
-// another one in mind. `fd` < 0: the caller knows of no fd.
+// The status for a deadline that has passed, or for a call that was not to wait. It names no
+// duration, because a caller that waits in pieces knows another one. `fd` < 0: the caller knows of
+// no fd.
 Status Waiter::over(int fd, const char* awaited) const {
   const std::string where = fd >= 0 ? format(" on fd %d", fd) : std::string();
   Status status =
@@ -106,8 +108,8 @@ Status Waiter::until_ready(int fd, short events, const char* awaited, int other)
     const int ready = ::ppoll(polled, count, wait_.timeout_ns < 0 ? nullptr : &left, nullptr);
     if (ready < 0) {
       if (errno != EINTR) return errno_status(errno, format("waiting for fd %d", fd));
-      // With timeout 0 there is no wait that a signal could end: the look is repeated, else it
-      // would not have been one.
+      // With timeout 0 there is no wait that a signal could end. The poll is repeated, so that the
+      // call looks once.
       if (!wait_.interruptible || wait_.timeout_ns == 0) continue;
       TENON_TRY(check_cancel());
       return interrupted();

@@ -1,4 +1,5 @@
-// Waiting for an fd with a deadline, a cancel, and signals that may or may not end it.
+// Waits for an fd with a deadline, a cancel, and signals that may or may not end the wait.
+// Connections, names and CUDA events wait through a Waiter.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace tenon::os {
 
-// Ends waits from outside. An eventfd, so that trigger() is async-signal-safe and poll sees it.
+// Cancel ends waits from another thread or a signal handler. It is an eventfd, so that trigger() is
+// async-signal-safe and poll sees it.
 class Cancel {
  public:
   static Result<std::unique_ptr<Cancel>> create();
@@ -29,26 +31,29 @@ struct Wait {
   bool interruptible = false;
 };
 
-// One call's wait. The deadline is fixed at construction, so several waits in one call share it.
+// The waits of one call. The deadline is fixed at construction, so several waits in one call share
+// it.
 class Waiter {
  public:
   explicit Waiter(const Wait& wait) noexcept;
-  // Until `fd` has one of `events` (or POLLHUP/POLLERR, which count as ready). Fails with
+  // Waits until `fd` has one of `events` (or POLLHUP/POLLERR, which count as ready). Fails with
   // WOULD_BLOCK (timeout 0), TIMEOUT, INTERRUPTED, CANCELLED. With timeout 0 it still looks once. A
   // triggered cancel wins over readiness. `awaited`, a noun, is named in the message, and so is
-  // `fd`. `other`: likewise, if it is >= 0.
+  // `fd`. If `other` is >= 0, it is a second fd that can end the wait.
   Status until_ready(int fd, short events, const char* awaited, int other = -1);
-  // Sleeps that long at most, for who waits for what no fd tells and has just looked: WOULD_BLOCK,
-  // TIMEOUT, INTERRUPTED, CANCELLED. `awaited`, a noun, is named in the message.
+  // Sleeps for at most `nanoseconds`. It is for callers that wait for something which no fd
+  // reports, and that have just looked. Fails with WOULD_BLOCK, TIMEOUT, INTERRUPTED, CANCELLED.
+  // `awaited`, a noun, is named in the message.
   Status pause(int64_t nanoseconds, const char* awaited);
-  // CANCELLED if the cancel is triggered; for calls that may end without a wait. Costs nothing when
+  // CANCELLED if the cancel is triggered. For calls that may end without a wait. Costs nothing when
   // there is no cancel.
   Status check_cancel() const;
-  // CANCELLED likewise, or the time is over: WOULD_BLOCK, TIMEOUT. For a loop that the other side
-  // can keep going without ever a wait. `fd` and `awaited` as above.
+  // CANCELLED if the cancel is triggered, and WOULD_BLOCK or TIMEOUT if the time is over. For a
+  // loop that the other side can keep going without any wait. `fd` and `awaited` are as for
+  // until_ready().
   Status check_over(int fd, const char* awaited) const;
-  // Nothing but the event itself ends this wait, so a plain blocking system call may stand in for
-  // poll.
+  // Whether nothing but the event itself ends this wait, so that a plain blocking system call can
+  // replace poll.
   bool unbounded() const noexcept {
     return wait_.timeout_ns < 0 && wait_.cancel == nullptr && !wait_.interruptible;
   }
@@ -57,7 +62,7 @@ class Waiter {
   Status over(int fd, const char* awaited) const;
 
   Wait wait_;
-  int64_t deadline_ns_;  // on CLOCK_MONOTONIC; < 0: none
+  int64_t deadline_ns_;  // on CLOCK_MONOTONIC, < 0: none
 };
 
 }  // namespace tenon::os

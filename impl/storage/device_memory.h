@@ -1,4 +1,5 @@
-// What stands behind a storage whose bytes are not the CPU's.
+// DeviceMemory is the memory of a storage whose bytes lie on a device and not in the CPU's memory.
+// share/cuda_memory.h implements it for CUDA.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace tenon::storage {
 
-// In DLPack's numbers.
+// A device in DLPack's numbers.
 struct Device {
   int32_t type = 1;
   int32_t id = 0;
@@ -27,14 +28,14 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   Device device() const noexcept { return device_; }
-  const std::string& name() const noexcept { return name_; }  // as PyTorch writes it
-  // The storage has gone. The memory goes when nobody uses it any more, in a stream or in another
-  // process: now, or later.
+  const std::string& name() const noexcept { return name_; }  // as PyTorch writes the device
+  // Called when the storage ends. Frees the memory when neither a stream nor another process uses
+  // it any more, which may be now or later.
   virtual void end(std::unique_ptr<DeviceMemory> self) noexcept = 0;
   // Closes memory of a lender that is gone, as soon as the streams that use it have passed. False:
   // it is this process's own memory, or nothing could be closed.
   virtual bool close_lent() noexcept { return false; }
-  // The lease that it came under; null: none.
+  // The lease under which the memory was lent to this process. Null: there is none.
   virtual const memory::Lease* lease() const noexcept { return nullptr; }
 
  private:

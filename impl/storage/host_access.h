@@ -1,4 +1,4 @@
-// Whether the host can follow an address.
+// Checks that the host can read and write through an address.
 #pragma once
 
 #include "base/status.h"
@@ -6,7 +6,8 @@
 
 namespace tenon::storage {
 
-// For whoever would follow one of that device: UNSUPPORTED but for the CPU's.
+// UNSUPPORTED for every device but the CPU. Call this before using an address of `device` on the
+// host.
 Status check_host(Device device);
 
 }  // namespace tenon::storage

@@ -18,8 +18,8 @@ namespace {
 
 std::atomic<uint64_t> g_next_id{1};
 
-// From a page on, fresh memory is filled through the fd: a fault for each page costs more than a
-// system call and the kernel's copy.
+// From this size on, one page, fresh memory is filled through the fd. A page fault for each page
+// costs more than a system call and the kernel's copy.
 constexpr uint64_t kWriteThroughFdMin = 4096;
 
 Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
@@ -63,7 +63,7 @@ uint64_t Storage::id() const noexcept {
   return id_.compare_exchange_strong(id, mine, std::memory_order_relaxed) ? mine : id;
 }
 
-// dispose() has been.
+// dispose() was called before.
 Storage::~Storage() {
   if (kind_ == Kind::kPrivate) private_.~unique_ptr();
   if (kind_ == Kind::kDevice) device_.~unique_ptr();
@@ -75,7 +75,7 @@ void Storage::dispose() noexcept {
   if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
   if ((marks & kByAddress) != 0) g_addresses_hook.load(std::memory_order_relaxed)(this);
   if ((marks & kHasNames) != 0) {
-    const memory::GivingBack::Pause pause;  // it may talk with a manager
+    const memory::GivingBack::Pause pause;  // the hook may talk to the manager
     g_names_hook.load(std::memory_order_relaxed)(this);
   }
   StorageTotals& totals = storage_totals();
@@ -93,17 +93,17 @@ void Storage::dispose() noexcept {
     private_ = nullptr;
   }
   if (kind_ == Kind::kDevice) {
-    // The driver is asked, and the memory's owner may be told.
+    // end() calls the driver, and may notify the memory's owner.
     const memory::GivingBack::Pause pause;
     DeviceMemory* const memory = device_.get();
     memory->end(std::move(device_));
   }
-  // Last: once the lender knows, these bytes are another storage's.
+  // The lease ends last: once the lender knows, these bytes may belong to another storage.
   if (kind_ == Kind::kOpened) lease_ = memory::Lease();
 }
 
 void Storage::end_own(uint8_t marks) noexcept {
-  if (!segment_) return;  // there was no memory for its block
+  if (!segment_) return;  // no block could be allocated
   const bool lent = (marks & kLent) != 0;
   if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire);
       block != nullptr) {
@@ -139,7 +139,7 @@ memory::Leased* Storage::leased() {
   return block;
 }
 
-// The storage is made before its block, so that no block is without somebody to free it.
+// The storage is made before its block, so that each block has a storage that frees it.
 void Storage::take_block(memory::Block& block) noexcept {
   segment_ = std::move(block.segment);
   nbytes_ = block.nbytes;
@@ -200,7 +200,7 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   storage->take_block(block);
   *zero = block.zero;
   // A FROZEN storage is never cleared, because its segment is always new. The next borrower must
-  // not find bytes of the last one, not even behind the storage's end, which no caller fills.
+  // not find bytes of the last one, not even behind the storage's end, where no caller writes.
   if (block.was_lent && options.will_fill && !copies) {
     storage->marks_.fetch_or(kUncleared, std::memory_order_relaxed);
   } else if (((options.zeroed && !block.zero) || block.was_lent) && !copies) {
@@ -210,7 +210,7 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   return storage;
 }
 
-// Its pages are made as they are filled.
+// Makes a storage without reserved pages. Writing the data makes them.
 Result<Ref<Storage>> Storage::try_create_filled(const StorageOptions& options, const void* data,
                                                 uint64_t nbytes) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
@@ -318,7 +318,8 @@ Result<Ref<Storage>> Storage::open_private_copy(int fd, uint64_t offset, uint64_
 
 bool Storage::is_writable_elsewhere() const noexcept {
   if (nbytes_ == 0) return false;
-  // Pages that nobody has written yet are still the lender's, and a file is its owner's.
+  // The unwritten pages of a copy-on-write opening are still the lender's, and a file belongs to
+  // its owner.
   if (kind_ == Kind::kPrivate) return private_->copies_on_write || !private_->sealed;
   return !segment_ || !segment_->frozen() || !segment_->sealed();
 }
@@ -379,12 +380,13 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   TENON_TRY(check_lender());
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   TENON_TRY(check_host(device()));
-  // Whatever the access: an empty storage takes the same steps as any other.
+  // Writing no bytes succeeds for every access, so that code need not treat an empty storage in
+  // another way.
   if (nbytes == 0) return Status::ok();
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
-  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would
-  // make the file grow again; FROZEN has no writable mapping.
+  // An unsealed file can be cut short at any time. A store then raises SIGBUS, and pwrite makes the
+  // file grow again. FROZEN memory has no writable mapping.
   if (filling || (segment_ && !segment_->sealed())) {
     TENON_TRY(segment_->write_through_fd(this->offset() + offset, data, nbytes, false));
   } else {

@@ -1,4 +1,5 @@
-// Storage: counted, contiguous bytes. A tenon_storage is one of these.
+// Storage is a reference-counted range of contiguous bytes on one device. A tenon_storage of the C
+// API is a Storage.
 #pragma once
 
 #include <atomic>
@@ -27,16 +28,17 @@ struct StorageOptions {
   bool isolated = false;
   bool is_private = false;
   bool zeroed = false;
-  bool will_fill = false;  // create() only: the caller writes all bytes before it lends the storage
+  bool will_fill = false;  // create() only: the caller writes all bytes before it lends
   bool read_only = false;  // wrap() only
-  bool sealed = true;      // wrap() only: false for a file's bytes, which somebody may cut short
+  bool sealed = true;      // wrap() only: false for a file's bytes, which may be cut short
   uint64_t alignment = memory::kBlockAlignment;
   memory::Arena* arena = nullptr;  // null: the default home of the mode
   os::Wait wait{.timeout_ns = 0};  // for room in the arena
 };
 
 struct StorageTotals {
-  // Without a block, whose arenas count them under their lock (memory::ArenaTotals).
+  // Storages without a block. The arenas count storages with a block under their own lock
+  // (memory::ArenaTotals).
   std::atomic<uint64_t> storages{0};
   std::atomic<uint64_t> opened_nbytes{0};
   std::atomic<uint64_t> copied_nbytes{0};
@@ -48,30 +50,34 @@ class Storage final : public memory::Leased {
   using ReleaseFunction = void (*)(void* context);
 
   static Result<Ref<Storage>> create(const StorageOptions& options, uint64_t nbytes);
-  // `data` is copied in. FROZEN comes back frozen.
+  // Makes a storage and copies `data` into it. A FROZEN storage is frozen when this returns.
   static Result<Ref<Storage>> create_from(const StorageOptions& options, const void* data,
                                           uint64_t nbytes);
   static Result<Ref<Storage>> wrap(void* data, uint64_t nbytes, ReleaseFunction release,
                                    void* context, const StorageOptions& options);
-  // `data` is an address of the device's, null if there are no bytes.
+  // `data` is an address on the device, null if there are no bytes.
   static Ref<Storage> on_device(std::unique_ptr<DeviceMemory> memory, std::byte* data,
                                 uint64_t nbytes, bool read_only);
 
-  // A range of a segment that came from elsewhere, already checked to lie inside.
+  // Opens a range of a segment that came from another process. The caller has checked that the
+  // range lies inside.
   static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
                            memory::Lease lease = {});
-  // The empty storage of that mode and access.
+  // Makes an empty storage of that mode and access.
   static Ref<Storage> open_empty(Mode mode, bool read_only);
-  // Of what open() made, before anybody else knows it.
+  // Exchanges the lease of a storage that open() made. Call it before any other code knows the
+  // storage.
   void swap_lease(memory::Lease* lease) noexcept { lease_.swap(*lease); }
-  // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
-  // What it maps counts against `budget`, as in Segment::open().
+  // Private openings: a copy-on-write mapping, or a copy that is made now. The address space of the
+  // mapping counts against `budget`, as in Segment::open().
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes,
                                                const std::shared_ptr<os::MapBudget>& budget);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
-  // As of everything that is counted, without the count where nobody else can come by a reference:
-  // who has one marks a storage before it can be found without.
+  // Releases a reference as Counted does. If this is the only reference, it skips the atomic
+  // subtractions, unless a mark says that the storage can be found without a reference (in the
+  // identity cache, by a name or by an address). The holder of a reference sets such a mark before
+  // the storage can be found that way.
   void release() const noexcept {
     if (is_alone() &&
         (marks_.load(std::memory_order_relaxed) & (kInCache | kHasNames | kByAddress)) == 0) {
@@ -89,7 +95,7 @@ class Storage final : public memory::Leased {
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
   Device device() const noexcept { return kind_ == Kind::kDevice ? device_->device() : kCpu; }
-  // Null: the bytes are the CPU's.
+  // Null if the bytes are in the CPU's memory.
   DeviceMemory* device_memory() const noexcept {
     return kind_ == Kind::kDevice ? device_.get() : nullptr;
   }
@@ -102,7 +108,7 @@ class Storage final : public memory::Leased {
     return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed;
   }
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
-  // Some other process may still write these bytes, or could by a right that it has.
+  // Whether some other process may still write these bytes, or has a right to.
   bool is_writable_elsewhere() const noexcept;
   const Ref<Segment>& segment() const noexcept { return segment_; }
   uint64_t offset() const noexcept {
@@ -110,67 +116,72 @@ class Storage final : public memory::Leased {
   }
   bool same_memory(const Storage& other) const noexcept;
 
-  // Of the CPU's bytes: UNSUPPORTED for a device's.
+  // write() and read() are for bytes of the CPU. UNSUPPORTED for a device's bytes.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
   Status freeze();
 
-  // From now on some other process may hold these bytes, for a time that nobody tells: the block is
-  // never used again.
+  // Notes that some other process may hold these bytes, and that nobody will tell when it is done.
+  // The block is never used again.
   void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
-  // What a lease of these bytes keeps: the block, which this storage keeps too, or this storage if
-  // it came under a lease itself. Null if nothing has to be kept: a segment of its own, which its
-  // holders keep, or what came without a lease.
+  // The object that a lease of these bytes keeps: the block, which this storage keeps too, or this
+  // storage if it came under a lease itself. Null if nothing has to be kept, because the storage
+  // has a segment of its own, which its holders keep, or came without a lease.
   memory::Leased* leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
-  // The lease that it came under, if any. For private openings that go on looking at the lender's
-  // pages, set after the opening.
+  // The lease under which an opened storage or a device's memory came, if any.
   const memory::Lease* lease() const noexcept;
+  // Stores the lease of a copy-on-write opening, after it is opened: its untouched pages are still
+  // the lender's, so the storage keeps the lease. lease() does not return this one.
   void keep(memory::Lease lease) noexcept { private_->lease = std::move(lease); }
 
-  // Private memory that was made here can move into a segment as long as nobody was told where it
-  // is. Not beside other calls.
+  // Whether this private storage can move into a segment: its memory was made here, and no caller
+  // has got its address. Must not run at the same time as other calls.
   bool can_move() const noexcept {
     return kind_ == Kind::kPrivate && private_->movable &&
            !private_->handed_out.load(std::memory_order_relaxed);
   }
   void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
 
-  // The lender is gone, and the borrower asked to drop what it lent (channel/lender_watch.h).
-  // Memory of the CPU stays mapped until the storage ends; memory of a device is closed now.
+  // Called when the lender is gone and the borrower asked to drop the memory that it lent
+  // (channel/lender_watch.h). Memory of the CPU stays mapped until the storage ends. Memory of a
+  // device is closed now. If nothing could be closed, the storage is not dropped.
   void drop() noexcept;
   bool is_dropped() const noexcept {
     return (marks_.load(std::memory_order_acquire) & kDropped) != 0;
   }
   // PEER_GONE for a dropped storage.
   Status check_lender() const;
-  // Makes a dropped storage valid again, because somebody lent the same bytes once more.
+  // Makes a dropped storage valid again, because a lender has lent the same bytes once more.
   void lent_again() noexcept {
     if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
   }
 
-  // What others have to do when this storage goes, before its segment is let go. One function for
-  // all storages: the identity cache's, that of names that last as long as a storage, and that of
-  // the table of addresses.
+  // Functions that are called when this storage ends, before it releases its segment. There is one
+  // function of each kind for all storages: the identity cache's, that of names that last as long
+  // as a storage, and that of the table of addresses.
   using EndHook = void (*)(Storage*) noexcept;
   void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
-  // The identity cache has this very storage, and will as long as it lives.
+  // Whether the identity cache has this very storage. It keeps the entry as long as the storage
+  // lives.
   bool is_in_cache() const noexcept {
     return (marks_.load(std::memory_order_relaxed) & kInCache) != 0;
   }
   void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
   void tell_addresses(EndHook forget) noexcept { tell(&g_addresses_hook, kByAddress, forget); }
-  // It can be found by the address of any of its bytes (share/storage_at.h), as long as it lives.
+  // Whether the storage can be found by the address of any of its bytes (share/storage_at.h). This
+  // stays true as long as it lives.
   bool is_by_address() const noexcept {
     return (marks_.load(std::memory_order_relaxed) & kByAddress) != 0;
   }
 
  private:
-  // Which of the four a storage is says what it has to give back: a block of this process, a lease
-  // or nothing but the segment (opened), pages and a release function (private), or a device's
-  // memory. There can be millions of the first two, so what only the others need is elsewhere.
+  // The kind of a storage says what it has to give back: a block of this process (own), a lease or
+  // nothing but the segment (opened), pages and a release function (private), or a device's memory.
+  // An empty storage has nothing. There can be millions of the first two, so data that only the
+  // others need is allocated apart.
   struct Own {
-    memory::ArenaSegment* home = nullptr;           // null: the segment is its own
+    memory::ArenaSegment* home = nullptr;           // null: the storage has a segment of its own
     std::atomic<memory::LentBlock*> lent{nullptr};  // the block, once it was lent under a lease
   };
   struct Private {
@@ -178,7 +189,7 @@ class Storage final : public memory::Leased {
     os::Mapping pages;
     ReleaseFunction release = nullptr;
     void* context = nullptr;
-    // Of a copy-on-write opening, whose untouched pages are still the lender's.
+    // The lease of a copy-on-write opening, whose untouched pages are still the lender's.
     memory::Lease lease;
     bool movable = false;
     bool sealed = true;
@@ -218,11 +229,11 @@ class Storage final : public memory::Leased {
 
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;
-  mutable std::atomic<uint64_t> id_{0};  // from the first time that somebody asks
+  mutable std::atomic<uint64_t> id_{0};  // 0 until the first call of id()
   Ref<Segment> segment_;
   union {
     Own own_;
-    memory::Lease lease_;  // the last thing to go
+    memory::Lease lease_;  // released last
     std::unique_ptr<Private> private_;
     std::unique_ptr<DeviceMemory> device_;
   };
@@ -230,7 +241,7 @@ class Storage final : public memory::Leased {
   Mode mode_ = Mode::kShared;
   bool read_only_ = false;
   std::atomic<uint8_t> marks_{0};
-  memory::BlockSize taken_;  // kOwn: what the block takes of its home
+  memory::BlockSize taken_;  // kOwn: the bytes that the block takes from its arena
 };
 
 }  // namespace tenon::storage

@@ -5,8 +5,8 @@
 namespace tenon::tensor {
 namespace {
 
-// Sizes, strides and offsets of the components of a nested tensor are the host's, wherever its
-// elements are.
+// Whether the other parts must be on the device of the values. Sizes, strides and offsets of a
+// nested tensor's components are in the host's memory, wherever its elements are.
 bool must_be_beside_values(TensorLayout layout) noexcept { return layout != TensorLayout::kNested; }
 
 Status check_devices(const CompositeSpec& spec) {

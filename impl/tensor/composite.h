@@ -1,5 +1,6 @@
-// Composite: a tensor that is no single strided view of a storage, but parts that are, and what
-// ties them together. A tenon_composite is one of these; it never changes.
+// Composite is a tensor that is not one strided view of a storage. It consists of several tensors,
+// its parts, and of the facts that tie them together, or is a tensor on meta without parts. A
+// tenon_composite of the C API is a Composite. It never changes.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace tenon::tensor {
 
-// What a composite is made of. Its parts are in the order of parts_of().
+// The facts and the parts of a composite. The parts are in the order of parts_of().
 struct CompositeSpec {
   TensorLayout layout = TensorLayout::kStrided;
   Coalesced coalesced = Coalesced::kUnknown;
@@ -33,16 +34,16 @@ struct CompositeSpec {
 
 class Composite : public Counted {
  public:
-  // INVALID_ARGUMENT, with the detail `part` where a part is to blame. What the indices say is not
-  // looked at: check_contents() does that.
+  // INVALID_ARGUMENT, with the detail `part` if a part is wrong. The contents of the index parts
+  // are not checked here. check_contents() checks them.
   static Result<Ref<Composite>> create(CompositeSpec spec);
 
   TensorLayout layout() const noexcept { return spec_.layout; }
-  // The spec with everything filled in that follows from the parts: sizes of what is nested or
-  // quantised, and the dtype.
+  // The spec. Sizes of nested and quantised tensors and the dtype, which follow from the parts, are
+  // filled in.
   const CompositeSpec& spec() const noexcept { return spec_; }
   std::span<const Ref<Tensor>> parts() const noexcept { return spec_.parts; }
-  // Null: it has no such part.
+  // Null if the composite has no such part.
   Tensor* part(Part which) const noexcept;
 
  private:
@@ -53,11 +54,11 @@ class Composite : public Counted {
   CompositeSpec spec_;
 };
 
-// Holds the numbers in the parts of `composite` (indices, offsets, component sizes) against its
-// sizes: what passes makes no reader reach outside of its parts. CORRUPT, with the detail `part`,
-// for what does not. The answer is the composite itself, or one that differs in the parts that were
-// looked at: what some other process could still change is copied into private memory first.
-// UNSUPPORTED on a device.
+// Checks the numbers in the parts of `composite` (indices, offsets, component sizes) against its
+// sizes. A composite that passes makes no reader reach outside of its parts. CORRUPT, with the
+// detail `part`, if a number is wrong. The result is the composite itself, or one with copies of
+// the checked parts: a part that some other process could still change is copied into private
+// memory before the check. UNSUPPORTED for parts on a device.
 Result<Ref<Composite>> check_contents(Composite* composite);
 
 }  // namespace tenon::tensor

@@ -20,8 +20,8 @@ Status wrong_number(Part part, size_t at, std::string message) {
 
 template <typename Int>
 Status check_inside(std::span<const Int> numbers, int64_t size, Part part) {
-  // Negative ones are large ones here, and one pass without a branch for each is several times as
-  // fast.
+  // As unsigned numbers, negative numbers are large. One pass without a branch for each number is
+  // several times as fast.
   using Unsigned = std::make_unsigned_t<Int>;
   const auto end = static_cast<uint64_t>(size);
   Unsigned largest = 0;
@@ -34,7 +34,7 @@ Status check_inside(std::span<const Int> numbers, int64_t size, Part part) {
                              static_cast<long long>(size)));
 }
 
-// What an index part says, contiguous and such that no other process can change it.
+// The numbers of an index part, contiguous, and in memory that no other process can change.
 struct Numbers {
   Ref<Tensor> tensor;
   size_t count = 0;
@@ -45,7 +45,7 @@ struct Numbers {
   }
 };
 
-// Row by row, whatever the strides.
+// Copies the elements row by row, whatever the strides are.
 template <typename Int>
 void copy_elements(const Tensor& from, Int* target) noexcept {
   const std::byte* const base = from.data();
@@ -112,7 +112,8 @@ Status check_coo_numbers(const CompositeSpec& spec, const Numbers& indices) {
   return Status::ok();
 }
 
-// One matrix: where each line's elements begin, and in which column (or row) each is.
+// Checks one matrix. `compressed` gives the beginning of each line's elements, and `plain` the
+// column (or row) of each element.
 template <typename Int>
 Status check_lines(std::span<const Int> compressed, std::span<const Int> plain, int64_t plain_end,
                    size_t batch) {
@@ -158,7 +159,7 @@ Status check_compressed_numbers(const CompositeSpec& spec, const Numbers& compre
   if (blocks) plain_end /= spec.parts[0]->sizes()[batch_dims + 1 + plain_dim];
   const auto lines = static_cast<size_t>(compressed.tensor->sizes()[batch_dims]);
   const auto nnz = static_cast<size_t>(plain.tensor->sizes()[batch_dims]);
-  const size_t batches = compressed.count / lines;  // there is at least one number in a line
+  const size_t batches = compressed.count / lines;  // `lines` is at least 1
   for (size_t i = 0; i < batches; ++i) {
     TENON_TRY(check_lines(compressed.as<Int>().subspan(i * lines, lines),
                           plain.as<Int>().subspan(i * nnz, nnz), plain_end, i));
@@ -198,7 +199,7 @@ Status check_nested_numbers(const CompositeSpec& spec, const Numbers& sizes, con
     if (offset < 0)
       return wrong_number(Part::kOffsets, i,
                           format("%lld is negative", static_cast<long long>(offset)));
-    // As if the values were a storage of their own.
+    // Checked as if the values were a storage of their own.
     const Layout layout{spec.parts[0]->dtype(), sizes.as<int64_t>().subspan(i * ndim, ndim),
                         strides.as<int64_t>().subspan(i * ndim, ndim),
                         static_cast<uint64_t>(offset)};

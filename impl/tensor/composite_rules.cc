@@ -48,7 +48,8 @@ Status mismatch(const char* what, Part part, const SparseShape& shape) {
       .with("part", std::string(part_key(part)));
 }
 
-// Indices: sparse dimensions by elements. Values: elements by dense dimensions.
+// Checks the shapes of COO. Indices: sparse dimensions by elements. Values: elements by dense
+// dimensions.
 Status check_coo(const SparseShape& shape) {
   const auto wrong = [&](const char* what, Part part) { return mismatch(what, part, shape); };
   if (shape.indices.size() != 2) return wrong("the indices have not 2 dimensions", Part::kIndices);
@@ -63,9 +64,9 @@ Status check_coo(const SparseShape& shape) {
   return Status::ok();
 }
 
-// Compressed (rows of CSR and BSR, columns of CSC and BSC): batch by compressed dimension + 1.
-// Plain: batch by elements. Values: batch by elements, by block if there are any, by dense
-// dimensions.
+// Checks the shapes of the compressed layouts. Indices (rows of CSR and BSR, columns of CSC and
+// BSC): batch by the compressed dimension + 1. Plain indices: batch by elements. Values: batch by
+// elements, by the two dimensions of a block if there are blocks, by dense dimensions.
 Status check_compressed(const SparseShape& shape) {
   const auto wrong = [&](const char* what, Part part) { return mismatch(what, part, shape); };
   const Dims sizes = shape.sizes;
@@ -189,7 +190,7 @@ Status check_nested(const CompositeShape& shape) {
 }
 
 Status check_meta(const CompositeShape& shape) {
-  // A storage as large as there can be: nothing but the numbers is at stake.
+  // Checked against the largest possible storage, because a tensor on meta has none.
   return check_layout({shape.dtype, shape.sizes, shape.strides, shape.offset},
                       uint64_t{std::numeric_limits<int64_t>::max()});
 }
@@ -227,7 +228,7 @@ bool is_zero_bits(double value) noexcept {
   return bits == 0;
 }
 
-// What a layout has no use for is 0, so that one composite has one form.
+// Checks that fields which a layout does not use are 0, so that each composite has one form.
 Status check_unused(const CompositeShape& shape) {
   const TensorLayout layout = shape.layout;
   const bool quantised = layout == TensorLayout::kQuantized;

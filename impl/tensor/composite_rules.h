@@ -1,5 +1,5 @@
-// The rules that tie the parts of a composite together, as far as their shapes go. For tensors in
-// messages and in archives alike.
+// The rules that the shapes of a composite's parts must obey. Composites, descriptors and module
+// archives all use these rules.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace tenon::tensor {
 
-// The numbers are those of TENON_TENSOR_LAYOUT_* and of the descriptor: PyTorch's, and from 64 on
-// Tenon's own.
+// The numbers are those of TENON_TENSOR_LAYOUT_* and of the descriptor. Below 64 they are
+// PyTorch's, from 64 on Tenon's own.
 enum class TensorLayout : uint8_t {
   kStrided = 0,
   kSparseCoo = 1,
@@ -27,11 +27,12 @@ enum class TensorLayout : uint8_t {
   kMeta = 65,
   kQuantized = 66,
 };
-// "sparse_coo"; null for a number that is none of these.
+// The name, such as "sparse_coo". Null for a number that is no layout.
 const char* tensor_layout_name(TensorLayout layout) noexcept;
 bool is_sparse(TensorLayout layout) noexcept;
 
-// How quantised elements stand for numbers. TENON_QUANTIZER_*.
+// The way in which quantised elements stand for numbers. The numbers are those of
+// TENON_QUANTIZER_*.
 enum class QScheme : uint8_t {
   kNone = 0,
   kPerTensorAffine = 1,
@@ -39,28 +40,32 @@ enum class QScheme : uint8_t {
   kPerChannelAffineFloatQParams = 3,
 };
 
-// TENON_COALESCED_*.
+// The numbers are those of TENON_COALESCED_*.
 enum class Coalesced : uint8_t { kUnknown = 0, kNo = 1, kYes = 2 };
 
 enum class Part : uint8_t {
-  kValues,   // of all that have parts
-  kIndices,  // COO: sparse dimensions by elements. Else compressed: rows of CSR and BSR, columns of
-             // CSC and BSC
-  kPlainIndices,  // the other ones of CSR, CSC, BSR and BSC
-  kOffsets,  // jagged: where each component begins and the last one ends. Nested: where each begins
-  kLengths,  // jagged, if components have gaps between them
+  kValues,  // every composite with parts has values
+  // COO: an array of sparse dimensions by elements. CSR, CSC, BSR and BSC: the compressed indices,
+  // which are the rows of CSR and BSR and the columns of CSC and BSC.
+  kIndices,
+  kPlainIndices,  // the other indices of CSR, CSC, BSR and BSC
+  // Jagged: the beginning of each component, and the end of the last one. Nested: the beginning of
+  // each component.
+  kOffsets,
+  kLengths,           // jagged, if components have gaps between them
   kComponentSizes,    // nested: components by dimensions
-  kComponentStrides,  // likewise
+  kComponentStrides,  // nested: components by dimensions
   kScales,            // quantised per channel
-  kZeroPoints,        // likewise
+  kZeroPoints,
 };
-// "plain indices", for messages, and "plain_indices", for programs.
+// part_name() is for error messages ("plain indices"), and part_key() for programs
+// ("plain_indices").
 const char* part_name(Part part) noexcept;
 const char* part_key(Part part) noexcept;
 
 inline constexpr size_t kMaxParts = 4;
-// The parts of a layout, in the order in which messages carry them. The last one of a jagged tensor
-// may be missing.
+// The parts of a layout, in the order in which messages carry them. The lengths of a jagged tensor,
+// which are last, may be missing.
 std::span<const Part> parts_of(TensorLayout layout, QScheme quantizer) noexcept;
 
 struct PartShape {
@@ -85,31 +90,31 @@ struct CompositeShape {
   std::span<const PartShape> parts;
 };
 
-// INVALID_ARGUMENT, with the detail `part` where a part is to blame; UNSUPPORTED for unknown flags.
-// What a layout does not use must be 0.
+// Checks the shape of a composite. INVALID_ARGUMENT, with the detail `part` if a part is wrong.
+// UNSUPPORTED for unknown flags. Fields that the layout does not use must be 0.
 Status check_composite(const CompositeShape& shape);
 
-// What is known of the sizes of a nested, jagged or quantised tensor from its parts; -1 where
-// components may differ. `shape` was checked.
+// The sizes of a nested, jagged or quantised tensor, as far as they follow from its parts. A size
+// is -1 if it may differ between components. `shape` must have passed check_composite().
 std::vector<int64_t> sizes_from_parts(const CompositeShape& shape);
 
-// The same rules for whoever keeps the parts otherwise.
+// The same rules for callers that keep the parts in another form.
 struct SparseShape {
   TensorLayout layout = TensorLayout::kSparseCoo;
   std::span<const int64_t> sizes;
   std::span<const int64_t> indices;
-  std::span<const int64_t> plain_indices;  // not of COO
+  std::span<const int64_t> plain_indices;  // empty for COO
   std::span<const int64_t> values;
 };
 Status check_sparse_shape(const SparseShape& shape);
 // `which` is kScales or kZeroPoints.
 Status check_channels(Part which, std::span<const int64_t> part, std::span<const int64_t> sizes,
                       int64_t axis);
-// Not negative, not more than 64 of them, and their product fits in 63 bits unless one of them is
-// 0.
+// Checks that there are at most 64 sizes, that none is negative, and that their product fits in 63
+// bits unless one of them is 0.
 Status check_sizes(std::span<const int64_t> sizes);
 
-// "[2, 3]", for messages.
+// The sizes as text for error messages, such as "[2, 3]".
 std::string dims_text(std::span<const int64_t> dims);
 
 }  // namespace tenon::tensor

@@ -38,7 +38,7 @@ static_assert(static_cast<uint16_t>(Mode::kLenderWrites) == wire::kModeLenderWri
 static_assert(static_cast<uint32_t>(Access::kReadOnly) == wire::kAccessReadOnly);
 static_assert(static_cast<uint32_t>(Access::kWritable) == wire::kAccessWritable);
 
-// memcpy must not be given the null pointer of an empty vector, not even for no bytes.
+// memcpy must not get the null pointer of an empty vector, not even for no bytes.
 void copy_bytes(void* target, const void* source, size_t nbytes) noexcept {
   if (nbytes != 0) std::memcpy(target, source, nbytes);
 }
@@ -58,7 +58,7 @@ Status incompatible(const char* field, std::string message) {
   return Status(Code::kIncompatible, std::move(message)).with("field", field);
 }
 
-// A limit of the reader's own, not of the format.
+// The status for a limit of the reader, which is not one of the format.
 Status over_limit(const char* field, const char* limit, uint64_t value, uint64_t wanted) {
   return Status(Code::kResourceExhausted, format("the message's %s are over the limit %s of its "
                                                  "receiver: %llu, and %llu are allowed; "
@@ -71,7 +71,7 @@ Status over_limit(const char* field, const char* limit, uint64_t value, uint64_t
       .with("field", field);
 }
 
-// Where each section lies, once that is known to be inside the bytes.
+// The place of each section, after it was checked to lie inside the bytes.
 struct Sections {
   const std::byte* base = nullptr;
   std::array<wire::Section, wire::kSectionCount> table{};
@@ -84,8 +84,8 @@ struct Sections {
   }
 };
 
-// Nothing but the magic and the major version is looked at before the feature words: a later
-// version may have moved or redefined the rest.
+// Reads and checks the header. Before the feature words, it reads only the magic and the major
+// version, because a later version may have moved or redefined everything else.
 Result<wire::Header> read_header(std::span<const std::byte> bytes, const DescriptorLimits& limits) {
   if (bytes.size() < offsetof(wire::Header, header_nbytes)) {
     return corrupt("magic", format("the descriptor of %zu bytes is cut short", bytes.size()));
@@ -137,8 +137,8 @@ Result<wire::Header> read_header(std::span<const std::byte> bytes, const Descrip
   return header;
 }
 
-// Each section begins where the one before ends, rounded up; so none overlaps and no byte is left
-// that nobody checks.
+// Reads and checks the table of sections. Each section begins at the end of the one before, rounded
+// up. So no sections overlap, and no byte stays unchecked.
 Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Header& header) {
   Sections sections;
   sections.base = bytes.data();
@@ -177,7 +177,7 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
     if (!is_zero(bytes.subspan(end, cursor - end)))
       return corrupt("padding", format("the padding after section %s is not zero", name));
   }
-  // A newer minor version may have sections of its own behind those that are known here.
+  // A newer minor version may have its own sections after the known ones.
   if (newer ? cursor > bytes.size() : cursor != bytes.size()) {
     return corrupt("total_size", format("the descriptor has %llu bytes after its last section",
                                         as_llu(bytes.size() - cursor)));
@@ -204,7 +204,7 @@ Status check_limits(const Sections& sections, const DescriptorLimits& limits) {
   return Status::ok();
 }
 
-// How many things have come by which segments are reached.
+// The numbers of fds and of device segments that came with the bytes.
 struct Came {
   uint64_t fds = 0;
   uint64_t devices = 0;
@@ -217,7 +217,7 @@ Status check_segment(const wire::Segment& record, size_t i, const Came& came) {
     return corrupt("segment.reach",
                    format("segment %zu is reached in an unknown way: %u", i, record.reach));
   }
-  // Empty storages of a device are somewhere, too.
+  // Empty storages of a device lie in a segment too.
   if ((record.nbytes == 0 && reach != Reach::kDevice) ||
       record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return corrupt("segment.nbytes",
@@ -290,8 +290,8 @@ Status read_segments(const Sections& sections, const Came& came, DescriptorConte
   return Status::ok();
 }
 
-// Mode and access of a storage that no segment has: they are told of an empty one of the host's,
-// and only from version 1.1 on.
+// Checks mode and access of a storage record. Only an empty storage of the host, which has no
+// segment, may have them, and only from version 1.1 on.
 Status check_empty_mode(const wire::Storage& record, size_t i, bool is_told) {
   if (record.mode == 0 && record.access == 0) return Status::ok();
   if (record.segment != kNoSegment || !is_told)
@@ -342,15 +342,15 @@ Status read_storages(const Sections& sections, const wire::Header& header, Descr
   return Status::ok();
 }
 
-// Dims and names lie one after another in the order of the tensors. That bounds what an opener
-// makes of them by the size of the bytes: otherwise a million tensors could all claim the same 64
-// dimensions and the same 4 KiB of name.
+// The position in the dims and the names, which lie one after another in the order of the tensors.
+// That limits the memory of the opener to the size of the bytes. Otherwise a million tensors could
+// all claim the same 64 dimensions and the same 4 KiB of name.
 struct TensorCursor {
   uint64_t dims = 0;
   uint64_t names = 0;
 };
 
-// Of a tensor or of a composite: `what` says which, and `record` is either.
+// Checks the name of a tensor or of a composite. `what` says which, and `record` is either.
 template <typename Record>
 Status check_name(const Record& record, const char* what, size_t i,
                   const DescriptorContent& content, TensorCursor* cursor) {
@@ -432,7 +432,7 @@ Status read_tensors(const Sections& sections, DescriptorContent* out, uint64_t* 
   return Status::ok();
 }
 
-// Where the composite before ended, among the tensors, the dims of composites and the names.
+// The end of the composite before, among the tensors, the dims of composites and the names.
 struct CompositeCursor {
   uint64_t parts = 0;
   TensorCursor rest;
@@ -459,7 +459,8 @@ CompositeRecord record_of(const wire::Composite& record) noexcept {
   return made;
 }
 
-// The parts are tensors without a name, one after another, and of no other composite.
+// Checks the parts, which are tensors without a name, one after another, and belong to no other
+// composite.
 Status check_parts(const wire::Composite& record, size_t i, const DescriptorContent& content,
                    CompositeCursor* cursor) {
   if (record.parts > kMaxParts || record.first_part < cursor->parts ||
@@ -565,8 +566,8 @@ Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, ui
   TENON_ASSIGN(const wire::Header header, read_header(bytes, limits));
   TENON_ASSIGN(const Sections sections, read_sections(bytes, header));
   TENON_TRY(check_limits(sections, limits));
-  // From here on every count is known to be backed by bytes, so nothing that is allocated is much
-  // larger than them.
+  // From here on every count is known to match bytes that exist, so no allocation is much larger
+  // than the bytes.
   DescriptorContent content;
   content.sender_pid = header.sender_pid;
   content.boot_id = header.boot_id;

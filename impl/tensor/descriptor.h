@@ -1,5 +1,5 @@
-// The descriptor's bytes: encode, decode, validate. Specified in docs/format/descriptor.md. Knows
-// nothing of fds or mappings.
+// Encodes, decodes and validates the bytes of a descriptor, which docs/format/descriptor.md
+// specifies. This file knows nothing of fds or mappings.
 #pragma once
 
 #include <array>
@@ -16,17 +16,19 @@
 
 namespace tenon::tensor {
 
-// How the opener comes to a segment.
+// The way in which the opener gets to the memory of a segment.
 enum class Reach : uint16_t {
-  kFd = 1,      // fd number `fd_index` of those that travel with the bytes
-  kKnown = 2,   // crossed this connection before, under `id`
-  kProc = 3,    // /proc/<pid>/fd/<proc_fd> of the sender, checked by device, inode, size and nonce
-  kDevice = 4,  // memory of a device: number `fd_index` of the device segments that a connection
-                // sends ahead of the descriptor
+  kFd = 1,     // fd number `fd_index` of the fds that travel with the bytes
+  kKnown = 2,  // a segment that crossed this connection before, under `id`
+  kProc = 3,   // /proc/<pid>/fd/<proc_fd>, checked by device, inode, size and nonce
+  // Memory of a device: number `fd_index` of the device segments that a connection sends ahead of
+  // the descriptor.
+  kDevice = 4,
 };
 
 struct SegmentRecord {
-  uint64_t id = 0;  // the sender's number for it on this connection; 0 outside a connection
+  uint64_t id =
+      0;  // the sender's number for the segment on this connection, 0 outside a connection
   Reach reach = Reach::kFd;
   uint16_t mode = 0;    // TENON_MODE_*
   uint32_t access = 0;  // TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE
@@ -45,7 +47,8 @@ struct StorageRecord {
   uint32_t segment = kNoSegment;  // index into segments
   uint64_t offset = 0;
   uint64_t nbytes = 0;
-  // Of an empty one of the host, which no segment tells them of. 0: not told.
+  // Mode and access of an empty storage of the host, which has no segment to tell them. 0: not
+  // told.
   uint32_t mode = 0;
   uint32_t access = 0;
 };
@@ -57,7 +60,7 @@ struct TensorRecord {
   uint32_t flags = 0;   // TENON_TENSOR_*
   uint64_t offset = 0;  // elements
   uint32_t dims = 0;    // index into DescriptorContent::dims of ndim sizes, then ndim strides
-  uint32_t name = 0;    // where the name begins in DescriptorContent::names
+  uint32_t name = 0;    // the beginning of the name in DescriptorContent::names
   uint32_t name_nbytes = 0;
   bool has_name = false;
 };
@@ -67,12 +70,12 @@ struct CompositeRecord {
   Coalesced coalesced = Coalesced::kUnknown;
   QScheme quantizer = QScheme::kNone;
   uint32_t flags = 0;
-  uint32_t first_part = 0;  // index into tensors; the others follow
+  uint32_t first_part = 0;  // index into tensors, the other parts follow
   uint32_t parts = 0;
   // Index into DescriptorContent::composite_dims of ndim sizes, then, on meta, ndim strides.
   uint32_t dims = 0;
   uint32_t ndim = 0;
-  uint32_t name = 0;  // as of a tensor
+  uint32_t name = 0;  // as in TensorRecord
   uint32_t name_nbytes = 0;
   bool has_name = false;
   int32_t dim = 0;
@@ -84,7 +87,8 @@ struct CompositeRecord {
   size_t n_dims() const noexcept { return layout == TensorLayout::kMeta ? size_t{2} * ndim : ndim; }
 };
 
-// A message's meaning. Kept flat, so that 10,000 tensors cost a handful of allocations.
+// The contents of a message. The tables are flat, so that 10,000 tensors need only a few
+// allocations.
 struct DescriptorContent {
   int32_t sender_pid = 0;
   std::array<uint8_t, 16> boot_id{};  // of the machine; kProc compares it
@@ -99,8 +103,8 @@ struct DescriptorContent {
   std::vector<std::byte> user;
   std::vector<CompositeRecord> composites;
   std::vector<int64_t> composite_dims;
-  // The fds behind those of the segments are tokens: their lenders keep what is lent for as long as
-  // copies are open.
+  // The fds after those of the segments are tokens: their lenders keep the lent memory as long as
+  // copies of the tokens are open.
   bool leased = false;
 };
 
@@ -110,15 +114,15 @@ struct DescriptorLimits {
   uint64_t max_segments = 65'536;
 };
 
-// The content is the caller's own and trusted to be consistent. `ahead`: bytes in front that the
-// caller fills.
+// Encodes a content, which the caller has made and which is not checked. `ahead`: the number of
+// bytes to leave free in front, which the caller fills.
 std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_t ahead = 0);
 
-// `bytes` must be private to this process: a peer that can still change them could pass the checks
-// and then not keep to them. `n_fds` is how many fds came with them, `n_devices` how many device
-// segments. Everything is validated before the result exists: magic, versions, feature words,
-// checksum, section bounds, every index, every name, every layout against its storage, every
-// storage against its segment.
+// Decodes and validates a descriptor. `bytes` must be private to this process, because a peer that
+// can still change them could do so after the checks. `n_fds` is the number of fds that came with
+// the bytes, `n_devices` the number of device segments. Everything is validated before the result
+// exists: magic, versions, feature words, checksum, section bounds, every index, every name, every
+// layout against its storage, every storage against its segment.
 Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds,
                                             const DescriptorLimits& limits, uint64_t n_devices = 0);
 

@@ -37,7 +37,8 @@ bool tells_empty_modes(const DescriptorContent& content) noexcept {
   });
 }
 
-// What version 1.0 can say is said in version 1.0, which every reader knows.
+// Makes the header. A content that version 1.0 can express is encoded in version 1.0, which every
+// reader knows.
 wire::Header make_header(const DescriptorContent& content, const Counts& n) {
   const std::array<uint64_t, wire::kSectionCount> counts = {
       content.segments.size(), content.storages.size(),
@@ -71,7 +72,7 @@ wire::Header make_header(const DescriptorContent& content, const Counts& n) {
   return header;
 }
 
-// Fields that a segment's reach has no use for get the one value that the decoder accepts.
+// Fields that a segment's reach does not use get the one value that the decoder accepts.
 void store_segments(std::byte* target, const DescriptorContent& content) noexcept {
   for (const SegmentRecord& segment : content.segments) {
     const bool by_fd = segment.reach == Reach::kFd || segment.reach == Reach::kDevice;
@@ -103,8 +104,9 @@ void store_storages(std::byte* target, const DescriptorContent& content,
   }
 }
 
-// Dims and names are laid out anew, in the order of the tensors, as the format wants them: tensors
-// of one shape may share their dims in `content`, but not in the bytes.
+// Stores tensors, dims and names. Dims and names are laid out anew in the order of the tensors, as
+// the format requires. Tensors of one shape may share their dims in `content`, but not in the
+// bytes.
 uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names,
                        const DescriptorContent& content) noexcept {
   uint32_t n_dims = 0;
@@ -135,7 +137,7 @@ uint32_t store_tensors(std::byte* tensors, std::byte* dims, std::byte* names,
   return names_nbytes;
 }
 
-// Their names come behind those of the tensors, at `names_nbytes`.
+// Stores the composites. Their names follow those of the tensors, at `names_nbytes`.
 void store_composites(std::byte* composites, std::byte* dims, std::byte* names,
                       uint32_t names_nbytes, const DescriptorContent& content) noexcept {
   uint32_t n_dims = 0;

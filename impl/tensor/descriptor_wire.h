@@ -1,5 +1,5 @@
-// The descriptor's bytes as structs, versions 1.0 and 1.1. docs/format/descriptor.md is the
-// specification; the numbers here may never change.
+// The bytes of a descriptor as structs, in versions 1.0 and 1.1. docs/format/descriptor.md
+// specifies them. The numbers here may never change.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ inline constexpr uint64_t kCompatEmptyModes = 2;
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 
-// Numbers of the format. That they are those of the code too is asserted in descriptor.cc and, for
-// the C header, shown by the tests.
+// Numbers of the format. descriptor.cc asserts that the code has the same numbers. For the C header
+// the tests show it.
 inline constexpr uint16_t kModeShared = 0;
 inline constexpr uint16_t kModeLenderWrites = 1;
 inline constexpr uint16_t kModeFrozen = 2;
@@ -40,7 +40,7 @@ enum SectionIndex : size_t {
   kForgotten,
   kUser,
   kComposites,     // from version 1.1 on
-  kCompositeDims,  // likewise
+  kCompositeDims,  // from version 1.1 on
   kSectionCount
 };
 
@@ -59,11 +59,11 @@ struct Header {
   uint64_t total_nbytes;
   uint64_t incompat;
   uint64_t compat;
-  uint32_t crc32;  // of all bytes, with these four as zero
+  uint32_t crc32;  // of all bytes, with these four bytes as zero
   int32_t sender_pid;
   std::array<uint8_t, 16> boot_id;
   uint64_t pid_namespace;
-  std::array<Section, kSectionCount> sections;  // version 1.0 has no more than kSections10
+  std::array<Section, kSectionCount> sections;  // version 1.0 has only the first kSections10
 };
 inline constexpr size_t kSections10 = kComposites;
 inline constexpr size_t kHeaderNbytes10 =
@@ -89,8 +89,8 @@ struct Storage {
   uint64_t nbytes;
   uint32_t segment;
   uint32_t reserved;
-  uint32_t mode;    // from version 1.1 on: of an empty storage
-  uint32_t access;  // likewise
+  uint32_t mode;    // from version 1.1 on, for an empty storage
+  uint32_t access;  // from version 1.1 on, for an empty storage
 };
 inline constexpr size_t kStorageNbytes10 = 24;
 
@@ -142,7 +142,7 @@ static_assert(offsetof(Composite, scale) == 48 && offsetof(Composite, dtype_code
 static_assert(offsetof(Storage, segment) == 16 && offsetof(Storage, mode) == kStorageNbytes10 &&
               offsetof(Tensor, dtype_code) == 32 && offsetof(Tensor, has_name) == 36);
 
-// What one record of each section takes in versions 1.0 and 1.1.
+// The size of one record of each section, in versions 1.0 and 1.1.
 inline constexpr std::array<uint32_t, kSections10> kRecordNbytes10 = {
     sizeof(Segment), kStorageNbytes10, sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1};
 inline constexpr std::array<uint32_t, kSectionCount> kRecordNbytes = {

@@ -21,7 +21,7 @@ void call_deleter(void* context) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// The lowest and the highest element that the tensor names, relative to its data pointer.
+// Finds the lowest and the highest element of the tensor, relative to its data pointer.
 Status find_extent(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t* low,
                    int64_t* high) {
   *low = 0;
@@ -39,7 +39,7 @@ Status find_extent(std::span<const int64_t> sizes, std::span<const int64_t> stri
 Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(void*),
                          void* context) {
   const bool on_cuda = from.device.device_type == kDLCUDA;
-  // Pinned memory is the host's: PyTorch says so of every CPU tensor that is pinned.
+  // Pinned memory belongs to the host. PyTorch gives every pinned CPU tensor this device type.
   if (from.device.device_type != kDLCPU && from.device.device_type != kDLCUDAHost && !on_cuda) {
     return Status(Code::kUnsupported,
                   format("the DLPack tensor is on device type %d, and only the CPU (1), CUDA (2) "
@@ -83,7 +83,7 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   if (empty) {
     TENON_ASSIGN(Ref<Storage> storage, wrap(nullptr, 0, nullptr, nullptr));
     TENON_ASSIGN(Ref<Tensor> tensor, Tensor::create(std::move(storage), layout, 0));
-    // Nobody will ask for the bytes again: the producer gets its tensor back now.
+    // Nobody will read these bytes, so the producer gets its tensor back now.
     release(context);
     return tensor;
   }
@@ -99,7 +99,7 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
       !checked_add(count, -low, &count) || !checked_mul(count, bits, &total_bits)) {
     return Status(Code::kInvalidArgument, "the sizes and strides of the DLPack tensor overflow");
   }
-  // The storage begins at the lowest element, which with a negative stride lies before the data
+  // The storage begins at the lowest element. With a negative stride that lies before the data
   // pointer.
   const int64_t shift_bits = -low * bits;
   if (shift_bits % 8 != 0)
@@ -116,8 +116,8 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   }
   auto* first = static_cast<std::byte*>(from.data) + from.byte_offset - shift;
   TENON_TRY(check_layout(layout, nbytes));
-  // From here on nothing may fail without giving the context back untouched: wrap() first without a
-  // release function.
+  // If a step fails, the caller must still own the context. So wrap() first gets a claim without a
+  // release function, and `release` is added when nothing can fail any more.
   auto claim = std::make_unique<std::pair<void (*)(void*), void*>>(nullptr, context);
   auto* raw = claim.get();
   TENON_ASSIGN(Ref<Storage> storage,
@@ -135,7 +135,7 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   return tensor;
 }
 
-// A managed tensor of ours, with what it points to.
+// A managed tensor that Tenon exports, with the objects to which it points.
 template <typename Managed>
 struct Export {
   Managed managed{};
@@ -158,7 +158,7 @@ Result<Managed*> give(const Ref<Tensor>& tensor, Export<Managed>** out) {
   exported->dims.assign(sizes.begin(), sizes.end());
   exported->dims.insert(exported->dims.end(), strides.begin(), strides.end());
   DLTensor& to = exported->managed.dl_tensor;
-  // The pointer carries the offset, since many consumers overlook byte_offset.
+  // The pointer includes the offset, because many consumers ignore byte_offset.
   to.data = const_cast<std::byte*>(tensor->data());
   to.byte_offset = 0;
   to.device = {static_cast<DLDeviceType>(tensor->storage()->device().type),

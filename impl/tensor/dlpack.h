@@ -1,5 +1,5 @@
-// Tensors of other frameworks in this process, both ways, without a copy. The structs are DLPack's
-// (dlpack.h), kept out of this header.
+// Exchanges tensors with other frameworks in this process, in both directions and without a copy.
+// The structs are those of DLPack. Its header dlpack.h is not included here.
 #pragma once
 
 #include "base/counted.h"
@@ -11,7 +11,8 @@ struct DLManagedTensorVersioned;
 
 namespace tenon::tensor {
 
-// The argument is consumed on success: its deleter runs once, when the storage goes.
+// On success the tensor owns the argument and calls its deleter once, when the storage ends. If the
+// tensor has no elements, the deleter is called at once. On failure the caller keeps the argument.
 Result<Ref<Tensor>> from_dlpack(DLManagedTensorVersioned* managed);
 Result<Ref<Tensor>> from_dlpack(DLManagedTensor* managed);
 

@@ -11,12 +11,12 @@ namespace tenon::tensor {
 namespace {
 
 struct CodeEntry {
-  const char* name;                // the whole name, or what stands before the number of bits
+  const char* name;                // the whole name, or its part before the number of bits
   bool name_has_bits;              // "float" + "32", but "bool"
-  std::array<uint8_t, 11> widths;  // what one lane may have; ends at the first 0
+  std::array<uint8_t, 11> widths;  // the widths of one lane, up to the first 0
 };
 
-// Indexed by DLPack's code. Code 3 is DLPack's "opaque handle": elements that mean nothing outside
+// Indexed by DLPack's code. Code 3 is DLPack's "opaque handle", whose elements mean nothing outside
 // their process.
 constexpr std::array<CodeEntry, 18> kCodes = {{
     {"int", true, {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64}},
@@ -48,10 +48,11 @@ bool has_width(const CodeEntry& entry, uint8_t bits) noexcept {
          std::find(entry.widths.begin(), entry.widths.end(), bits) != entry.widths.end();
 }
 
-// What a type without a name is called by: code and bits.
+// The beginning of the name of a type without a name, before its code and bits.
 constexpr std::string_view kUnnamed = "dtype_";
 
-// Without signs, spaces or zeros in front: the inverse of what is printed, and no more.
+// Parses a number without signs, spaces or leading zeros, so that it accepts only the numbers that
+// dtype_name() prints.
 bool parse_number(std::string_view text, unsigned most, unsigned* out) noexcept {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc() && end == text.data() + text.size() && *out <= most &&
@@ -67,7 +68,7 @@ std::optional<DType> parse_unnamed(std::string_view text) noexcept {
     return std::nullopt;
   }
   const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-  // What has a name goes by it.
+  // A type that has a name must be called by it.
   const CodeEntry* entry = find_code(dtype.code);
   if (entry != nullptr && has_width(*entry, dtype.bits)) return std::nullopt;
   return dtype;
@@ -124,7 +125,7 @@ DTypeName dtype_name(DType dtype) noexcept {
 
 Result<DType> parse_dtype(std::string_view name) {
   if (const std::optional<DType> scalar = parse_scalar(name)) return *scalar;
-  // Not the first thing to try: there is an x in "complex64".
+  // Tried only now, because there is an x in "complex64".
   if (const size_t x = name.rfind('x'); x != std::string_view::npos) {
     std::optional<DType> dtype = parse_scalar(name.substr(0, x));
     unsigned lanes = 0;

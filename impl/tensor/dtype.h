@@ -15,23 +15,25 @@ struct DType {
   uint16_t lanes = 0;
 
   bool operator==(const DType&) const = default;
-  // Bits of one element, all lanes. At most 255 * 65535.
+  // The bits of one element with all its lanes, at most 255 * 65535.
   uint32_t element_bits() const noexcept { return uint32_t{bits} * lanes; }
 };
 
-// A code that Tenon knows with a width that this code can have, and at least one lane.
+// Checks that Tenon knows the code, that the code can have this width, and that there is at least
+// one lane.
 Status check_dtype(DType dtype);
 
-// A name with its NUL. No memory is needed, so that it can be asked of anything at any time.
+// The name of a type, with its NUL. It needs no allocation, so it can be made in any state of the
+// process.
 inline constexpr size_t kMaxDTypeNameNbytes = 32;
 struct DTypeName {
   char text[kMaxDTypeNameNbytes];
   size_t nbytes = 0;  // without the NUL
 };
-// "float32", "bfloat16", "float8_e4m3fn", "int32x4"; of what has no name "dtype_3_64", code and
-// bits.
+// The name of a type: "float32", "bfloat16", "float8_e4m3fn", "int32x4". A type without a name is
+// called by its code and bits, "dtype_3_64".
 DTypeName dtype_name(DType dtype) noexcept;
-// The inverse. INVALID_ARGUMENT for what is no such name.
+// The inverse of dtype_name(). INVALID_ARGUMENT if there is no such name.
 Result<DType> parse_dtype(std::string_view name);
 
 }  // namespace tenon::tensor

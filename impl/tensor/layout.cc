@@ -18,8 +18,8 @@ Status outside(uint64_t needed_nbytes, uint64_t storage_nbytes) {
                         as_llu(needed_nbytes), as_llu(storage_nbytes), kFit));
 }
 
-// For layouts of which the last byte has no number of 64 bits, or the first one lies before the
-// storage.
+// For layouts whose last byte has an offset of more than 64 bits, or whose first element lies
+// before the storage.
 Status outside(uint64_t storage_nbytes) {
   return invalid(
       format("the elements leave the storage of %llu bytes: %s", as_llu(storage_nbytes), kFit));
@@ -30,12 +30,12 @@ Status negative(size_t dimension, int64_t size) {
                         static_cast<long long>(size)));
 }
 
-// Also right for the lowest int64_t, whose negative does not fit in one.
+// This is also right for the lowest int64_t, whose negative does not fit into an int64_t.
 uint64_t magnitude(int64_t value) noexcept {
   return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-// How far, in elements, a layout reaches below and above the element with index 0, 0, …
+// The distance, in elements, that a layout reaches below and above the element with index 0, 0, …
 struct Extent {
   uint64_t below = 0;
   uint64_t above = 0;
@@ -53,8 +53,8 @@ bool compute_extent(std::span<const int64_t> sizes, std::span<const int64_t> str
   return true;
 }
 
-// The product of the sizes. Strides may be 0, so no storage bounds it; but counts are handed out as
-// int64_t too (DLPack, Python).
+// The product of the sizes, at most INT64_MAX. Strides may be 0, so no storage limits it. But
+// callers get counts as int64_t too (DLPack, Python).
 Result<uint64_t> checked_count(std::span<const int64_t> sizes) {
   bool has_elements = true;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -77,8 +77,8 @@ Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes) {
   TENON_ASSIGN(const uint64_t count, checked_count(sizes));
   uint64_t bits = 0;
   if (!checked_mul(count, uint64_t{dtype.element_bits()}, &bits)) {
-    // More bits than are counted may still be few enough bytes; but elements of broken bytes are at
-    // most 64 bits wide.
+    // If the number of bits overflows, the number of bytes may still fit. For elements that are no
+    // whole bytes this is refused, as in check_layout().
     const uint64_t nbytes = dtype.element_bits() / 8;
     if (dtype.element_bits() % 8 != 0 || !checked_mul(count, nbytes, &bits) ||
         bits > uint64_t{INT64_MAX})
@@ -116,8 +116,8 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
     return end_nbytes <= storage_nbytes ? Status::ok() : outside(end_nbytes, storage_nbytes);
   }
 
-  // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that
-  // could overflow.
+  // The number of whole elements that fit. A comparison with this number needs no multiplication,
+  // which could overflow.
   const uint64_t room = storage_nbytes / (bits / 8);
   if (!has_elements) return layout.offset <= room ? Status::ok() : outside(storage_nbytes);
   Extent extent;
@@ -139,8 +139,7 @@ Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) 
   for (size_t i = sizes.size(); i > 0; --i) {
     if (sizes[i - 1] < 0) return negative(i - 1, sizes[i - 1]);
     strides[i - 1] = next;
-    // A size of 0 counts as 1, as in PyTorch: strides stay meaningful when the tensor has no
-    // elements.
+    // A size of 0 counts as 1, as in PyTorch, so that strides are meaningful without elements.
     if (i > 1 && !checked_mul(next, std::max<int64_t>(sizes[i - 1], 1), &next)) return overflow();
   }
   return strides;

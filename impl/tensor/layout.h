@@ -1,4 +1,5 @@
-// Sizes, strides and offset against the bytes they claim. All arithmetic is checked.
+// Checks sizes, strides and offset of a tensor against the bytes of its storage. All arithmetic is
+// checked for overflow.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +16,28 @@ inline constexpr int kMaxNdim = 64;
 struct Layout {
   DType dtype;
   std::span<const int64_t> sizes;
-  std::span<const int64_t> strides;  // as many as sizes
-  uint64_t offset = 0;               // elements
+  std::span<const int64_t> strides;  // one for each size
+  uint64_t offset = 0;               // in elements
 };
 
-// Every element that the layout names lies inside [0, storage_nbytes). A tensor without elements
-// needs offset * size <= storage_nbytes only. Elements under 8 bits must be contiguous and begin on
-// a byte.
+// Checks that every element of the layout lies inside [0, storage_nbytes). A tensor without
+// elements only needs offset * element size <= storage_nbytes. A tensor whose elements are no whole
+// bytes must be contiguous and begin on a byte.
 Status check_layout(const Layout& layout, uint64_t storage_nbytes);
 
-// What a storage needs to hold the elements packed. INVALID_ARGUMENT for an unknown type, a
-// negative size, and more than INT64_MAX bytes.
+// The bytes that a storage needs to hold the elements packed. INVALID_ARGUMENT for an unknown type,
+// a negative size, and more than INT64_MAX bytes.
 Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes);
 
-// Last dimension fastest; fails if they overflow.
+// The strides of a packed tensor, whose last dimension varies fastest. Fails if a size is negative
+// or a stride overflows.
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes);
 
-// The product of the sizes. Call after check_layout, which proves that it fits.
+// The product of the sizes. Call this after check_layout(), which proves that the product fits.
 uint64_t element_count(std::span<const int64_t> sizes) noexcept;
 
-// Packed, last dimension fastest; dimensions of size 1 may have any stride, and so may a tensor
-// without elements.
+// Whether the elements are packed and the last dimension varies fastest. Dimensions of size 1 may
+// have any stride, and so may a tensor without elements.
 bool is_contiguous(std::span<const int64_t> sizes, std::span<const int64_t> strides) noexcept;
 
 }  // namespace tenon::tensor

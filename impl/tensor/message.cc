@@ -35,10 +35,10 @@ Status check_room(size_t added, size_t there) {
              added, there, kMaxTensors));
 }
 
-// Which access a lend of it comes to.
+// The access that a lend of this tensor has.
 Result<memory::Access> access_of(const Tensor& tensor, memory::Access wanted) {
   const storage::Storage& storage = *tensor.storage();
-  // How a device's memory can be lent the driver says, when it is.
+  // The driver says how a device's memory can be lent when the message is sent.
   return storage.device_memory() != nullptr ? share::check_lend_device(storage, wanted)
                                             : share::check_lend(storage, wanted);
 }
@@ -116,7 +116,8 @@ Status Message::add(std::span<Composite* const> composites, const char* const* n
 
 void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* composites,
                      std::vector<std::string>* names) {
-  make_room(&items_, items->size());  // before the first push, so that it is all or none
+  make_room(&items_,
+            items->size());  // room is made before the first push, so that all are added or none
   if (composites != nullptr) make_room(&composites_, composites->size());
   make_room(&names_, names->size());
   for (Item& item : *items) items_.push_back(std::move(item));
@@ -124,7 +125,7 @@ void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* compo
     for (CompositeItem& composite : *composites) composites_.push_back(std::move(composite));
   }
   for (std::string& name : *names) names_.push_back(std::move(name));
-  // Names may have moved with their strings.
+  // The strings of the names may have moved, and the index has views of them.
   indexed_ = 0;
   index_.clear();
 }

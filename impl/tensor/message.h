@@ -1,5 +1,5 @@
-// Message: tensors that travel together, their names, and the user's bytes. A tenon_message is one
-// of these.
+// Message is a list of tensors that travel together, with their names and the user's bytes. A
+// tenon_message of the C API is a Message.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ inline constexpr size_t kMaxUserNbytes = 65536;
 
 class Message {
  public:
-  // Small: there can be millions, and few have a name.
+  // One tensor of the message. It is small, because there can be millions, and few have a name.
   class Item {
    public:
     Ref<Tensor> tensor;
@@ -34,13 +34,14 @@ class Message {
    private:
     friend class Message;
     static constexpr uint32_t kNoName = UINT32_MAX;
-    uint32_t name_ = kNoName;  // which of the message's names
+    uint32_t name_ = kNoName;  // index into the message's names
   };
-  // Its parts are items without a name, one after another.
+  // One composite of the message. Its parts are items without a name, one after another.
   class CompositeItem {
    public:
     Ref<Composite> composite;
-    uint32_t first_part = 0;  // the items before it, if it has no parts
+    // The index of its first part in items(). Without parts, the number of items before it.
+    uint32_t first_part = 0;
 
    private:
     friend class Message;
@@ -52,9 +53,9 @@ class Message {
   Message& operator=(const Message&) = delete;
   ~Message();
 
-  // All or none. `names` is null or as long as `tensors`, entries may be null.
+  // Adds all tensors or none. `names` is null or as long as `tensors`. Its entries may be null.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
-  // Likewise; their parts become items.
+  // Adds all composites or none. Their parts become items.
   Status add(std::span<Composite* const> composites, const char* const* names,
              memory::Access access);
   void add_received(Ref<Tensor> tensor, memory::Access access,
@@ -65,9 +66,9 @@ class Message {
   Status set_user_bytes(std::span<const std::byte> bytes);
 
   const std::vector<Item>& items() const noexcept { return items_; }
-  // Null: none.
+  // Null if the item has no name.
   const std::string* name_of(const Item& item) const noexcept { return name_at(item.name_); }
-  // In the order of their parts.
+  // In the order of their parts in items().
   const std::vector<CompositeItem>& composites() const noexcept { return composites_; }
   const std::string* name_of(const CompositeItem& item) const noexcept {
     return name_at(item.name_);
@@ -75,10 +76,10 @@ class Message {
   const std::vector<std::byte>& user_bytes() const noexcept { return user_; }
   // The first item of that name, or null.
   const Item* find(std::string_view name) const;
-  // Likewise; there are few of them, and it looks at each.
+  // The first composite of that name, or null. It looks at each composite, because there are few.
   const CompositeItem* find_composite(std::string_view name) const noexcept;
-  // Never the same for two messages of this process: how a send that is called again knows what it
-  // had begun.
+  // The id of the message. No two messages of this process have the same id. By the id a repeated
+  // send finds the message that it had begun to send.
   uint64_t id() const noexcept { return id_; }
 
  private:
@@ -95,7 +96,7 @@ class Message {
   std::vector<std::byte> user_;
   uint64_t id_;
   mutable std::mutex index_mutex_;
-  // Filled by the first find(), covers items_[0, indexed_).
+  // Filled by find(). It covers items_[0, indexed_).
   mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;
   mutable size_t indexed_ = 0;
 };

@@ -6,9 +6,9 @@
 namespace tenon::tensor {
 namespace {
 
-// The length of the well-formed sequence of two to four bytes at the start of `rest`; 0 if there is
-// none. The table is Unicode's (3-7): only the second byte has a range of its own, which is what
-// keeps overlong forms, surrogates and too large numbers out.
+// The length of the well-formed sequence of two to four bytes at the start of `rest`. 0 if there is
+// none. The ranges are from Unicode's table 3-7. Only the second byte has a range of its own, which
+// excludes overlong forms, surrogates and too large numbers.
 size_t multibyte_length(std::string_view rest) noexcept {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(rest[i]); };
   const uint8_t lead = byte(0);
@@ -35,8 +35,8 @@ size_t multibyte_length(std::string_view rest) noexcept {
   return length;
 }
 
-// Eight bytes at once, since nearly all names are ASCII: the subtraction borrows into a high bit
-// exactly where a byte is 0.
+// Checks eight bytes at once, because nearly all names are ASCII. The subtraction borrows into a
+// high bit exactly where a byte is 0.
 bool is_plain_ascii(uint64_t word) noexcept {
   constexpr uint64_t kHighBits = 0x8080808080808080U;
   constexpr uint64_t kOnes = 0x0101010101010101U;

@@ -1,4 +1,4 @@
-// Names of tensors, and UTF-8 at large.
+// Checks names of tensors, and UTF-8 in general.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@ namespace tenon::tensor {
 
 inline constexpr size_t kMaxNameNbytes = 4096;
 
-// At most kMaxNameNbytes of well-formed UTF-8 (no overlong forms, no surrogates, nothing above
-// U+10FFFF) without NUL. May be empty.
+// Whether the name is at most kMaxNameNbytes of well-formed UTF-8 (no overlong forms, no
+// surrogates, nothing above U+10FFFF) without NUL. A name may be empty.
 bool is_valid_name(std::string_view name) noexcept;
 
-// The same well-formed UTF-8, of any length, NUL included.
+// Whether the text is well-formed UTF-8. It may have any length and contain NUL.
 bool is_utf8(std::string_view text) noexcept;
 
 }  // namespace tenon::tensor

@@ -22,15 +22,16 @@ using memory::Segment;
 using storage::Storage;
 
 constexpr size_t kManyTensors = 10'000;
-// Of one tensor: its records here, their encoding, and the indexers.
+// The bytes that one tensor needs: its records here, their encoding, and the indexers.
 constexpr size_t kTableNbytes = 512;
 
-// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash
-// table costs more than looking through eight. The table is an open one, half full at most: a node
-// for each pointer was a good part of the work on a large message.
+// The index of a pointer among those that were met before. Small messages are the frequent ones,
+// and searching eight pointers is cheaper than a hash table. The table for more pointers uses open
+// addressing and is at most half full, because a node for each pointer took much of the time of a
+// large message.
 class Indexer {
  public:
-  // -1: not met yet; remembers it under `next`.
+  // Returns the index of `object`. If it is new, stores it under `next` and returns -1.
   int64_t find_or_add(const void* object, uint32_t next) {
     if (count_ < kFew) {
       for (size_t i = 0; i < count_; ++i) {
@@ -73,22 +74,22 @@ class Indexer {
 
   std::array<Known, kFew> known_{};
   size_t count_ = 0;
-  std::vector<Known> table_;  // a power of two of them, or none
+  std::vector<Known> table_;  // the size is a power of two or 0
   unsigned shift_ = 0;
 };
 
 void add_upstream(const Storage& storage, Packed* packed) {
   memory::Holding* const holding =
       storage.lease() != nullptr ? storage.lease()->holding() : nullptr;
-  auto& upstream = packed->upstream;  // a handful at most
+  auto& upstream = packed->upstream;  // it has a handful of entries at most
   if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end())
     upstream.push_back(holding);
 }
 
-// One segment for all storages to which one handle leads with one access.
+// Finds or adds the segment for all storages that one handle reaches with one access.
 uint32_t find_device_segment(const DeviceSegment& wanted, Indexer* segments, Packed* packed) {
-  // No two have one: an address, the next one for read-only, and of empty storages the device,
-  // where no object lies.
+  // Each segment has its own key: the address of the export, the next address for read-only, and
+  // for empty storages the device number + 1, where no object lies.
   const uintptr_t key = wanted.exported ? reinterpret_cast<uintptr_t>(wanted.exported.get()) +
                                               (wanted.read_only ? 1 : 0)
                                         : static_cast<uintptr_t>(wanted.device) + 1;
@@ -171,8 +172,8 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   return Status::ok();
 }
 
-// A connection keeps the room of its last message for the next one, but not that of a huge one for
-// ever.
+// The most bytes of a table that are kept when it is emptied. A connection keeps the room of its
+// last message for the next one, but not the room of a huge message.
 constexpr size_t kKeptNbytes = size_t{1} << 20;
 
 template <typename Container>
@@ -229,7 +230,7 @@ void add_composites(const Message& message, DescriptorContent* content) {
     record.zero_point = spec.zero_point;
     record.offset = spec.offset;
     record.dims = static_cast<uint32_t>(content->composite_dims.size());
-    // What follows from the parts is not told twice.
+    // Facts that follow from the parts are not encoded again.
     if (spec.parts.empty()) record.dtype = spec.dtype;
     if (is_sparse(spec.layout) || spec.parts.empty()) {
       record.ndim = static_cast<uint32_t>(spec.sizes.size());
@@ -252,8 +253,8 @@ void add_composites(const Message& message, DescriptorContent* content) {
 
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
-  // The tables on the heap are small change, but for very large messages, where malloc would bring
-  // the kernel's kill and not an error.
+  // The tables on the heap are small, except for very large messages. For those malloc would bring
+  // the kernel's kill instead of an error.
   if (const size_t count = message.items().size(); count >= kManyTensors)
     TENON_TRY(memory::with_spare([&] { return os::ask_headroom(count * kTableNbytes); }));
   Indexer segments;
@@ -262,7 +263,8 @@ Status pack(const Message& message, Leases leases, Packed* packed, bool let_writ
   const auto& items = message.items();
   content.tensors.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    // Both lie anywhere, and waiting for them would be a good part of the work on a large message.
+    // Tensor and storage can be anywhere in memory, and cache misses would take much of the time of
+    // a large message.
     if (i + 2 * kAhead < items.size()) __builtin_prefetch(items[i + 2 * kAhead].tensor.get());
     if (i + kAhead < items.size()) __builtin_prefetch(items[i + kAhead].tensor->storage().get());
     const Message::Item& item = items[i];
@@ -297,8 +299,9 @@ Status pack(const Message& message, Leases leases, Packed* packed, bool let_writ
 
 namespace {
 
-// What this process lent and is lent back, by whatever way, it keeps as its own: a lease on itself,
-// under the token of a borrower that may die, would keep that token open.
+// Handles memory that this process lent and that comes home, by whatever way. The process keeps the
+// memory as its own and gives up the lease. A lease on its own memory, under the token of a
+// borrower that may die, would keep that token open.
 Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
   if (!lease->stands()) return Status::ok();
   memory::SegmentKey key;
@@ -313,7 +316,7 @@ Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
   return Status::ok();
 }
 
-// After the tensors.
+// Makes the composites. The message must have its tensors already.
 Status unpack_composites(const DescriptorContent& content, Message* message) {
   for (const CompositeRecord& record : content.composites) {
     CompositeSpec spec;
@@ -332,7 +335,7 @@ Status unpack_composites(const DescriptorContent& content, Message* message) {
     spec.strides.assign(dims.begin() + record.ndim, dims.end());
     for (uint32_t i = 0; i < record.parts; ++i)
       spec.parts.push_back(message->items()[record.first_part + i].tensor);
-    // decode_descriptor checked all of it but the devices.
+    // decode_descriptor() checked everything except the devices.
     Result<Ref<Composite>> made = Composite::create(std::move(spec));
     if (!made.is_ok()) {
       return Status(Code::kCorrupt, made.status().message())
@@ -365,11 +368,11 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
                                         std::vector<Ref<Storage>>* storages) {
   auto message = std::make_unique<Message>();
   storages->reserve(content.storages.size());
-  const bool may_be_home = memory::has_leases();  // what comes home was lent before it came here
+  const bool may_be_home = memory::has_leases();  // memory that comes home was lent before
   for (size_t i = storages->size(); i < content.storages.size(); ++i) {
     const StorageRecord& record = content.storages[i];
-    // It stays in its place until a storage has it: should memory end in between, the next try must
-    // find it.
+    // The lease stays in `leases` until a storage has it. If memory runs out in between, the next
+    // try must find it.
     memory::Lease none;
     memory::Lease& lease = leases.empty() ? none : leases[i];
     if (record.segment == kNoSegment) {
@@ -404,16 +407,18 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
       const share::Claim claim{static_cast<memory::Access>(segment.access), record.offset,
                                record.nbytes, segment.nbytes};
       TENON_ASSIGN(Ref<Storage> opened, share::open_private(from.fd, claim, options));
-      // A copy needs the lender no more; untouched pages of the other kind are still the lender's.
+      // A copy does not need the lender any more. Untouched pages of a copy-on-write opening are
+      // still the lender's.
       if (options.private_cow) opened->keep(std::move(lease));
       storages->push_back(std::move(opened));
     }
-    lease = memory::Lease();  // nobody needs it
+    lease = memory::Lease();  // no storage took the lease
   }
   message->reserve(content.tensors.size());
   for (const TensorRecord& record : content.tensors) {
     const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
-    // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
+    // decode_descriptor() checked the layout against the nbytes of the record, which the storage
+    // has too.
     const Ref<Storage>& storage = (*storages)[record.storage];
     const Layout layout{record.dtype, dims.first(record.ndim), dims.last(record.ndim),
                         record.offset};

@@ -1,4 +1,5 @@
-// From a message to a descriptor's content and back: where tensors meet segments and fds.
+// Turns a message into the content of a descriptor and back. Here tensors meet segments and fds.
+// Connections, deposits and portable descriptors are the callers.
 #pragma once
 
 #include <memory>
@@ -17,55 +18,58 @@
 
 namespace tenon::tensor {
 
-// A range of a device's memory, of which a message has storages.
+// A range of a device's memory in which a message has storages.
 struct DeviceSegment {
-  int32_t device = 0;                                 // the ordinal
-  std::shared_ptr<const share::CudaExport> exported;  // null: of empty storages
+  int32_t device = 0;                                 // the device's ordinal
+  std::shared_ptr<const share::CudaExport> exported;  // null: for empty storages
   bool read_only = false;
 };
 
-// A content whose segments all have Reach::kFd or kDevice, and, index for index, what stands behind
-// the first kind.
+// A packed message. All segments of its content have Reach::kFd or kDevice. `segments` and `fds`
+// have an entry for each of them: for kDevice it is null and -1.
 struct Packed {
   DescriptorContent content;
-  std::vector<Ref<memory::Segment>> segments;  // keeps the fds open
-  std::vector<int> fds;                        // borrowed from them
-  // By fd_index, what stands behind the others, and what leases of them keep.
+  std::vector<Ref<memory::Segment>> segments;  // these keep the fds open
+  std::vector<int> fds;                        // borrowed from `segments`
+  // The device segments, by fd_index, and the objects that leases of them keep.
   std::vector<DeviceSegment> device_segments;
   std::vector<Ref<share::CudaLent>> lent;
-  // For each storage, what a lease of it keeps: null, none is needed. Empty if it was packed
-  // without leases. The message's storages keep it, and what follows, until it has leases.
+  // For each storage, the object that a lease of it keeps. Null: the storage needs no lease. Empty
+  // if the message was packed without leases. The message's storages keep these objects, and the
+  // holdings below, until the leases are granted.
   std::vector<memory::Leased*> leased;
-  std::vector<memory::Holding*> upstream;  // under which the storages came that are lent on
+  std::vector<memory::Holding*> upstream;  // the holdings of storages that are lent on
 
-  // Empty again, with the room that it has.
+  // Empties the object, but keeps the allocated room of tables that are not huge.
   void clear() noexcept;
 };
 
-// Lends every storage of the message. `packed` is empty before. With leases: blocks come back when
-// their leases end, and the caller grants one for each of `leased`; without, they are retired.
+// Lends every storage of the message. `packed` must be empty. With leases, blocks come back when
+// their leases end, and the caller grants a lease for each entry of `leased`. Without leases, the
+// blocks are retired.
 enum class Leases { kNo, kYes };
-// `let_write`: a device's read-only storages, too, though whoever gets them can write them. Without
-// leases a device's are refused.
+// `let_write`: also lend a device's read-only storages when the receiver would be able to write
+// them. Without leases, storages of a device are refused.
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
-// Likewise one storage, with a lease and without a tensor.
+// Lends one storage, with a lease and without a tensor.
 Status pack_storage(const Ref<storage::Storage>& storage, memory::Access access, Packed* packed);
 
-// What the opener has for one segment record: a mapping to share, an fd to read from for private
-// opens, or a device's memory (borrowed).
+// The opener's access to one segment: a mapping to share, an fd to read from for private openings,
+// or a device's memory (borrowed).
 struct Resolved {
   Ref<memory::Segment> segment;
   int fd = -1;
   const share::CudaReach* device = nullptr;
 };
 
-// The highest byte that the content uses of each segment.
+// For each segment, the end of the part that the content uses, in bytes.
 std::vector<uint64_t> needed_nbytes(const DescriptorContent& content);
 
-// `content` was validated by decode_descriptor; `resolved` is as long as its segments, `leases` as
-// its storages, or empty. What is opened goes into `storages`, so that a call that threw for want
-// of memory can be made again and goes on there.
+// Opens the storages and makes the message. `content` must have passed decode_descriptor().
+// `resolved` has an entry for each segment, and `leases` has one for each storage or is empty.
+// Opened storages are put into `storages`. A call that threw for want of memory can be repeated
+// with them and continues there.
 Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
                                         std::span<const Resolved> resolved,
                                         std::span<memory::Lease> leases,

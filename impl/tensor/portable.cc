@@ -18,9 +18,10 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
     TENON_TRY(share::check_lend(*item.tensor->storage(), item.access).status());
   }
   Packed packed;
-  // Bytes alone cannot carry a token: what they lend is retired, as before.
+  // A bytes-only descriptor cannot carry a token, so the blocks that it lends are retired.
   TENON_TRY(pack(message, bytes_only ? Leases::kNo : Leases::kYes, &packed));
-  // fds of its own: those of the segments may close with the last storage.
+  // The descriptor has fds of its own, because those of the segments may be closed with the last
+  // storage.
   for (size_t i = 0; i < packed.fds.size(); ++i) {
     TENON_ASSIGN(os::Fd fd, memory::with_spare([&] { return os::duplicate(packed.fds[i]); }));
     SegmentRecord& record = packed.content.segments[i];
@@ -58,7 +59,7 @@ Status Descriptor::take_leases(const Packed& packed) {
   }
   if (objects.empty()) return Status::ok();
   TENON_ASSIGN(ledger_, memory::Ledger::create({os::process_id(), 0}, false));
-  // Whatever fails from here on, the token goes and the ledger with it.
+  // If a later step fails, the token is closed, and the ledger ends.
   token_ = ledger_->take_fds();
   std::vector<uint32_t> slots(objects.size());
   TENON_TRY(ledger_->grant(objects, slots.data()));

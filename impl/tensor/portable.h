@@ -1,5 +1,6 @@
-// A descriptor as an object: the bytes of a message and the fds it counts on, and opening one that
-// came from elsewhere.
+// Descriptor is a message in portable form: the bytes and the fds to which they refer.
+// open_descriptor() opens a descriptor that came from another process. capi/src/descriptor.cc is
+// the caller.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ class Descriptor {
   ~Descriptor();
   static Result<std::unique_ptr<Descriptor>> create(const Message& message, bool bytes_only);
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  // Empty for a bytes-only one, whose fds stay here to be fetched.
+  // Empty for a bytes-only descriptor, whose fds stay in this process for the opener to fetch.
   std::span<const int32_t> fds() const noexcept { return numbers_; }
 
  private:
@@ -34,20 +35,20 @@ class Descriptor {
   std::vector<int32_t> numbers_;
   std::vector<os::Fd> fds_;
   std::vector<Ref<memory::Segment>> segments_;
-  // Of what is lent by it, and of lenders further up: each is told when the last copy is gone,
-  // opened or not.
+  // The token of the ledger of this descriptor, and the tokens of lenders further up. Each lender
+  // learns from its token when the last copy is gone, whether the descriptor was opened or not.
   std::shared_ptr<memory::TokenFds> token_;
   Ref<memory::Ledger> ledger_;
   std::vector<std::shared_ptr<memory::Token>> upstream_;
-  std::vector<Ref<Tensor>> tensors_;  // what is lent lives while the descriptor does
+  std::vector<Ref<Tensor>> tensors_;  // keep the lent storages alive as long as the descriptor
 };
 
-// `bytes` is copied before it is looked at; `fds` are borrowed.
+// Opens a descriptor. `bytes` is copied before it is read. `fds` are borrowed.
 Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes,
                                                  std::span<const int32_t> fds,
                                                  const share::OpenOptions& options);
 
-// A segment that is reached through /proc.
+// Opens the fd of a segment that is reached through /proc.
 Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content,
                                 bool other_user);
 

@@ -1,5 +1,5 @@
-// Tensor: a dtype, sizes, strides and an offset over a storage. A tenon_tensor is one of these; it
-// never changes.
+// Tensor is a view of a storage: a dtype, sizes, strides and an offset. A tenon_tensor of the C API
+// is a Tensor. It never changes.
 #pragma once
 
 #include <array>
@@ -26,9 +26,9 @@ inline constexpr uint32_t kFlagNeg = 8;
 
 class Tensor : public Counted {
  public:
-  // Checks the layout against the storage.
+  // Checks the layout against the storage, and the flags.
   static Result<Ref<Tensor>> create(Ref<Storage> storage, const Layout& layout, uint32_t flags);
-  // For a layout that decode_descriptor or check_layout has passed already.
+  // Makes a tensor from a layout that decode_descriptor() or check_layout() has accepted.
   static Ref<Tensor> create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags);
 
   const Ref<Storage>& storage() const noexcept { return storage_; }
@@ -44,7 +44,7 @@ class Tensor : public Counted {
   const std::byte* data() const noexcept;
 
  private:
-  // Up to here a tensor is one allocation.
+  // A tensor of up to this many dimensions is one allocation.
   static constexpr size_t kFewDims = 4;
 
   explicit Tensor(size_t ndim);
@@ -60,7 +60,7 @@ class Tensor : public Counted {
   uint64_t offset_ = 0;
   union {
     std::array<int64_t, 2 * kFewDims> few_dims_;  // sizes, then strides
-    int64_t* many_dims_;                          // likewise, and owned
+    int64_t* many_dims_;  // sizes, then strides, in an array that the tensor owns
   };
 };
 static_assert(sizeof(void*) != 8 || sizeof(Tensor) == 104);  // there can be millions
