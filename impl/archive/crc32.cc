@@ -9,11 +9,11 @@
 namespace tenon::archive {
 namespace {
 
-// Below it the wide kernels' beginning and end cost more than they save.
+// For fewer bytes, the start and the end of the wide functions cost more than these functions save.
 constexpr uint64_t kWideFrom = 1024;
 
 constexpr uint32_t kPolynomial = 0xEDB88320;
-constexpr uint32_t kOne = 0x80000000;  // x^0: the highest bit has the lowest power
+constexpr uint32_t kOne = 0x80000000;  // x^0: the highest bit stands for the lowest power
 
 uint32_t plain(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
   return libdeflate_crc32(crc, data, static_cast<size_t>(nbytes));

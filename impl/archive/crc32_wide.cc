@@ -1,12 +1,12 @@
-// Folding. The message is a polynomial over GF(2), its first bit the highest power. A block B that
-// lies n bits before another one may be replaced by B * (x^n mod P) added to that one: the
-// remainder stays the same. So a few wide registers run over the message, each multiplied (128 bits
-// in two halves) by what moves it one step on and added to the next step's bytes. What is left in
-// them at the end is a short message with the same remainder, and goes through the ordinary
-// function.
+// CRC-32 by folding. The message is a polynomial over GF(2), and its first bit has the highest
+// power. Let a block B lie n bits before another block. If B * (x^n mod P) is added to the other
+// block and B is removed, the remainder stays the same. So a few wide registers run over the
+// message. In each step, each register is multiplied, 128 bits in two halves, by the factor that
+// moves it one step on. It is then added to the bytes of the next step. At the end, the registers
+// are a short message with the same remainder, which the ordinary function takes.
 //
-// Bits are reflected, as zip has them. The carry-less product of two reflected 64-bit numbers is
-// the reflected product times x, which is why the exponents are one less than the distance.
+// Bits are reflected, as in zip. The carry-less product of two reflected 64-bit numbers is the
+// reflected product times x. That is why the exponents are one less than the distance.
 #include "archive/crc32_wide.h"
 
 #include <libdeflate.h>
@@ -30,8 +30,8 @@ constexpr uint64_t power_of_x(unsigned power) noexcept {
   return uint64_t{value} << 32;
 }
 
-// What moves 128 bits on by `bits`: for the half with the higher powers, which comes first in
-// memory, and for the other one.
+// The factors that move 128 bits on by `bits`: one for the half with the higher powers, which comes
+// first in memory, and one for the other half.
 struct Fold {
   uint64_t first;
   uint64_t second;
@@ -40,9 +40,9 @@ constexpr Fold fold_by(unsigned bits) noexcept {
   return {power_of_x(bits + 63), power_of_x(bits - 1)};
 }
 
-// The registers' bytes as a message of its own, and the rest behind it. The register's first state
-// is in them already, so the ordinary function, which begins with the complement of what it is
-// given, is given all ones.
+// Takes the checksum of the registers' bytes as a message, and then of the rest. The first state of
+// the CRC register is already in these bytes. The ordinary function begins with the complement of
+// its argument, so it gets all ones.
 uint32_t finish(const void* registers, size_t registers_nbytes, const void* rest,
                 uint64_t rest_nbytes) noexcept {
   const uint32_t crc = libdeflate_crc32(0xFFFFFFFF, registers, registers_nbytes);
@@ -69,12 +69,12 @@ constexpr size_t kRegisters = 4;
   registers[0] = _mm512_xor_si512(
       registers[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc))));
   for (at += step, nbytes -= step; nbytes >= step; at += step, nbytes -= step) {
-#pragma GCC unroll 4  // else gcc keeps the registers in memory
+#pragma GCC unroll 4  // otherwise gcc keeps the registers in memory
     for (size_t i = 0; i < kRegisters; ++i) {
       const __m512i bytes = _mm512_loadu_si512(at + i * sizeof(__m512i));
       const __m512i first = _mm512_clmulepi64_epi128(registers[i], factors, 0x00);
       const __m512i second = _mm512_clmulepi64_epi128(registers[i], factors, 0x11);
-      // Exclusive or of the three.
+      // The exclusive or of the three.
       registers[i] = _mm512_ternarylogic_epi64(first, second, bytes, 0x96);
     }
   }
@@ -97,7 +97,7 @@ constexpr size_t kRegisters = 4;
   registers[0] = _mm256_xor_si256(
       registers[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(~crc))));
   for (at += step, nbytes -= step; nbytes >= step; at += step, nbytes -= step) {
-#pragma GCC unroll 4  // else gcc keeps the registers in memory
+#pragma GCC unroll 4  // otherwise gcc keeps the registers in memory
     for (size_t i = 0; i < kRegisters; ++i) {
       const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at) + i);
       const __m256i first = _mm256_clmulepi64_epi128(registers[i], factors, 0x00);

@@ -49,7 +49,7 @@ constexpr Start kStarts[] = {
     {0, "\x93NUMPY"sv, "an array of NumPy, and no module: read it with numpy.load"},
 };
 
-// After an eight-byte length, the header is JSON.
+// A safetensors file has the length of its header in eight bytes, and then the header in JSON.
 bool is_safetensors(std::string_view head, uint64_t nbytes) {
   constexpr uint64_t kMostHeaderNbytes = 100'000'000;
   if (head.size() < 10 || head[8] != '{') return false;

@@ -1,5 +1,5 @@
-// What a file is that is no archive, told by its first bytes: what a download, a repository or
-// another program leaves under the name of a module.
+// Recognises, by its first bytes, a file that is no archive: what a download, a repository or
+// another program may leave under the name of a module. Error messages and `tenon inspect` use it.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,18 @@
 
 namespace tenon::archive {
 
-// So many bytes tell every kind; a shorter file has fewer.
+// This many bytes from the start of a file are enough to tell every kind. A shorter file has fewer.
 inline constexpr size_t kFileKindNbytes = 512;
 
-// "a Git LFS pointer, which ...: run `git lfs pull`": the end of a sentence that begins with the
-// file's name. Empty for what is not known. `nbytes` is the size of the file.
+// The kind of the file as the end of a sentence that begins with the file's name: "a Git LFS
+// pointer, which …: run git lfs pull to get the file". Empty for an unknown kind. `nbytes` is the
+// size of the file.
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes);
 
-// Whether a file begins as PyTorch's flatbuffer form does. Eight bytes are enough.
+// Whether the file begins like a module in PyTorch's flatbuffer form. Eight bytes are enough.
 bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
-// The same of ExecuTorch's file of weights, which has the extension .ptd.
+// Whether the file begins like ExecuTorch's file of weights, which has the extension .ptd. Eight
+// bytes are enough.
 bool is_flat_tensor(std::span<const std::byte> head) noexcept;
 
 }  // namespace tenon::archive

@@ -29,7 +29,7 @@ Result<Ref<ZipSource>> FileMapping::open(int fd) {
 }
 
 Result<Ref<ZipSource>> FileMapping::map(std::string name, os::Fd fd, uint64_t nbytes) {
-  os::Mapping mapping;  // an empty file cannot be mapped, and is no archive
+  os::Mapping mapping;  // an empty file cannot be mapped, and its reader refuses it
   if (nbytes > 0) {
     TENON_ASSIGN(mapping,
                  os::Mapping::create(os::Mapping::Kind::kSharedReadOnly, fd.get(), 0, nbytes));

@@ -1,4 +1,5 @@
-// A file as an archive's source: mapped read-only, as long as anybody has a reference.
+// A file as the source of an archive (zip_source.h). It stays mapped read-only as long as a
+// reference to it exists.
 #pragma once
 
 #include <string>
@@ -9,13 +10,14 @@
 
 namespace tenon::archive {
 
-// One fd and one mapping. The size is that at the opening. A file that is replaced by another of
-// its name stays as it was here; what is written into it shows.
+// Holds one fd and one mapping. The size is the file's size when it was opened. If another file is
+// renamed over the path, this object keeps the old file. Bytes that are written into the file
+// itself become visible here.
 class FileMapping : public ZipSource {
  public:
-  // NOT_FOUND, PERMISSION; INVALID_ARGUMENT if it is no regular file.
+  // NOT_FOUND, PERMISSION. INVALID_ARGUMENT if it is not a regular file.
   static Result<Ref<ZipSource>> open(const std::string& path);
-  // The fd stays the caller's, and its position as it is.
+  // Duplicates the fd. The caller keeps its own, and the file position does not move.
   static Result<Ref<ZipSource>> open(int fd);
 
   Status read(uint64_t offset, void* to, uint64_t nbytes) const override;

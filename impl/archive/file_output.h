@@ -1,5 +1,5 @@
-// An archive as a file under a name: the name leads to the old file until commit(), and to the
-// whole new one after it.
+// A sink (sink.h) that writes an archive to a file under a name. The name leads to the old file
+// until commit(), and to the whole new file after it.
 #pragma once
 
 #include <string>
@@ -13,11 +13,12 @@ using os::Durability;
 
 class FileOutput : public Sink {
  public:
-  // Also removes what killed processes left in that directory.
+  // Also removes the unfinished files that killed processes left in that directory.
   static Result<FileOutput> create(const std::string& path);
   Status write(std::span<const std::byte> bytes) override;
   Status write_both(std::span<const std::byte> head, std::span<const std::byte> body) override;
-  // Once. Without it, and after a failure of it, the old file stays as it was.
+  // Renames the new file over the old one. Called once. If it is not called or fails, the old file
+  // stays as it was.
   Status commit(Durability durability);
 
   FileOutput(FileOutput&& other) noexcept : file_(std::move(other.file_)) {}

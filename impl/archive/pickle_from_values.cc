@@ -16,7 +16,8 @@ using value::Value;
 using value::ValueKind;
 using value::ValueRef;
 
-// PyTorch's lists of a kind of their own: one call with the bare items.
+// The function for lists of this type that PyTorch writes in a special form: one call with the bare
+// items. Null for other lists.
 const char* typed_list_function(const Value& list) {
   if (!list.declared_type()) return nullptr;
   switch (list.declared_type()->element()->kind()) {
@@ -48,22 +49,22 @@ class ValuePickler {
 
  private:
   struct Memo {
-    bool counted = false;  // met before
-    bool wanted = false;   // put into the memo
-    bool open = false;     // being walked
+    bool counted = false;  // count() has met the value
+    bool wanted = false;   // the value must be put into the memo
+    bool open = false;     // count() is inside the value, so a second meeting is a cycle
     bool written = false;
     uint32_t number = 0;
   };
   struct Frame {
     Value* value = nullptr;
-    Memo* memo = nullptr;  // of a value with identity
+    Memo* memo = nullptr;  // only for a value with identity
     size_t next = 0;
     size_t count = 0;
   };
 
   Status count(Value& root);
   Status write(Value& root);
-  Result<bool> begin(Value& value, Frame* frame);  // false: it was written whole
+  Result<bool> begin(Value& value, Frame* frame);  // false: the value has been written completely
   void end(const Frame& frame);
   Status begin_list(const Value& list);
   void end_list(const Value& list);
@@ -80,8 +81,8 @@ class ValuePickler {
   PickledTensorWriter tensors_;
   std::unordered_map<const Value*, Memo> memo_;
   std::map<std::string, uint32_t> devices_;
-  // Long texts and types, which many values may share: each is compared with others, or printed,
-  // once.
+  // Caches of the memo numbers of long texts and of types. Many values may share one, and so each
+  // is compared with others, or printed, only once.
   std::unordered_map<const Value*, uint32_t> texts_;
   std::unordered_map<const value::Type*, uint32_t> types_;
 };
@@ -95,11 +96,12 @@ Result<std::vector<std::byte>> ValuePickler::run(const ValueRef& root) {
   return writer_.finish();
 }
 
-// Which values stand in more than one place; and that none contains itself, so that write() ends.
+// Finds the values that stand in more than one place. Also checks that no value contains itself, so
+// that write() ends.
 Status ValuePickler::count(Value& root) {
   std::vector<Frame> stack;
   const auto enter = [&](Value& value) -> Status {
-    // What has no identity has nothing below it either.
+    // A value without identity has no values below it either.
     if (!value::has_identity(value.kind())) return Status::ok();
     Memo& memo = memo_[&value];
     if (memo.open)
@@ -230,7 +232,7 @@ void ValuePickler::end(const Frame& frame) {
   }
 }
 
-// The items stand bare in both forms; where the call's opcodes are differs.
+// Both forms contain the bare items. They differ in the places of the call's opcodes.
 Status ValuePickler::begin_list(const Value& list) {
   if (const char* function = typed_list_function(list); function != nullptr) {
     const ValueKind wanted = typed_list_item(list);

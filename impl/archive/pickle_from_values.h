@@ -1,5 +1,5 @@
-// From values to the bytes that PyTorch's C++ pickler writes for them: the same opcodes, the same
-// memo.
+// Writes values as a pickle, in the bytes that PyTorch's C++ pickler writes for them: the same
+// opcodes and the same memo. Exports call it.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace tenon::archive {
 
-// The key of a storage. Called once per storage of one pickle, when its first tensor is written.
-// The storage is one that whoever writes the archive has to put into the record <directory>/<key>.
+// Gives a storage its key. It is called once per storage of one pickle, when the first tensor over
+// that storage is written. The writer of the archive must then put the storage's bytes into the
+// record <directory>/<key>.
 using NameStorage = std::function<Result<std::string>(const value::StorageValueRef& storage)>;
 
-// "0", "1", … in the order of first use, as PyTorch names the storages of data.pkl.
+// Gives the keys "0", "1", … in the order of first use, as PyTorch names the storages of data.pkl.
 class SequentialKeys {
  public:
   NameStorage namer();
-  // By key. Valid once the pickle is written.
+  // The storages, indexed by their keys. Complete once the pickle is written.
   const std::vector<value::StorageValueRef>& storages() const noexcept { return storages_; }
 
  private:
@@ -31,19 +32,20 @@ class SequentialKeys {
 
 struct FromValuesOptions {
   NameStorage name_storage;  // null: a tensor is refused
-  // UnpickledValue::memoised: what is put into the memo though nothing refers to it. May be null.
+  // UnpickledValue::memoised: values that are put into the memo even if nothing refers to the
+  // entry. May be null.
   const std::vector<value::ValueRef>* memoised = nullptr;
-  // Of storages on a device; else "cpu" is written.
+  // Writes the device of storages that are on a device. Otherwise "cpu" is written for them.
   bool keep_device = false;
-  std::string record = "data.pkl";  // what messages call it
-  // Of the type of None, in the types of lists and dicts.
+  std::string record = "data.pkl";  // the record's name in messages
+  // The name of None's type, in the type texts of lists and dicts.
   std::string_view none_name = value::Type::kNoneName;
 };
 
-// UNSUPPORTED for a tensor that PyTorch's pickle has no form for (CSC, BSR and BSC),
+// UNSUPPORTED for a tensor that PyTorch's pickle has no form for (CSC, BSR and BSC).
 // INVALID_ARGUMENT for values that contain themselves or are nested deeper than
-// value::kMaxWalkDepth, for a class name that is none, and for an item that its list's type does
-// not allow.
+// value::kMaxWalkDepth, for a class name that is no qualified name, and for an item that its list's
+// type does not allow.
 Result<std::vector<std::byte>> values_to_pickle(const value::ValueRef& root,
                                                 const FromValuesOptions& options);
 

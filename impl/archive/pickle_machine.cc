@@ -8,12 +8,13 @@
 namespace tenon::archive {
 namespace {
 
-// Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are
-// bounded for.
+// Positions in children_ have 32 bits. A pickle that refers to more children needs more bytes for
+// that than the limits on nodes allow.
 constexpr size_t kMostChildren = UINT32_MAX;
 
-// The lists of a pickle's nodes grow to twice their room. From so many nodes on it is asked first
-// whether there is memory for it: for each node that there is, at most so many bytes.
+// The vectors of nodes double their capacity when they grow. From this number of nodes on, the
+// machine is asked first whether it has the memory (os::ask_headroom()): at most kNodeGrowthNbytes
+// for each existing node.
 constexpr size_t kAskFromNodes = size_t{1} << 18;
 constexpr uint64_t kNodeGrowthNbytes = 96;
 
@@ -23,8 +24,8 @@ PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadO
     : bytes_(bytes), options_(options) {
   tree_.bytes_ = reinterpret_cast<const char*>(bytes.data());
   tree_.record_ = options.record;
-  // A module of many tensors has a node for every four or five bytes: room for all of them at once,
-  // but no more than a few megabytes.
+  // A module with many tensors has a node for every four or five bytes. Room for all of them is
+  // reserved at once, but no more than a few megabytes.
   const size_t expected = std::min<size_t>(bytes.size() / 4, 1U << 16);
   tree_.nodes_.reserve(expected);
   tree_.children_.reserve(expected);
@@ -127,7 +128,7 @@ Status PickleMachine::read_opcodes() {
       case Opcode::kNewObj:
       case Opcode::kNewObjEx: TENON_TRY(read_call(opcode)); break;
       case Opcode::kBuild: TENON_TRY(read_build()); break;
-      // Python 2's str. What it holds in a checkpoint are names.
+      // BINSTRING is a str of Python 2. In checkpoints such strings are names.
       case Opcode::kShortBinString:
       case Opcode::kShortBinUnicode: TENON_TRY(read_text<uint8_t>(NodeKind::kStr)); break;
       case Opcode::kBinString:
@@ -170,7 +171,7 @@ Status PickleMachine::read_pop(Opcode opcode) {
   size_t begin = 0;
   switch (opcode) {
     case Opcode::kPop:
-      // Python's pickler ends a tuple that contains itself so.
+      // Python's pickler ends a tuple that contains itself like this.
       if (!marks_.empty() && floor_ == stack_.size()) {
         pop_mark(&begin);
         return Status::ok();
@@ -246,9 +247,9 @@ Status PickleMachine::extend_list(PickleTree::List* list, std::span<const NodeId
   std::vector<NodeId>& all = tree_.children_;
   const size_t count = list->count + added.size();
   if (count > list->capacity) {
-    // To the end, unless nothing lies behind it. What was filled in one go, as nearly all are, gets
-    // no spare room; what grows again gets as much as it has, so that a pickle that fills many
-    // lists in turns copies each a few times only.
+    // Moves the list to the end of children_, unless it is already last. A list that is filled in
+    // one go, as nearly all are, gets no spare room. A list that grows again gets as much room
+    // again as it has. So a pickle that fills many lists in turns copies each only a few times.
     const bool is_last = size_t{list->begin} + list->capacity == all.size();
     const size_t begin = is_last ? list->begin : all.size();
     const size_t capacity = is_last || list->count == 0 ? count : 2 * count;
@@ -281,8 +282,8 @@ Status PickleMachine::read_call(Opcode opcode) {
   if (tree_.kind(callable) != NodeKind::kGlobal) {
     return error(Code::kCorrupt, format("%s cannot be called", tree_.describe(callable).c_str()));
   }
-  // REDUCE of an enum has its value there, and no tuple: only who knows what is called can say
-  // whether that is right.
+  // The REDUCE of an enum has the enum's value as its arguments, and no tuple. Only code that knows
+  // the callable can check this.
   if (opcode != Opcode::kReduce && tree_.kind(args) != NodeKind::kTuple)
     return error(Code::kCorrupt, "arguments that are no tuple");
   TENON_TRY(push_node(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew,
@@ -360,7 +361,7 @@ Status PickleMachine::push_node(NodeKind kind, Content content) {
   return Status::ok();
 }
 
-// A tuple never grows, so it is its children and nothing else.
+// A tuple never grows, so it needs no List.
 Status PickleMachine::push_tuple(size_t begin) {
   std::vector<NodeId>& all = tree_.children_;
   const size_t at = all.size();

@@ -1,4 +1,5 @@
-// The stack machine of read_pickle: one step per opcode, nodes and no values.
+// The stack machine behind read_pickle() (pickle_reader.h). It executes one step per opcode and
+// builds nodes (pickle_nodes.h), not values.
 #pragma once
 
 #include <bit>
@@ -27,11 +28,11 @@ class PickleMachine {
   using Node = PickleTree::Node;
   using Content = PickleTree::Content;
 
-  // Of the opcode that is being read.
+  // Errors at the opcode that is being read.
   Status error(Code code, const std::string& message) const;
   Status over_limit(const char* limit, uint64_t value) const;
 
-  Status read_opcodes();  // up to and with STOP
+  Status read_opcodes();  // up to STOP, inclusive
   Status unknown_opcode(uint8_t byte) const;
   Status read_protocol();
   Status read_frame();
@@ -52,16 +53,17 @@ class PickleMachine {
   Status read_sparse_get(uint64_t index);
   Status finish();
 
-  // Each opcode does several of these small steps, so they say no more than whether there is what
-  // they want; error messages follow below. Little-endian, as pickle's sizes are.
+  // The small steps of which an opcode needs several. Each returns false if the bytes, values or
+  // mark that it needs are missing. The caller then returns the matching missing_…() error below.
+  // Numbers are little-endian, as the sizes in a pickle are.
   template <typename Number>
   bool take_number(uint64_t* out) noexcept;
   bool take(uint64_t nbytes, std::span<const std::byte>* out) noexcept;
-  // So many values above the wall.
+  // Whether at least `count` values lie above the last mark.
   bool has(size_t count) const noexcept { return stack_.size() - floor_ >= count; }
   bool pop(NodeId* out) noexcept;
   void push_mark();
-  // Where the values above the last mark begin in the stack; the mark is gone afterwards.
+  // Removes the last mark. `begin` is the index in the stack of the first value above that mark.
   bool pop_mark(size_t* begin) noexcept;
   Status missing_bytes(uint64_t nbytes) const;
   Status missing_values() const;
@@ -69,7 +71,7 @@ class PickleMachine {
 
   Status push_node(NodeKind kind, Content content);
   Status push_number(NodeKind kind, int64_t number) { return push_node(kind, {.integer = number}); }
-  // Of the values in the stack from `begin` on, which leave it.
+  // These take the values from index `begin` of the stack, and remove them there.
   Status push_tuple(size_t begin);
   Status push_list(NodeKind kind, size_t begin);
   Status extend_list(PickleTree::List* list, std::span<const NodeId> added);
@@ -83,11 +85,13 @@ class PickleMachine {
   size_t cursor_ = 0;
   size_t opcode_at_ = 0;
   std::vector<NodeId> stack_;
-  std::vector<size_t> marks_;  // sizes of the stack when they were set
-  // The last of them. A mark is a wall: what lies under it belongs to what the mark begins.
+  std::vector<size_t> marks_;  // the size of the stack when each mark was set
+  // The last entry of marks_, or 0. pop() takes no value below a mark: those values belong to the
+  // opcode that will end the mark.
   size_t floor_ = 0;
-  // Numbers count up from 0 in every pickler's output. One that does not goes into the map, so that
-  // a number alone costs no memory.
+  // The memo. Every pickler numbers its entries upwards from 0, so they are in a vector. An entry
+  // with a number out of that order goes into the map, so that a large number alone costs no
+  // memory.
   std::vector<NodeId> memo_;
   std::map<uint64_t, NodeId> sparse_memo_;
 };

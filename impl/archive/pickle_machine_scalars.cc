@@ -1,4 +1,4 @@
-// The opcodes of PickleMachine that carry something in the bytes behind them: numbers, texts,
+// The opcodes of PickleMachine that have an operand in the bytes behind them: numbers, texts and
 // names.
 #include "archive/pickle_machine.h"
 #include "base/checked.h"
@@ -35,8 +35,8 @@ Status PickleMachine::read_protocol() {
   return Status::ok();
 }
 
-// A frame is advice on how much to read at once. That it ends inside the bytes is checked, where
-// its end is does not matter.
+// A FRAME is only advice on how much to read at once. Its bytes must lie in the pickle, but it does
+// not matter where the frame ends.
 Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
   if (!take_number<uint64_t>(&nbytes)) return missing_bytes(8);
@@ -63,7 +63,7 @@ Status PickleMachine::read_scalar(Opcode opcode) {
       return push_number(NodeKind::kInt, static_cast<int64_t>(number));
     case Opcode::kBinFloat:
       if (!take_number<uint64_t>(&number)) return missing_bytes(8);
-      // The one big-endian number of pickle.
+      // This is the only big-endian number in a pickle.
       return push_node(NodeKind::kFloat,
                        {.real = std::bit_cast<double>(__builtin_bswap64(number))});
     default: return push_number(NodeKind::kNone, 0);

@@ -5,8 +5,8 @@
 namespace tenon::archive {
 namespace {
 
-// A text from a hostile file in a message: its beginning only, and no quote of its own that would
-// end it.
+// The beginning of a text for a message. The text may come from a hostile file, so a quote in it,
+// which would end the excerpt, is replaced.
 std::string excerpt(std::string_view text) {
   constexpr size_t kMaxExcerptNbytes = 60;
   const bool cut = text.size() > kMaxExcerptNbytes;

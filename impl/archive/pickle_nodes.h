@@ -1,10 +1,11 @@
-// What a pickle says, as a tree of nodes that stand for its values and for the calls it wants made.
-// Nothing is ever called here.
+// The content of a pickle as a tree of nodes. A node stands for a value, or for a call that the
+// pickle asks for. No call is ever made here. read_pickle() (pickle_reader.h) builds the tree, and
+// pickle_to_values() and others read it.
 //
-// A node that the pickle refers to twice (by its memo) is one node with two parents, so that what
-// is shared stays shared and a small pickle stays small. Two consequences for who walks a tree:
-// nodes are visited once each, by id, and a node may have itself below it. Texts are views of the
-// pickle's bytes, which must live as long as the tree.
+// A value to which the pickle refers several times, through its memo, is one node with several
+// parents. So shared values stay shared, and a small pickle makes a small tree. A caller that walks
+// the tree must therefore visit each node once, by its id, and must expect a node that contains
+// itself. Texts are views of the pickle's bytes, which must outlive the tree.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ enum class NodeKind : uint8_t {
   kNone,
   kBool,
   kInt,
-  kLong,  // an integer of more than 64 bits; text() has its little-endian two's complement
+  kLong,  // an integer of more than 8 bytes; text() gives its little-endian two's complement
   kFloat,
   kStr,
   kBytes,
@@ -41,40 +42,40 @@ enum class NodeKind : uint8_t {
 
 const char* node_kind_name(NodeKind kind) noexcept;
 
-// What a kReduce or kNew node is made of. Every list is empty and every id kNoNode if the pickle
-// does not say it.
+// The parts of a kReduce or kNew node. A list is empty and an id is kNoNode if the pickle does not
+// have that part.
 struct PickledCall {
   NodeId callable = kNoNode;
   NodeId args = kNoNode;
   NodeId keyword_args = kNoNode;
-  NodeId state = kNoNode;            // of BUILD
-  std::span<const NodeId> items;     // of SETITEM and SETITEMS: key, value, key, value, …
-  std::span<const NodeId> elements;  // of APPEND and APPENDS
+  NodeId state = kNoNode;            // from BUILD
+  std::span<const NodeId> items;     // from SETITEM and SETITEMS: key, value, key, value, …
+  std::span<const NodeId> elements;  // from APPEND and APPENDS
 };
 
 class PickleTree {
  public:
   NodeId root() const noexcept { return root_; }
   size_t count() const noexcept { return nodes_.size(); }
-  // Up to and with its STOP. PyTorch reads no further, and neither does anything here: what follows
-  // is nobody's.
+  // The size of the pickle up to its STOP, inclusive. Bytes behind it are ignored, as PyTorch
+  // ignores them.
   uint64_t nbytes() const noexcept { return nbytes_; }
   int protocol() const noexcept { return protocol_; }
-  // Of the reader's options: what messages call this pickle.
+  // The record's name in messages, from PickleReadOptions.
   const std::string& record() const noexcept { return record_; }
 
   NodeKind kind(NodeId id) const noexcept { return nodes_[id].kind; }
-  // Whether the pickle puts it in its memo, referred to or not: PyTorch's pickler does so with what
-  // others hold too.
+  // Whether the pickle puts the node into its memo, even if nothing refers to the entry. PyTorch's
+  // pickler does this for every value that something besides the pickle holds too.
   bool memoised(NodeId id) const noexcept { return nodes_[id].memoised; }
-  // Where its opcode stands.
+  // The position of the node's opcode in the pickle, in bytes.
   uint64_t offset(NodeId id) const noexcept { return nodes_[id].offset(); }
 
-  // Each for the kinds that have it only.
+  // Each of the following functions is valid only for nodes of the matching kind.
   bool boolean(NodeId id) const noexcept { return nodes_[id].content.integer != 0; }
   int64_t integer(NodeId id) const noexcept { return nodes_[id].content.integer; }
   double real(NodeId id) const noexcept { return nodes_[id].content.real; }
-  // kStr, kBytes, kLong.
+  // For kStr, kBytes and kLong.
   std::string_view text(NodeId id) const noexcept {
     const Pair& pair = nodes_[id].content.pair;
     return {bytes_ + nodes_[id].offset() + pair.first, pair.second};
@@ -85,18 +86,19 @@ class PickleTree {
   std::string_view name(NodeId id) const noexcept {
     return globals_[nodes_[id].content.pair.first].name;
   }
-  // kTuple … kSet.
+  // For kTuple, kList, kDict and kSet.
   std::span<const NodeId> children(NodeId id) const noexcept {
     const Pair& pair = nodes_[id].content.pair;
     return nodes_[id].kind == NodeKind::kTuple ? span_of(pair.first, pair.second)
                                                : span_of(lists_[pair.first]);
   }
   NodeId persistent_id(NodeId id) const noexcept { return nodes_[id].content.pair.first; }
-  // Which of the persistent ids it is, in the order of the pickle.
+  // The node's index among all persistent ids, in the order of the pickle.
   uint32_t persistent_index(NodeId id) const noexcept { return nodes_[id].content.pair.second; }
   uint32_t persistent_count() const noexcept { return persistent_count_; }
   PickledCall call(NodeId id) const noexcept;
-  // The same as in call(). As long as the tree, so that it can be a span of one.
+  // The same ids as in call(). The references live as long as the tree, so a caller can make a span
+  // of one from them.
   const NodeId& callable(NodeId id) const noexcept {
     const Node& node = nodes_[id];
     return node.is_long_call ? calls_[node.content.pair.first].callable : node.content.pair.first;
@@ -105,16 +107,17 @@ class PickleTree {
     const Node& node = nodes_[id];
     return node.is_long_call ? calls_[node.content.pair.first].args : node.content.pair.second;
   }
-  // Whether a call has more than these two.
+  // Whether a call has more parts than the callable and the arguments.
   bool is_long_call(NodeId id) const noexcept { return nodes_[id].is_long_call; }
-  // Of a call that has one.
+  // Only for a long call.
   const NodeId& state(NodeId id) const noexcept {
     return calls_[nodes_[id].content.pair.first].state;
   }
 
-  // For messages: "'a text'", "a tuple of 3", "torch._utils._rebuild_tensor_v2(…)". One short line.
+  // Describes the node in one short line for messages: "'a text'", "a tuple of 3", "a call of
+  // 'torch._utils._rebuild_tensor_v2'".
   std::string describe(NodeId id) const;
-  // A failure at this node: record and offset go into the message and into the details.
+  // An error at this node. The record and the offset go into the message and into the details.
   Status error(Code code, NodeId id, const std::string& message) const;
 
  private:
@@ -125,9 +128,11 @@ class PickleTree {
     std::string_view name;
   };
 
-  // A text: how far behind its opcode it begins, its bytes. A tuple: where in children_ it begins,
-  // its length. Other containers and globals: which of lists_, globals_. A persistent id: its node,
-  // which it is. A call: callable, arguments; or which of calls_.
+  // The meaning of the two numbers depends on the node. A text: its distance in bytes from its
+  // opcode, and its size. A tuple: its begin in children_, and its length. Another container or a
+  // global: its index in lists_ or globals_, and 0. A persistent id: the node of the id, and
+  // persistent_index(). A short call: the callable and the arguments. A long call: its index in
+  // calls_, and 0.
   struct Pair {
     uint32_t first;
     uint32_t second;
@@ -137,8 +142,8 @@ class PickleTree {
     double real;
     Pair pair;
   };
-  // A pickle has one for every five of its bytes, so their size is felt. No address space has more
-  // bytes than 48 bits count.
+  // A pickle can have a node for every five of its bytes, so the size of a node matters. An offset
+  // needs no more than 48 bits, because no address space is larger.
   struct Node {
     Content content;
     uint32_t offset_low = 0;
@@ -151,13 +156,13 @@ class PickleTree {
   };
   static_assert(sizeof(Node) == 16);
 
-  // A part of children_, with room behind it.
+  // A range of children_, with spare room behind it.
   struct List {
     uint32_t begin = 0;
     uint32_t count = 0;
     uint32_t capacity = 0;
   };
-  // With more than a callable and arguments.
+  // A call with more parts than a callable and arguments.
   struct LongCall {
     NodeId callable = kNoNode;
     NodeId args = kNoNode;
@@ -196,7 +201,7 @@ inline PickledCall PickleTree::call(NodeId id) const noexcept {
           call.state,    span_of(call.items), span_of(call.elements)};
 }
 
-// The one form of a message about a record of pickles: "data.pkl, byte 12: …".
+// Makes every message about a pickle's record in the same form: "data.pkl, byte 12: …".
 Status pickle_error(Code code, const std::string& record, uint64_t offset,
                     const std::string& message);
 

@@ -1,4 +1,5 @@
-// The opcodes of pickle, by the names that Python's documentation gives them.
+// The opcodes of pickle, named as in Python's documentation. The reader and the writer of pickles
+// use them.
 #pragma once
 
 #include <array>
@@ -81,11 +82,11 @@ enum class Opcode : uint8_t {
   kReadOnlyBuffer = 0x98,
 };
 
-// "BINPUT"; null for a byte that is none.
+// The opcode's name, such as "BINPUT". Null if the byte is no opcode.
 const char* opcode_name(uint8_t byte) noexcept;
 
-// By byte: whether PyTorch's C++ unpickler reads it, in any version, as what may be in a module
-// archive; whether it is an opcode at all.
+// For each byte, a set of two bits. kOpcodeOfModules: a version of PyTorch's C++ unpickler reads
+// this opcode, so a module archive may contain it. kOpcodeOfAll: the byte is an opcode.
 inline constexpr uint8_t kOpcodeOfModules = 1;
 inline constexpr uint8_t kOpcodeOfAll = 2;
 extern const std::array<uint8_t, 256> kOpcodeDialects;

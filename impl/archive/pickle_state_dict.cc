@@ -23,9 +23,9 @@ class StateDictReader {
  private:
   struct Frame {
     NodeId node = kNoNode;
-    bool keyed = false;  // children are key, value, …
+    bool keyed = false;  // children are key, value, key, value, …
     size_t next = 0;
-    size_t name_nbytes = 0;  // of its own name, in name_
+    size_t name_nbytes = 0;  // the size of this node's own name, at the start of name_
     std::span<const NodeId> children;
   };
 
@@ -43,11 +43,11 @@ class StateDictReader {
   const StateDictOptions& options_;
   PickledTensors tensors_;
   StateDict out_;
-  std::vector<NodeId> nodes_;  // of out_.tensors
+  std::vector<NodeId> nodes_;  // the node of each entry of out_.tensors
   std::map<NodeId, value::TensorValueRef> known_;
   std::vector<bool> open_;
   std::vector<Frame> stack_;
-  std::string name_;  // of what is being visited
+  std::string name_;  // the name of the node that is being visited
   uint64_t names_nbytes_ = 0;
   uint64_t visits_ = 0;
 };
@@ -89,8 +89,8 @@ Result<StateDict> StateDictReader::run() {
 }
 
 Status StateDictReader::visit(NodeId id) {
-  // What is shared is walked once for each name that it has, and a short pickle can give something
-  // many names.
+  // A shared node is walked once for each of its names, and a short pickle can give a node many
+  // names. So visits are counted.
   if (++visits_ > options_.limits.max_nodes) return over_limit(id, "max_nodes");
   if (tensors_.is_tensor(id)) return add_tensor(id);
   if (is_container(id)) return enter(id);
@@ -109,7 +109,7 @@ Status StateDictReader::enter(NodeId id) {
     if (!call_arguments(tree_, id).empty()) {
       return tree_.error(Code::kUnsupported, id, "an OrderedDict that is made of arguments");
     }
-    // Its state is _metadata: versions of classes that nobody here has.
+    // The state is _metadata: versions of Python classes, which Tenon does not need.
     frame.children = tree_.call(id).items;
     frame.keyed = true;
   } else {
@@ -172,7 +172,7 @@ void StateDictReader::add_other(NodeId id) {
   out_.others.push_back(is_call ? name_ + ": " + tree_.describe(id) : name_);
 }
 
-// {"a.b": x, "a": {"b": y}} has two of one name.
+// Refuses two tensors of one name, as in {"a.b": x, "a": {"b": y}}.
 Status StateDictReader::check_names() {
   std::vector<size_t> order(out_.tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

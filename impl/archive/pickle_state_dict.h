@@ -1,5 +1,5 @@
-// The tensors of a torch.save file by name: state dicts, and checkpoints that hold some. No object
-// of Python is made. `tenon inspect` lists them.
+// Reads the tensors of a torch.save file by name. The file can be a state dict, or a checkpoint
+// that holds several. No Python object is made. `tenon inspect` and impl/weights call this.
 #pragma once
 
 #include <string>
@@ -13,35 +13,35 @@
 namespace tenon::archive {
 
 struct NamedTensor {
-  // The keys on the way, joined by dots: "fc.weight", "optimizer.state.0.exp_avg". Items of lists
-  // and tuples count from 0. Empty if the file holds a tensor alone.
+  // The keys that lead to the tensor, joined by dots: "fc.weight", "optimizer.state.0.exp_avg".
+  // Items of lists and tuples are numbered from 0. Empty if the file is a single tensor.
   std::string name;
-  value::TensorValueRef tensor;  // what is pickled once and stands there twice is one
+  value::TensorValueRef tensor;  // a tensor that is pickled once and has two names is one object
   bool is_parameter = false;
 };
 
 struct StateDict {
   std::vector<NamedTensor> tensors;  // in the order of the file
-  // Names of what is no tensor and holds none that could be read: numbers and texts, but also
-  // "epoch: a call of 'numpy.core.…'" for what only Python could make. At most kMaxOthers; how many
-  // there are says n_others.
+  // The names of values that are neither tensors nor containers: numbers and texts. A value that
+  // only Python could make has its description too: "epoch: a call of 'numpy.core.…'". This list
+  // has at most kMaxOthers names, and n_others is the full count.
   std::vector<std::string> others;
   uint64_t n_others = 0;
   static constexpr size_t kMaxOthers = 64;
 };
 
 struct StateDictOptions {
-  // Storages with equal keys are one, as in torch.load: called once per key.
+  // Called once per key: storages with equal keys are one storage, as in torch.load.
   FindStorage find_storage;
-  // Ask find_storage for storages of every device ("cuda:0"): a file has their bytes all the same.
-  // Else such a tensor is refused.
+  // Whether find_storage is asked for storages of every device ("cuda:0"), whose bytes are in the
+  // file all the same. If not, a tensor on a device other than cpu and meta is refused.
   bool any_device = false;
   PickleLimits limits;
 };
 
-// `tree` is of the general dialect. Looks into dicts, OrderedDicts, lists and tuples; an error for
-// a tensor that cannot be read, for two of one name, and for a root that is none of these and no
-// tensor.
+// `tree` was read with PickleDialect::kGeneral. Looks into dicts, OrderedDicts, lists and tuples.
+// It fails for a tensor that cannot be read, for two tensors of one name, and for a root that is
+// neither such a container nor a tensor.
 Result<StateDict> pickle_state_dict(const PickleTree& tree, const StateDictOptions& options);
 
 }  // namespace tenon::archive

@@ -1,5 +1,5 @@
-// The storages of PickledTensors: persistent ids ("storage", torch.FloatStorage, key, device,
-// numel).
+// The part of PickledTensors that reads storages. A storage is a persistent id ("storage",
+// torch.FloatStorage, key, device, numel).
 #include "archive/pickle_tensors.h"
 
 namespace tenon::archive {
@@ -46,8 +46,8 @@ Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<Sc
 
 Status PickledTensors::check_device(NodeId id) {
   if (tree_.text(id).size() > kMaxDeviceNbytes) return wrong(id, "a device", "a short name");
-  // Where the bytes of a module's tensor come to be is for whoever finds its storage to say; of a
-  // state dict that is asked for.
+  // find_storage decides where the bytes of a module's tensor go, so any device name is accepted
+  // here. For a state dict, other devices than cpu and meta are accepted only with any_device.
   const bool is_of_module = !options_.general && value::is_device_name(tree_.text(id));
   if (!options_.any_device && !is_of_module) {
     if (const Status known = value::check_device(tree_.text(id)); !known.is_ok())
@@ -57,7 +57,7 @@ Status PickledTensors::check_device(NodeId id) {
   return Status::ok();
 }
 
-// Archives of PyTorch 1.4 have a sixth element, None.
+// Reads the tuple of a storage. Archives of PyTorch 1.4 have a sixth element, None.
 Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<ScalarType> element) {
   const NodeId tuple = tree_.persistent_id(id);
   const std::span<const NodeId> parts =
@@ -83,7 +83,7 @@ Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<Sc
   TENON_ASSIGN(const int64_t numel, integer(parts[4], "the number of elements of a storage"));
   if (numel < 0) return wrong(parts[4], "the number of elements of a storage", "none below 0");
   storage.numel = static_cast<uint64_t>(numel);
-  // An untyped storage counts bytes.
+  // The tuple of an untyped storage counts bytes.
   if (element && tree_.name(parts[1]) == "UntypedStorage")
     storage.numel /= value::scalar_type_info(*element).nbytes;
   if (parts[3] != known_.device) TENON_TRY(check_device(parts[3]));

@@ -32,8 +32,8 @@ Status PickledTensorWriter::write_strided(const TensorValue& tensor) {
   return Status::ok();
 }
 
-// PyTorch 2.x writes and reads these. 1.x has no such argument and drops the bits, whoever wrote
-// them.
+// Writes the conj and neg bits as a dict. PyTorch 2.x writes and reads this argument. PyTorch 1.x
+// does not know it and drops the bits, whoever wrote them.
 void PickledTensorWriter::write_math_bits(const TensorValue& tensor) {
   writer_.global("torch.jit._pickle", "restore_type_tag");
   writer_.opcode(Opcode::kEmptyDict);

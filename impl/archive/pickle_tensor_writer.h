@@ -1,5 +1,5 @@
-// Tensors as PyTorch's C++ pickler writes them. The inverse of PickledTensors, for the forms that
-// the C++ pickler has.
+// Writes tensors as PyTorch's C++ pickler does. values_to_pickle() uses it. It is the inverse of
+// PickledTensors, for the forms that the C++ pickler has.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tenon::archive {
 
 class PickledTensorWriter {
  public:
-  // All must outlive this.
+  // `writer` and `options` must outlive this object.
   PickledTensorWriter(PickleWriter* writer, const FromValuesOptions& options)
       : writer_(*writer), options_(options) {}
 
@@ -31,7 +31,7 @@ class PickledTensorWriter {
 
   PickleWriter& writer_;
   const FromValuesOptions& options_;
-  std::map<value::StorageKey, uint32_t> storages_;  // their numbers in the memo
+  std::map<value::StorageKey, uint32_t> storages_;  // the number of each storage in the memo
 };
 
 }  // namespace tenon::archive

@@ -12,11 +12,11 @@ using value::ScalarType;
 using value::StorageValueRef;
 using value::TensorValueRef;
 
-// What wraps a tensor can wrap what wraps one: a Parameter of a subclass. More than these no
-// pickler writes.
+// A call that wraps a tensor can wrap another such call, as for a Parameter of a subclass. No
+// pickler writes more levels than these.
 constexpr int kMaxWrappings = 4;
 
-// A strided tensor with everything as it is but requires_grad.
+// A copy of a strided or sparse tensor that differs only in requires_grad.
 Result<TensorValueRef> with_requires_grad(const TensorValueRef& tensor, bool requires_grad) {
   if (tensor->requires_grad() == requires_grad) return tensor;
   if (tensor->layout() != value::TensorLayout::kStrided) {
@@ -42,7 +42,8 @@ Result<TensorValueRef> with_requires_grad(const TensorValueRef& tensor, bool req
   return value::TensorValue::create(spec);
 }
 
-// How many elements a storage needs under these sizes and strides.
+// Gives the number of elements that a storage needs for these sizes and strides. False if a number
+// is negative, or if the result overflows.
 bool reach_of(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
               uint64_t* out) {
   uint64_t last = 0;
@@ -194,7 +195,8 @@ Result<value::TensorLayout> PickledTensors::layout(NodeId id) const {
   return *found;
 }
 
-// An OrderedDict without entries. Hooks are functions of Python's, so no archive can have any.
+// Checks that the hooks are None or an OrderedDict without entries. Hooks are Python functions,
+// which no archive can contain.
 Status PickledTensors::check_hooks(NodeId id) const {
   if (tree_.kind(id) == NodeKind::kNone) return Status::ok();
   const bool is_known = tree_.kind(id) == NodeKind::kReduce && tree_.callable(id) == known_.hooks;
@@ -234,7 +236,8 @@ Result<TensorValueRef> PickledTensors::read_call(const Call& call, int depth) {
   }
 }
 
-// Only forms that have no parts themselves: so nothing here calls itself through a file.
+// Reads a part of a tensor. Only forms without parts of their own are accepted, so a file cannot
+// cause a recursion here.
 Result<TensorValueRef> PickledTensors::read_part(NodeId id) {
   const Form of = form(id);
   if (of != Form::kV1 && of != Form::kV2 && of != Form::kV3)
@@ -242,8 +245,9 @@ Result<TensorValueRef> PickledTensors::read_part(NodeId id) {
   return read(id, kMaxWrappings);
 }
 
-// (storage, offset, sizes, strides), then by form: nothing; requires_grad, hooks, [math bits]; the
-// same with a dtype before the bits; a quantizer and then requires_grad, hooks.
+// The arguments are (storage, offset, sizes, strides), and then, by form: kV1: nothing. kV2:
+// requires_grad, hooks, [math bits]. kV3: requires_grad, hooks, dtype, [math bits]. kQuantised:
+// quantizer, requires_grad, hooks.
 Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
   static constexpr size_t kMin[] = {0, 4, 6, 7, 7};
   static constexpr size_t kMax[] = {0, 4, 7, 8, 7};
@@ -277,7 +281,7 @@ Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
   return made;
 }
 
-// {"conj": True, "neg": True} or one of them, with a type tag or without.
+// The argument is {"conj": True, "neg": True} or has one of the two, with a type tag or without.
 Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const {
   if (tree_.kind(id) == NodeKind::kNone) return Status::ok();
   if (is_call_of(tree_, id, "torch.jit._pickle", "restore_type_tag") &&
@@ -286,7 +290,8 @@ Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const
   }
   if (tree_.kind(id) != NodeKind::kDict) return wrong(id, "the math bits of a tensor", "a dict");
   const std::span<const NodeId> entries = tree_.children(id);
-  // Two there are. Of a dict that many tensors share, no more is ever looked at.
+  // There are only these two. A longer dict is refused before it is walked, because many tensors
+  // may share it.
   if (entries.size() > 4) return wrong(id, "the math bits of a tensor", "conj and neg");
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     TENON_ASSIGN(const bool set, boolean(entries[i + 1], "a math bit"));
@@ -302,7 +307,8 @@ Status PickledTensors::read_math_bits(NodeId id, value::StridedSpec* spec) const
   return Status::ok();
 }
 
-// (scheme, scale, zero point), or (scheme, scales, zero points, axis) with two tensors.
+// The quantizer is (scheme, scale, zero point), or (scheme, scales, zero points, axis) with two
+// tensors.
 Status PickledTensors::read_quantizer(NodeId id, value::StridedSpec* spec) {
   if (tree_.kind(id) != NodeKind::kTuple || tree_.children(id).empty())
     return wrong(id, "a quantizer", "a tuple");
@@ -333,7 +339,7 @@ Status PickledTensors::read_quantizer(NodeId id, value::StridedSpec* spec) {
   return Status::ok();
 }
 
-// (dtype, sizes, strides, requires_grad), and nothing that has bytes.
+// The arguments are (dtype, sizes, strides, requires_grad). The tensor has no bytes.
 Result<TensorValueRef> PickledTensors::read_meta(const Call& call) {
   TENON_TRY(check_count(call, 4, 4));
   value::StridedSpec spec;
@@ -353,8 +359,9 @@ Result<TensorValueRef> PickledTensors::read_meta(const Call& call) {
   return made;
 }
 
-// PyTorch's C++ writes (layout, sizes, requires_grad, part…, hooks); Python (layout, (part…,
-// sizes)), of COO also with is_coalesced behind, and in _rebuild_sparse_csr_tensor of old the same.
+// PyTorch's C++ pickler writes (layout, sizes, requires_grad, part…, hooks). Python writes (layout,
+// (part…, sizes)), and for COO also is_coalesced behind the sizes. The old
+// _rebuild_sparse_csr_tensor has the same arguments.
 Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
   TENON_TRY(check_count(call, 2, 7));
   value::SparseSpec spec;
@@ -394,8 +401,8 @@ Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
   return made;
 }
 
-// (tensor, requires_grad, hooks), and a state of Python attributes in
-// _rebuild_parameter_with_state, which is nobody's here.
+// The arguments are (tensor, requires_grad, hooks). _rebuild_parameter_with_state has a fourth, the
+// Python attributes, which is ignored.
 Result<TensorValueRef> PickledTensors::read_parameter(const Call& call, int depth) {
   TENON_TRY(check_count(call, 3, 4));
   TENON_ASSIGN(const TensorValueRef tensor, read(call.arguments[0], depth + 1));
@@ -406,8 +413,8 @@ Result<TensorValueRef> PickledTensors::read_parameter(const Call& call, int dept
   return made;
 }
 
-// (function, class, its arguments, state): a tensor with Python attributes, or of a subclass. The
-// tensor in it is read, the rest is not.
+// The arguments are (function, class, arguments of the function, state). The call stands for a
+// tensor with Python attributes or of a subclass. Only the tensor in it is read.
 Result<TensorValueRef> PickledTensors::read_from_type(const Call& call, int depth) {
   TENON_TRY(check_count(call, 4, 4));
   const NodeId function = call.arguments[0];

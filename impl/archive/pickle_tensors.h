@@ -1,4 +1,5 @@
-// The calls of torch._utils that stand for tensors, and the storages below them.
+// Reads tensors and their storages from the nodes of a pickle. A tensor is a call of a function of
+// torch._utils or torch._tensor. pickle_to_values() and pickle_state_dict() use this class.
 #pragma once
 
 #include <cstddef>
@@ -22,22 +23,22 @@ class PickledTensors {
   struct Options {
     FindStorage find_storage;
     bool any_device = false;
-    // A file of torch.save. torch.load takes equal keys for one storage, where torch.jit.load takes
-    // one for each time that a pickle spells it out; and Python writes sparse tensors in a form of
-    // its own.
+    // Whether the pickle is a file of torch.save. torch.load makes one storage for equal keys.
+    // torch.jit.load makes one each time that the pickle spells out a persistent id. Python also
+    // writes sparse tensors in a form of its own, which is accepted only here.
     bool general = false;
   };
 
-  // `tree` must outlive this.
+  // `tree` must outlive this object.
   PickledTensors(const PickleTree& tree, Options options)
       : tree_(tree), options_(std::move(options)) {}
 
-  // Whether this node is a call of what makes tensors in PyTorch, known here or not, well-formed or
-  // not.
+  // Whether the node calls a function of PyTorch that makes tensors. The function may be unknown
+  // here, and the call malformed.
   bool is_tensor(NodeId id) const noexcept;
-  // Whether that call is one of torch.nn.Parameter's.
+  // Whether that call makes a torch.nn.Parameter.
   bool is_parameter(NodeId id) const noexcept;
-  // A tensor of its own each time: who wants one per node keeps it.
+  // Makes a new tensor at each call. A caller that wants one tensor per node keeps it.
   Result<value::TensorValueRef> read(NodeId id);
 
  private:
@@ -52,7 +53,7 @@ class PickledTensors {
     kParameter,
     kFromType
   };
-  // One call, with its arguments checked to be a tuple.
+  // One call. Its arguments were a tuple.
   struct Call {
     NodeId node = kNoNode;
     Form form = Form::kNone;
@@ -69,7 +70,7 @@ class PickledTensors {
   Result<value::TensorValueRef> read_sparse(const Call& call);
   Result<value::TensorValueRef> read_parameter(const Call& call, int depth);
   Result<value::TensorValueRef> read_from_type(const Call& call, int depth);
-  Result<value::TensorValueRef> read_part(NodeId id);  // one that is strided itself
+  Result<value::TensorValueRef> read_part(NodeId id);  // the part must be a strided tensor
 
   Status read_quantizer(NodeId id, value::StridedSpec* spec);
   Status read_math_bits(NodeId id, value::StridedSpec* spec) const;
@@ -86,37 +87,39 @@ class PickledTensors {
   Result<value::ScalarType> scalar_type(NodeId id) const;
   Result<value::TensorLayout> layout(NodeId id) const;
   Status wrong(NodeId id, const char* what, const char* wanted) const;
-  // What impl/value refuses in what a file says, with the place in the file.
+  // Turns an error of impl/value about the file's content into an error with the place in the file.
   Status placed(NodeId id, const Status& status) const;
 
-  // A pickle has the callable of its tensors and the class of their storages once, and refers to
-  // them: what the last one means is kept.
+  // A cache of the last nodes that were checked, and what they mean. A pickle has the callable of
+  // its tensors and the class of their storages once, and refers to them.
   struct Known {
     NodeId callable = kNoNode;
     Form form = Form::kNone;
     NodeId storage_class = kNoNode;
     value::ScalarType type = value::ScalarType::kByte;
     NodeId storage_word = kNoNode;  // 'storage'
-    NodeId device = kNoNode;        // one that was checked
+    NodeId device = kNoNode;        // a device that was accepted
     NodeId hooks = kNoNode;         // OrderedDict
   };
 
   const PickleTree& tree_;
   const Options options_;
   mutable Known known_;
-  // Of the last tensor: their memory serves the next.
+  // The sizes and strides of the last tensor. The next tensor reuses their memory.
   std::vector<int64_t> sizes_;
   std::vector<int64_t> strides_;
-  std::vector<value::StorageValueRef> by_index_;  // of persistent ids; empty until there is one
+  std::vector<value::StorageValueRef> by_index_;  // by persistent_index(); empty until the first
+                                                  // storage is read
   std::map<std::string_view, value::StorageValueRef> by_key_;
 };
 
-// Whether a node is the global `module name`, or a call of it.
+// Whether a node is the global `module.name`.
 bool is_global(const PickleTree& tree, NodeId id, std::string_view module,
                std::string_view name) noexcept;
+// Whether a node is a call of that global.
 bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module,
                 std::string_view name) noexcept;
-// The arguments of a call, if they are a tuple; else nothing.
+// The arguments of a call if they are a tuple, else nothing.
 std::span<const NodeId> call_arguments(const PickleTree& tree, NodeId id) noexcept;
 
 }  // namespace tenon::archive

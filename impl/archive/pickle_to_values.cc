@@ -17,7 +17,7 @@ using value::ValueRef;
 constexpr std::string_view kTypedListModule = "torch.jit._pickle";
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes";
 
-// Modules whose names PyTorch gives a meaning of their own: no class of an archive lives there.
+// Modules whose names have a special meaning to PyTorch. No class of an archive is in one of them.
 bool is_reserved_module(std::string_view module) {
   static constexpr std::string_view kReserved[] = {
       "torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
@@ -30,8 +30,8 @@ bool is_custom_module(std::string_view module) {
          (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
 }
 
-// What the items of a list must be, in the lists that PyTorch has in a form of their own: it
-// refuses others too.
+// The kind that the items of a list must have, for the lists that PyTorch writes in a special form.
+// PyTorch refuses other items too.
 std::optional<ValueKind> item_kind(const value::TypeRef& list) {
   if (!list) return std::nullopt;
   switch (list->element()->kind()) {
@@ -70,7 +70,7 @@ Result<UnpickledValue> PickledValues::run() {
     if (places_[child] == kOpen)
       return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
     if (places_[child] == 0) {
-      // Deeper than the limit on the way down already: what is open is a chain of nodes.
+      // The open nodes are a chain, so the limit on depth can be checked already on the way down.
       if (stack.size() >= options_.limits.max_depth)
         return over_limit(child, "max_depth", options_.limits.max_depth);
       if (!is_leaf(child)) {
@@ -97,9 +97,9 @@ Status PickledValues::placed(NodeId id, const Status& status) const {
   return tree_.error(code, id, status.message()).caused_by(status);
 }
 
-// A container that becomes part of another node's value, like the list in build_intlist's
-// arguments, does so once: a second time would be a second copy, and a short pickle could ask for
-// many of a long list.
+// Marks a container as part of another node's value, like the list in the arguments of
+// build_intlist. A container can be taken only once. A second time would make a second copy, and a
+// short pickle could ask for many copies of a long list.
 Status PickledValues::claim(NodeId id) {
   if (claimed_[id] || has_value(id))
     return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
@@ -163,7 +163,7 @@ Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
   return frame;
 }
 
-// build_intlist and the like: of one bare list.
+// build_intlist and similar functions take one bare list.
 Result<PickledValues::Frame> PickledValues::enter_typed_list(NodeId id,
                                                              const value::TypeRef& element) {
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
@@ -179,7 +179,7 @@ Result<PickledValues::Frame> PickledValues::enter_typed_list(NodeId id,
   return frame;
 }
 
-// restore_type_tag: of a bare list or dict and the text of its type.
+// restore_type_tag takes a bare list or dict, and the text of its type.
 Result<PickledValues::Frame> PickledValues::enter_tagged(NodeId id) {
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
   if (arguments.size() != 2 || tree_.kind(arguments[1]) != NodeKind::kStr) {
@@ -406,8 +406,8 @@ Status PickledValues::check_class(NodeId callable, const std::string& name) {
   return Status::ok();
 }
 
-// Every object has its class's name and every attribute its own for itself, and a pickle says a
-// name once and means it many times.
+// Copies a name, and counts the copy. Each object has its own copy of its class's name, and each
+// attribute of its own name. A pickle contains a name once and can use it many times.
 Result<std::string> PickledValues::copy_name(NodeId node, std::string_view name) {
   TENON_TRY(count_names(node, name.size()));
   return std::string(name);

@@ -1,4 +1,5 @@
-// The work of pickle_to_values: each node becomes a value once, children first, without recursion.
+// The implementation of pickle_to_values(). Each node becomes a value once, children before their
+// parents, without recursion.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ class PickledValues {
   Result<UnpickledValue> run();
 
  private:
-  // What a node is, beside its kind: what a call means.
+  // The meaning of a node. For a call, the node's kind does not say it.
   enum class Role : uint8_t {
     kLeaf,  // no value below it
     kTuple,
@@ -35,18 +36,18 @@ class PickledValues {
     kObject,  // with attributes
     kOpaque,  // with a state
   };
-  // A node whose values below are being made.
+  // A node whose child values are being made.
   struct Frame {
     NodeId node = kNoNode;
     Role role = Role::kLeaf;
-    uint32_t height = 0;  // of what is below
-    size_t next = 0;      // which child comes next
-    size_t step = 1;      // 2 where only every second child is a value
+    uint32_t height = 0;  // the height of the highest value below this node
+    size_t next = 0;      // the index of the next child
+    size_t step = 1;      // 2 if only every second child is a value
     std::span<const NodeId> children;
-    value::TypeRef type;  // of a list or dict that has one
+    value::TypeRef type;  // the type of a list or dict, if the pickle says it
   };
 
-  // Of these no frame is needed: nothing below them is a value.
+  // Whether the node needs no frame, because no value lies below it.
   bool is_leaf(NodeId id) const noexcept;
   Result<Frame> enter(NodeId id);
   Result<Frame> enter_call(NodeId id);
@@ -62,7 +63,7 @@ class PickledValues {
   Result<value::ValueRef> make_object(Frame& frame);
 
   bool has_value(NodeId id) const noexcept { return places_[id] != 0 && places_[id] != kOpen; }
-  // Of a node that has a value.
+  // Only for a node that has a value.
   const value::ValueRef& value_of(NodeId id) const noexcept { return made_[places_[id] - 1].value; }
   Status claim(NodeId id);
   Result<value::TypeRef> type_of_text(NodeId text);
@@ -71,7 +72,7 @@ class PickledValues {
   Result<std::string> copy_name(NodeId node, std::string_view name);
   Status count_names(NodeId node, uint64_t nbytes);
   Status over_limit(NodeId node, const char* limit, uint64_t value) const;
-  // INVALID_ARGUMENT of impl/value is CORRUPT here, with the place.
+  // Adds the place to an error of impl/value, and turns INVALID_ARGUMENT into CORRUPT.
   Status placed(NodeId id, const Status& status) const;
 
   static constexpr uint32_t kOpen = UINT32_MAX;
@@ -83,15 +84,19 @@ class PickledValues {
   const PickleTree& tree_;
   const ToValuesOptions& options_;
   PickledTensors tensors_;
-  // By node: one more than its place in made_; 0: it has no value; kOpen: it is on the stack.
+  // By node: the index in made_ plus one. 0: the node has no value yet. kOpen: the node is on the
+  // stack.
   std::vector<uint32_t> places_;
   std::vector<Made> made_;
-  value::ValueRef none_;  // these are not told apart from others that are equal, and there are many
+  // Nodes of None, True and False share these values, because they are many and have no identity.
+  value::ValueRef none_;
   value::ValueRef bools_[2];
-  std::vector<bool> claimed_;  // containers that another node has taken for its own
+  std::vector<bool> claimed_;  // by node: whether a list or dict has become a value or a part of
+                               // one
   std::map<NodeId, value::TypeRef> types_;
-  std::set<std::string, std::less<>> classes_;  // those that were checked
-  // Of the last one: a pickle has a class's node once, and many objects of it one after the other.
+  std::set<std::string, std::less<>> classes_;  // the class names that were checked
+  // A cache of the last class. A pickle has one node for a class, and often many objects of it in a
+  // row.
   NodeId class_node_ = kNoNode;
   std::string class_name_;
   uint64_t names_nbytes_ = 0;

@@ -25,7 +25,7 @@ Status CallbackSink::write(std::span<const std::byte> bytes) {
         bytes.first(std::min<uint64_t>(bytes.size(), kMostNbytes));
     const int64_t taken = function_(context_, piece.data(), piece.size());
     if (taken < 0) {
-      const bool is_errno = taken >= -4095;  // as the kernel has it
+      const bool is_errno = taken >= -4095;  // the range of the kernel's error numbers
       if (is_errno) return errno_status(static_cast<int>(-taken), "the writer function");
       return Status(Code::kIo,
                     format("the writer function failed with %lld", static_cast<long long>(taken)));

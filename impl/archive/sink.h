@@ -1,6 +1,6 @@
-// Where the bytes of an archive go, from its first to its last. An archive is written without
-// seeking, so a pipe or a socket will do. Files that appear whole or not at all are in
-// file_output.h.
+// A sink takes the bytes of an archive in order, from the first to the last. ZipWriter writes to
+// one. It never seeks, so the sink can be a pipe or a socket. file_output.h has the sink for files
+// that appear whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
-  // Takes all of them or fails. After a failure nothing more is written to it.
+  // Takes all bytes or fails. The caller writes nothing more after a failure.
   virtual Status write(std::span<const std::byte> bytes) = 0;
-  // The one and then the other: a record's small header goes out with its first bytes.
+  // Writes `head` and then `body`, in one system call where the sink can. A record's small header
+  // goes out with its first bytes like this.
   virtual Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
 };
 
-// An fd that the caller keeps open: a file (from its position on), a pipe, a socket. Waits where a
-// non-blocking one has no room. PEER_GONE, and no signal, if nobody reads a pipe or a socket any
-// more.
+// Writes to an fd that the caller keeps open: a file (from its position on), a pipe or a socket.
+// Waits if a non-blocking fd has no room. PEER_GONE, without SIGPIPE, if nobody reads a pipe or a
+// socket any more.
 class FdSink : public Sink {
  public:
   explicit FdSink(int fd) noexcept : fd_(fd) {}
@@ -37,8 +38,8 @@ class FdSink : public Sink {
   int fd_;
 };
 
-// A function of the user's. It takes all bytes and returns their number; a negative errno, or any
-// other number, is a failure. It never gets more than kMostNbytes at once.
+// Calls a function of the user's. It must take all bytes and return their number. A negative errno
+// or any other number is a failure. It never gets more than kMostNbytes at once.
 class CallbackSink : public Sink {
  public:
   using Function = int64_t (*)(void* context, const void* data, size_t nbytes);

@@ -13,7 +13,8 @@ constexpr uint64_t kFlagsAt = 6;
 constexpr uint64_t kLocalCrcAt = 14;
 constexpr uint64_t kCentralCrcAt = 16;
 
-// The file may have changed since its directory was checked, so the checksum must still be there.
+// Whether the file has this number at the offset. The file may have changed since its directory was
+// checked, so the checksum may be gone.
 Result<bool> has_number(const ZipSource& source, uint64_t offset, uint32_t number) {
   std::array<std::byte, 4> bytes{};
   if (!range_inside(offset, bytes.size(), source.nbytes())) return false;

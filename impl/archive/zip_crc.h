@@ -10,9 +10,10 @@
 
 namespace tenon::archive {
 
-// The offsets in the file of every copy of the record's checksum: in its entry of the directory,
-// and in its local header, in its data descriptor, or in both. `record` is of a reader of that
-// source. The list is empty for a record without a checksum.
+// The offsets in the file of every copy of the record's checksum. One copy is in the record's entry
+// of the directory. Another is in its local header, in its data descriptor, or in both. `record`
+// belongs to a reader of `source`. The list is empty for a record without a checksum. CORRUPT if
+// the entry no longer has the checksum.
 Result<std::vector<uint64_t>> find_crc_places(const ZipSource& source, const ZipRecord& record);
 
 }  // namespace tenon::archive

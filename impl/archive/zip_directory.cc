@@ -15,9 +15,9 @@ namespace {
 
 using namespace zip;
 
-// Deflate's densest code: 258 bytes for every two bits.
+// The densest code of deflate: 258 bytes for every two bits.
 constexpr uint64_t kMostInflation = 1032;
-// Up to so many, compressed bytes may be more than twice the bytes that they stand for.
+// Up to this number, the compressed bytes may be more than twice the bytes that they stand for.
 constexpr uint64_t kThinUpTo = 4096;
 
 Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_value,
@@ -32,8 +32,8 @@ Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_val
 
 std::string_view top_of(std::string_view name) noexcept { return name.substr(0, name.find('/')); }
 
-// PyTorch writes them under any name that the user gives. They are data: the reader of a module
-// gives them a safe name (zip_names.h), and nothing is ever unpacked.
+// PyTorch writes extra files under any name that the user gives. They are data. The reader of a
+// module gives them a safe name (zip_names.h), and nothing is ever unpacked.
 bool is_extra_file(std::string_view name) noexcept {
   const std::string_view top = top_of(name);
   return find_prefix_fault(top) == nullptr && name.substr(top.size()).starts_with("/extra/") &&
@@ -135,8 +135,8 @@ class DirectoryReader {
     return Status::ok();
   }
 
-  // Neither a few bytes that would fill the memory nor, of blocks that hold nothing, many for a
-  // few.
+  // Refuses a few compressed bytes that would inflate to fill the memory. Also refuses many
+  // compressed bytes for few inflated ones, which deflate blocks without content make possible.
   Status check_inflation(const ZipEntry& entry) {
     if (!checked_add(inflated_nbytes_, entry.nbytes, &inflated_nbytes_) ||
         inflated_nbytes_ > limits_.max_inflated_nbytes)
@@ -163,7 +163,8 @@ class DirectoryReader {
     return Status::ok();
   }
 
-  // In the archive's own directory: without its name. Names that are equal are so both ways.
+  // Whether the entry lies in the prefix. inner() removes the prefix from such a name. Two entries
+  // have equal names with the prefix only if their inner names are equal.
   bool is_inside(std::string_view name) const noexcept {
     const size_t nbytes = result_.prefix.size();
     if (nbytes == 0) return true;
@@ -174,15 +175,15 @@ class DirectoryReader {
                                                       : name;
   }
 
-  // All entries by name: what is there twice lies side by side.
+  // Sorts all entries by name, so that equal names are neighbours.
   Status sort_names() {
     std::vector<ZipDirectory::Key>& keys = result_.by_name;
     const auto name = [this](const ZipDirectory::Key& key) { return entries_[key.index].name; };
     const auto before = [&](const auto& a, const auto& b) {
       return a.hash != b.hash ? a.hash < b.hash : name(a) < name(b);
     };
-    // Into buckets by the first bits of the hash, of which there are about as many as entries, and
-    // then within each.
+    // Distributes the entries into about as many buckets as there are entries, by the first bits of
+    // the hash, and then sorts each bucket.
     const auto bits =
         static_cast<unsigned>(std::clamp(static_cast<int>(std::bit_width(entries_.size())), 1, 20));
     const auto bucket = [bits](uint64_t hash) { return static_cast<size_t>(hash >> (64 - bits)); };

@@ -1,5 +1,5 @@
-// The structure of a zip file: what its directory and its records' headers say, checked against
-// each other and against the file.
+// Reads and checks the structure of a zip file: its directory and the headers of its records,
+// against each other and against the file. ZipReader calls it.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@
 
 namespace tenon::archive {
 
-// RESOURCE_EXHAUSTED with the details "limit" and "limit_value" if the archive is beyond one.
+// Limits of an archive. Beyond one, reading fails with RESOURCE_EXHAUSTED and the details "limit"
+// and "limit_value".
 struct ZipLimits {
   uint64_t max_records = 1'000'000;
   uint64_t max_directory_nbytes = uint64_t{256} << 20;
   uint64_t max_name_nbytes = 4096;
   uint64_t max_inflated_nbytes = uint64_t{1} << 30;  // all compressed records together
-  // What ZipReader::read may allocate for one record.
+  // The most bytes that ZipReader::read() allocates for one record.
   uint64_t max_read_nbytes = uint64_t{4} << 30;
-  // An import's code and extra files, which stay in memory.
+  // For the code and extra files of an import, which stay in memory.
   uint64_t max_kept_nbytes = uint64_t{1} << 30;
 };
 
@@ -34,46 +35,49 @@ enum class Prefix { kRequired, kOptional };
 
 struct ZipRecord {
   std::string_view name;        // without the prefix
-  uint64_t central_offset = 0;  // of its entry in the directory; 0 in a reader of ranges
+  uint64_t central_offset = 0;  // of the record's entry in the directory; 0 in a reader of ranges
   uint64_t header_offset = 0;
   uint64_t data_offset = 0;
   uint64_t nbytes = 0;
-  uint64_t stored_nbytes = 0;  // in the file; other than nbytes if it is deflated
+  uint64_t stored_nbytes = 0;  // the size in the file; differs from nbytes if the record is
+                               // deflated
   uint32_t crc = 0;
   bool deflated = false;
-  // False: its writer made none (0, for bytes that are not none). Such a record is read unchecked.
+  // False if the writer made no checksum: it is 0, and the record has bytes. Such a record is read
+  // unchecked.
   bool has_crc() const noexcept { return crc != 0 || nbytes == 0; }
 };
 
-// What is odd and no error.
+// Oddities of an archive that are no errors. They are counted for reports.
 struct ZipOddities {
   uint64_t without_crc = 0;      // records that have no checksum
-  uint64_t outside_prefix = 0;   // files in other directories, which are passed over
+  uint64_t outside_prefix = 0;   // files in other directories, which are ignored
   uint64_t folders = 0;          // entries that stand for a directory
-  uint64_t trailing_nbytes = 0;  // behind the end of the archive
+  uint64_t trailing_nbytes = 0;  // bytes behind the end of the archive
   std::string first_without_crc;
   std::string first_outside_prefix;
 };
 
 struct ZipDirectory {
-  // Sorted by the hash of the name, and among equal ones by the name: whoever makes names of one
-  // hash gains nothing.
+  // An index of the records, sorted by the hash of the name and then by the name. So names that
+  // were chosen to have equal hashes do not make it slow.
   struct Key {
     uint64_t hash = 0;
-    uint32_t index = 0;  // of `records`
+    uint32_t index = 0;  // an index of `records`
   };
   static uint64_t hash_of(std::string_view name) noexcept { return keyed_hash(name); }
 
-  std::vector<std::byte> bytes;    // a copy, in which the names lie
-  std::string_view prefix;         // the directory that the first entry is in
-  std::vector<ZipRecord> records;  // those in it, in the directory's order
+  std::vector<std::byte> bytes;    // a copy of the directory, in which the names lie
+  std::string_view prefix;         // the folder of the first entry
+  std::vector<ZipRecord> records;  // the files in that folder, in the order of the zip file's
+                                   // directory
   std::vector<Key> by_name;
   ZipOddities oddities;
 };
 
-// Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there
-// is one, "record"; UNSUPPORTED, the same for encryption and for methods other than deflate;
-// INCOMPATIBLE, by name, for another kind of file (file_kind.h).
+// Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, if a record
+// is to blame, "record". UNSUPPORTED, with the same details, for encryption and for methods other
+// than deflate. INCOMPATIBLE, by name, for another kind of file (file_kind.h).
 Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits,
                                         Prefix prefix = Prefix::kRequired);
 

@@ -17,7 +17,7 @@ using namespace zip;
 
 constexpr uint64_t kMostCommentNbytes = 65535;
 
-// What has no end record of a zip file is mostly something else.
+// The error for a file without an end record. Mostly it is another kind of file.
 Status no_zip(const ZipSource& source) {
   std::array<std::byte, kFileKindNbytes> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), source.nbytes());
@@ -34,7 +34,7 @@ Status no_zip(const ZipSource& source) {
   return Status(Code::kIncompatible, source.name() + " is " + kind);
 }
 
-// The offset of the last end record.
+// Finds the offset of the last end record. *tail becomes the bytes from there to the end.
 Result<uint64_t> find_end_record(const ZipSource& source, std::vector<std::byte>* tail) {
   const uint64_t total = source.nbytes();
   // Nearly all archives end without a comment.
@@ -58,12 +58,13 @@ struct Numbers {
   uint64_t directory_offset;
 };
 
-// A number of the short record is either the one of the long record or says that it is there.
+// Whether a number of the short end record equals that of the zip64 end record, or says that it is
+// there.
 bool agree(uint64_t narrow, uint64_t wide, uint64_t in_wide) noexcept {
   return narrow == wide || narrow == in_wide;
 }
 
-// The long record, which lies right before its locator. *end becomes its offset.
+// Reads the zip64 end record, which lies right before its locator. *end becomes its offset.
 Status read_end64(const ZipSource& source, const std::byte* locator, Numbers* numbers,
                   uint64_t* end) {
   const uint64_t locator_offset = *end - kLocatorNbytes;
@@ -127,8 +128,8 @@ Result<ZipEnd> find_zip_end(const ZipSource& source) {
   if (!range_inside(numbers.directory_offset, numbers.directory_nbytes, end))
     return corrupt_at(source, narrow_end,
                       "has an end record whose directory does not lie before it");
-  // Mail programs and shells add a line: PyTorch does not read what follows, and neither does this
-  // reader.
+  // Mail programs and shells may add a line to the file. PyTorch does not read bytes behind the
+  // end, and neither does this reader.
   return ZipEnd{numbers.directory_offset, numbers.directory_nbytes, numbers.entries,
                 behind - comment_nbytes};
 }

@@ -1,4 +1,5 @@
-// The records at a zip file's end, which say where its directory is.
+// Finds the records at the end of a zip file, which say where its directory is.
+// read_zip_directory() calls it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@ struct ZipEnd {
   uint64_t directory_offset = 0;
   uint64_t directory_nbytes = 0;
   uint64_t entries = 0;
-  uint64_t trailing_nbytes = 0;  // behind the end record and its comment
+  uint64_t trailing_nbytes = 0;  // bytes behind the end record and its comment
 };
 
-// The directory that it tells of lies in the file, before the end records.
+// The directory in the result lies in the file, before the end records. INCOMPATIBLE for another
+// kind of file (file_kind.h).
 Result<ZipEnd> find_zip_end(const ZipSource& source);
 
-// CORRUPT, of a place in the file that is in no record.
+// A CORRUPT error at a place in the file that belongs to no record.
 Status corrupt_at(const ZipSource& source, uint64_t offset, const char* what);
 
 }  // namespace tenon::archive

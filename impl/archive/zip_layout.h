@@ -1,4 +1,4 @@
-// The fixed parts of a zip file (docs/format/archive.md has the tables).
+// The signatures, sizes and flags of the zip format. docs/format/archive.md has the tables.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ inline constexpr uint32_t kLocatorSignature = 0x07064B50;
 inline constexpr uint64_t kLocalNbytes = 30;
 inline constexpr uint64_t kCentralNbytes = 46;
 inline constexpr uint64_t kEndNbytes = 22;
-inline constexpr uint64_t kEnd64Nbytes = 56;  // without the part that may follow
+inline constexpr uint64_t kEnd64Nbytes = 56;  // without the extensible part that may follow
 inline constexpr uint64_t kLocatorNbytes = 20;
 inline constexpr uint64_t kExtraHeadNbytes = 4;
 
@@ -36,7 +36,7 @@ inline constexpr uint16_t kUtf8 = 0x0800;
 inline constexpr uint16_t kMasked = 0x2000;
 
 inline constexpr uint16_t kZip64Extra = 0x0001;
-inline constexpr uint16_t kPaddingExtra = 0x4246;  // "FB", PyTorch's
+inline constexpr uint16_t kPaddingExtra = 0x4246;  // "FB", as PyTorch has it
 
 inline constexpr uint16_t kVersion = 20;
 inline constexpr uint16_t kVersion64 = 45;

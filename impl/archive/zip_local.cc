@@ -1,3 +1,4 @@
+// Checks the local headers and data descriptors of a zip file against its directory (zip_entry.h).
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -11,21 +12,22 @@ namespace {
 
 using namespace zip;
 
-// A descriptor, and a header with a name and PyTorch's padding.
+// The least number of bytes to copy: enough for a descriptor, and a header with a name and
+// PyTorch's padding.
 constexpr uint64_t kWindowNbytes = 192;
 constexpr uint64_t kMostDescriptorNbytes = 24;
-// Headers that lie closer together than this are copied with what is between them, which takes less
-// than a call for each.
+// Headers that are closer together than this are copied in one call, with the bytes between them.
+// That takes less time than a call for each.
 constexpr uint64_t kNearNbytes = 4096;
 constexpr uint64_t kMostWindowNbytes = uint64_t{64} << 10;
 
-// Copies of small parts of the source. The descriptor of one record and the header of the next lie
-// side by side, mostly in one copy.
+// A buffer with a copy of a small part of the source. The descriptor of one record and the header
+// of the next are neighbours, and mostly in one copy.
 class Window {
  public:
   explicit Window(const ZipSource& source) noexcept : source_(source) {}
 
-  // The range is inside the source. The pointer is good until the next call.
+  // The range must be inside the source. The pointer is valid until the next call.
   Result<const std::byte*> at(uint64_t offset, uint64_t nbytes) {
     if (!has(offset, nbytes)) {
       const uint64_t ahead = offset < ahead_ ? ahead_ - offset : 0;
@@ -39,7 +41,7 @@ class Window {
   bool has(uint64_t offset, uint64_t nbytes) const noexcept {
     return offset >= begin_ && range_inside(offset - begin_, nbytes, nbytes_);
   }
-  // How far the next copy is to go at least.
+  // The next copy will extend at least to `end`.
   void look_ahead(uint64_t end) noexcept { ahead_ = end; }
 
  private:
@@ -54,7 +56,7 @@ class LocalHeaders {
  public:
   explicit LocalHeaders(const ZipSource& source) noexcept : source_(source), window_(source) {}
 
-  // The entries from this one on, in the order of their places in the file, will be checked next.
+  // Tells the window which entries will be checked next, in the order of their places in the file.
   void look_ahead(std::span<ZipEntry* const> entries) noexcept {
     const uint64_t begin = entries.front()->header_offset;
     if (window_.has(begin, kWindowNbytes)) return;
@@ -68,7 +70,7 @@ class LocalHeaders {
     window_.look_ahead(end);
   }
 
-  // Everything of this entry lies before `limit`.
+  // Checks an entry. All of its parts must lie before `limit`.
   Status check(ZipEntry* entry, uint64_t limit) {
     const auto wrong = [&](const char* what) {
       return wrong_entry(source_, entry->name, entry->header_offset, Code::kCorrupt, what);
@@ -99,13 +101,13 @@ class LocalHeaders {
   }
 
  private:
-  // Checksum and sizes; zero if a descriptor has them.
+  // Whether the checksum and the sizes agree. They may be zero if a descriptor has them.
   static bool agrees(const ZipEntry& entry, const std::byte* head, uint64_t extra_nbytes) noexcept {
     const uint32_t crc = get32(head + 14);
     uint64_t stored_nbytes = get32(head + 18);
     uint64_t nbytes = get32(head + 22);
     if (stored_nbytes == kIn64 || nbytes == kIn64) {
-      // Both are in the extra field of a local header, whichever is too large.
+      // A local header has both sizes in the extra field, even if only one is too large.
       const std::byte* const extra = head + kLocalNbytes + get16(head + 26);
       uint64_t wide_nbytes = 0;
       uint64_t wide_stored = 0;
@@ -121,7 +123,8 @@ class LocalHeaders {
     return is(crc, entry.crc) && is(stored_nbytes, entry.stored_nbytes) && is(nbytes, entry.nbytes);
   }
 
-  // In one of its four forms: with a signature or without, sizes of 8 or of 4 bytes.
+  // Whether the entry's descriptor is there, in one of four forms: with or without a signature, and
+  // with sizes of 8 or of 4 bytes.
   Result<bool> has_descriptor(const ZipEntry& entry, uint64_t limit) {
     const uint64_t offset = entry.data_offset + entry.stored_nbytes;
     const uint64_t room = std::min(limit - offset, kMostDescriptorNbytes);
@@ -169,7 +172,7 @@ bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes,
 
 Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
                            std::vector<ZipEntry>* entries) {
-  // In the order of their places in the file, which for nearly all archives is the directory's.
+  // Sorted by their places in the file. For nearly all archives that is the directory's order.
   std::vector<ZipEntry*> in_place;
   in_place.reserve(entries->size());
   for (ZipEntry& entry : *entries) in_place.push_back(&entry);

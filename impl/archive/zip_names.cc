@@ -8,7 +8,8 @@ namespace tenon::archive {
 
 namespace {
 
-// As nearly all are: ASCII, no component empty or with a dot at its start.
+// Whether the name has no fault at first sight, which holds for nearly all names: ASCII, and no
+// component is empty or begins with a dot.
 bool is_plain(std::string_view name) noexcept {
   bool at_start = true;
   for (const char c : name) {

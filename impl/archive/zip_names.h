@@ -1,4 +1,4 @@
-// Which names a record may have.
+// Decides which names a record may have. The readers and writers of archives call it.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,17 @@ namespace tenon::archive {
 
 inline constexpr size_t kMostNameNbytes = 4096;
 
-// What is wrong with it, as the end of a sentence; null if nothing is. A name is UTF-8 without
-// control characters or backslashes, and its components, between single slashes, are neither empty
-// nor "." nor "..".
+// The fault of a name as the end of a sentence, or null if there is none. A good name has 1 to
+// kMostNameNbytes bytes of UTF-8 without control characters or backslashes. Its components, between
+// single slashes, are neither empty nor "." nor "..".
 const char* find_name_fault(std::string_view name) noexcept;
 
-// The same of a name of one component.
+// The same for a prefix, which is a name of one component.
 const char* find_prefix_fault(std::string_view prefix) noexcept;
 
-// A name like this one in which find_name_fault finds nothing: backslashes separate, an empty
-// component and "." go, ".." and bytes that no name has become "_". It is cut at kMostNameNbytes.
+// A similar name in which find_name_fault() finds no fault. Backslashes become separators, empty
+// components and "." are removed, and ".." and forbidden bytes become "_". The name is cut at
+// kMostNameNbytes.
 std::string safe_name(std::string_view name);
 
 }  // namespace tenon::archive

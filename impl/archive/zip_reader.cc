@@ -12,9 +12,10 @@
 namespace tenon::archive {
 namespace {
 
-// What is copied is checked while it is in the cache.
+// Bytes are copied in chunks of this size, so that the checksum is made while a chunk is in the
+// cache.
 constexpr uint64_t kChunkNbytes = uint64_t{256} << 10;
-// A smaller record is read without asking whether there is memory for it.
+// A smaller record is read without asking the machine whether there is memory for it.
 constexpr uint64_t kAskFrom = uint64_t{1} << 20;
 
 struct FreeDecompressor {
@@ -37,7 +38,7 @@ Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const
 Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range> ranges,
                                     std::string_view name_prefix) {
   ZipDirectory directory;
-  // Where each begins in the directory's bytes, and its size.
+  // The begin in directory.bytes and the size of each name.
   std::vector<std::pair<size_t, size_t>> names;
   for (size_t i = 0; i < ranges.size(); ++i) {
     const std::string name = std::string(name_prefix) + std::to_string(i);
@@ -94,7 +95,8 @@ Status ZipReader::check_crc(const ZipRecord& record, uint32_t crc) const {
                       record.crc));
 }
 
-// The kernel would kill this process, rather than refuse it the memory.
+// Asks for memory first: otherwise the kernel might kill this process instead of refusing the
+// memory.
 Status ZipReader::check_readable(const ZipRecord& record) const {
   if (record.nbytes <= max_read_nbytes_) {
     const uint64_t nbytes = record.nbytes + (record.deflated ? record.stored_nbytes : 0);

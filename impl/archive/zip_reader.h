@@ -1,5 +1,5 @@
-// Reads the container of an archive (docs/format/archive.md). Opening looks at the directory and at
-// every record's header, and at no record's bytes unless told to.
+// Reads the records of an archive's zip file (docs/format/archive.md). Opening checks the directory
+// and every record's header. It reads no record's bytes, unless Check::kAll asks for it.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,19 @@ namespace tenon::archive {
 
 // How much of an archive is checked.
 enum class Check {
-  kStructure,  // directory, headers, bounds, overlaps, names; the checksum of what read() gives
-  kFill,  // for who opens modules: tensors are taken by read_into(), which checks as it copies.
-          // Here the same as kStructure
-  kAll,   // and the checksum of every record, when the archive is opened
+  // Checks the directory, headers, bounds, overlaps and names, and later the checksum of each
+  // record that is read as a whole.
+  kStructure,
+  // For callers that open modules: they read tensors by read_into(), which checks the checksum
+  // while it copies. ZipReader treats kFill like kStructure.
+  kFill,
+  // Also checks the checksum of every record when the archive is opened.
+  kAll,
 };
 
 class ZipReader : public Counted {
  public:
-  // The source stays as long as the reader.
+  // The reader keeps a reference to the source.
   static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure,
                                      const ZipLimits& limits = {},
                                      Prefix prefix = Prefix::kRequired);
@@ -41,29 +45,32 @@ class ZipReader : public Counted {
   static Ref<ZipReader> of_ranges(Ref<ZipSource> source, std::span<const Range> ranges,
                                   std::string_view name_prefix);
 
-  // The directory that the first entry is in. Only what is in it is a record of the archive.
+  // The folder of the first entry. Only the files in it are records of the archive.
   std::string_view prefix() const noexcept { return directory_.prefix; }
   // In the order of the zip file's directory.
   std::span<const ZipRecord> records() const noexcept { return directory_.records; }
-  // Null if there is none of that name.
+  // Null if no record has that name.
   const ZipRecord* find(std::string_view name) const noexcept;
   bool has(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  // All bytes of a record, inflated, its checksum checked: CORRUPT with the details "record" and
-  // "offset".
+  // All bytes of a record, inflated. The checksum is checked if there is one. CORRUPT, with the
+  // details "record" and "offset", for wrong bytes. RESOURCE_EXHAUSTED if the record is over
+  // max_read_nbytes or over the memory that this process can have.
   Result<std::vector<std::byte>> read(const ZipRecord& record) const;
   Result<std::string> read_text(const ZipRecord& record) const;
-  // Into record.nbytes bytes at `to`. After a failure they are of no use.
+  // Does the same into record.nbytes bytes at `to`. After a failure these bytes are of no use. The
+  // size is not checked against a limit.
   Status read_into(const ZipRecord& record, void* to) const;
-  // The same piece by piece, in order, of a record that is not deflated: `crc` is 0 before the
-  // first, and what check_crc() gets at the end.
+  // Reads the bytes of a record that is not deflated piece by piece, in order. The caller sets *crc
+  // to 0 before the first piece, and passes it to check_crc() after the last.
   Status read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to,
                     uint32_t* crc) const;
   Status check_crc(const ZipRecord& record, uint32_t crc) const;
-  // As read_into() without keeping them.
+  // Checks a record as read_into() does, but does not keep the bytes.
   Status verify(const ZipRecord& record) const;
   Status verify_all() const;
-  // The bytes where they lie, unchecked; empty for a deflated record. Valid as long as the source.
+  // A view of the record's bytes in the source, unchecked. Empty for a deflated record. Valid as
+  // long as the source.
   std::span<const std::byte> view(const ZipRecord& record) const noexcept;
 
   const Ref<ZipSource>& source() const noexcept { return source_; }

@@ -1,5 +1,5 @@
-// What an archive is read from: bytes that lie in memory, and a way to copy them that tells of a
-// file that was cut short.
+// The source from which an archive is read. It gives a view of the bytes in memory, and a way to
+// copy them that fails if a file was cut short.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,14 @@ namespace tenon::archive {
 
 class ZipSource : public Counted {
  public:
-  // The caller has checked that the range is inside. CORRUPT if the bytes are there no more.
+  // Copies bytes. The caller has checked that the range is inside. CORRUPT if the bytes are no
+  // longer there.
   virtual Status read(uint64_t offset, void* to, uint64_t nbytes) const = 0;
-  // For views. The bytes of a file can go (SIGBUS) and change at any time: whatever is believed was
-  // copied by read().
+  // The bytes for views. If they are a file's, they can change or vanish (SIGBUS) at any time. So
+  // check and use only bytes that read() has copied.
   const std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
-  // For messages: the path, if there is one.
+  // The name for messages: the path, if there is one.
   const std::string& name() const noexcept { return name_; }
   // Whether base() is a mapping of a file.
   virtual bool is_file() const noexcept { return false; }
@@ -36,7 +37,7 @@ class ZipSource : public Counted {
   uint64_t nbytes_;
 };
 
-// Memory that the caller keeps as it is for as long as the source is there.
+// Memory that the caller leaves unchanged as long as the source exists.
 class MemorySource : public ZipSource {
  public:
   static Ref<ZipSource> create(std::span<const std::byte> bytes);

@@ -22,7 +22,7 @@ constexpr uint64_t kMostHeldBack = uint64_t{64} << 10;
 constexpr uint64_t kMostAlignment = 32768;  // the padding's length has 16 bits
 constexpr int kDeflateLevel = 9;
 
-// The header of a record, a directory entry or an end record, put together field by field.
+// A record's header, a directory entry or an end record, composed field by field.
 class Fields {
  public:
   template <typename Number>
@@ -124,8 +124,8 @@ Status ZipWriter::put(std::span<const std::byte> bytes) {
   return written.is_ok() ? written : fail(std::move(written));
 }
 
-// The local header. Where the checksum comes behind the bytes, the fields for it and for the sizes
-// are zero, as the format asks.
+// Writes the local header. If the checksum follows the bytes, its field and those of the sizes are
+// zero, as the format demands.
 Status ZipWriter::start(std::string_view name, Entry entry) {
   entry.name = options_.prefix;
   entry.name.append("/").append(name);
@@ -246,7 +246,7 @@ Status ZipWriter::append(std::span<const std::byte> bytes, Reach reach) {
   }
   missing_ -= bytes.size();
   while (!bytes.empty()) {
-    // Chunks end at multiples of their size in the file, where a page of it ends too.
+    // Chunks end at multiples of their size in the file, so they end with a page of the file.
     std::span<const std::byte> piece =
         bytes.first(std::min<uint64_t>(bytes.size(), kChunkNbytes - position_ % kChunkNbytes));
     bytes = bytes.subspan(piece.size());
@@ -312,7 +312,7 @@ Status ZipWriter::put_central(const Entry& entry) {
   head.add(narrow(entry.stored_nbytes)).add(narrow(entry.nbytes));
   head.add(static_cast<uint16_t>(entry.name.size()))
       .add(static_cast<uint16_t>(extra.bytes().size()));
-  // Comment, disk, attributes.
+  // The length of the comment, the disk and the attributes.
   head.add(uint16_t{0}).add(uint16_t{0}).add(uint16_t{0}).add(uint32_t{0});
   head.add(narrow(entry.header_offset));
   TENON_TRY(put(head.bytes()));

@@ -1,9 +1,9 @@
-// Writes the container of an archive: a zip file as PyTorch writes it, with every record's bytes at
-// a multiple of 64 in the file (docs/format/archive.md). The bytes are a function of what is added,
-// in that order, and of the version of libdeflate.
+// Writes the zip file of an archive as PyTorch does, with every record's bytes at a multiple of 64
+// in the file (docs/format/archive.md). Exports call it. The result depends only on the prefix, the
+// alignment, the records in their order, and the version of libdeflate.
 //
-// Memory beside what is added: the directory (some 100 bytes and the name, for each record), half a
-// MiB, and for a compressed record its compressed bytes and libdeflate's tables.
+// Memory beside the added bytes: about 100 bytes and the name for each record, half a MiB, and for
+// a compressed record its compressed bytes and libdeflate's tables.
 #pragma once
 
 #include <cstddef>
@@ -22,60 +22,64 @@ namespace tenon::archive {
 
 struct ZipWriterOptions {
   std::string prefix = "archive";  // the directory that all records are in
-  // Of each record's bytes in the file: a power of two, at most 32768.
+  // The alignment of each record's bytes in the file, in bytes: a power of two, at most 32768.
   uint64_t alignment = 64;
 };
 
 // The prefix that PyTorch gives to an archive at `path`: the file's name without its last
-// extension. "archive", as PyTorch has it where there is no path, if that is no name for a
-// directory in an archive.
+// extension. If that cannot be the name of a directory in an archive, it is "archive", as in
+// PyTorch for an archive without a path.
 std::string archive_name_of(std::string_view path);
 
 enum class Compression {
   kStored,
-  kDeflated,  // if there are more than kStoredUpTo bytes, and it makes them fewer
+  // Deflated if the record has more than kStoredUpTo bytes and compression makes it smaller.
+  // Otherwise stored.
+  kDeflated,
 };
 inline constexpr uint64_t kStoredUpTo = 200;
 
-// How the bytes that are added can be reached.
+// How the added bytes can be read.
 enum class Reach {
   kMemory,
-  kMappedFile,  // a mapping of a file that others can cut short: read by calls that fail where a
-                // load would raise SIGBUS
+  // A mapping of a file that other processes can cut short. It is read by calls that fail where a
+  // load would raise SIGBUS.
+  kMappedFile,
 };
 
 class ZipWriter {
  public:
-  // The sink is the caller's, and stays until the last call. INVALID_ARGUMENT for a bad option.
+  // The sink is borrowed until the last call. INVALID_ARGUMENT for a bad option.
   static Result<ZipWriter> create(Sink* sink, ZipWriterOptions options = {});
 
-  // What is added does not change while it is. INVALID_ARGUMENT if there is a record of that name,
-  // or if the name is none for a record (zip_names.h). After such a refusal more can be added;
-  // after any other failure every call fails as that one did.
+  // Adds a record. The bytes must not change during the call. INVALID_ARGUMENT if the archive has a
+  // record of that name, or if the name is not allowed (zip_names.h). After such a refusal more
+  // records can be added. After any other failure every later call fails with the same error.
   Status add(std::string_view name, std::span<const std::byte> bytes,
              Compression compression = Compression::kStored, Reach reach = Reach::kMemory);
   Status add_text(std::string_view name, std::string_view text,
                   Compression compression = Compression::kStored);
 
-  // A stored record in pieces, which together have `nbytes` bytes.
+  // Adds a stored record in pieces, which have `nbytes` bytes together.
   Status begin(std::string_view name, uint64_t nbytes);
   Status append(std::span<const std::byte> bytes, Reach reach = Reach::kMemory);
   Status end();
 
-  // The directory, and everything that is still held back. Once, at the end; the sink's own end
-  // (FileOutput::commit) is the caller's.
+  // Writes the directory and all bytes that are still held back. Called once, at the end. The
+  // caller then ends the sink itself (FileOutput::commit()).
   Status finish();
 
   bool has(std::string_view name) const;
   size_t record_count() const noexcept { return entries_.size(); }
-  uint64_t nbytes() const noexcept { return position_; }  // of the archive so far
+  uint64_t nbytes() const noexcept { return position_; }  // the size of the archive so far
 
-  // A record of up to so many bytes has its checksum in its header, a longer one in a data
-  // descriptor behind its bytes.
+  // A stored record of at most this many bytes has its checksum in its header. A longer one has it
+  // in a data descriptor behind its bytes.
   static constexpr uint64_t kCrcAheadUpTo = uint64_t{64} << 10;
-  // So much is written at once, and its checksum made right after, from the cache, where the
-  // kernel's copying has left it. (The other way round the time to load it from memory is added to
-  // the kernel's; this way it is hidden in it.)
+  // Bytes are written in chunks of this size, and the checksum of each chunk is made right after
+  // its write. The kernel's copy has then brought the chunk into the cache. In the other order, the
+  // time to load it from memory would add to the kernel's time. In this order the kernel's copy
+  // hides it.
   static constexpr uint64_t kChunkNbytes = uint64_t{256} << 10;
 
  private:
@@ -86,7 +90,7 @@ class ZipWriter {
     uint32_t crc = 0;
     uint16_t flags = 0;
     uint16_t method = 0;
-    std::string name;  // with the prefix
+    std::string name;  // the prefix included
   };
 
   ZipWriter(Sink* sink, ZipWriterOptions options) noexcept
@@ -106,10 +110,10 @@ class ZipWriter {
   ZipWriterOptions options_;
   std::vector<Entry> entries_;
   std::unordered_set<std::string, KeyedHash> names_;
-  std::vector<std::byte> held_back_;  // put, and not yet with the sink
-  std::vector<std::byte> copied_;     // one chunk of a mapped file
-  uint64_t position_ = 0;             // with what is held back
-  uint64_t missing_ = 0;              // of the record that was begun
+  std::vector<std::byte> held_back_;  // accepted by put(), and not yet given to the sink
+  std::vector<std::byte> copied_;     // a copy of one chunk of a mapped file
+  uint64_t position_ = 0;             // the size of the archive so far, with the held-back bytes
+  uint64_t missing_ = 0;              // bytes still missing of the record that was begun
   bool in_record_ = false;
   bool finished_ = false;
   Status failure_;

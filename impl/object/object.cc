@@ -32,7 +32,7 @@ Status over_limit(size_t index, uint64_t most) {
       .with("limit_value", most);
 }
 
-// Fills in Node::next, and checks all that can be checked without looking at keys.
+// Fills in Node::next, and checks everything that can be checked without looking at keys.
 Status check_order(Contents* contents) {
   struct Frame {
     size_t node;
@@ -75,12 +75,14 @@ Status check_order(Contents* contents) {
                       kind_name(last.kind), last.count, as_llu(open.back().left)));
 }
 
-// Keys as Python compares them: equal keys have equal bytes. Numbers are equal across their types.
+// Writes a key as bytes, so that two keys have equal bytes if Python takes them for equal. Numbers
+// are equal across their types.
 class KeyText {
  public:
   explicit KeyText(const Contents& contents) : contents_(contents) {}
 
-  // INVALID_ARGUMENT for a value that Python cannot hash, and for a tensor, which is no plain key.
+  // INVALID_ARGUMENT for a value that Python cannot hash, and for a tensor, which cannot be a key
+  // of an object.
   Result<std::string> of(size_t index) {
     std::string text;
     // A tuple's values stand right behind it, so the walk needs no stack.
@@ -144,7 +146,7 @@ class KeyText {
   const Contents& contents_;
 };
 
-// How many bytes the keys of one container have, at most. A pickle can use one long text in many
+// The most bytes that the keys of one container may have. A pickle can use one long text in many
 // keys.
 uint64_t most_key_nbytes(const Contents& contents) noexcept {
   return kMostCopies * contents.bytes.size() + uint64_t{32} * contents.nodes.size() + 65536;

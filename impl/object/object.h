@@ -1,6 +1,6 @@
-// Object: plain data that can travel with tensors in it, such as a dict of numbers, text, lists and
-// tensors. A tenon_object is one of these. No Python is needed to make or to read one. An object
-// never changes.
+// An Object is plain data that can travel with tensors in it, such as a dict of numbers, text,
+// lists and tensors. It is what a tenon_object of the C API points to. No Python is needed to make
+// or to read an Object. An Object never changes.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace tenon::object {
 
-// TENON_OBJECT_*.
+// The numbers are those of TENON_OBJECT_* in the C header.
 enum class Kind : uint8_t {
   kNone = 0,
   kBool = 1,
@@ -35,16 +35,17 @@ enum class Kind : uint8_t {
 };
 inline constexpr size_t kKindCount = 13;
 
-// "None", "bool", …: Python's names, for messages.
+// Python's name of the kind ("None", "bool", …), for messages.
 const char* kind_name(Kind kind) noexcept;
 bool is_container(Kind kind) noexcept;
 
-// Containers within containers. The number is also that of the Python wrapper.
+// The most levels of containers within containers. The Python wrapper has the same limit.
 inline constexpr size_t kMaxDepth = 200;
 
-// How many nodes an object has for each node of its pickle, at most, and how many bytes the keys of
-// a container have for each byte of its text. A pickle can use a value many times, and an object
-// has it as often.
+// A pickle can use a value many times, and an object contains a copy for each use. This limits the
+// copies: beside a fixed allowance, an object has at most this many nodes for each node of its
+// pickle, and the keys of a container have at most this many bytes for each byte of
+// Contents::bytes.
 inline constexpr uint64_t kMostCopies = 4;
 
 // One value. The nodes of an object stand in the order in which a reader meets them: the values in
@@ -68,13 +69,14 @@ struct Node {
   };
 
   Kind kind = Kind::kNone;
-  // Items of a tuple, list or set. Entries of a dict, each of which is two values: key and value.
+  // The number of items of a tuple, list or set, or of entries of a dict. An entry is two values:
+  // the key and the value.
   uint32_t count = 0;
   // The index of the first node behind this value and everything inside it.
   uint32_t next = 0;
   Content content;
 
-  // The values right inside it.
+  // The number of values directly inside this one.
   uint64_t child_count() const noexcept {
     return kind == Kind::kDict ? uint64_t{2} * count : count;
   }
@@ -108,7 +110,7 @@ class Object : public Counted {
     return contents_.composites[node.content.index].get();
   }
 
-  // The index of the value whose key is this str, in the dict at an index.
+  // The index of the value whose key is the str `key`, in the dict at index `dict`.
   std::optional<size_t> find(size_t dict, std::string_view key) const noexcept;
 
  private:

@@ -19,7 +19,8 @@ using archive::NodeKind;
 using archive::PickledCall;
 using archive::PickleTree;
 
-// An object may have so many nodes more than kMostCopies for each node of its pickle.
+// The fixed allowance: beside kMostCopies for each node of its pickle, an object may have this many
+// nodes.
 constexpr uint64_t kSpareNodes = 65536;
 
 class Reader {
@@ -28,7 +29,8 @@ class Reader {
          std::span<const Ref<tensor::Tensor>> storages)
       : tree_(tree), bytes_(bytes), tensors_(tree, storages), open_(tree.count()) {}
 
-  // The result lacks the bytes of the texts. The caller moves the pickle there.
+  // The result lacks the bytes of the texts. The caller moves the pickle into Contents::bytes, to
+  // which the texts refer.
   Result<Contents> read() {
     TENON_TRY(visit(tree_.root()));
     while (!stack_.empty()) {
@@ -43,7 +45,7 @@ class Reader {
     return std::move(out_);
   }
 
-  // What Object::create refused, with the place in the pickle.
+  // Adds the place in the pickle to an error of Object::create().
   Status placed(const Status& refused) const {
     NodeId id = tree_.root();
     if (const std::string_view index = refused.detail("index"); !index.empty())
@@ -113,7 +115,7 @@ class Reader {
     if (module == "builtins" && name == "bytearray") return visit_bytearray(id);
     if (module == "collections" && name == "OrderedDict" &&
         archive::call_arguments(tree_, id).empty() && call.elements.empty()) {
-      // The state has the attributes of a module's state dict: versions of classes.
+      // The state is ignored. It has the attributes of a module's state dict: versions of classes.
       return enter(Kind::kDict, id, call.items);
     }
     if (!tensors_.is_known(id)) return no_plain_data(id);
@@ -150,7 +152,7 @@ class Reader {
     return Status::ok();
   }
 
-  // Before protocol 5, a bytearray is a call with bytes, or with nothing.
+  // Reads a bytearray. Before protocol 5 it is a call with bytes, or with no argument.
   Status visit_bytearray(NodeId id) {
     const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
     const bool good = arguments.empty() ||
@@ -161,7 +163,7 @@ class Reader {
     return Status::ok();
   }
 
-  // Python has keys that no other language has.
+  // Refuses keys that only Python has.
   Status check_key(NodeId id) const {
     const bool is_tensor = tree_.kind(id) == NodeKind::kReduce && tensors_.is_known(id);
     if (!is_tensor && tree_.kind(id) != NodeKind::kSet) return Status::ok();
@@ -187,7 +189,7 @@ class Reader {
       for (size_t i = 0; i < children.size(); i += kind == Kind::kDict ? 2 : 1)
         TENON_TRY(check_key(children[i]));
     }
-    // No pickle has so many children: its nodes are fewer.
+    // The count fits in 32 bits, because a pickle has fewer nodes than that.
     add(kind, id).count =
         static_cast<uint32_t>(kind == Kind::kDict ? children.size() / 2 : children.size());
     open_[id] = true;
@@ -225,7 +227,7 @@ class Reader {
   const std::byte* const bytes_;
   SplitTensors tensors_;
   Contents out_;
-  std::vector<NodeId> origins_;  // of out_.nodes
+  std::vector<NodeId> origins_;  // the pickle's node for each entry of out_.nodes
   std::vector<Frame> stack_;
   std::vector<bool> open_;
   std::map<NodeId, Node> made_;  // tensors and composites that the pickle may use again

@@ -1,9 +1,11 @@
-// From a split pickle to an object: the inverse of object_to_pickle, also for what Python wrote.
+// Reads an object from a split pickle, which names its storages by numbers (docs/format/object.md).
+// This is the inverse of object_to_pickle(), and also reads what Python wrote. object_of() calls it
+// for a message that was received.
 //
-// The pickle is data of a foreign process. Nothing in it is called, and no class is looked up. Only
-// the functions of tenon.pickle that stand for tensors, complex and an empty OrderedDict are known.
-// A value that the pickle refers to twice becomes two values. A limit bounds how much larger the
-// object gets by that.
+// The pickle is data of another process. No function in it is called, and no class is looked up.
+// Only the functions of tenon.pickle that stand for tensors, complex and an empty OrderedDict are
+// known. A value to which the pickle refers twice becomes two values. A limit bounds how much
+// larger the object gets by that.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +17,12 @@
 
 namespace tenon::object {
 
-// `storages` are what came with the pickle, by number: each a uint8 tensor over the bytes of one
+// `storages` came with the pickle, ordered by number. Each is a uint8 tensor over the bytes of one
 // storage. CORRUPT: the bytes are no pickle, or name a storage that did not come, or a tensor
 // leaves its storage. UNSUPPORTED, by name: classes, functions, integers of more than 64 bits,
 // values that contain themselves, element types and flags that Tenon does not have.
-// RESOURCE_EXHAUSTED: beyond a limit. All have the detail `offset`, in bytes, where the pickle is
-// to blame.
+// RESOURCE_EXHAUSTED: beyond a limit. If the pickle is to blame, the error has the detail `offset`,
+// in bytes.
 Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes,
                                        std::span<const Ref<tensor::Tensor>> storages);
 

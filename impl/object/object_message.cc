@@ -18,7 +18,7 @@ namespace {
 using tensor::Message;
 using tensor::Tensor;
 
-// What the user bytes begin with. All numbers are little-endian.
+// The head of the user bytes. All numbers are little-endian.
 struct Head {
   std::array<char, 8> magic;
   uint32_t version;
@@ -36,7 +36,7 @@ Ref<Tensor> whole(Ref<storage::Storage> storage) {
   return Tensor::create_checked(std::move(storage), {kByte, sizes, strides, 0}, 0);
 }
 
-// A copy, because the sender may still write its tensor.
+// Copies the pickle, because the sender may still write its tensor.
 Result<std::vector<std::byte>> copy_of(const Tensor& tensor) {
   if (!is_byte_tensor(tensor) || tensor.storage()->device_memory() != nullptr) {
     return Status(Code::kCorrupt,

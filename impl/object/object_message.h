@@ -1,4 +1,5 @@
-// An object in a message, and back: docs/format/object.md.
+// Puts an object into a message, and takes it out again (docs/format/object.md). The C API calls
+// this.
 #pragma once
 
 #include <memory>
@@ -10,12 +11,12 @@
 
 namespace tenon::object {
 
-// The message has one tensor for each storage of the object. Its user bytes have the pickle; a
+// The message has one tensor for each storage of the object. The pickle is in its user bytes. A
 // pickle that is too large for them is copied into one more tensor.
 Result<std::unique_ptr<tensor::Message>> message_of(const Object& object, memory::Access access);
 
 // CORRUPT: the message carries no object, or a wrong one. INCOMPATIBLE: a later version wrote it.
-// Else as object_from_pickle.
+// Other errors are those of object_from_pickle().
 Result<Ref<Object>> object_of(const tensor::Message& message);
 
 }  // namespace tenon::object

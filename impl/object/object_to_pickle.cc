@@ -23,8 +23,8 @@ using tensor::Tensor;
 
 constexpr uint8_t kProtocol = 4;
 
-// Writes the opcodes of protocol 4. The memo numbers itself there, so that a reader with an
-// allow-list takes them (docs/format/object.md).
+// Writes the opcodes of protocol 4. Its memo entries have no explicit numbers. So a reader with an
+// allow-list accepts these opcodes (docs/format/object.md).
 class Writer {
  public:
   explicit Writer(const Object& object) : object_(object) {
@@ -101,7 +101,7 @@ class Writer {
             int64_t{tensor.dtype().lanes} << 16);
     integers(tensor.sizes());
     integers(tensor.strides());
-    integer(static_cast<int64_t>(tensor.offset()));  // check_layout bounds it
+    integer(static_cast<int64_t>(tensor.offset()));  // check_layout() limits it
     integer(tensor.flags());
     opcode(Opcode::kTuple);
     opcode(Opcode::kReduce);
@@ -210,7 +210,7 @@ class Writer {
     out_.bytes.insert(out_.bytes.end(), from, from + content.size());
   }
 
-  // Once in full, and afterwards from the memo.
+  // Writes the global in full once, and later refers to the memo.
   void global(std::string_view module, std::string_view name) {
     const auto [entry, is_new] = globals_.try_emplace(name, static_cast<uint8_t>(globals_.size()));
     if (!is_new) {
@@ -226,7 +226,7 @@ class Writer {
   const Object& object_;
   SplitPickle out_;
   std::unordered_map<const storage::Storage*, size_t> numbers_;
-  std::map<std::string_view, uint8_t> globals_;  // by name: where each stands in the memo
+  std::map<std::string_view, uint8_t> globals_;  // the memo number of each global, by its name
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// From an object to a pickle that Python's unpickler reads, and the storages that the pickle names
-// by their numbers. docs/format/object.md has the format.
+// Writes an object as a split pickle: a pickle that Python's unpickler reads, and beside it the
+// storages that the pickle names by their numbers (docs/format/object.md). message_of() calls it.
 #pragma once
 
 #include <cstddef>

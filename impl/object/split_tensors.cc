@@ -22,7 +22,7 @@ using tensor::QScheme;
 using tensor::Tensor;
 using tensor::TensorLayout;
 
-constexpr int64_t kNoStorage = -1;  // of a torch storage without bytes
+constexpr int64_t kNoStorage = -1;  // the number that stands for a torch storage without bytes
 
 constexpr std::array kLayouts = {
     TensorLayout::kSparseCoo, TensorLayout::kSparseCsr, TensorLayout::kSparseCsc,
@@ -55,8 +55,8 @@ Result<Ref<Tensor>> SplitTensors::read_tensor(NodeId id) {
                                    : read_whole(id, arguments, of_torch);
 }
 
-// _tensor: number, element type, sizes, strides, offset, flags. _torch_tensor has the name of the
-// element type.
+// The arguments of _tensor are: number, element type, sizes, strides, offset, flags. _torch_tensor
+// has the name of the element type instead.
 Result<Ref<Tensor>> SplitTensors::read_view(NodeId id, std::span<const NodeId> arguments,
                                             bool of_torch) {
   TENON_TRY(check_count(id, arguments.size(), 6));
@@ -74,7 +74,8 @@ Result<Ref<Tensor>> SplitTensors::read_view(NodeId id, std::span<const NodeId> a
   return over(id, bytes, layout, flag_bits);
 }
 
-// _storage: number. _torch_storage: number, the name of an element type or None.
+// The argument of _storage is the number. Those of _torch_storage are the number, and the name of
+// an element type or None.
 Result<Ref<Tensor>> SplitTensors::read_whole(NodeId id, std::span<const NodeId> arguments,
                                              bool of_torch) {
   TENON_TRY(check_count(id, arguments.size(), of_torch ? 2 : 1));
@@ -89,8 +90,8 @@ Result<Ref<Tensor>> SplitTensors::read_whole(NodeId id, std::span<const NodeId> 
   return over(id, bytes, {dtype, sizes, strides, 0}, 0);
 }
 
-// The layout counts from the first byte of the storage that was sent. That storage may lie inside a
-// larger one here.
+// Makes a tensor over `bytes`. Its layout counts from the first byte of the storage that was sent,
+// which may lie inside a larger storage here.
 Result<Ref<Tensor>> SplitTensors::over(NodeId id, const Bytes& bytes, tensor::Layout layout,
                                        uint32_t flags) const {
   if (const Status inside = tensor::check_layout(layout, bytes.nbytes); !inside.is_ok())
@@ -128,8 +129,8 @@ Result<SplitTensors::Bytes> SplitTensors::find_bytes(NodeId number, bool of_torc
   return bytes_of(found);
 }
 
-// _composite: layout, parts by name, sizes or None, strides or None, flags, element type or None,
-// numbers by name.
+// The arguments of _composite are: layout, parts by name, sizes or None, strides or None, flags,
+// element type or None, numbers by name.
 Result<Ref<tensor::Composite>> SplitTensors::read_composite(NodeId id) {
   const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
   TENON_TRY(check_count(id, arguments.size(), 7));
@@ -144,7 +145,7 @@ Result<Ref<tensor::Composite>> SplitTensors::read_composite(NodeId id) {
   CompositeSpec spec;
   spec.layout = *known;
   const bool is_meta = spec.layout == TensorLayout::kMeta;
-  TENON_TRY(read_numbers(arguments[6], &spec));  // the quantizer, which says what parts there are
+  TENON_TRY(read_numbers(arguments[6], &spec));  // the quantizer decides which parts there are
   TENON_TRY(read_parts(arguments[1], &spec));
   if (is_meta || tensor::is_sparse(spec.layout))
     TENON_TRY(read_dims(arguments[2], "the sizes", &spec.sizes));
@@ -161,9 +162,9 @@ Result<Ref<tensor::Composite>> SplitTensors::read_composite(NodeId id) {
   return made;
 }
 
-// A quantised tensor of PyTorch's whose elements are packed has the bytes of its storage for
-// values. Sizes, strides, element type and offset, which other quantised tensors do not have, say
-// where the elements lie.
+// If the elements of a quantised tensor of PyTorch are packed, its values are the bytes of its
+// storage. Sizes, strides, element type and offset, which other quantised tensors do not have, then
+// say where the elements lie.
 Status SplitTensors::unpack_values(NodeId id, std::span<const NodeId> arguments,
                                    CompositeSpec* spec) {
   const Tensor& bytes = *spec->parts[0];

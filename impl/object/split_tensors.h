@@ -1,4 +1,5 @@
-// The functions of tenon.pickle that stand for tensors in a split pickle: docs/format/object.md.
+// Reads the tensors of a split pickle, which names its storages by numbers. A tensor is a call of a
+// function of tenon.pickle (docs/format/object.md). object_from_pickle() uses this class.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,11 @@ bool is_byte_tensor(const tensor::Tensor& tensor) noexcept;
 
 class SplitTensors {
  public:
-  // `tree` and `storages` must outlive this.
+  // `tree` and `storages` must outlive this object.
   SplitTensors(const archive::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages)
       : tree_(tree), storages_(storages) {}
 
-  // Whether a kReduce node calls one of the functions.
+  // Whether a kReduce node calls one of these functions.
   bool is_known(archive::NodeId id) const noexcept;
   bool is_composite(archive::NodeId id) const noexcept;
   // The tensor or composite of a known call. A storage is read as the tensor over all of its
@@ -48,7 +49,7 @@ class SplitTensors {
                                          std::span<const archive::NodeId> arguments, bool of_torch);
   Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout,
                                    uint32_t flags) const;
-  // `tensor` is a byte tensor.
+  // `tensor` must be a byte tensor (is_byte_tensor()).
   static Bytes bytes_of(const tensor::Tensor& tensor) {
     return {tensor.storage(), tensor.offset_nbytes(), tensor.nbytes()};
   }
@@ -63,7 +64,7 @@ class SplitTensors {
   Result<uint32_t> flags(archive::NodeId id) const;
   Result<std::string_view> text(archive::NodeId id, const char* what) const;
   Status read_dims(archive::NodeId id, const char* what, std::vector<int64_t>* out) const;
-  // Both have equally many numbers.
+  // Sizes and strides must be equally many.
   Status read_shape(archive::NodeId sizes_id, archive::NodeId strides_id,
                     std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const;
   Result<tensor::DType> dtype_from_number(archive::NodeId id) const;
@@ -71,7 +72,7 @@ class SplitTensors {
   Result<tensor::DType> dtype_from_torch(archive::NodeId id) const;
   Status check_count(archive::NodeId id, size_t given, size_t wanted) const;
   Status wrong(archive::NodeId id, const char* what, const char* wanted) const;
-  // What impl/tensor refuses, with the place in the pickle.
+  // Adds the place in the pickle to an error of impl/tensor.
   Status placed(archive::NodeId id, const Status& status) const;
 
   const archive::PickleTree& tree_;

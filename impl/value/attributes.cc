@@ -1,3 +1,4 @@
+// The functions of Attributes (value.h).
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -9,7 +10,8 @@ namespace tenon::value {
 
 namespace {
 
-// Up to so many, names are gone through one by one, and order_ is empty: most objects have no more.
+// Up to this number of attributes, names are compared one by one, and order_ is empty. Most objects
+// have no more.
 constexpr size_t kFewAttributes = 8;
 
 bool are_unique(std::span<const Attribute> attributes) noexcept {

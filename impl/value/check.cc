@@ -13,9 +13,9 @@
 namespace tenon::value {
 namespace {
 
-// A short archive can name few values and types that can be tried in very many pairs: each member
-// of a Union for a value is tried in turn, all the way down. So what is known of a pair is
-// remembered, fit or not, and the steps are counted.
+// A short archive can name few values and types that make very many pairs to try: each member of a
+// Union is tried for a value, all the way down. So the result for each pair is remembered, whether
+// it fits or not, and the steps are counted.
 class Checker {
  public:
   explicit Checker(const CheckOptions& options)
@@ -26,8 +26,8 @@ class Checker {
   Status check(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
     TENON_TRY(spend(1));
-    // A value with one owner is met once with this type, unless a member of a Union is tried;
-    // others may be met by paths without number.
+    // A value with one owner meets this type only once, unless a member of a Union is being tried.
+    // Other values can be met on any number of paths.
     const bool remembers = value.child_count() > 0 && (is_trying() || value.strong_count() > 1);
     if (!remembers) return check_fresh(value, type, place, depth);
     const auto found = known_.find({&value, &type});
@@ -79,7 +79,7 @@ class Checker {
         return check(value, *type.element(), place, depth);
       case TypeKind::kUnion: return check_union(value, type, place, depth);
       case TypeKind::kClass: return check_class(value, type, place, depth);
-      // No value is one of these.
+      // No value has one of these types.
       case TypeKind::kGenerator:
       case TypeKind::kStream:
       case TypeKind::kCapsule:
@@ -90,8 +90,8 @@ class Checker {
     return unfit(place, type, value);
   }
 
-  // Of what stands under no declared type: what it says of itself must hold, and objects are looked
-  // into.
+  // Checks a value without a declared type: its own type must hold, and objects below it are
+  // checked.
   Status check_inside(Value& value, const CheckPlace& place, size_t depth) {
     switch (value.kind()) {
       case ValueKind::kList:
@@ -161,8 +161,8 @@ class Checker {
     return Status::ok();
   }
 
-  // The message is the one of the member that the value was most likely meant for, if there is just
-  // one.
+  // If no member fits, and exactly one member is a likely match for the value, the error is that
+  // member's.
   Status check_union(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     const Type* meant = nullptr;
     size_t containers = 0;
@@ -198,7 +198,7 @@ class Checker {
       case ValueKind::kObject:
       case ValueKind::kEnum:
         return value.class_name() == type.class_name() ? Status::ok() : unfit(place, type, value);
-      // A NamedTuple loses its name in an archive.
+      // A NamedTuple in an archive has lost its name.
       case ValueKind::kTuple:
         if (!value.class_name().empty() && value.class_name() != type.class_name())
           return unfit(place, type, value);
@@ -207,7 +207,7 @@ class Checker {
     }
   }
 
-  // `type` is the class type that was declared, or null where the value is asked for its own class.
+  // `type` is the declared class type. It is null if the value is checked against its own class.
   Status check_of_class(Value& value, const std::string& name, const Type* type,
                         const CheckPlace& place, size_t depth) {
     const ClassDecl* const decl = classes_.find(name);
@@ -269,7 +269,7 @@ class Checker {
     return does;
   }
 
-  // By their texts, which differ if the values do.
+  // Compares enum values by their texts, which differ if the values do.
   Status check_enum(const Value& value, const ClassDecl& decl, const std::string& name,
                     const CheckPlace& place) {
     if (!value.is(ValueKind::kEnum) || value.class_name() != name) {
@@ -289,7 +289,7 @@ class Checker {
   static std::string enum_text(const Value& value) {
     switch (value.kind()) {
       case ValueKind::kInt: return format("i%lld", static_cast<long long>(value.as_int()));
-      // As they compare: 0 and -0 are equal.
+      // The same text for 0 and -0, because these are equal.
       case ValueKind::kFloat: return format("f%a", value.as_float() == 0 ? 0.0 : value.as_float());
       case ValueKind::kStr: return "s" + value.as_str();
       default: return {};
@@ -308,7 +308,7 @@ class Checker {
       return Status::ok();
     }
     const auto index_of = [&](size_t field) {
-      // PyTorch writes them in the order of the class.
+      // PyTorch writes attributes in the order of the class.
       const std::string& name = decl.fields[field].name;
       return field < attributes.size() && attributes.all()[field].name == name
                  ? field
@@ -347,7 +347,8 @@ class Checker {
     return same;
   }
 
-  // Whether a failure says no more than that another member of a Union must be tried.
+  // Whether a member of a Union is being tried. A failure then only means that another member must
+  // be tried, so it needs no message.
   bool is_trying() const noexcept { return trying_ > 0; }
 
   Status unfit(const CheckPlace& place, const Type& type, const Value& value) const {
@@ -357,7 +358,7 @@ class Checker {
     return is_trying() ? misfit_ : misfit(place, what);
   }
 
-  // These two end the check, whatever other members a Union has.
+  // too_deep() and spend() end the whole check, even if a Union has more members to try.
   Status too_deep(const CheckPlace& place) {
     stopped_ = misfit(place, format("values are nested deeper than %zu", options_.max_depth));
     return stopped_;
@@ -380,8 +381,8 @@ class Checker {
 
   const CheckOptions& options_;
   LastClass classes_;
-  // What is known of a value and a type already, and the objects that fit. No more than a part of
-  // the steps, so that they bound the memory too.
+  // The results for pairs of a value and a type, and the objects that fit. Their number is limited
+  // to a fraction of the steps, so that the steps limit the memory too.
   std::map<std::pair<const Value*, const Type*>, bool> known_;
   std::unordered_set<const Value*> objects_;
   size_t max_known_;
@@ -393,7 +394,8 @@ class Checker {
   const Status misfit_{Code::kInvalidArgument, "another member of a Union may fit"};
 };
 
-// `depth` bounds the recursion: the constructors would only see the type of the innermost tuple.
+// `depth` limits the recursion. The constructors of Type cannot, because they first see the type of
+// the innermost tuple.
 Result<TypeRef> type_of(const Value& value, uint32_t depth) {
   switch (value.kind()) {
     case ValueKind::kNone: return Type::none();

@@ -9,7 +9,7 @@ namespace tenon::value {
 namespace {
 
 constexpr size_t kMaxShownValueNbytes = 200;
-// A class with thousands of attributes, and none of them there: the first few say enough.
+// An object can lack thousands of attributes of its class. The first few are enough.
 constexpr size_t kMaxNamed = 10;
 
 }  // namespace

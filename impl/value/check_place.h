@@ -1,4 +1,5 @@
-// Where a check of values is, and what it says of a value that does not fit. For check.cc alone.
+// The place in a tree of values that a check has reached, and the errors about a value that does
+// not fit there. Only check.cc uses this.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,12 @@
 
 namespace tenon::value {
 
-// A chain over the frames of the recursion, made text only for a message.
+// A linked list through the frames of the recursion. It becomes a text only when an error needs it.
 struct CheckPlace {
   const CheckPlace* above;
   const char* separator;  // "." before a name, else null
   std::string_view name;
-  const Value* key;  // of a dict's value
+  const Value* key;  // for a value of a dict: its key
   size_t index;
 
   std::string text() const;
@@ -33,9 +34,9 @@ inline CheckPlace member_of(const CheckPlace& above, std::string_view name) {
   return {&above, ".", name, nullptr, 0};
 }
 
-// The beginning of a long text.
+// The text, cut if it is long.
 std::string shown(std::string text);
-// What a value is, in the words of a type.
+// Describes a value in the words of a type.
 std::string found_text(const Value& value);
 // "an object of 'C' misses the attributes 'a', 'b' and 7 more".
 std::string names_text(const std::string& class_name, const char* what,
@@ -43,7 +44,8 @@ std::string names_text(const std::string& class_name, const char* what,
 
 // INVALID_ARGUMENT with the detail "where".
 Status misfit(const CheckPlace& place, const std::string& what);
-// "w: Tensor wanted, int found", with the details "wanted" and "found" too.
+// INVALID_ARGUMENT, such as "w: Tensor wanted, int found", with the details "where", "wanted" and
+// "found".
 Status misfit(const CheckPlace& place, std::string wanted, std::string found);
 
 }  // namespace tenon::value

@@ -33,11 +33,11 @@ std::string float_text(double value) {
 
 std::string type_text(const TypeRef& type) { return type ? type->print() : "no type"; }
 
-// Which of one tree is which of the other.
+// Remembers which element of one tree corresponds to which element of the other.
 template <typename Key>
 class Pairing {
  public:
-  // False if one of them has another partner already. *is_new: both had none.
+  // False if one of the two already has another partner. *is_new: neither had a partner.
   bool pair(const Key& a, const Key& b, bool* is_new) {
     const auto [there, new_a] = there_.try_emplace(a, b);
     const auto [back, new_b] = back_.try_emplace(b, a);
@@ -56,7 +56,8 @@ class Comparison {
 
   Difference run(Value& a, Value& b) {
     steps_.push_back({&a, &b, 0, 0});
-    // Children behind their parents, each pair once: trees of any depth, graphs of any sharing.
+    // Children are appended behind their parents, and each pair is compared once. So trees of any
+    // depth and graphs with any sharing are possible.
     for (size_t i = 0; i < steps_.size(); ++i) {
       const Step step = steps_[i];
       bool descend = false;
@@ -78,7 +79,7 @@ class Comparison {
     size_t child;
   };
 
-  // The child of step.b that belongs to child number `index` of step.a.
+  // The child of step.b that corresponds to child number `index` of step.a.
   Value* partner_of(const Step& step, size_t index) const {
     if (step.a->is(ValueKind::kObject) && !step.a->is_opaque() && !options_.attribute_order) {
       return step.b->attributes().find(step.a->attributes().all()[index].name)->get();
@@ -137,7 +138,7 @@ class Comparison {
     return std::nullopt;
   }
 
-  // All of what holds others, but for these.
+  // Compares everything about a container except its children.
   Difference compare_shapes(const Value& a, const Value& b) const {
     if (a.class_name() != b.class_name())
       return two("classes", "'" + a.class_name() + "'", "'" + b.class_name() + "'");
@@ -197,7 +198,9 @@ class Comparison {
   }
 
   Difference compare_quantizers(const TensorValue& a, const TensorValue& b) {
-    if (!a.quantizer()) return std::nullopt;  // equal element types both have one, or neither
+    if (!a.quantizer())
+      return std::nullopt;  // element types are equal, so both have one or
+                            // neither has
     const Quantizer& one = *a.quantizer();
     const Quantizer& other = *b.quantizer();
     if (one.scheme != other.scheme)

@@ -9,7 +9,7 @@
 namespace tenon::value {
 namespace {
 
-// Of tuples and enums as keys, which may hold others.
+// Limits for tuples and enums as keys, which may contain other values.
 constexpr size_t kMaxKeyDepth = 8;
 constexpr size_t kMaxKeyNodes = 256;
 constexpr size_t kMaxShownKeyNbytes = 64;
@@ -30,7 +30,7 @@ bool can_be_dict_key(const Value& key, size_t depth, size_t* nodes) noexcept {
   }
 }
 
-// Of what can be no key, a part.
+// Counts only a part of a value that cannot be a key.
 uint64_t key_nbytes(const Value& key, size_t depth, size_t* nodes) noexcept {
   if (key.is(ValueKind::kStr)) return key.as_str().size();
   if ((!key.is(ValueKind::kTuple) && !key.is(ValueKind::kEnum)) || depth > kMaxKeyDepth) return 0;
@@ -40,8 +40,8 @@ uint64_t key_nbytes(const Value& key, size_t depth, size_t* nodes) noexcept {
   return nbytes;
 }
 
-// Numbers by their value, so that 0 is -0; a NaN equals nothing, but has its place: behind the
-// numbers.
+// Orders numbers by value, so 0 equals -0. A NaN is sorted behind the numbers. It equals no key
+// (has_nan()).
 std::strong_ordering order_of(double a, double b) noexcept {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) <=> std::isnan(b);
   if (a < b) return std::strong_ordering::less;
@@ -87,7 +87,8 @@ std::strong_ordering order_of(const Value& a, const Value& b) noexcept {
   }
 }
 
-// The entry at the place that `is_before` ends at, if it is the one.
+// The index of the first entry for which `is_before` is false, if it is the wanted one, else
+// entries.size().
 template <typename IsBefore, typename IsSame>
 size_t find_entry(std::span<const DictEntry> entries, std::span<const uint32_t> order,
                   IsBefore is_before, IsSame is_same) noexcept {

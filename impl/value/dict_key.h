@@ -1,5 +1,5 @@
-// The keys of a dict: which values can be one, and an order of them, so that one is found in
-// logarithmic time whatever keys a file has.
+// Decides which values can be keys of a dict, and orders keys. Value::dict() uses the order to find
+// a key in logarithmic time, whatever keys a file contains.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,19 @@
 
 namespace tenon::value {
 
-// Gives the indices of `entries` in the order of their keys. INVALID_ARGUMENT as Value::dict says.
+// Gives the indices of `entries` in the order of their keys. INVALID_ARGUMENT for the reasons that
+// Value::dict() lists.
 Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* order);
 
-// The index of the entry with that key, or entries.size().
+// The index of the entry with that key, or entries.size() if there is none. A key with a NaN is
+// never found.
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
                 const Value& key) noexcept;
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
                 std::string_view key) noexcept;
 
-// How many bytes the texts among the keys have: what ordering them costs. A file can give one text
-// to many dicts, so a reader bounds the sum.
+// The size of the texts among the keys in bytes, which is the cost of ordering them. A file can use
+// one text in many dicts, so a reader limits the sum.
 uint64_t keys_nbytes(std::span<const DictEntry> entries) noexcept;
 
 // A key as an error message shows it: "'name'", "3".

@@ -1,5 +1,5 @@
-// Where in a tree a value is, as messages say it: "root.fc.weight", "w[3]", "d['key']", "d.key 2"
-// (a key itself).
+// The place of a value in a tree, as messages write it: "root.fc.weight", "w[3]", "d['key']", or
+// "d.key 2" for a key itself.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tenon::value {
 
-// What leads from `parent` to its child number `index` (as Value::child counts), to be put behind
-// the parent's own path.
+// The step from `parent` to its child number `index` (counted as Value::child() counts). The caller
+// appends it to the path of the parent.
 std::string step_text(const Value& parent, size_t index);
 
 }  // namespace tenon::value

@@ -15,9 +15,9 @@ constexpr DType float_of(uint8_t bits) { return {2, bits, 1}; }
 constexpr DType complex_of(uint8_t bits) { return {5, bits, 1}; }
 constexpr DType float8_of(uint8_t code) { return {code, 8, 1}; }
 
-// Where it was not seen which release was the first, `since` is one that surely is no older than
-// that. Integers under 8 bits take a byte each in PyTorch and are packed in DLPack: not the same
-// type.
+// If it was not established which release first had a type, `since` is a release that certainly has
+// it. Integers of less than 8 bits take a byte each in PyTorch and are packed in DLPack, so they
+// are not the same types.
 constexpr std::array<ScalarTypeInfo, kScalarTypeCount> kInfos = {{
     {ScalarType::kByte, "Byte", "ByteStorage", "uint8", 1, 1, uint_of(8), "1.4"},
     {ScalarType::kChar, "Char", "CharStorage", "int8", 1, 1, int_of(8), "1.4"},

@@ -1,6 +1,6 @@
-// PyTorch's element types: their numbers in archives, their names, and what DLPack calls them.
-// Wider than tensor::DType: quantised types, bits and integers under 8 bits have no DLPack form,
-// and are still kept and written again.
+// PyTorch's element types: their numbers in archives, their names, and their DLPack types. There
+// are more of them than of tensor::DType. Quantised types, bits and integers of less than 8 bits
+// have no DLPack type, but Tenon still keeps them and writes them again.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace tenon::value {
 
-// The numbers are PyTorch's, and stand in archives (a dtype attribute is pickled as one).
+// The numbers are PyTorch's. Archives contain them, because a dtype attribute is pickled as its
+// number.
 enum class ScalarType : uint8_t {
   kByte = 0,
   kChar = 1,
@@ -66,17 +67,20 @@ inline constexpr size_t kScalarTypeCount = 47;
 
 struct ScalarTypeInfo {
   ScalarType type;
-  const char* name;          // "Float"
-  const char* storage_name;  // "FloatStorage": the global `torch FloatStorage` of a pickled storage
-  const char* dtype_name;    // "float32": the global `torch float32`, and what torch.dtype prints
-  // Of one element of a storage; of QUInt4x2 and QUInt2x4 the byte that several elements share.
+  const char* name;  // "Float"
+  // "FloatStorage": the global `torch.FloatStorage` of a pickled storage.
+  const char* storage_name;
+  // "float32": the global `torch.float32`, and the name that torch.dtype prints.
+  const char* dtype_name;
+  // The size in bytes of one element of a storage. For QUInt4x2 and QUInt2x4 it is the byte that
+  // several elements share.
   uint8_t nbytes;
-  // How many elements of a tensor share one element of its storage: 2 of QUInt4x2, 4 of QUInt2x4,
-  // else 1.
+  // The number of a tensor's elements that share one element of its storage: 2 for QUInt4x2, 4 for
+  // QUInt2x4, else 1.
   uint8_t packed;
-  tensor::DType dtype;  // DLPack's; lanes are 0 if it has none
-  // The oldest PyTorch that reads a storage of this type; "1.4" for all that are as old as the
-  // archives read here.
+  tensor::DType dtype;  // the DLPack type; lanes are 0 if there is none
+  // The oldest PyTorch that reads a storage of this type. "1.4" stands for all types that are as
+  // old as the archives that Tenon reads.
   const char* since;
 
   bool has_dtype() const noexcept { return dtype.lanes != 0; }
@@ -84,22 +88,22 @@ struct ScalarTypeInfo {
 
 const ScalarTypeInfo& scalar_type_info(ScalarType type) noexcept;
 
-// The ways back. Nothing for what is no such number or name.
+// The reverse functions. They return nothing for an unknown number or name.
 std::optional<ScalarType> scalar_type_from_number(int64_t number) noexcept;
-// "Float".
+// The name as in "Float".
 std::optional<ScalarType> scalar_type_from_name(std::string_view name) noexcept;
-// "FloatStorage".
+// The name as in "FloatStorage".
 std::optional<ScalarType> scalar_type_from_storage_name(std::string_view storage_name) noexcept;
-// "float32".
+// The name as in "float32".
 std::optional<ScalarType> scalar_type_from_dtype_name(std::string_view dtype_name) noexcept;
 std::optional<ScalarType> scalar_type_from_dtype(tensor::DType dtype) noexcept;
 
-// What can carry a gradient.
+// Floating-point and complex types can carry a gradient.
 bool is_floating_point(ScalarType type) noexcept;
 bool is_complex(ScalarType type) noexcept;
-// QInt8, QUInt8, QInt32, QUInt4x2, QUInt2x4: a tensor of these has a quantizer.
+// True for QInt8, QUInt8, QInt32, QUInt4x2 and QUInt2x4. A tensor of these has a quantizer.
 bool is_quantized(ScalarType type) noexcept;
-// Byte, Char, Short, Int, Long, UInt16, UInt32, UInt64 (not Bool).
+// True for Byte, Char, Short, Int, Long, UInt16, UInt32 and UInt64, but not for Bool.
 bool is_integral(ScalarType type) noexcept;
 
 }  // namespace tenon::value

@@ -1,3 +1,4 @@
+// The functions of StorageValue, and the names of devices (tensor_value.h).
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -39,7 +40,7 @@ bool is_device_name(std::string_view device) noexcept {
   const std::string_view kind = device.substr(0, colon);
   if (kind.empty() || !std::all_of(kind.begin(), kind.end(), is_word)) return false;
   if (colon == device.size()) return true;
-  // There is one of each of these.
+  // There is only one cpu and one meta, so they have no number.
   if (kind == "cpu" || kind == "meta") return false;
   const std::string_view index = device.substr(colon + 1);
   return !index.empty() && std::all_of(index.begin(), index.end(), is_digit);

@@ -13,7 +13,8 @@ namespace {
 
 using Dims = std::span<const int64_t>;
 
-// One behind the last element, counted from the start of the storage. All sizes are at least 1.
+// The index of the element behind the last one, counted from the start of the storage. All sizes
+// must be at least 1. False if it overflows.
 bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
   uint64_t last = static_cast<uint64_t>(spec.offset);
   for (size_t i = 0; i < spec.sizes.size(); ++i) {
@@ -28,8 +29,8 @@ bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
 
 uint64_t ceil_divide(uint64_t a, uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
 
-// The elements that a storage needs. Of types that several elements share a byte of, each row of a
-// packed tensor begins on a byte.
+// The number of elements that a storage needs. If several elements share a byte, each row of a
+// contiguous packed tensor begins at a byte.
 bool find_needed(ScalarType type, const StridedSpec& spec, uint64_t* needed) noexcept {
   uint64_t end = 0;
   if (!find_end(spec, &end)) return false;
@@ -122,8 +123,8 @@ Status check_strided(const StridedSpec& spec) {
   }
   if (spec.offset < 0)
     return invalid(format("the negative offset %lld", static_cast<long long>(spec.offset)));
-  // Of a tensor without bytes nothing is ever read, and PyTorch writes storages of all kinds of
-  // lengths for it.
+  // Nothing is ever read of a tensor without bytes, and PyTorch writes storages of various lengths
+  // for it.
   if (std::ranges::find(spec.sizes, 0) == spec.sizes.end() && !spec.storage->is_meta()) {
     uint64_t needed = 0;
     if (!find_needed(spec.storage->type(), spec, &needed) || needed > spec.storage->numel()) {

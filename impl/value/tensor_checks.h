@@ -1,5 +1,5 @@
-// What must hold of a tensor before it is one. The numbers come from files: all arithmetic is
-// checked.
+// The checks that TensorValue makes before it creates a tensor. The numbers come from files, so all
+// arithmetic is checked for overflow.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace tenon::value {
 
 using tensor::dims_text;
 
-// The elements that a storage of `type` must have for the sizes, strides and offset of `spec`; none
-// if they overflow.
+// The number of elements that a storage of `type` must have for the sizes, strides and offset of
+// `spec`. Nothing if it overflows, or if the numbers of sizes and strides differ.
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept;
 
 Status check_strided(const StridedSpec& spec);

@@ -121,7 +121,7 @@ Result<TensorValueRef> TensorValue::from_tensor(const tensor::Tensor& tensor,
   spec.storage = std::move(storage);
   spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  // What has no elements may lie anywhere.
+  // The offset of a tensor without elements is not limited by its storage.
   if (tensor.offset() > uint64_t{std::numeric_limits<int64_t>::max()})
     return invalid("the tensor begins beyond 2^63 elements");
   spec.offset = static_cast<int64_t>(tensor.offset());
@@ -145,7 +145,7 @@ Result<Ref<tensor::Tensor>> TensorValue::to_tensor() const {
                info.name, static_cast<unsigned long long>(storage_->byte_offset())));
   }
   const uint64_t storage_offset = storage_->byte_offset() / info.nbytes;
-  // What has no elements may have any offset here, but not there.
+  // A tensor without elements may have any offset as a TensorValue, but not as a tensor::Tensor.
   const uint64_t offset =
       numel() > 0 ? storage_offset + static_cast<uint64_t>(offset_) : storage_offset;
   uint32_t flags = 0;

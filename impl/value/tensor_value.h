@@ -1,6 +1,6 @@
-// Tensors and storages as archives know them: with PyTorch's element types, layouts, quantizers and
-// devices. What a value of kind tensor holds. Everything is checked when it is made; afterwards it
-// never changes.
+// Tensors and storages as archives describe them, with PyTorch's element types, layouts, quantizers
+// and devices. A value of kind tensor (value.h) holds a TensorValue. All of these objects are
+// checked when they are made, and never change afterwards.
 #pragma once
 
 #include <compare>
@@ -29,30 +29,33 @@ using TensorValueRef = Ref<const TensorValue>;
 
 // OK for "cpu" and "meta". UNSUPPORTED, by name, for every other device.
 Status check_device(std::string_view device);
-// What PyTorch writes for a device: "mps", "cuda:<number>", "privateuseone:0".
+// Whether the text is a device as PyTorch writes it: "mps", "cuda:<number>", "privateuseone:0".
+// "cpu" and "meta" have no number.
 bool is_device_name(std::string_view device) noexcept;
 
-// Which storages are one: equal keys. A storage of an archive is written once per key.
+// Storages with equal keys are the same storage. An archive contains one storage per key.
 struct StorageKey {
-  const void* object = nullptr;  // the storage::Storage, or the StorageValue if it has no bytes
+  const void* object = nullptr;  // the storage::Storage, or the StorageValue itself if it has no
+                                 // bytes
   uint64_t byte_offset = 0;
   uint64_t numel = 0;
   ScalarType type = ScalarType::kByte;
   auto operator<=>(const StorageKey&) const = default;
 };
 
-// The elements behind tensors: a type, how many, and the bytes (all of a storage::Storage, or a
-// range of one). In an archive a storage has one element type, which is that of every tensor over
-// it.
+// The elements behind tensors: an element type, a number of elements, and the bytes, which are a
+// storage::Storage or a range of one. In an archive a storage has one element type, and every
+// tensor over the storage has that type.
 class StorageValue : public Counted {
  public:
   // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is
-  // where these are ("cpu" or "cuda:<number>"; nothing says the same), or "meta", which has no
-  // bytes. A storage of "cpu" without elements needs no bytes either.
+  // the device of `bytes` ("cpu" or "cuda:<number>"), or "meta", on which a storage has no bytes.
+  // Without `device` it is taken from `bytes`. A storage on "cpu" with no elements needs no bytes
+  // either.
   static Result<StorageValueRef> create(ScalarType type, uint64_t numel,
                                         Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
                                         std::optional<std::string_view> device = std::nullopt);
-  // All whole elements of `bytes`.
+  // A storage of all whole elements of `bytes`.
   static Result<StorageValueRef> whole(ScalarType type, Ref<storage::Storage> bytes);
 
   ScalarType type() const noexcept { return type_; }
@@ -60,15 +63,15 @@ class StorageValue : public Counted {
   uint64_t nbytes() const noexcept { return numel_ * scalar_type_info(type_).nbytes; }
   const std::string& device() const noexcept;
   bool is_meta() const noexcept { return is_meta_; }
-  // Null for meta, and only then.
+  // Null on meta, and only there.
   const Ref<storage::Storage>& bytes() const noexcept { return bytes_; }
   uint64_t byte_offset() const noexcept { return byte_offset_; }
   bool is_on_device() const noexcept { return bytes_ && bytes_->device_memory() != nullptr; }
-  // The first element; null for meta, for a storage on a device, whose bytes the host cannot read,
-  // and for one without elements.
+  // The first element. Null on meta, for a storage on a device, whose bytes the host cannot read,
+  // and for a storage without elements.
   const std::byte* data() const noexcept;
-  // Use this and not the pointer to tell storages apart: what two tensors of the caller's share is
-  // one storage::Storage under two of these.
+  // Compare storages by this key and not by the pointer: if two tensors of the caller share one
+  // storage::Storage, two StorageValue objects may stand for it.
   StorageKey key() const noexcept;
 
  private:
@@ -87,16 +90,16 @@ using tensor::QScheme;
 using tensor::tensor_layout_name;  // "torch.sparse_coo" without the "torch."
 using tensor::TensorLayout;
 
-// Of those that archives have; nothing for others (3 is MKLDNN, 7 jagged).
+// Only for layouts that archives can contain. Nothing for others (3 is MKLDNN, 7 is jagged).
 std::optional<TensorLayout> tensor_layout_from_number(int64_t number) noexcept;
 std::optional<TensorLayout> tensor_layout_from_name(std::string_view name) noexcept;
 
-// "per_tensor_affine": the global `torch per_tensor_affine`.
+// The name as in "per_tensor_affine", which is the global `torch.per_tensor_affine`.
 const char* qscheme_name(QScheme scheme) noexcept;
 std::optional<QScheme> qscheme_from_name(std::string_view name) noexcept;
 
-// How quantised elements stand for numbers: (element - zero_point) * scale, per tensor or per index
-// along `axis`.
+// How quantised elements stand for numbers: (element - zero_point) * scale. The scale and the zero
+// point hold for the whole tensor, or for each index along `axis`.
 struct Quantizer {
   QScheme scheme = QScheme::kPerTensorAffine;
   double scale = 1;
@@ -114,38 +117,38 @@ struct StridedSpec {
   bool requires_grad = false;
   bool is_conj = false;
   bool is_neg = false;
-  std::optional<Quantizer> quantizer;  // of quantised element types, and only of these
+  std::optional<Quantizer> quantizer;  // for quantised element types, and only for these
 };
 
 struct SparseSpec {
   TensorLayout layout = TensorLayout::kSparseCoo;
   std::vector<int64_t> sizes;
   bool requires_grad = false;
-  // COO: indices, null. CSR and BSR: crow_indices, col_indices. CSC and BSC: ccol_indices,
-  // row_indices.
+  // The index tensors are: for COO indices and null, for CSR and BSR crow_indices and col_indices,
+  // for CSC and BSC ccol_indices and row_indices.
   TensorValueRef indices;
   TensorValueRef plain_indices;
   TensorValueRef values;
-  std::optional<bool> is_coalesced;  // COO, where the file says
+  std::optional<bool> is_coalesced;  // COO only, if the file says it
 };
 
 class TensorValue final : public Counted {
  public:
-  // INVALID_ARGUMENT for a layout that leaves the storage (of meta only for sizes that overflow),
+  // INVALID_ARGUMENT for elements outside the storage (on meta only for sizes that overflow),
   // negative sizes or strides, more than 64 dimensions, a quantizer that does not fit, and flags
   // that the element type cannot have.
   static Result<TensorValueRef> create(const StridedSpec& spec);
-  // The parts fit each other as their shapes go; what the indices say is not looked at.
+  // Checks that the shapes of the parts fit each other. It does not read the indices.
   static Result<TensorValueRef> create_sparse(const SparseSpec& spec);
 
-  // Over the whole storage of the tensor, which is kept. UNSUPPORTED for an element type that
-  // PyTorch has not.
+  // Makes a tensor over the whole storage of `tensor`, to which it keeps a reference. UNSUPPORTED
+  // for an element type that PyTorch does not have.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor);
-  // Likewise over a storage that a tensor before had already; its bytes are the tensor's storage
-  // and its type the tensor's, else INVALID_ARGUMENT.
+  // Does the same over a StorageValue that another tensor already has. INVALID_ARGUMENT unless its
+  // bytes are the storage of `tensor` and its type is the type of `tensor`.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor, StorageValueRef storage);
-  // Over the same bytes. UNSUPPORTED for what is sparse, meta, quantised, or of an element type
-  // that DLPack has not.
+  // Makes a tensor over the same bytes. UNSUPPORTED for a tensor that is sparse, on meta or
+  // quantised, or whose element type DLPack does not have.
   Result<Ref<tensor::Tensor>> to_tensor() const;
 
   TensorLayout layout() const noexcept { return layout_; }
@@ -156,7 +159,7 @@ class TensorValue final : public Counted {
   // The product of the sizes.
   uint64_t numel() const noexcept;
 
-  // Strided.
+  // For strided tensors.
   const StorageValueRef& storage() const noexcept { return storage_; }
   std::span<const int64_t> strides() const noexcept {
     return {dims() + sizes_count_, strides_count_};
@@ -167,14 +170,14 @@ class TensorValue final : public Counted {
   const std::optional<Quantizer>& quantizer() const noexcept { return rare().quantizer; }
   bool is_contiguous() const noexcept;
 
-  // Sparse: as in SparseSpec, all strided.
+  // For sparse tensors: the parts, as in SparseSpec. All parts are strided.
   const TensorValueRef& indices() const noexcept { return rare().indices; }
   const TensorValueRef& plain_indices() const noexcept { return rare().plain_indices; }
   const TensorValueRef& values() const noexcept { return rare().values; }
   const std::optional<bool>& is_coalesced() const noexcept { return rare().is_coalesced; }
 
  private:
-  // What most tensors do not have.
+  // Fields that most tensors do not need.
   struct Rare {
     std::optional<Quantizer> quantizer;
     TensorValueRef indices;
@@ -187,8 +190,8 @@ class TensorValue final : public Counted {
     size_t strides;
   };
 
-  // Its sizes and then its strides lie behind it: a module has many tensors, and this is one piece
-  // of memory for each.
+  // The sizes and then the strides are stored right behind the object. A module has many tensors,
+  // and this takes one allocation for each.
   static Ref<TensorValue> make(std::span<const int64_t> sizes, std::span<const int64_t> strides);
   static void* operator new(size_t nbytes, DimCount count) {
     return ::operator new(nbytes + (count.sizes + count.strides) * sizeof(int64_t));

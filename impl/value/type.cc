@@ -56,11 +56,11 @@ bool kind_may_hold_tensor(TypeKind kind) noexcept {
     case TypeKind::kAnyList:
     case TypeKind::kAnyTuple:
     case TypeKind::kClass: return true;
-    default: return false;  // compound types ask their parts
+    default: return false;  // for types with parts, the parts decide
   }
 }
 
-// A class name of this many bytes takes as much to print as another type.
+// Printing this many bytes of a class name costs as much as printing another type.
 constexpr size_t kNameBytesPerNode = 16;
 constexpr size_t kMaxShownTypeNbytes = 64;
 
@@ -89,7 +89,7 @@ bool is_qualified_name(std::string_view name) noexcept {
 }
 
 const TypeRef& Type::simple(TypeKind kind) {
-  // Never destroyed: values that outlive static destruction hold them.
+  // Never destroyed, because values that outlive static destruction hold these types.
   const SimpleTypes& types = immortal<SimpleTypesOnce>().once.get([] {
     auto made = std::make_unique<SimpleTypes>();
     for (size_t i = 0; i < made->size(); ++i)
@@ -197,7 +197,8 @@ int Type::compare(const Type& a, const Type& b) noexcept {
   if (const int kinds = by(static_cast<uint64_t>(a.kind_), static_cast<uint64_t>(b.kind_));
       kinds != 0)
     return kinds;
-  // Of types of other sizes nothing more is looked at.
+  // Types of different sizes are not compared further, which keeps the time linear in the smaller
+  // one.
   if (const int nodes = by(a.nodes_, b.nodes_); nodes != 0) return nodes;
   if (const int depths = by(a.depth_, b.depth_); depths != 0) return depths;
   if (const int counts = by(a.parts_.size(), b.parts_.size()); counts != 0) return counts;

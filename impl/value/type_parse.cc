@@ -1,4 +1,4 @@
-// The text of an annotation, as PyTorch's importer reads it.
+// Type::parse(): parses the text of an annotation as PyTorch's importer does.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -63,7 +63,7 @@ std::optional<TypeKind> constructor_kind(std::string_view name) noexcept {
   if (name == "Future") return TypeKind::kFuture;
   if (name == "RRef") return TypeKind::kRRef;
   if (name == "Await") return TypeKind::kAwait;
-  // "BroadcastingList2[int]": a list that one int may stand for.
+  // "BroadcastingList2[int]" is a list for which a single int may stand.
   constexpr std::string_view kBroadcasting = "BroadcastingList";
   if (name.starts_with(kBroadcasting) && name.size() == kBroadcasting.size() + 1 &&
       name.back() >= '1' && name.back() <= '9') {
@@ -92,8 +92,8 @@ class Parser {
   }
 
  private:
-  // One or more, joined by '|'. `depth` bounds the recursion: of parentheses too, of which no part
-  // of a type is left.
+  // Parses one or more types, joined by '|'. `depth` limits the recursion. Parentheses count as
+  // well, although the parsed type does not show them.
   Result<TypeRef> parse_type(uint32_t depth) {
     if (depth > Type::kMaxDepth)
       return error(format("types are nested deeper than %u", Type::kMaxDepth));
@@ -124,7 +124,7 @@ class Parser {
     return placed(make(*kind, std::move(parts)), begin);
   }
 
-  // With spaces around the dots, as between any tokens.
+  // Parses a name with dots. Spaces may stand around the dots, as between any tokens.
   Result<std::string> parse_name() {
     std::string name;
     for (;;) {
@@ -149,7 +149,7 @@ class Parser {
     return placed(Type::class_type(name), begin);
   }
 
-  // Behind '[', up to and with ']'. A comma may stand behind the last.
+  // Parses the parts from behind '[' to the ']', inclusive. A comma may follow the last part.
   Result<std::vector<TypeRef>> parse_parts(TypeKind kind, uint32_t depth) {
     std::vector<TypeRef> parts;
     if (kind == TypeKind::kTuple) {

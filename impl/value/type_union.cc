@@ -1,5 +1,5 @@
-// Optional and Union as PyTorch makes them: flat, no member twice, none that another contains, in
-// the order of its own kinds.
+// Type::optional() and Type::union_of(). They make these types as PyTorch does: flat, without
+// duplicates, without a member that another member contains, and in PyTorch's order.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -22,7 +22,7 @@ struct Before {
   bool operator()(const Type* a, const Type* b) const noexcept { return Type::compare(*a, *b) < 0; }
 };
 
-// No member twice, in the order in which they were added first.
+// The members of a Union without duplicates, in the order in which each was added first.
 class Members {
  public:
   Status add_flat(const TypeRef& type) {
@@ -48,7 +48,7 @@ class Members {
   std::set<const Type*, Before> known_;
 };
 
-// What a member leaves no room for beside it.
+// Removes members that another member contains.
 void drop_contained(std::vector<TypeRef>* members) {
   const bool all_numbers = contains_kind(*members, TypeKind::kInt) &&
                            contains_kind(*members, TypeKind::kFloat) &&
@@ -63,7 +63,7 @@ void drop_contained(std::vector<TypeRef>* members) {
   if (contains_kind(*members, TypeKind::kAnyTuple)) erase_kind(members, TypeKind::kTuple);
 }
 
-// Where PyTorch sorts a kind.
+// The place of a kind in PyTorch's order.
 int rank(TypeKind kind) noexcept {
   switch (kind) {
     case TypeKind::kAny: return 0;
@@ -94,8 +94,9 @@ int rank(TypeKind kind) noexcept {
   return 25;
 }
 
-// Types of one kind PyTorch sorts by the text that it has in operator schemas: "int[]", "Dict(str,
-// int)". False if a class is in it, whose text there says whether it is an enum.
+// The text of a type in operator schemas, such as "int[]" or "Dict(str, int)". PyTorch sorts types
+// of one kind by it. False if the type contains a class, because the text then depends on whether
+// the class is an enum.
 bool schema_text(const Type& type, std::string* out) {
   const auto in_parentheses = [&](std::string_view name) {
     out->append(name).push_back('(');
@@ -140,7 +141,7 @@ void sort_run(std::vector<Member>::iterator begin, std::vector<Member>::iterator
   std::stable_sort(begin, end, [](const Member& a, const Member& b) { return a.text < b.text; });
 }
 
-// What PyTorch has sorted already stays as it is.
+// Sorts the members as PyTorch does. A list that PyTorch has sorted stays as it is.
 void sort_members(std::vector<TypeRef>* members) {
   std::vector<Member> sorted;
   for (const TypeRef& member : *members) {
@@ -162,7 +163,7 @@ void sort_members(std::vector<TypeRef>* members) {
   }
 }
 
-// Of two members, one of them None.
+// The other member, if there are two members and one is None. Otherwise null.
 const TypeRef* other_than_none(const std::vector<TypeRef>& members) noexcept {
   if (members.size() != 2) return nullptr;
   if (members[0]->kind() == TypeKind::kNone) return &members[1];
@@ -194,7 +195,7 @@ Result<TypeRef> Type::union_of(const std::vector<TypeRef>& given) {
   }
   drop_contained(&members);
   if (const TypeRef* other = other_than_none(members); other != nullptr) return optional(*other);
-  // Of int, float and complex PyTorch makes Union[number], and reads that again.
+  // PyTorch makes Union[number] of int, float and complex, and reads that text again.
   if (members.size() < 2 && !contains_kind(members, TypeKind::kNumber))
     return invalid("a Union of fewer than two types");
   sort_members(&members);

@@ -141,8 +141,9 @@ Value& Value::child(size_t index) const noexcept {
   }
 }
 
-// Values may be nested as deep as memory goes, so their end is no recursion: what dies is put on a
-// list, which needs no memory, and its children are let go one by one.
+// Values may be nested as deep as memory allows, so they are not freed by recursion. A value whose
+// last reference is gone is put on a list, linked through next_dead_, which needs no memory. Its
+// children are then released one by one.
 void Value::dispose() noexcept {
   Value* dead = nullptr;
   const auto let_go = [&dead](ValueRef& child) {

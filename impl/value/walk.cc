@@ -17,7 +17,7 @@ struct Frame {
 Status for_each(Value& root, const std::function<Status(Value& value, size_t depth)>& visit,
                 size_t max_depth) {
   std::unordered_set<const Value*> seen;
-  // Whoever has one owner only cannot be met twice.
+  // A value with only one owner cannot be met twice.
   const auto is_new = [&seen](const Value& value) {
     return !has_identity(value.kind()) || value.strong_count() == 1 || seen.insert(&value).second;
   };

@@ -12,7 +12,8 @@ PartStorages::PartStorages(Contents* contents, const module::ImportOptions& opti
     : contents_(contents),
       part_(contents->parts.size() - 1),
       storages_(reader(), options, foreign_endian, &report_) {
-  // A file has records that are no weights, for which there shall be no memory on a device.
+  // A file also has records that are no weights, and no memory on a device shall be allocated for
+  // these.
   storages_.count_in(&report_);
 }
 

@@ -1,4 +1,5 @@
-// Puts together what a file of weights has. Each reader of a form adds its records and its weights.
+// Builds the Contents (weights.h) of a file of weights. read_contents() calls the reader of the
+// file's form, and the reader adds the records and the weights.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +20,10 @@
 
 namespace tenon::weights {
 
-// The records of one part, and the storages over them.
+// The records of one part, and the storages over these records.
 class PartStorages {
  public:
-  // `contents` and `options` are borrowed. `part` was added to contents->parts last.
+  // `contents` and `options` are borrowed. The part is the last one in contents->parts.
   PartStorages(Contents* contents, const module::ImportOptions& options, bool foreign_endian);
 
   const archive::ZipRecord& record(size_t index) const noexcept {
@@ -32,11 +33,11 @@ class PartStorages {
   // The storage over a whole record. Null if the record has no bytes.
   Result<Ref<storage::Storage>> bytes_of(size_t record, value::ScalarType type,
                                          std::string_view device);
-  // The slot of that record.
+  // The slot of a record.
   size_t slot_of(size_t record);
-  // The slot of a storage that bytes_of() gave; Weight::kNoSlot for another.
+  // The slot of a storage that bytes_of() gave. Weight::kNoSlot for any other storage.
   size_t slot_of(const storage::Storage* bytes) const noexcept;
-  // After the last.
+  // Call once all storages were asked for.
   Status finish() { return storages_.finish(); }
 
  private:
@@ -48,13 +49,13 @@ class PartStorages {
   std::map<const storage::Storage*, size_t> slot_by_bytes_;
 };
 
-// The number of a record among those of a reader.
+// The index of a record among the records of a reader.
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept;
 
-// Each reads one form into `contents`, which has the file. `options` is borrowed.
+// Each of these reads one form into `contents`, which already has the file. `options` is borrowed.
 Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
-// A record that is an archive of torch.save with tensors. `prefix` comes before their names.
+// Reads a record that is an archive of torch.save with tensors. `prefix` is put before their names.
 Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,
                           const module::ImportOptions& options, Contents* contents);
 

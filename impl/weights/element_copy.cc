@@ -14,8 +14,8 @@ using value::TensorValue;
 
 namespace {
 
-// How many elements lie between the first and the one behind the last. A TensorValue's layout does
-// not overflow.
+// The number of elements from the first to the last one in the storage, both included. A
+// TensorValue's layout does not overflow.
 uint64_t extent_of(const TensorValue& tensor) noexcept {
   uint64_t last = 0;
   for (size_t i = 0; i < tensor.sizes().size(); ++i) {
@@ -34,7 +34,7 @@ bool elements_overlap(const TensorValue& tensor) noexcept {
     if (tensor.sizes()[i] > 1) dims.push_back(i);
   }
   std::ranges::sort(dims, {}, [&](size_t dim) { return tensor.strides()[dim]; });
-  // Each stride must step over all that the smaller ones reach.
+  // Each stride must be larger than the distance that all smaller strides together can reach.
   uint64_t reach = 0;
   for (const size_t dim : dims) {
     const auto stride = static_cast<uint64_t>(tensor.strides()[dim]);
@@ -72,7 +72,7 @@ Status copy_elements(const TensorValue& from, const TensorValue& to, std::byte* 
   size_t target = 0;
   for (uint64_t left = from.numel(); left != 0; --left) {
     std::memcpy(data + target * size, elements.data() + source * size, size);
-    // The next index: the last dimension is the fastest.
+    // Goes to the next index. The last dimension changes fastest.
     for (size_t dim = sizes.size(); dim-- > 0;) {
       const auto source_stride = static_cast<size_t>(from.strides()[dim]);
       const auto target_stride = static_cast<size_t>(to.strides()[dim]);

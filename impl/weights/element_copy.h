@@ -1,4 +1,5 @@
-// Copies elements between tensors of one type and shape whose layouts differ.
+// Copies elements between tensors of one type and shape whose layouts differ. Weights::replace()
+// uses it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace tenon::weights {
 // Whether two indices of a strided tensor may lead to one element of its storage.
 bool elements_overlap(const value::TensorValue& tensor) noexcept;
 
-// Whether the elements are all `nbytes` bytes of a storage, without a gap.
+// Whether the tensor's elements are all `nbytes` bytes of its storage, without a gap.
 bool fills(const value::TensorValue& tensor, uint64_t nbytes) noexcept;
 
 // Whether two tensors of one shape have their elements in the same order and at the same distances.

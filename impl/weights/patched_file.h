@@ -1,5 +1,5 @@
-// A file with some of its bytes replaced: what a rewrite of a .pt2 archive writes. Nothing else in
-// the file changes, not even where its parts lie.
+// A file with some of its bytes replaced. Weights::rewrite() writes a changed .pt2 archive with it.
+// Nothing else in the file changes, and all parts keep their places.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ class PatchedFile {
  public:
   explicit PatchedFile(const archive::ZipSource& source) noexcept : source_(source) {}
 
-  // Replaces a range of the file, in which no other replaced range begins or ends. The bytes are
-  // those of a storage from `from` on.
+  // Replaces a range of the file. No other replaced range may begin or end in it. The new bytes are
+  // those of the storage `bytes`, from offset `from` on.
   void replace(uint64_t offset, uint64_t nbytes, Ref<storage::Storage> bytes, uint64_t from);
   // Replaces four bytes.
   void replace(uint64_t offset, uint32_t number);
 
-  // The checksum of a range with what was replaced so far.
+  // The checksum of a range, with the replacements so far.
   Result<uint32_t> crc32(uint64_t offset, uint64_t nbytes) const;
-  // The whole file.
+  // Writes the whole file.
   Status write(archive::Sink* sink) const;
 
  private:

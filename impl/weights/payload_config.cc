@@ -15,11 +15,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// PyTorch's lists are 7 deep. More is allowed for fields that are not known here.
+// PyTorch's lists have a depth of 7. More is allowed, for fields that this reader does not know.
 constexpr size_t kMostDepth = 64;
 constexpr size_t kMostDims = 64;
 
-// What the value that is being read stands for.
+// The meaning of the value that is being read.
 enum class Place : uint8_t {
   kRoot,     // {"config": …}
   kConfig,   // {name: payload}
@@ -31,10 +31,10 @@ enum class Place : uint8_t {
   kSize,     // {"as_int": …}, as the two below
   kStride,
   kOffset,
-  kSkipped,  // what is not known here
+  kSkipped,  // a value that this reader does not know
 };
 
-// Each field that a weight must have, as a bit.
+// A bit for each field that a weight must have.
 enum Field : uint32_t {
   kPathName = 1,
   kUsePickle = 2,
@@ -77,7 +77,8 @@ constexpr KnownField kKnownFields[] = {
     {Place::kOffset, "as_int", kAsInt},
 };
 
-// Gets the parser's events. A function that returns false ends the reading, and `wrong_` says why.
+// Receives the events of the JSON parser. A function that returns false ends the reading, and
+// `wrong_` says why.
 class ConfigReader {
  public:
   std::vector<Payload> take() { return std::move(payloads_); }
@@ -139,7 +140,7 @@ class ConfigReader {
       case Place::kSize:
       case Place::kStride:
       case Place::kOffset:
-        // An expression of symbols.
+        // The number is an expression of symbols.
         payloads_.back().is_symbolic = true;
         return ignore_inside("is an object");
       default: return ignore_inside("is an object");
@@ -198,7 +199,7 @@ class ConfigReader {
  private:
   struct Frame {
     Place place = Place::kRoot;
-    uint32_t seen = 0;  // fields
+    uint32_t seen = 0;  // the fields that were read, as bits
   };
 
   Place place() const noexcept { return frames_.empty() ? Place::kRoot : frames_.back().place; }
@@ -216,7 +217,7 @@ class ConfigReader {
     return false;
   }
 
-  // A value that no known field has.
+  // Ignores the value of an unknown field. Refuses it if a known field has it.
   bool ignore(const char* what) {
     const bool is_known = field_ != 0 || place() == Place::kConfig || place() == Place::kSizes ||
                           place() == Place::kStrides || frames_.empty() ||
@@ -269,7 +270,7 @@ class ConfigReader {
   }
 
   std::vector<Frame> frames_;
-  uint32_t field_ = 0;  // that the next value is of; 0 if it is not known
+  uint32_t field_ = 0;  // the field of the next value; 0 if it is not known
   bool is_config_ = false;
   bool has_config_ = false;
   std::string device_;

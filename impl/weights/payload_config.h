@@ -1,6 +1,6 @@
 // Reads the lists of weights in a .pt2 archive: model_weights_config.json and
-// model_constants_config.json (docs/format/exported_program.md). Every number is checked for its
-// type only. The caller checks it against the record that has the elements.
+// model_constants_config.json (docs/format/exported_program.md). The numbers are only checked for
+// their types. The caller checks them against the record that has the elements.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace tenon::weights {
 
-// One weight as its list tells of it.
+// One weight as the list describes it.
 struct Payload {
   std::string name;
   std::string path_name;  // the name of its record, in the folder of the list
   std::string device = "cpu";
   bool use_pickle = false;
-  // False for an object that is no tensor; then the fields below mean nothing.
+  // False for an object that is no tensor. The fields below then mean nothing.
   bool has_meta = false;
   bool is_symbolic = false;  // some size, stride or offset is an expression
   bool requires_grad = false;
@@ -29,9 +29,9 @@ struct Payload {
   std::vector<int64_t> strides;
 };
 
-// The weights in the order of the list. CORRUPT for a text that is no such list, with the detail
-// "offset" for the place that is wrong. Time and memory are linear in the text, and the depth is
-// bounded. UNSUPPORTED in a build without JSON.
+// The weights in the order of the list. CORRUPT, with the detail "offset" of the fault, if the text
+// is no such list. Time and memory are linear in the text, and the depth is bounded. UNSUPPORTED in
+// a build without JSON.
 Result<std::vector<Payload>> read_payload_config(std::string_view text, const std::string& record);
 
 }  // namespace tenon::weights

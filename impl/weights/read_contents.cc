@@ -17,20 +17,21 @@ using archive::ZipRecord;
 
 namespace {
 
-// Of PyTorch 2.6, whose archive has a file of torch.save for the weights and one for the constants.
+// The records of PyTorch 2.6, whose archive has one file of torch.save for the weights and one for
+// the constants.
 constexpr const char* kProgram = "serialized_exported_program.json";
 constexpr const char* kStateDict = "serialized_state_dict.pt";
 constexpr const char* kConstants = "serialized_constants.pt";
 constexpr const char* kSchemaVersion = "version";
 constexpr int kNewestSchema = 8;
-// Of later versions.
+// The records of later versions.
 constexpr const char* kFormat = "archive_format";
 constexpr const char* kFormatVersion = "archive_version";
 constexpr int kNewestFormat = 0;
 
 constexpr uint64_t kMostVersionNbytes = 64;
 
-// The number with which the text of a record begins. `otherwise` if there is no such record.
+// The number at the start of a record's text, or `otherwise` if there is no such record.
 Result<int> number_in(const ZipReader& archive, const char* name, int otherwise) {
   const ZipRecord* const record = archive.find(name);
   if (record == nullptr) return otherwise;
@@ -76,7 +77,7 @@ const char* other_kind(const ZipReader& archive) {
 Status read_archive(const module::ImportOptions& options, Contents* contents) {
   Result<Ref<ZipReader>> opened = ZipReader::open(contents->source, options.check,
                                                   options.zip_limits, archive::Prefix::kOptional);
-  // For a file of another kind, the difference between versions of PyTorch means nothing.
+  // INCOMPATIBLE speaks of versions of PyTorch, which do not matter for another kind of file.
   if (opened.status().code() == Code::kIncompatible)
     return {Code::kUnsupported, opened.status().message()};
   TENON_ASSIGN(contents->archive, std::move(opened));
@@ -88,7 +89,7 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
   return read_payloads(options, contents);
 }
 
-// Names reach C as texts in UTF-8 that end with NUL.
+// The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
 Status check_names(const std::vector<Weight>& weights) {
   std::vector<std::string_view> names;
   for (const Weight& weight : weights) {
@@ -117,7 +118,7 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
                                                 : read_archive(options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) return contents;
-  // Messages of the zip reader name the file already.
+  // The messages of the zip reader already contain the file's name.
   if (status.message().starts_with(contents.source->name())) return status;
   return Status(status.code(), label + ": " + status.message()).with_details_of(status);
 }

@@ -1,4 +1,5 @@
-// Reads what a file of weights has, in whichever form it is (docs/format/exported_program.md).
+// Reads a file of weights of any known form (docs/format/exported_program.md). Weights::open() and
+// `tenon inspect` call it.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace tenon::weights {
 
-// `label` is what messages call the file. UNSUPPORTED, by name, for another kind of file.
+// `label` is the file's name in messages. UNSUPPORTED, by name, for another kind of file.
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
                                const module::ImportOptions& options);
 

@@ -1,4 +1,4 @@
-// The weights of a .ptd file.
+// Reads the weights of a .ptd file (contents_builder.h).
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,7 +19,7 @@ using value::TensorValueRef;
 
 namespace {
 
-// Data that are no tensor are bytes.
+// An entry that is no tensor becomes a tensor of bytes.
 Result<TensorValueRef> tensor_of(const FlatTensorEntry& entry, uint64_t nbytes,
                                  PartStorages* part) {
   value::StridedSpec spec;

@@ -1,5 +1,5 @@
-// The weights of a .pt2 archive whose records are the bytes of storages, with a list in JSON beside
-// them.
+// Reads the weights of a .pt2 archive whose records are the bytes of storages, with a list in JSON
+// beside them (contents_builder.h).
 #include <array>
 #include <optional>
 #include <set>
@@ -30,15 +30,15 @@ constexpr std::string_view kConstantsFolder = "data/constants/";
 constexpr std::string_view kWeightsList = "_weights_config.json";
 constexpr std::string_view kConstantsList = "_constants_config.json";
 constexpr std::string_view kSavedTensors = ".pt";
-// A strided tensor in torch._export.serde.schema.Layout.
+// The number of a strided tensor in torch._export.serde.schema.Layout.
 constexpr int64_t kStrided = 7;
 
-// A record that tells of the weights of one model.
+// A record that lists the weights of one model.
 struct List {
   const ZipRecord* record = nullptr;
   std::string_view folder;
   std::string_view model;
-  bool is_saved = false;  // an archive of torch.save, and no list in JSON
+  bool is_saved = false;  // true: the record is an archive of torch.save, and not a list in JSON
 };
 
 std::optional<List> list_of(const ZipRecord& record) {
@@ -56,8 +56,8 @@ std::optional<List> list_of(const ZipRecord& record) {
   return std::nullopt;
 }
 
-// torch._export.serde.schema.ScalarType is c10's number and one more up to bool, and has numbers of
-// its own from there on.
+// The numbers of torch._export.serde.schema.ScalarType: up to bool, c10's number plus one, and
+// numbers of its own from there on.
 std::optional<ScalarType> type_of(int64_t number) {
   struct Known {
     int64_t number;
@@ -155,7 +155,7 @@ class PayloadReader {
     TENON_ASSIGN(spec.storage, StorageValue::create(*type, numel, std::move(bytes)));
     if (record->nbytes != 0) weight->slot = part_.slot_of(index);
     Result<TensorValueRef> tensor = TensorValue::create(spec);
-    // A program that was exported with fake tensors has records without bytes.
+    // The records of a program that was exported with fake tensors have no bytes.
     if (!tensor.is_ok() && record->nbytes == 0) return refuse("the archive has no elements of it");
     return tensor;
   }
@@ -168,7 +168,7 @@ class PayloadReader {
   const ZipReader& archive_;
   Contents* contents_;
   PartStorages part_;
-  const uint64_t max_nbytes_;  // of a list
+  const uint64_t max_nbytes_;  // for one list
 };
 
 }  // namespace

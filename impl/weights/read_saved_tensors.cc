@@ -1,4 +1,5 @@
-// Weights in an archive of torch.save that is a record of the file, as PyTorch 2.6 has them.
+// Reads the weights of an archive of torch.save that is a record of the file, as in files of
+// PyTorch 2.6 (contents_builder.h).
 #include <cstring>
 #include <string>
 #include <utility>
@@ -23,7 +24,7 @@ using value::StorageValueRef;
 
 namespace {
 
-// The bytes of one record as a file of their own.
+// A source for one record's bytes in the file, as if they were a file of their own.
 class RecordSource final : public ZipSource {
  public:
   static Ref<ZipSource> create(Ref<ZipSource> file, const ZipRecord& record) {
@@ -45,7 +46,7 @@ class RecordSource final : public ZipSource {
   uint64_t begin_;
 };
 
-// The bytes of a compressed record, inflated.
+// A source for the bytes of a compressed record, inflated.
 class InflatedSource final : public ZipSource {
  public:
   static Ref<ZipSource> create(std::string name, std::vector<std::byte> bytes) {
@@ -60,11 +61,12 @@ class InflatedSource final : public ZipSource {
   InflatedSource(std::string name, std::vector<std::byte> bytes)
       : ZipSource(std::move(name), bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
 
-  std::vector<std::byte> bytes_;  // whose address stays as it was
+  // Moving the vector into the object does not change the address of its bytes.
+  std::vector<std::byte> bytes_;
 };
 
-// The records of the archive as ranges of `file`, so that tensors are views of the file's one
-// mapping.
+// A reader of the inner archive's records as ranges of `file`, so that tensors are views of the
+// file's only mapping.
 Ref<ZipReader> ranges_of(const ZipReader& inner, Ref<ZipSource> file, uint64_t base) {
   std::vector<ZipReader::Range> ranges;
   for (const ZipRecord& record : inner.records())
@@ -158,7 +160,8 @@ Status read_saved_tensors(const ZipRecord& record, const std::string& prefix,
     part.base = record.data_offset;
     part.outer = record;
   }
-  // A copy of a record in an arena could not be checked later, because ranges have no checksum.
+  // Ranges have no checksum, so a copy of a record in an arena could not be checked later.
+  // Everything is checked now, unless the caller asks for the structure only.
   const archive::Check check =
       options.check == archive::Check::kStructure ? options.check : archive::Check::kAll;
   TENON_ASSIGN(part.inner, ZipReader::open(std::move(source), check, options.zip_limits));

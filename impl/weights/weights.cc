@@ -48,7 +48,8 @@ const std::byte* first_of(const TensorValue& tensor) {
          static_cast<uint64_t>(tensor.offset()) * value::scalar_type_info(tensor.type()).nbytes;
 }
 
-// One record that a rewrite changes, as its reader knows it, and where that reader's file begins.
+// A record that a rewrite changes: the file of its reader, the record there, and the offset of that
+// file in the whole file.
 struct ChangedRecord {
   const archive::ZipSource* source;
   const ZipRecord* record;
@@ -166,7 +167,8 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
   TENON_TRY(check_replacement(*weight, tensor));
   if (weight->tensor->numel() == 0) return Status::ok();
   Slot& slot = contents_.slots[weight->slot];
-  // Another weight of the slot may have a wider element type.
+  // The bytes are used in place only if they are aligned to 8 bytes, because another weight of the
+  // slot may have a wider element type.
   const bool is_aligned = reinterpret_cast<uintptr_t>(first_of(tensor)) % sizeof(uint64_t) == 0;
   if (is_aligned && fills(*weight->tensor, record_of(slot).nbytes) &&
       have_same_order(*weight->tensor, tensor)) {
@@ -190,7 +192,7 @@ Status Weights::rewrite(const std::string& path, archive::Durability durability)
   }
   PatchedFile file(*contents_.source);
   std::vector<ChangedRecord> records;
-  std::map<size_t, ChangedRecord> archives;  // in the file, by part
+  std::map<size_t, ChangedRecord> archives;  // the records that contain inner archives, by part
   for (const Slot& slot : contents_.slots) {
     if (!slot.bytes) continue;
     const Part& part = part_of(slot);

@@ -1,5 +1,5 @@
-// A file of weights: tensors by name, which can be replaced, and the file written again with them.
-// It is an archive of torch.export (.pt2) or a file of ExecuTorch (.ptd).
+// A file of weights has tensors by name. A caller can replace tensors, and write the file again
+// with them. The file is an archive of torch.export (.pt2) or a file of ExecuTorch (.ptd).
 // docs/format/exported_program.md describes both. Nothing in a file is executed.
 #pragma once
 
@@ -20,37 +20,37 @@
 
 namespace tenon::weights {
 
-// Records of the file that have elements. They lie in the file itself, or in an archive that is a
-// record of it.
+// A group of records that have elements. They lie in the file itself, or in an archive that is a
+// record of the file.
 struct Part {
-  Ref<archive::ZipReader> reader;  // records as they lie in the file
-  // Of an archive in the file; null for the file's own records.
+  Ref<archive::ZipReader> reader;  // the records, with offsets in the file
+  // The reader of an archive in the file. Null for the file's own records.
   Ref<archive::ZipReader> inner;
-  uint64_t base = 0;                    // where that archive begins in the file
-  archive::ZipRecord outer;             // its record in the file
+  uint64_t base = 0;                    // the offset of that archive in the file
+  archive::ZipRecord outer;             // the record that contains that archive
   const char* fixed_because = nullptr;  // why elements cannot be replaced; null if they can
 };
 
 // The record behind a weight. Weights that share a storage have one slot.
 struct Slot {
   size_t part = 0;
-  size_t record = 0;  // of Part::reader
-  // The bytes that replace all of the record's, if some were replaced.
+  size_t record = 0;  // index in the records of Part::reader
+  // The bytes that replace the record's bytes. Null if nothing was replaced.
   Ref<storage::Storage> bytes;
-  uint64_t from = 0;  // where they begin in `bytes`
+  uint64_t from = 0;  // offset of the record's first byte in `bytes`
 };
 
 struct Weight {
   static constexpr size_t kNoSlot = SIZE_MAX;
   std::string name;
-  value::TensorValueRef tensor;  // as the file has it; null if it cannot be read
+  value::TensorValueRef tensor;  // as in the file; null if it cannot be read
   Status refusal;                // why it cannot be read
-  size_t slot = kNoSlot;         // none for a tensor without bytes, and for one of several storages
+  size_t slot = kNoSlot;         // kNoSlot for a tensor without bytes, or of several storages
 };
 
-// What an opened file has. A reader of one of the forms fills it in.
+// The content of an opened file. The reader of the file's form fills it in.
 struct Contents {
-  std::string form;                 // of the file, for messages
+  std::string form;                 // the file's form in words, for messages
   Ref<archive::ZipSource> source;   // the file
   Ref<archive::ZipReader> archive;  // if the file is a zip archive
   std::vector<Part> parts;
@@ -65,11 +65,13 @@ class Weights final : public Counted {
 
   const std::vector<Weight>& list() const noexcept { return contents_.weights; }
 
-  // With what was replaced. Names that share a storage give tensors over one storage.
+  // The tensor, with its replacement if there is one. Names that share a storage give tensors over
+  // one storage.
   Result<value::TensorValueRef> tensor(std::string_view name) const;
 
-  // Takes the elements of a tensor of the same element type and shape. The tensor's elements are
-  // used where they lie if their layout is that of the file. Otherwise they are copied now.
+  // Replaces the elements of a weight by those of `tensor`, which must have the same element type
+  // and shape. The memory of `tensor` is used in place if it has the layout of the file, is aligned
+  // to 8 bytes, and the weight fills its record. Otherwise the elements are copied now.
   Status replace(std::string_view name, const value::TensorValue& tensor);
 
   // Writes the file with the replaced weights. UNSUPPORTED for a .ptd file.
