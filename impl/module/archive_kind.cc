@@ -14,7 +14,8 @@ using archive::ZipRecord;
 Result<Ref<ZipReader>> open_archive(Ref<archive::ZipSource> source, const ImportOptions& options) {
   Result<Ref<ZipReader>> opened =
       ZipReader::open(std::move(source), options.check, options.zip_limits);
-  // For a file of another kind, the difference between versions of PyTorch means nothing.
+  // INCOMPATIBLE would tell of a difference between versions of PyTorch, which means nothing for a
+  // file of another kind.
   if (opened.status().code() == Code::kIncompatible)
     return Status(Code::kUnsupported, opened.status().message());
   return opened;

@@ -1,5 +1,5 @@
-// Which of the kinds of archive that PyTorch writes a zip file is, and for which operators its code
-// is.
+// Tells which kind of PyTorch's archives a zip file is, and to which version of the operators its
+// code refers. The importers call this before they read anything else.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace tenon::module {
 Result<Ref<archive::ZipReader>> open_archive(Ref<archive::ZipSource> source,
                                              const ImportOptions& options);
 
-// UNSUPPORTED, by name, for what is another kind than a module archive with data.pkl. `label` is
-// what the message calls the file.
+// Checks that the file is a module archive with data.pkl. Otherwise UNSUPPORTED, and the message
+// names the kind of the file. `label` is what the message calls the file.
 Status check_is_module(const archive::ZipReader& reader, const std::string& label);
 
-// Whether the records are those of an archive of torch.package, and of torch.export's.
+// Whether the file is an archive of torch.package, or of torch.export.
 bool is_package(const archive::ZipReader& reader);
 bool is_exported_program(const archive::ZipReader& reader);
 
-// The number in the record `version`. CORRUPT or UNSUPPORTED names the record.
+// Reads the number in the record `version`. An error, CORRUPT or UNSUPPORTED, names the record.
 Result<int> read_version(const archive::ZipReader& reader);
 
-// Whether the numbers in the archive's tensors are big-endian. PyTorch takes every other word in
-// the record `byteorder`, and none, for little-endian.
+// Whether the numbers in the archive's tensors are big-endian. Like PyTorch, this function takes a
+// missing record `byteorder`, and any other word in it, for little-endian.
 bool is_foreign_endian(const archive::ZipReader& reader);
 
 }  // namespace tenon::module

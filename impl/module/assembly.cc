@@ -14,13 +14,14 @@ using value::ValueKind;
 
 namespace {
 
-// How many steps the check of an archive's values may take (value::CheckOptions): so many for each
-// byte of its pickles and its code, and some for the smallest. The values of PyTorch's own archives
-// take about one for two bytes.
+// The limit of the steps that the check of an archive's values may take (value::CheckOptions): this
+// many for each byte of its pickles and its code, and a minimum for small archives. The values of
+// PyTorch's own archives take about one step for two bytes.
 constexpr uint64_t kStepsPerByte = 64;
 constexpr uint64_t kLeastSteps = uint64_t{1} << 18;
 
-// What does not fit, from impl/value, is the file's fault here.
+// impl/value reports a value of the wrong type as INVALID_ARGUMENT. Here the file is at fault, so
+// the code becomes CORRUPT.
 Status in_place(const Status& status, const char* place) {
   if (status.is_ok() || status.code() != Code::kInvalidArgument) return status;
   return Status(Code::kCorrupt, std::string(place) + ": " + status.message())
@@ -127,7 +128,7 @@ Status Assembly::set_root(ValueRef root, const char* place) {
   TENON_TRY(conformer.conform_object(root_));
   if (!root_->is_opaque())
     TENON_TRY(in_place(value::check_object(*root_, {}, check_options()), place));
-  // One class after the other: of many objects in a row the class is looked up once.
+  // Keeps the class of the last object, so that a row of objects of one class needs one search.
   Definition* definition = nullptr;
   return value::for_each(*root_, [&](Value& below, size_t) -> Status {
     if (!below.is(ValueKind::kObject) || is_custom_class(below.class_name())) return Status::ok();

@@ -1,6 +1,6 @@
-// Assembly: makes a Module from the parts of a file: code, constants, the root object, extra files
-// and bytecode. The importers of archives and of flatbuffers read these parts and call it in the
-// order of its functions.
+// Assembly makes a Module from the parts of a file: code, constants, the root object, extra files
+// and bytecode. The importers of archives and of flatbuffers read these parts, and call the
+// functions of Assembly in the order in which they stand here.
 #pragma once
 
 #include <cstddef>
@@ -32,40 +32,41 @@ class Assembly {
   const std::string& label() const noexcept { return label_; }
   Package& package() noexcept { return *package_; }
   ImportReport& report() noexcept { return package_->report; }
-  // The version of the operators in the code. Call it before any code is added.
+  // `version` says to which version of the operators the code refers. Call this before any code is
+  // added.
   void start_code(int version);
 
   // Counts bytes that stay in memory, such as code and extra files. Call it before they are read,
   // because a sparse file takes less room on the disk than in memory. RESOURCE_EXHAUSTED beyond
   // max_kept_nbytes.
   Status keep(std::string_view name, uint64_t nbytes);
-  // Counts bytes of the file that hold values. The checks of values may take a number of steps for
-  // each.
+  // Tells how many bytes of the file hold values. Each of these bytes allows the checks of all
+  // values a number of further steps.
   void allow_steps(uint64_t nbytes) noexcept;
   Status add_code(std::string qualifier, std::string text);
   // Keeps an extra file. A name that would lead out of a folder, if somebody unpacked the file, is
-  // changed: add_misnamed_files() does that when all other names are taken.
+  // changed. add_misnamed_files() changes these names, so call it after all other names are known.
   void add_extra_file(std::string name, std::string content);
   void add_misnamed_files();
 
-  // CORRUPT if the code does not have that class. The readers of values call it.
+  // CORRUPT if the code has no class of that name. The readers of values call this.
   Status check_class(std::string_view name) const;
-  // Both check the values against the types that the code declares. `place` is the part of the file
-  // that holds the values, for messages.
+  // set_constants() and set_root() check the values against the types that the code declares.
+  // `place` is the part of the file that holds the values, for messages.
   Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin,
                        const char* place);
   Status set_root(ValueRef root, const char* place);
 
-  // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages that it names in
-  // `directory`.
+  // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages in `directory` that
+  // the record names.
   using Finder = std::function<archive::FindStorage(const archive::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // Verifies a program of the flatbuffer form and keeps it. `names` are the keys of storages in
+  // Verifies a program of the flatbuffer form and keeps it. `names` has the storages' keys in
   // `directory`.
   Status keep_program(bytecode::Program program, const std::string& directory,
                       std::map<value::StorageKey, std::string> names);
-  // Notes why the module has no bytecode. Bad bytecode is no error: PyTorch runs the code without
-  // it.
+  // Notes why the module has no bytecode. Bad bytecode is not an error, because PyTorch runs the
+  // code without it.
   void leave_bytecode(const Status& why);
 
   // `source` is the file in which the storages lie.
@@ -82,7 +83,7 @@ class Assembly {
   ValueRef root_;
   std::vector<ExtraFile> misnamed_;
   uint64_t kept_nbytes_ = 0;
-  uint64_t steps_left_;  // of the checks of all values
+  uint64_t steps_left_;  // for the checks of all values
 };
 
 }  // namespace tenon::module

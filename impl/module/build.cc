@@ -1,4 +1,4 @@
-// Module: adding to it.
+// Module: the functions that add members.
 #include <algorithm>
 #include <utility>
 
@@ -17,8 +17,8 @@ using value::ValueKind;
 
 namespace {
 
-// Of attributes. PyTorch's own are no paths; and a text with control characters would be none in
-// the source.
+// Whether an attribute can have this name. The names of PyTorch's own attributes have no dots. A
+// control character would break the printed source.
 bool can_be_member(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameNbytes &&
          std::none_of(name.begin(), name.end(), [](char c) {
@@ -183,7 +183,7 @@ Status Module::check_child(const Module& child, const TypeRef& type) const {
 void Module::settle_child(const Module& child) const {
   const ObjectClass its = child.object_class();
   if (child.object_->scope()) return;
-  // Until now its class was looked up where it stood.
+  // So far the class was looked up in the code of the owner.
   if (its.code != object_class().code)
     child.object_->set_scope(Home::create(Ref<CodeSet>::share(its.code), std::string(its.name)));
 }

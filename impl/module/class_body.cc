@@ -23,7 +23,7 @@ bool is_identifier(std::string_view name) {
   });
 }
 
-// PyTorch's lexer has these as words of their own.
+// The words that PyTorch's lexer reserves.
 bool is_reserved(std::string_view name) {
   static constexpr std::string_view kWords[] = {
       "False",    "None",  "NoneType", "True", "and",   "as",     "assert",   "break", "class",
@@ -86,7 +86,8 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
   body.kind = parts.kind;
   const Names parameters = names_of(parts.parameters);
   const Names buffers = names_of(parts.buffers);
-  // Of many fields of one type in a row, as the layers of a module are, the type is read once.
+  // Keeps the last type, so that a row of fields of one type, such as a module's layers, needs one
+  // parse.
   std::string_view type_text;
   value::TypeRef type;
   for (const script::Field& field : parts.fields) {
@@ -217,7 +218,7 @@ std::string ClassBody::print(std::string_view base_name) const {
     if (is_identifier(field.name) && !is_reserved(field.name)) {
       text += "  " + field.name + " : " + field.type->print() + "\n";
     } else {
-      // So does PyTorch; Python would have no `__annotations__` there yet.
+      // PyTorch writes this line too. In Python, `__annotations__` would not exist yet.
       if (first) text += "  __annotations__ = []\n";
       text +=
           "  __annotations__[" + script::quoted(field.name) + "] = " + field.type->print() + "\n";

@@ -1,5 +1,6 @@
-// What a class of a code file declares, in a form that can be changed and printed again as PyTorch
-// prints it.
+// ClassBody holds the declarations of one class of a code file: fields, constants and methods.
+// CodeSet makes it from the parsed class. It can be changed, and printed again as PyTorch prints
+// classes.
 #pragma once
 
 #include <memory>
@@ -28,20 +29,20 @@ struct FieldDecl {
 
 struct ConstantDecl {
   std::string name;
-  value::TypeRef type;      // null: `Final` alone
-  std::string text;         // of the value, as source
-  value::ValueRef literal;  // null if that is none
+  value::TypeRef type;      // null: the annotation is `Final` alone
+  std::string text;         // the value as source text
+  value::ValueRef literal;  // null: `text` is not a literal
 };
 
 struct MethodDecl {
   std::string name;
-  std::string text;  // whole lines, at the level of a class's body
-  int version = 0;   // of the operators that it means
+  std::string text;  // whole lines, indented as in a class's body
+  int version = 0;   // the version of the operators to which the method refers
 };
 
 struct ClassBody {
-  // Of a class that was parsed. Submodules are attributes in it: which classes are modules, only
-  // the code knows (Code::edit).
+  // Makes the body of a parsed class. Submodules are attributes in it, because only the code knows
+  // which classes are modules. CodeSet::edit() changes their kind.
   static Result<ClassBody> create(const script::File& file, const script::Class& class_def,
                                   int version);
 
@@ -53,24 +54,24 @@ struct ClassBody {
   size_t find_method(std::string_view method_name) const {
     return find_in(method_places_, method_name);
   }
-  // "a parameter", … of what there is of that name; null: nothing.
+  // Says which kind of member has the name, as "a parameter". Null: no member has it.
   const char* taken_by(std::string_view name) const;
 
   void add_field(FieldDecl field);
-  void add_method(MethodDecl method);  // replaces the one of its name
+  void add_method(MethodDecl method);  // replaces a method of the same name
   void remove_field(size_t index);
   void remove_method(size_t index);
 
-  // The class as source text: parameters and buffers first, then attributes, then submodules, as
-  // PyTorch orders them.
+  // Prints the class as source text in PyTorch's order: first parameters and buffers, then
+  // attributes, then submodules.
   std::string print(std::string_view base_name) const;
-  // The names of its fields in that order.
+  // The indices of the fields in that order.
   std::vector<size_t> field_order() const;
 
   ClassKind kind = ClassKind::kModule;
   std::vector<FieldDecl> fields;
   std::vector<ConstantDecl> constants;
-  std::vector<ConstantDecl> enum_members;  // types are null
+  std::vector<ConstantDecl> enum_members;  // their types are null
   std::vector<MethodDecl> methods;
   std::vector<std::string> forward_hooks;
   std::vector<std::string> forward_pre_hooks;

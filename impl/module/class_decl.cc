@@ -1,4 +1,4 @@
-// CodeSet as the class table of value::check_value.
+// CodeSet: the functions of value::ClassTable, which value::check_value() calls.
 #include "base/immortal.h"
 #include "module/code.h"
 #include "script/signature.h"
@@ -9,7 +9,7 @@ using value::ClassDecl;
 
 namespace {
 
-// What `__setstate__` takes; null if it does not say.
+// The type of the state that `__setstate__` takes. Null if it declares none.
 value::TypeRef state_type(const CodeSet::Text& text) {
   for (const script::Stmt* statement : text.item->class_def->body) {
     if (statement->kind != script::StmtKind::kDef) continue;
@@ -51,7 +51,7 @@ std::unique_ptr<Definition::Decl> CodeSet::make_decl(const Definition& definitio
   for (const ConstantDecl& member : body.enum_members) {
     if (member.literal) decl.enum_values.push_back(member.literal);
   }
-  // With only one of the two, PyTorch reads the attributes.
+  // If a class has only one of the two methods, PyTorch reads the attributes.
   if (body.find_method("__setstate__") != SIZE_MAX &&
       body.find_method("__getstate__") != SIZE_MAX) {
     decl.has_state = true;

@@ -17,11 +17,11 @@ using value::ValueKind;
 
 namespace {
 
-// What renames values and writes them uses the stack.
+// The code that renames and writes values is recursive, so this bounds its stack.
 constexpr size_t kMaxDepth = 1024;
 
-// What values that are equal have in common, cheap to tell. Equality itself looks at every byte of
-// a tensor.
+// A cheap key that is the same for equal values. A comparison of values reads every byte of a
+// tensor.
 std::string rough_key(const Value& value) {
   std::string key = value::value_kind_name(value.kind());
   switch (value.kind()) {
@@ -109,7 +109,7 @@ Result<uint32_t> ClassGraph::module_node(const ValueRef& object, CodeSet* around
   return id;
 }
 
-// All values below the root: parents first, attributes in their order.
+// Visits all values below the root: parents first, attributes in their order.
 Status ClassGraph::walk(const ValueRef& root, CodeSet* code) {
   struct Step {
     ValueRef value;
@@ -172,8 +172,8 @@ Status ClassGraph::visit_types(const Value& value, CodeSet* code) {
   }
 }
 
-// The modules below a module are its class's children, whatever its definition says; elsewhere the
-// definition is all there is.
+// For a module object, the children are the modules below it, whatever its definition declares. For
+// a bare definition, they are the declared classes.
 Status ClassGraph::link_children(uint32_t id) {
   const Node& node = nodes_[id];
   const ValueRef object = objects_[id];
@@ -202,7 +202,7 @@ Status ClassGraph::link_children(uint32_t id) {
   return Status::ok();
 }
 
-// Everything that is mentioned, by what is mentioned.
+// Adds everything that the constants and the nodes mention, until nothing new is mentioned.
 Status ClassGraph::close() {
   CodeSet* const first_code = codes_.front().get();
   for (const ValueRef& constant : first_code->constants()) TENON_TRY(walk(constant, first_code));
@@ -265,8 +265,8 @@ size_t ClassGraph::constant_index(const CodeSet* code, size_t index) const {
   return constant_index_.at({code, index});
 }
 
-// By which definitions of different code can be told to be equal: constants have the numbers that
-// they will have.
+// The text by which definitions of different code are compared. Constants have the numbers in it
+// that they will have in the archive.
 Result<std::string> ClassGraph::own_text(const Node& node) const {
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(*node.definition));
   script::NewNames names;
@@ -302,7 +302,7 @@ Status ClassGraph::refine() {
                     .first->second;
     }
     for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].set = next[i];
-    // Sets are only ever split, so an equal number means equal sets.
+    // Sets are only ever split, so the sets are the same if their number is.
     if (next_sets.size() == n_sets) return Status::ok();
     n_sets = next_sets.size();
   }
@@ -317,7 +317,8 @@ void ClassGraph::name_nodes() {
   const auto is_taken = [&](const std::string& name) {
     return taken.count(name) != 0 || wanted.count(name) != 0;
   };
-  // Names of the root's code stay if they can: what is unchanged is then written as it was read.
+  // Definitions of the first root's code keep their names if possible, because unchanged code is
+  // then written as it was read.
   for (const bool of_root : {true, false}) {
     for (Node& node : nodes_) {
       if ((node.code == codes_.front().get()) != of_root || firsts.find(node.set) != firsts.end())

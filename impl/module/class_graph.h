@@ -1,12 +1,15 @@
-// Which classes a tree of objects needs, which of them are one, and what each is called in an
-// archive.
+// ClassGraph finds the classes that a tree of objects needs, merges equal ones, and gives each its
+// name in the archive. resolve() (resolve.h) makes a graph for every export.
 //
-// A node is a class as a module object has it (its own definition, and the classes of the modules
-// below it, which may be others than the definition says), or a definition that some code or value
-// mentions. Nodes are one if name and text are equal, and so are all nodes that they mention: that
-// is found by splitting sets of nodes until no set can be split any more, so classes that mention
-// each other are no trouble. Of several that have one name and are not equal, one keeps it, and the
-// others are mangled.
+// A node is one of two things. It may be the class of a module object: the object's own definition,
+// together with the classes of the modules below the object, which may differ from what the
+// definition declares. Or it is a definition that some code or value mentions.
+//
+// Two nodes are equal if their names and texts are equal, and all nodes that they mention are equal
+// too. To find equal nodes, refine() puts nodes with one name and text in one set, and splits the
+// sets until none can be split any more. So classes that mention each other need no special
+// treatment. If several nodes have one name and are not equal, one keeps the name and the names of
+// the others are mangled.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +26,18 @@
 
 namespace tenon::module {
 
-// What the text of a definition mentions.
+// The definitions and constants that the text of a definition mentions.
 struct Mentions {
   struct Child {
     std::string field;
-    std::string type;                  // the class that the definition says
-    Definition* definition = nullptr;  // null: it is not in this code
+    std::string type;                  // the class that the definition declares
+    Definition* definition = nullptr;  // null: the class is not in this code
   };
-  std::vector<Definition*> outer;  // other than itself and the classes of its submodules; by name
-  std::vector<Child> children;     // submodules that are declared by their class
-  std::vector<size_t> constants;   // CONSTANTS.cN
+  // All mentioned definitions, sorted by name, without the definition itself. The statements that
+  // declare submodules are not searched.
+  std::vector<Definition*> outer;
+  std::vector<Child> children;    // submodules whose declared type is a module's class
+  std::vector<size_t> constants;  // the N of each CONSTANTS.cN
 };
 Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition);
 
@@ -42,11 +47,11 @@ class ClassGraph {
     CodeSet* code = nullptr;
     Definition* definition = nullptr;
     const Mentions* mentions = nullptr;
-    std::vector<uint32_t> outer;     // as in mentions
-    std::vector<uint32_t> children;  // likewise
-    uint32_t set = 0;                // equal for nodes that are one
-    bool is_first = false;           // of its set: the one that is written
-    std::string name;                // in the archive
+    std::vector<uint32_t> outer;     // the nodes of mentions->outer
+    std::vector<uint32_t> children;  // the nodes of mentions->children
+    uint32_t set = 0;                // the number of the node's set: equal nodes have one number
+    bool is_first = false;           // the first node of its set, which is the one that is written
+    std::string name;                // the name in the archive
   };
 
   // An object of a module, and the code in which its class is looked up.
@@ -54,23 +59,25 @@ class ClassGraph {
     ValueRef object;
     CodeSet* code = nullptr;
   };
-  // At least one root. What several roots have in common is there once.
+  // Takes at least one root. A class or constant that several roots have in common is in the graph
+  // once.
   static Result<ClassGraph> create(std::span<const Root> roots);
 
-  // All code that has a part in it, the first root's first.
+  // All code to which the graph refers. The first root's code comes first.
   const std::vector<Ref<CodeSet>>& codes() const noexcept { return codes_; }
-  // Nothing was changed: one code, as it was read, of which every object is what the code says.
+  // Whether nothing was changed: there is one code, it is as it was read, and every object has the
+  // class that the code declares.
   bool is_as_read() const noexcept { return is_as_read_; }
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
-  // The node of a module object, and of a definition; null: it is not needed.
+  // find() gives the node of a module object, or of a definition. Null: the graph does not need it.
   const Node* find(const value::Value& object) const;
   const Node* find(const Definition* definition) const;
-  // The code in which the classes of a value are looked up. Only of what is below the root, or is a
-  // constant.
+  // The code in which the classes of a value are looked up. It is known only for values with an
+  // identity that are below a root or in a constant. Null for others.
   CodeSet* code_of(const value::Value& value) const;
 
-  // Constants of all codes as one list, those of the first root's code first and in their order;
-  // and where each went.
+  // The constants of all codes as one list. All constants of the first root's code come first, in
+  // their order. constant_index() says which place a constant has in this list.
   const std::vector<ValueRef>& constants() const noexcept { return constants_; }
   size_t constant_index(const CodeSet* code, size_t index) const;
 
@@ -94,7 +101,7 @@ class ClassGraph {
   std::vector<Ref<CodeSet>> codes_;
   bool is_as_read_ = true;
   std::unordered_map<const value::Value*, uint32_t> by_object_;
-  std::vector<ValueRef> objects_;  // of module nodes, by node
+  std::vector<ValueRef> objects_;  // by node; null: the node is not a module object's
   std::unordered_map<const Definition*, uint32_t> by_definition_;
   std::unordered_map<const Definition*, std::unique_ptr<Mentions>> mentions_;
   std::unordered_map<const value::Value*, CodeSet*> code_of_;

@@ -78,7 +78,7 @@ Result<Definition*> CodeSet::find_owner(std::string_view dotted_name) const {
 
 Result<CodeSet::Text> CodeSet::text(const Definition& definition) const {
   const Definition::Text& text = definition.text_.get([&] {
-    // Only a class that was changed has none: print it.
+    // Only a changed class has no text, so its body is printed.
     auto made = std::make_unique<Definition::Text>();
     const Definition::Body& body = body_of(definition);
     made->status = body.status;

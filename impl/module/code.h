@@ -1,9 +1,10 @@
-// CodeSet: all classes and functions of a module, by qualified name, and the constants that they
-// use. What an archive has under code/, or what was built. A class's text stays, byte for byte,
-// until the class is changed.
+// CodeSet holds all classes and functions of a module, by qualified name, and the constants that
+// they use. Its content is what an archive has under code/, or what was built by calls. The text of
+// a class stays the same, byte for byte, until the class is changed.
 //
-// Files are parsed when something in them is looked for. Looking is for any number of threads;
-// changing is for one, without any that looks, and is refused while the code is being exported.
+// A file is parsed when a caller first looks for something in it. Any number of threads may call
+// the const functions. Only one thread may change the set, and no other thread may read it
+// meanwhile. A change is refused while the code is being exported.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@
 
 namespace tenon::module {
 
-// Of the operators that new code means, and the range that PyTorch reads (docs/format/archive.md).
+// The version of the operators to which new code refers, and the range of versions that PyTorch
+// reads (docs/format/archive.md).
 inline constexpr int kNewCodeVersion = 10;
 inline constexpr int kOldestVersion = 1;
 inline constexpr int kNewestVersion = 10;
@@ -37,39 +39,42 @@ inline constexpr size_t kMaxNameNbytes = 4096;
 // "code/__torch__/a.py".
 std::string_view qualifier_of(std::string_view qualified_name) noexcept;
 std::string_view base_name_of(std::string_view qualified_name) noexcept;
-// "MLP" and "__torch__.MLP" are both the latter. INVALID_ARGUMENT for what is no qualified name.
+// Gives "__torch__.MLP" for both "MLP" and "__torch__.MLP". INVALID_ARGUMENT for a text that is not
+// a qualified name.
 Result<std::string> full_class_name(std::string_view name);
-// Custom C++ classes, whose code PyTorch has and no archive.
+// Whether the name is that of a custom C++ class, whose code is in PyTorch and in no archive.
 bool is_custom_class(std::string_view qualified_name) noexcept;
-// A name for another class of that name, as PyTorch makes one: "__torch__.a.___torch_mangle_0.B".
-// Numbers are tried from *next on, which is left behind the one that is taken.
+// Makes a name for another class of the same name, as PyTorch does:
+// "__torch__.a.___torch_mangle_0.B". It tries numbers from *next on, and sets *next to the number
+// after the one in the name.
 std::string mangled_name(std::string_view qualified_name, uint64_t* next,
                          const std::function<bool(const std::string&)>& is_taken);
 
 class CodeSet final : public Counted, public value::ClassTable {
  public:
-  // `label` is what errors call it: "module __torch__.MLP", "archive model.pt". `version` is that
-  // of the files that are added.
+  // `label` is what errors call the code: "module __torch__.MLP", "archive model.pt". `version` is
+  // the version of the files that are added.
   static Ref<CodeSet> create(std::string label, int version);
 
   const std::string& label() const noexcept { return label_; }
   int version() const noexcept { return version_; }
 
-  // Looking. Null: there is none of that name. CORRUPT, with line and caret: it stands in a file
-  // that cannot be parsed.
+  // The functions from here on only read. find_definition() gives null if there is no such name.
+  // CORRUPT, with line and caret, if the name would be in a file that cannot be parsed.
   Result<Definition*> find_definition(std::string_view qualified_name) const;
-  // The longest beginning of a dotted name that is one: "__torch__.E" of "__torch__.E.RED".
+  // Finds the longest beginning of a dotted name that is a definition: "__torch__.E" for
+  // "__torch__.E.RED".
   Result<Definition*> find_owner(std::string_view dotted_name) const;
   Result<const ClassBody*> body(const Definition& definition) const;
-  // A class that must be there, with its body: NOT_FOUND, else.
+  // Finds a class and its body. NOT_FOUND if there is no such name.
   struct FoundClass {
     Definition* definition = nullptr;
     const ClassBody* body = nullptr;
   };
   Result<FoundClass> find_class(std::string_view qualified_name) const;
-  // Whether there is such a class and it is a module's.
+  // Whether the name is that of a module's class.
   bool is_module_class(std::string_view qualified_name) const;
-  // The parsed file with the definition's text, and the item there.
+  // The parsed file that holds the definition's text, and the item of the definition in this file.
   struct Text {
     std::shared_ptr<const script::File> file;
     const script::Item* item = nullptr;
@@ -78,51 +83,56 @@ class CodeSet final : public Counted, public value::ClassTable {
   };
   Result<Text> text(const Definition& definition) const;
 
-  // For value::check_value. What cannot be parsed is as if it was not there; find_definition tells
-  // why.
+  // The two functions through which value::check_value() asks about classes. They treat a class
+  // that cannot be parsed as if it did not exist. find_definition() tells the reason.
   const value::ClassDecl* find(std::string_view class_name) const override;
   bool implements(std::string_view class_name, std::string_view declared) const override;
-  // Whether a class, of any code, has all that an interface wants.
+  // Whether a class has every method that an interface declares. The two may be from different
+  // code.
   static bool implements_body(const ClassBody& implementation, const ClassBody& interface);
-  // Whether an attribute of that type is a submodule: a module's class, or a module interface.
+  // Whether an attribute of this type is a submodule: the type is a module's class or a module
+  // interface.
   bool is_submodule_type(const value::Type& type) const;
-  // Every class that the type mentions must be here, or be a custom C++ class: else
-  // INVALID_ARGUMENT.
+  // Checks that every class that the type mentions is in this code, or is a custom C++ class.
+  // Otherwise INVALID_ARGUMENT.
   Status check_type(const value::Type& type) const;
 
   // In the order in which they were added.
   std::span<const std::unique_ptr<CodeFile>> files() const noexcept { return files_; }
   CodeFile* find_file(std::string_view qualifier) const;
   const std::vector<value::ValueRef>& constants() const noexcept { return constants_; }
-  // Of constants that were read: what gives the same bytes again
-  // (archive::UnpickledValue::memoised), and the keys of their storages.
+  // The data with which an export writes constants that were read as the same bytes again: the
+  // values that the pickle memoised (archive::UnpickledValue::memoised), and the keys of the
+  // storages.
   struct ConstantsOrigin {
     std::vector<value::ValueRef> memoised;
     std::map<value::StorageKey, std::string> keys;
   };
   const ConstantsOrigin& constants_origin() const noexcept { return constants_origin_; }
 
-  // Changing. INVALID_ARGUMENT for a name that is taken.
+  // The functions from here on change the set. INVALID_ARGUMENT for a name that is taken.
   Status add_file(std::string qualifier, std::string text);
   void set_constants(std::vector<value::ValueRef> constants, ConstantsOrigin origin);
   size_t add_constant(value::ValueRef constant);
   Result<Definition*> add_class(std::string qualified_name, ClassBody body);
-  // Classes and functions as source.
+  // Adds the classes and functions of a source text.
   Status add_source(std::string_view qualifier, std::string_view source);
-  // The body, to change it; the class's text is printed from it from now on.
+  // Gives the body for a change. From now on the class's text is printed from the body.
   Result<ClassBody*> edit(Definition& definition);
-  // A copy of a class under a name of its own, for an object that is to differ from the others of
-  // its class.
+  // Copies a class under a new name, for an object that is to differ from the other objects of its
+  // class.
   Result<Definition*> split(const Definition& definition);
-  // How many module objects were ever made of a class: with one, it can be changed in place.
+  // The number of module objects that were made of a class, less those that got a class of their
+  // own since. A class with one object can be changed in place. The number never falls when an
+  // object is freed.
   static void count_object(Definition& definition) noexcept { ++definition.objects_; }
   static void discount_object(Definition& definition) noexcept { --definition.objects_; }
   static uint32_t objects(const Definition& definition) noexcept { return definition.objects_; }
   // Whether anything was changed since the code was read.
   bool is_changed() const noexcept { return is_changed_; }
 
-  // Where the archive is mapped that this was read from: its tensors are read by calls that fail if
-  // the file is cut short.
+  // Sets where the archive is mapped from which this code was read. An export reads tensors in this
+  // range by system calls, which fail if the file is cut short. A load would raise SIGBUS.
   void set_mapped(const std::byte* base, uint64_t nbytes) noexcept {
     mapped_ = base;
     mapped_nbytes_ = nbytes;
@@ -131,7 +141,7 @@ class CodeSet final : public Counted, public value::ClassTable {
     return mapped_ != nullptr && data >= mapped_ && data < mapped_ + mapped_nbytes_;
   }
 
-  // PERMISSION while an export goes on.
+  // PERMISSION while an Export of this code exists.
   Status check_may_change() const;
   class Export {
    public:

@@ -1,4 +1,4 @@
-// CodeSet: adding and changing.
+// CodeSet: the functions that add and change code.
 #include <utility>
 
 #include "module/code.h"
@@ -111,7 +111,7 @@ Result<ClassBody*> CodeSet::edit(Definition& definition) {
   TENON_TRY(check_may_change());
   TENON_ASSIGN(const ClassBody* body, this->body(definition));
   if (!definition.is_new_) {
-    // From here on it matters for the printing what is a submodule.
+    // The printed order of fields depends on which of them are submodules.
     auto copy = std::make_unique<Definition::Body>();
     copy->body = *body;
     for (FieldDecl& field : copy->body.fields) {
@@ -161,7 +161,7 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
   }
   TENON_ASSIGN(Definition * made, add_class(name, std::move(copy)));
   made->version_ = definition.version();
-  // Only what is not new yet is looked through by edit().
+  // edit() finds the submodules only of a definition that is not new.
   made->is_new_ = definition.is_new();
   if (definition.is_new()) {
     ClassBody& body = const_cast<Definition::Body&>(body_of(*made)).body;

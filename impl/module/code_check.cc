@@ -26,7 +26,7 @@ struct Release {
   auto operator<=>(const Release&) const = default;
 };
 
-// "2.1" or "1.13.1".
+// Parses "2.1" or "1.13.1".
 Release release_of(std::string_view text) {
   Release release;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), release.major);
@@ -35,7 +35,7 @@ Release release_of(std::string_view text) {
   return release;
 }
 
-// The first release whose highest version that is not below: older ones refuse the archive.
+// The first release that reads archives of this version. Older ones refuse them.
 std::string_view reader_of(int version) noexcept {
   struct Step {
     int version;
@@ -50,11 +50,12 @@ std::string_view reader_of(int version) noexcept {
 
 struct ClassesFound {
   std::vector<std::string> all;
-  std::set<std::string> without_state;  // of objects that have attributes
+  std::set<std::string> without_state;  // classes of objects with attributes
   std::set<std::string> with_state;
 };
 
-// Modules and what else has methods that PyTorch compiles when it loads the tree.
+// Finds the classes of all objects: those of modules, and others whose methods PyTorch compiles
+// when it loads the tree.
 ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   std::set<std::string> classes;
   ClassesFound found;
@@ -66,12 +67,12 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
     if (value.is(ValueKind::kTensor)) {
       const value::TensorValue& tensor = *value.as_tensor();
       at_least(value::scalar_type_info(tensor.type()).since, oldest);
-      // 1.x drops the bits, and computes with other numbers.
+      // PyTorch 1.x drops these bits and computes with other numbers.
       if (tensor.is_conj() || tensor.is_neg()) at_least("2.0", oldest);
     }
     return Status::ok();
   };
-  // Values that are nested too deep are refused where they are pickled.
+  // An error means that values are nested too deep. The code that pickles them refuses them.
   static_cast<void>(value::for_each(*resolved.root, look).is_ok());
   for (const ValueRef& root : resolved.more_roots)
     static_cast<void>(value::for_each(*root, look).is_ok());
@@ -81,7 +82,7 @@ ClassesFound classes_of(const Resolved& resolved, std::string* oldest) {
   return found;
 }
 
-// Tells whether PyTorch reads a state of such objects, which it gives to __setstate__.
+// Whether PyTorch reads a state for objects of this class and gives it to __setstate__.
 bool reads_state(const script::ClassDeclaration& declared) {
   return declared.methods.contains(std::string_view("__getstate__")) &&
          declared.methods.contains(std::string_view("__setstate__"));
@@ -155,8 +156,8 @@ Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declar
   options.newest_decides = check == CodeCheck::kRefusedByNewest;
   const Status status = script::check_reachable(declarations, classes.all, options, &uses);
   if (!status.is_ok()) {
-    // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a
-    // library that is not PyTorch's are known to nobody here.
+    // An unchanged module is not refused here. PyTorch itself reports the error when it loads the
+    // module, and the operators of other libraries are unknown here.
     if (checks) return status;
     return CodeNeeds{};
   }

@@ -10,7 +10,7 @@ const CodeEnvironment::Declared& CodeEnvironment::declared(std::string_view name
   return declared_.emplace(std::string(name), declare(name)).first->second;
 }
 
-// What cannot be parsed is as if it was not there.
+// A class or function that cannot be parsed is treated as if it did not exist.
 CodeEnvironment::Declared CodeEnvironment::declare(std::string_view name) const {
   Declared declared;
   auto definition = code_.find_definition(name);

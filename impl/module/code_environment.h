@@ -1,5 +1,6 @@
-// What the checker of code (script/check.h) asks of an archive, answered by a CodeSet. A class or a
-// function is declared when the checker first names it, so code that nobody names is not parsed.
+// CodeEnvironment answers the questions of the checker of code (script/check.h) about an archive,
+// from a CodeSet. A class or a function is declared when the checker first names it, so code that
+// the checker never names is not parsed.
 #pragma once
 
 #include <memory>
@@ -12,14 +13,15 @@
 
 namespace tenon::module {
 
-// For one thread. `code` outlives it, and does not change meanwhile.
+// Use it from one thread. `code` outlives it and must not change meanwhile.
 class CodeEnvironment final : public script::Environment {
  public:
   explicit CodeEnvironment(const CodeSet& code) noexcept : code_(code) {}
 
   const script::ClassDeclaration* find_class(std::string_view name) const override;
   const script::FunctionDeclaration* find_function(std::string_view name) const override;
-  // To know it, all code would have to be parsed. The checker then takes more than PyTorch does.
+  // The exact answer would require all code to be parsed. With this answer the checker accepts more
+  // code than PyTorch does.
   bool any_class_has(std::string_view) const override { return true; }
   size_t constants() const override { return code_.constants().size(); }
 

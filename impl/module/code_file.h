@@ -1,4 +1,5 @@
-// One code file: its text, and the classes and functions in it once it was parsed.
+// CodeFile is one code file: its text, and the classes and functions in it, which it finds when the
+// file is first parsed. CodeSet owns the files.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,7 @@ class Definition {
   const std::string& name() const noexcept { return name_; }
   bool is_class() const noexcept { return is_class_; }
   int version() const noexcept { return version_; }
-  // Made or changed here, rather than read.
+  // Whether the definition was made or changed in this process, and not only read.
   bool is_new() const noexcept { return is_new_; }
 
  private:
@@ -45,8 +46,8 @@ class Definition {
   bool is_class_ = true;
   bool is_new_ = false;
   int version_ = 0;
-  uint32_t objects_ = 0;  // module objects that were ever made of it
-  // What was parsed, or is printed from a body that was changed.
+  uint32_t objects_ = 0;  // see CodeSet::objects()
+  // The parsed text and its parts, or a text that was printed from a changed body.
   Once<Text> text_;
   Once<Body> body_;
   Once<Decl> decl_;
@@ -59,8 +60,8 @@ class CodeFile {
 
   const std::string& qualifier() const noexcept { return qualifier_; }
 
-  // A class, a function, or what else may stand in a file (`import` and version lines), which has
-  // no definition.
+  // A class, a function, or another item of the file (an `import` or a version line). The latter
+  // have no definition.
   struct Piece {
     Definition* definition = nullptr;
     std::shared_ptr<const script::File> file;
@@ -68,14 +69,14 @@ class CodeFile {
   };
   // CORRUPT, with line and caret, if the file cannot be parsed.
   Result<const std::vector<Piece>*> pieces() const;
-  // Null: there is none of that name. Of several the last, as with PyTorch.
+  // Gives null if there is no such name. If several have the name, gives the last, as PyTorch does.
   Result<Definition*> find(std::string_view base_name) const;
   // The parsed file without later changes. Null: the text cannot be parsed.
   const std::shared_ptr<const script::File>& file() const { return parsed().file; }
-  // As it was read, if nothing in it was changed or added.
+  // The text as it was read. Null if something in the file was changed or added.
   const std::string* unchanged_text() const noexcept { return is_changed_ ? nullptr : &text_; }
 
-  // Changing; the file was parsed. `definition` is of a name that is new.
+  // These change the file, which must have been parsed. The name of `definition` must be new.
   void add(std::unique_ptr<Definition> definition, Piece piece);
   void mark_changed() noexcept { is_changed_ = true; }
 

@@ -45,7 +45,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved,
                                            const script::Declarations& code,
                                            const compile::CompileOptions& options,
                                            compile::DebugInfo* debug_info) {
-  // In the order of the tree, each once.
+  // The classes of all objects in the order of the tree, each once.
   std::vector<std::string> modules;
   std::set<std::string> seen;
   TENON_TRY(value::for_each(*resolved.root, [&](Value& value, size_t) -> Status {
@@ -62,8 +62,8 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved,
   TENON_ASSIGN(bytecode::Program program,
                compile::compile_program(code, resolved.constants, resolved.root->class_name(),
                                         modules, with_slots, debug_info));
-  // The lite interpreter gives operators the meaning that they had in the archive's version, but
-  // for this one.
+  // The lite interpreter gives every operator the meaning that it had in the archive's version,
+  // except this one.
   if (resolved.version < kOldFull) {
     const std::vector<std::string> names = compile::operator_names(program);
     if (std::find(names.begin(), names.end(), "aten::full") != names.end()) {
@@ -83,7 +83,7 @@ Result<std::vector<std::string>> Module::operator_names(
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
   compile::CompileOptions options;
   options.methods = methods;
-  options.forks_at_once = true;  // what they call is called in any case
+  options.forks_at_once = true;  // the functions that a fork runs use the same operators either way
   TENON_ASSIGN(const script::Declarations code, declarations_of(resolved));
   TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, code, options));
   return compile::operator_names(program);

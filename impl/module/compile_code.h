@@ -1,4 +1,5 @@
-// The compiler, asked for the bytecode of what an export writes.
+// Compiles the code that an export writes to bytecode. The exporters and Module::operator_names()
+// call this.
 #pragma once
 
 #include "base/status.h"
@@ -8,8 +9,8 @@
 
 namespace tenon::module {
 
-// `code`: declarations_of(resolved). The program of the root's methods. Errors name file, line and
-// column of the code that the export writes. `debug_info` may be null.
+// Gives the program of the root's methods. `code` is the result of declarations_of(resolved).
+// Errors name file, line and column in the code that the export writes. `debug_info` may be null.
 Result<bytecode::Program> compile_resolved(const Resolved& resolved,
                                            const script::Declarations& code,
                                            const compile::CompileOptions& options,

@@ -13,7 +13,7 @@ using value::ValueRef;
 
 namespace {
 
-// Itself, or what is below it.
+// Whether such a value, or a value below it, may change.
 bool can_change(ValueKind kind) noexcept {
   return kind == ValueKind::kObject || kind == ValueKind::kTuple || kind == ValueKind::kList ||
          kind == ValueKind::kDict;
@@ -37,13 +37,14 @@ Status Conformer::conform_attributes(Value& object) {
   value::Attributes& attributes = object.attributes();
   for (size_t i = 0; i < decl->fields.size(); ++i) {
     const value::Field& field = decl->fields[i];
-    // PyTorch writes them in the order of the class.
+    // PyTorch writes the attributes in the order of the class, so the search mostly succeeds at
+    // once.
     const bool in_order = i < attributes.size() && attributes.all()[i].name == field.name;
     const size_t place = in_order ? i : attributes.index_of(field.name);
     if (place == attributes.size() || !can_change(attributes.all()[place].value->kind())) continue;
     if (const ValueRef& only = attributes.all()[place].value;
         only->is(ValueKind::kObject) && only->strong_count() == 1) {
-      objects_.push_back(only);  // with one owner it cannot be met twice
+      objects_.push_back(only);  // an object with one owner cannot be met twice
       continue;
     }
     const ValueRef now = attributes.all()[place].value;
@@ -75,7 +76,7 @@ Result<ValueRef> Conformer::conform_now(const ValueRef& value, const Type& type)
       const Type* found = nullptr;
       for (const TypeRef& part : type.parts()) {
         if (part->kind() != wanted) continue;
-        // With two that it could be, nobody can tell.
+        // If two parts of the union fit, the type is unknown.
         if (found != nullptr) return value;
         found = part.get();
       }

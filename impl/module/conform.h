@@ -1,5 +1,6 @@
-// What a pickle leaves unsaid and the code says: the types of bare lists and dicts (archives of
-// versions 1 and 2), the names of NamedTuples.
+// Conformer adds to unpickled values what the pickle does not say and the code does: the types of
+// bare lists and dicts (archives of versions 1 and 2), and the names of NamedTuples. Assembly and
+// Module call this before they check a value's type.
 #pragma once
 
 #include <unordered_map>
@@ -16,10 +17,12 @@ class Conformer {
  public:
   explicit Conformer(const value::ClassTable& classes) noexcept : classes_(&classes) {}
 
-  // The attributes of an object, and of all objects below it, as their classes declare them.
-  // Whatever does not fit is left as it is, for value::check_object to refuse.
+  // Conforms the attributes of an object, and of all objects below it, to the types that their
+  // classes declare. A value that does not fit stays as it is, and value::check_object() refuses it
+  // later.
   Status conform_object(const value::ValueRef& object);
-  // A value where `type` is declared: itself, or one like it that says more.
+  // Gives the value in the form that `type` demands: the value itself, or a copy that carries the
+  // missing types and names.
   Result<value::ValueRef> conform(const value::ValueRef& value, const value::Type& type);
 
  private:
@@ -31,11 +34,12 @@ class Conformer {
   Status conform_attributes(value::Value& object);
 
   value::LastClass classes_;
-  // What a shared value became, so that it stays shared. Keeps the old one alive, so that its
-  // address means it alone.
+  // For each value that was conformed: the value and the result. A shared value gets one result,
+  // and so stays shared. The map keeps the old value alive, so that no other value gets its
+  // address.
   std::unordered_map<const value::Value*, std::pair<value::ValueRef, value::ValueRef>> done_;
   std::unordered_set<const value::Value*> seen_objects_;
-  std::vector<value::ValueRef> objects_;  // still to be looked into
+  std::vector<value::ValueRef> objects_;  // not conformed yet
 };
 
 }  // namespace tenon::module

@@ -50,7 +50,7 @@ class DebugTables {
     tables_.emplace(name, std::move(table));
   }
 
-  // For the files that have no table yet.
+  // Makes tables for the files that have none yet.
   Status make_source_tables() {
     std::map<std::string, std::pair<const script::Source*, std::vector<script::Range>>> needed;
     const auto need = [&](const script::Source* source, script::Range range) {
@@ -73,7 +73,7 @@ class DebugTables {
     return Value::of_int(tables_.find(source->name())->second.tag_of(range));
   }
 
-  // Each instruction has a handle of its own. They count through all functions.
+  // Gives each instruction a handle of its own, counted through all functions.
   Result<ValueRef> handles() const {
     TENON_ASSIGN(const TypeRef type, Type::list(Type::integer()));
     std::vector<ValueRef> items{Value::of_int(program_.version)};
@@ -91,8 +91,8 @@ class DebugTables {
     return Value::tuple(std::move(items));
   }
 
-  // Handle, tag, node, and the calls through which it came into the function, the first one
-  // outside.
+  // Gives for each instruction its handle, its tag, its node, and the calls through which it came
+  // into the function, the outermost call first.
   Result<ValueRef> call_stacks() const {
     std::vector<ValueRef> calls;
     for (const DebugInfo::CallSite& call : info_.calls) {
@@ -130,7 +130,7 @@ class DebugTables {
 
   const bytecode::Program& program_;
   const DebugInfo& info_;
-  std::map<std::string, SourceTable> tables_;  // by the names of the code files' records
+  std::map<std::string, SourceTable> tables_;  // by the name of the code file's record
   int64_t next_tag_ = 0;
 };
 

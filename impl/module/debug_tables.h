@@ -1,5 +1,5 @@
-// The debug tables of bytecode that an export has compiled: PyTorch's lite interpreter shows from
-// them in which line of which module a call failed.
+// Makes the debug tables of the bytecode that an export has compiled. From these tables PyTorch's
+// lite interpreter shows in which line of which module a call failed.
 #pragma once
 
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace tenon::module {
 
-// The records: for each code file a SourceTable, mobile_debug_handles.pkl, callstack_debug_map.pkl.
-// `info` is of `program`, whose functions come from `files`. `carried` has the tables that the
-// archive had beside these files; each is written as it is if it is sound. For the other files that
-// the program has functions of, ranges point to the file itself.
+// Gives the records: a SourceTable for each code file, mobile_debug_handles.pkl and
+// callstack_debug_map.pkl. `info` belongs to `program`, whose functions come from `files`.
+// `carried` has the tables that the archive had beside these files, and a sound one is written
+// unchanged. For any other file with functions in the program, the ranges point to the file itself.
 Result<std::vector<ExtraFile>> make_debug_tables(const bytecode::Program& program,
                                                  const compile::DebugInfo& info,
                                                  std::span<const ResolvedFile> files,

@@ -1,4 +1,4 @@
-// Copies of storages from CUDA devices to the host, as an export needs them.
+// DeviceCopies copies storages from CUDA devices to the host, for an export.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace tenon::module {
 
-// Where a storage on a device begins.
+// The address at which a storage on a device begins.
 inline cuda::DevicePointer pointer_of(const value::StorageValue& storage) noexcept {
   return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
 }
 
-// Copies from devices to the host, one for each device. They wait for what was given to the stream
-// before.
+// Holds one copier (cuda::HostCopy) for each device. Each waits for the work that was given to the
+// stream before.
 class DeviceCopies {
  public:
   explicit DeviceCopies(cuda::Stream stream) noexcept : stream_(stream) {}

@@ -12,7 +12,7 @@ bool is_digits(std::string_view text) noexcept {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "mps" or "cuda:1".
+// Whether the text has the form "mps" or "cuda:1".
 bool is_device(std::string_view text) noexcept {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);

@@ -28,9 +28,9 @@ using value::StorageValueRef;
 
 namespace {
 
-// As PyTorch does: below that a compressed record saves nothing worth the time.
+// The same limit as in PyTorch: compressing a smaller record saves nothing worth the time.
 constexpr size_t kMinToCompress = 200;
-// From here on PyTorch writes the version where torch.package looks for it.
+// From this version on, PyTorch writes the version where torch.package looks for it.
 constexpr int kVersionInData = 6;
 
 class Exporter {
@@ -51,7 +51,7 @@ class Exporter {
 
   Status write_data() { return write_values("data", resolved_->root); }
 
-  // Each file is followed by the debug table that is about it.
+  // Writes each file, followed by its debug table.
   Status write_code(std::span<const ExtraFile> debug_tables) {
     std::map<std::string_view, const ExtraFile*> tables;
     for (const ExtraFile& table : debug_tables) tables.emplace(table.name, &table);
@@ -65,7 +65,8 @@ class Exporter {
     return Status::ok();
   }
 
-  // Of bytecode, or of what is no file of code: all that write_code() leaves.
+  // Writes the tables that write_code() did not write: those of bytecode, and of anything else than
+  // a file of code.
   Status write_other_debug_tables(std::span<const ExtraFile> debug_tables) {
     for (const ExtraFile& table : debug_tables) {
       if (writer_->has(table.name)) continue;
@@ -84,7 +85,8 @@ class Exporter {
     if (origin != nullptr) options.memoised = &origin->memoised;
     options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
       std::string key = std::to_string(storages.size());
-      // Bytecode beside the code makes other keys than 0, 1, 2: what was read keeps its own.
+      // If the archive has bytecode, the keys of constants are not always 0, 1, 2. A storage that
+      // was read keeps its key.
       if (origin != nullptr) {
         const auto known = origin->keys.find(storage->key());
         if (known != origin->keys.end()) key = known->second;
@@ -103,7 +105,7 @@ class Exporter {
     return writer_->add("constants.pkl", pickle);
   }
 
-  // After write_constants(), with whose tensors those of the bytecode share their records.
+  // Call this after write_constants(). The bytecode's tensors share the records of the constants.
   Status write_bytecode(const KeptBytecode& bytecode) {
     TENON_ASSIGN(const KeptBytecode::Record record, bytecode.record(keep_device_));
     for (const auto& [key, storage] : record.storages) {
@@ -114,8 +116,8 @@ class Exporter {
     return writer_->add_text("bytecode.pkl", record.pickle);
   }
 
-  // After write_constants(). Tensors that are constants of the code too share their records, unless
-  // the target looks elsewhere for those of bytecode.
+  // Call this after write_constants(). A tensor that is also a constant of the code shares its
+  // record, unless the target expects the bytecode's tensors elsewhere.
   Status write_program(const bytecode::Program& program) {
     TENON_ASSIGN(const ValueRef root, bytecode::program_value(program));
     if (target_->constants_apart) return write_values("bytecode", root);
@@ -140,7 +142,7 @@ class Exporter {
     return writer_->add("bytecode.pkl", pickle);
   }
 
-  // A pickle, <name>.pkl, and its tensors, <name>/0 and on.
+  // Writes a pickle, <name>.pkl, and its tensors as <name>/0 and so on.
   Status write_values(const std::string& name, const ValueRef& root) {
     SequentialKeys keys;
     archive::FromValuesOptions options;
@@ -156,7 +158,7 @@ class Exporter {
     return writer_->add(options.record, pickle);
   }
 
-  // Shapes and types, and no bytes.
+  // Writes the shapes and types of the inputs, and no bytes.
   Status write_traced_inputs(const Package& package) {
     if (!package.traced_inputs) return Status::ok();
     if (!package.traced_inputs_pickle.empty()) {
@@ -192,7 +194,8 @@ class Exporter {
   const compile::Target* target_;
   bool keep_device_;
   StorageRecords storages_;
-  std::map<value::StorageKey, std::string> constant_keys_;  // of storages below constants/
+  // the keys of the storages in constants/
+  std::map<value::StorageKey, std::string> constant_keys_;
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {
@@ -200,7 +203,7 @@ bool has(const std::vector<ExtraFile>& files, const std::string& name) {
                      [&](const ExtraFile& file) { return file.name == name; });
 }
 
-// The user's, then the module's own, then the hook's.
+// Gives the extra files of the options, then the module's own, then the hook's.
 Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const ExportOptions& options,
                                                ExportReport* report) {
   std::vector<ExtraFile> files;
@@ -225,7 +228,7 @@ Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const Expor
   return files;
 }
 
-// What an export carries of the archive that its module came from, besides the module itself.
+// The parts of the imported archive, besides the module, that an export writes again.
 struct Carried {
   const KeptBytecode* bytecode = nullptr;  // null: none
   std::span<const ExtraFile> debug_tables;
@@ -248,7 +251,7 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   if (found.bytecode != nullptr)
     report->bytecode_functions = found.bytecode->facts().functions.size();
   report->has_bytecode = found.bytecode != nullptr || options.bytecode == Bytecode::kCompile;
-  // With bytecode of its own the export makes tables of its own.
+  // An export that compiles bytecode makes its own tables.
   if (!options.debug_tables || options.bytecode == Bytecode::kCompile ||
       package.debug_tables.empty())
     return found;
@@ -264,8 +267,8 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   return found;
 }
 
-// An old PyTorch refuses an archive of a version that it does not know. The code has to mean the
-// same in a lower one.
+// Lowers the archive's version if the PyTorch for which the bytecode is made would refuse it.
+// UNSUPPORTED if some code means something else in the lower version.
 Status lower_version(const Module& module, const compile::Target& target, int file_version,
                      Resolved* resolved) {
   if (resolved->version <= target.newest_archive) return Status::ok();
@@ -286,7 +289,8 @@ Status lower_version(const Module& module, const compile::Target& target, int fi
   return Status::ok();
 }
 
-// Bytecode of a lower version is for an old PyTorch, whose calls the newest may refuse.
+// Bytecode of a lower version is for an old PyTorch. The newest may refuse calls that this one
+// accepts.
 CodeCheck check_of(const Resolved& resolved, const ExportOptions& options) {
   if (!options.check || resolved.is_as_read) return CodeCheck::kNone;
   const bool is_lowered =
@@ -314,7 +318,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
     return Status::ok();
   }
   const bool compiles = options.bytecode == Bytecode::kCompile;
-  // Bytecode that is kept stays what it is.
+  // Kept bytecode keeps its version, so the option is ignored.
   const int bytecode_version = compiles && options.bytecode_version != 0
                                    ? options.bytecode_version
                                    : bytecode::Program::kVersion;
@@ -367,7 +371,7 @@ Status export_module(const Module& module, const std::string& path, archive::Dur
 
 Status Module::check() const {
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
-  // PyTorch wrote what is as it was read, and the version that wrote it takes it.
+  // PyTorch wrote an unchanged module, and the version that wrote it accepts it.
   return check_resolved(
              resolved, resolved.is_as_read ? CodeCheck::kRefusedByAll : CodeCheck::kRefusedByNewest)
       .status();

@@ -1,4 +1,5 @@
-// The bytecode that an export makes from the code, in whatever form it writes it.
+// Makes the bytecode of an export from its code. Both forms of export, archive and flatbuffer, call
+// this.
 #pragma once
 
 #include <vector>

@@ -29,7 +29,7 @@ Status check_flatbuffer_options(const ExportOptions& options) {
              : Status(Code::kInvalidArgument, std::string("the flatbuffer form ") + wrong);
 }
 
-// Storages of the CPU's and of devices, as the host reads them.
+// Gives the host the bytes of storages in host memory and on devices.
 class StorageReader {
  public:
   // `resolved` is borrowed.
@@ -67,7 +67,7 @@ bool has_named_tuple(const bytecode::Program& program) {
       });
 }
 
-// The bytecode of the archive that the module came from while it fits, else new bytecode.
+// Gives the imported bytecode while it fits, and else compiles new bytecode.
 Result<bytecode::Program> flatbuffer_program(const Module& module, const Resolved& resolved,
                                              Result<script::Declarations>& code,
                                              const ExportOptions& options, ExportReport* report) {

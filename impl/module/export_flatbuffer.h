@@ -13,8 +13,8 @@
 namespace tenon::module {
 
 // Writes a module that export_module() resolved and checked. `code` is the result of
-// declarations_of(resolved). Options that the form has no room for are INVALID_ARGUMENT, and
-// nothing is written then.
+// declarations_of(resolved). INVALID_ARGUMENT for options that the form has no room for. Nothing is
+// written then.
 Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved,
                         Result<script::Declarations>& code,
                         const std::vector<ExtraFile>& extra_files, const ExportOptions& options,

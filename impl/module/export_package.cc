@@ -31,7 +31,7 @@ using value::Value;
 namespace {
 
 constexpr std::string_view kByteOrder = "byteorder";
-// The records of a base that are made anew, or that nothing needs.
+// The records of a base that are made anew or are not needed.
 constexpr std::string_view kRemade[] = {kPackageExterns, ".data/version", ".data/serialization_id",
                                         "version", kByteOrder};
 
@@ -40,14 +40,14 @@ struct PlannedModule {
   Ref<Module> module;
 };
 
-// What is written, worked out before anything is.
+// The plan of all that is written, made before anything is written.
 struct Plan {
   std::vector<PlannedModule> modules;
-  std::map<const Value*, size_t> index_of;  // of the module, by its object
+  std::map<const Value*, size_t> index_of;  // the module's index, by its object
   std::vector<const ZipRecord*> carried;    // records of the base
   // Records of the base; written only if no module has them.
   std::set<std::string> carried_storages;
-  bool all_storages = false;  // of the base
+  bool all_storages = false;  // all storages of the base are written
   std::vector<std::string> externs;
 
   bool has(const Module& module) const { return index_of.contains(module.object().get()); }
@@ -61,7 +61,7 @@ bool is_storage_record(std::string_view name) {
   return name.starts_with(kPackageData) && name.ends_with(kPackageStorageEnd);
 }
 
-// "a.b" of "a/b/c.pkl". It is no name of a package if a folder has a dot.
+// Gives "a.b" for "a/b/c.pkl". The result is not a valid package name if a folder's name has a dot.
 std::string python_package_of(std::string_view name) {
   std::string package(name.substr(0, std::min(name.rfind('/'), name.size())));
   if (package.size() == name.size() || package.find('.') != std::string::npos) return {};
@@ -69,7 +69,7 @@ std::string python_package_of(std::string_view name) {
   return package;
 }
 
-// PyTorch opens no package in which an extern module contains something.
+// PyTorch refuses a package with a record that lies inside one of its extern modules.
 Status check_externs(std::span<const std::string> externs, std::string_view record) {
   const std::string package = python_package_of(record);
   for (const std::string& name : externs) {
@@ -105,7 +105,7 @@ Status check_entries(std::span<const PackageEntry> entries) {
   return Status::ok();
 }
 
-// The modules of the base that something needs, and the records that are carried.
+// Plans which modules of the base are needed, and which of its records are carried.
 Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Plan* plan) {
   if (base.is_foreign_endian()) {
     return {Code::kUnsupported, base.label() +
@@ -130,7 +130,8 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
   }
   plan->all_storages = needs_all;
   for (const PackageArchive::Entry& entry : base.entries()) {
-    // A module that is given as an entry was read before. One that nothing needs may be damaged.
+    // A module that is given as an entry was read before. A damaged module of the base is no error
+    // if nothing needs it.
     Ref<Module> module = base.find_read(entry.id);
     const auto is_it = [&](const PackageEntry& given) {
       return given.module && given.module->object().get() == module->object().get();
@@ -143,8 +144,8 @@ Status plan_base(std::span<const PackageEntry> entries, PackageArchive& base, Pl
   return Status::ok();
 }
 
-// The module that pickles of modules need, those of the base, those that are given. PyTorch refuses
-// an empty list.
+// Lists the extern modules: the one that every pickle of a module needs, those of the base and
+// those of the options. PyTorch refuses an empty list.
 std::vector<std::string> all_externs(const PackageOptions& options) {
   std::vector<std::string> names{std::string(kUnpackModule)};
   const auto add = [&names](const std::vector<std::string>& more) {
@@ -177,8 +178,8 @@ Result<Plan> make_plan(std::span<const PackageEntry> entries, const PackageOptio
   return plan;
 }
 
-// PyTorch says version 6 for any code, and then refuses what a later version means. So the code is
-// written for version 10, if it means the same there.
+// PyTorch writes version 6 for any code, and then refuses code that needs a later one. So the code
+// is written as version 10 if it means the same there.
 Result<Resolved> resolve_newest(std::span<const Ref<Module>> modules) {
   Result<Resolved> newest = resolve(modules, kNewCodeVersion);
   if (newest.is_ok() || newest.status().code() != Code::kInvalidArgument) return newest;
@@ -202,7 +203,7 @@ class PackageWriter {
     }
   }
 
-  // Every module gets the constants of all, in the same bytes.
+  // Writes the modules. Each gets the constants of all modules, in the same bytes.
   Status write_modules() {
     std::vector<std::byte> constants;
     for (size_t i = 0; i < plan_.modules.size(); ++i) {
@@ -259,7 +260,7 @@ class PackageWriter {
   }
 
  private:
-  // A storage has one record, whichever modules and pickles have it.
+  // Gives the name of a storage's record. A storage has one record for all modules and pickles.
   Result<std::string> name_of(const StorageValueRef& storage) {
     const auto [place, is_new] = names_.try_emplace(storage->key());
     if (!is_new) return place->second;
@@ -274,7 +275,7 @@ class PackageWriter {
     return place->second;
   }
 
-  // The pickle of the values. Storages that it names for the first time are written.
+  // Pickles the values, and writes the storages that the pickle names for the first time.
   Result<std::vector<std::byte>> pickle_of(const std::string& record, const ValueRef& root) {
     archive::FromValuesOptions options;
     options.record = record;
@@ -289,19 +290,20 @@ class PackageWriter {
   }
 
   Status write_storage(const std::string& name, const StorageValueRef& storage) {
-    // Two element types of one record.
+    // Two storages of different element types share this record, and it is written already.
     if (writer_->has(name)) return Status::ok();
     if (of_base_.find(storage->key()) == of_base_.end() || !storage->bytes())
       return storages_.write(name, *storage);
-    // A pickle that is carried may use more of the record than this module does.
+    // A carried pickle may use more of the record than this module does, so the whole record is
+    // written.
     TENON_ASSIGN(const StorageValueRef whole,
                  StorageValue::create(value::ScalarType::kByte, storage->bytes()->nbytes(),
                                       storage->bytes()));
     return storages_.write(name, *whole);
   }
 
-  // The pickle that torch.package makes of a script module. The number tells objects of one package
-  // apart.
+  // Writes the pickle that torch.package makes of a script module. `index` tells the objects of a
+  // package apart.
   Status write_resource(const std::string& name, size_t index) {
     PickleWriter pickle;
     pickle.opcode(Opcode::kMark);
@@ -331,9 +333,9 @@ class PackageWriter {
   const PackageOptions& options_;
   StorageRecords storages_;
   ArchiveStorages::Keys of_base_;
-  std::set<std::string> taken_;                     // names of storages
-  std::map<value::StorageKey, std::string> names_;  // of what is in a pickle
-  // In the last pickle for the first time.
+  std::set<std::string> taken_;                     // the names of storages
+  std::map<value::StorageKey, std::string> names_;  // the storages that a pickle names
+  // The storages that the last pickle named for the first time.
   std::vector<std::pair<std::string, StorageValueRef>> new_;
   uint64_t next_ = 0;
 };

@@ -16,25 +16,27 @@
 
 namespace tenon::module {
 
-// One resource: "models/net.pkl" is the resource "net.pkl" of the Python package "models".
+// One resource of the package: "models/net.pkl" is the resource "net.pkl" of the Python package
+// "models".
 struct PackageEntry {
   std::string name;
-  Ref<Module> module;                // null: a file with these bytes
+  Ref<Module> module;                // null: the resource is a file of `bytes`
   std::span<const std::byte> bytes;  // borrowed
 };
 
 struct PackageOptions {
-  // A package of which everything is written again that no entry replaces. Its modules are written
-  // as they are now.
+  // A package whose resources are written again, except those that an entry replaces. Its modules
+  // are written with the changes that were made to them. May be null.
   Ref<PackageArchive> base;
-  std::vector<std::string> externs;  // besides those of the base and those that modules need
+  std::vector<std::string> externs;  // added to those of the base and those that modules need
   std::string archive_name;          // as in ExportOptions
   bool keep_device = false;          // likewise
   cuda::Stream stream = nullptr;     // likewise
   bool check = true;                 // likewise
 };
 
-// INVALID_ARGUMENT for a name that is none, or is given twice. In all else as export_module().
+// INVALID_ARGUMENT for an invalid name, or one that is given twice. Otherwise these behave as
+// export_module() does.
 Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink,
                       const PackageOptions& options, ExportReport* report);
 Status export_package(std::span<const PackageEntry> entries, const std::string& path,

@@ -33,10 +33,11 @@ constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
 constexpr std::string_view kTracedInputs = "traced_inputs/";
 constexpr std::string_view kBytecode = "bytecode.pkl";
-// Where old archives have the storages of bytecode.
+// The folder in which old archives have the storages of bytecode.
 constexpr std::string_view kOldBytecode = "bytecode/";
 
-// Memory of the caller's, who is told when the last view of it is gone.
+// The caller's memory as a source. It calls the caller's release function when the last view is
+// gone.
 class CallerMemory final : public ZipSource {
  public:
   static Ref<CallerMemory> create(std::span<const std::byte> bytes) {
@@ -46,7 +47,8 @@ class CallerMemory final : public ZipSource {
     if (nbytes != 0) std::memcpy(to, base() + offset, nbytes);
     return Status::ok();
   }
-  // From now on: an import that fails leaves the memory with its owner.
+  // Sets the release function. It is set only after a successful import, because a failed one
+  // leaves the memory with its owner.
   void release_with(ReleaseFunction function, void* context) noexcept {
     release_ = function;
     context_ = context;
@@ -109,7 +111,7 @@ class Importer {
     warn(found.trailing_nbytes, "bytes follow the end of the archive, and are passed over", {});
   }
 
-  // Code, extra files, and the names of what is not kept.
+  // Reads code and extra files, and notes the names of the records that are not kept.
   Status read_records() {
     for (const ZipRecord& record : reader_.records()) {
       const std::string_view name = record.name;
@@ -155,8 +157,8 @@ class Importer {
 
   Status read_traced_inputs() {
     if (!reader_.has("traced_inputs.pkl")) return Status::ok();
-    // Their tensors have shapes and no bytes; anything else is not what PyTorch writes, and nothing
-    // needs them.
+    // PyTorch writes traced inputs with shapes and no bytes. Anything else is not PyTorch's, and
+    // nothing needs it, so it is dropped.
     Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes")
                                               : read_traced_values();
     if (status.is_ok()) return status;
@@ -217,7 +219,7 @@ class Importer {
     }
     TENON_TRY(assembly_.keep(record.name, record.nbytes));
     TENON_ASSIGN(std::string pickle, reader_.read_text(record));
-    // PyTorch decides by the names of the records too.
+    // PyTorch too decides this by the names of the records.
     const std::string directory(bytecode_records_.size() > 1 ? kOldBytecode : kConstants);
     return assembly_.keep_bytecode(std::move(pickle), directory, [&](const PickleTree& tree) {
       return storages_.finder(directory, tree, false);

@@ -18,7 +18,7 @@ using storage::Storage;
 
 namespace {
 
-// As the driver's own allocations are, and PyTorch's.
+// The alignment of the driver's allocations and of PyTorch's, in bytes.
 constexpr uint64_t kAlignment = 256;
 constexpr uint64_t kSomeNbytes = uint64_t{16} << 20;
 
@@ -57,8 +57,8 @@ class DeviceFiller::Block final : public Counted {
 };
 
 // With takes_all_ the first block has room for every record once. A record that is needed in two
-// orders of bytes gets a block of its own for the second. Without takes_all_ nobody knows how many
-// records come to this device, so each block has a size that wastes little.
+// byte orders gets a block of its own for the second. Without takes_all_, the number of records
+// that come to this device is unknown, so each block has a size that wastes little.
 Status DeviceFiller::take(uint64_t nbytes, cuda::DevicePointer* out) {
   const uint64_t needed = round_up(nbytes, kAlignment);
   if (needed > left_nbytes_) {

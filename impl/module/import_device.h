@@ -1,5 +1,6 @@
-// Storages of an archive that are memory of a CUDA device: all of them lie in one allocation, which
-// goes with the last.
+// DeviceFiller copies storages of an archive into memory of one CUDA device. ArchiveStorages uses
+// it. The storages lie in a few large allocations, each of which is freed with the last storage in
+// it. If the whole archive is read, there is only one.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,18 @@
 
 namespace tenon::module {
 
-// Turns each number's bytes round; 1: none.
+// Reverses the bytes of each number. `each` is the size of a number in bytes. 1: nothing is
+// changed.
 void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each);
 
 class DeviceFiller {
  public:
-  // Borrowed. `takes_all`: every record of the archive will be asked for, so one allocation has
-  // room for all.
+  // `reader` is borrowed. `takes_all`: the caller will ask for every record of the archive, so the
+  // first allocation gets room for all.
   DeviceFiller(const archive::ZipReader& reader, int32_t device, bool takes_all) noexcept
       : reader_(&reader), device_(device), takes_all_(takes_all) {}
 
-  // The record's bytes are there after finish().
+  // Gives the storage of a record. Its bytes are complete after finish().
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes);
   Result<Ref<storage::Storage>> empty() const;
   Status finish() { return copy_ ? copy_.finish() : Status::ok(); }
@@ -39,7 +41,8 @@ class DeviceFiller {
   Ref<const Counted> block_;
   cuda::DevicePointer next_ = 0;
   uint64_t left_nbytes_ = 0;
-  cuda::HostCopy copy_;  // goes before the block, into which copies may be under way
+  // destroyed before `block_`, because copies into the block may be under way
+  cuda::HostCopy copy_;
 };
 
 }  // namespace tenon::module

@@ -20,7 +20,7 @@ using value::StorageValueRef;
 
 namespace {
 
-// Where an archive has the storages of constants and of bytecode.
+// The folder in which an archive has the storages of constants and of bytecode.
 constexpr const char* kConstantsFolder = "constants/";
 
 class FlatbufferImporter {
@@ -55,9 +55,9 @@ class FlatbufferImporter {
   }
 
  private:
-  // PyTorch writes 9 as the version of any code. As the version of the bytecode's operators it
-  // writes the lowest version that has them all. The code and the operators mean the newest version
-  // all the same.
+  // PyTorch writes 9 as the version of any code. As the version of the bytecode's operators, it
+  // writes the lowest version that has them all. In both cases the operators have the meaning of
+  // the newest version.
   static constexpr uint32_t kOfPyTorch = 9;
 
   bool is_of_pytorch() const {
@@ -129,14 +129,14 @@ class FlatbufferImporter {
   Assembly assembly_;
   ArchiveStorages storages_;
   std::map<std::pair<uint32_t, value::ScalarType>, StorageValueRef> known_;
-  // The place of each storage in the file, as a record's name.
+  // Each storage's place in the file, as the name of a record.
   std::map<value::StorageKey, std::string> names_;
 };
 
 Result<Ref<Module>> read_flatbuffer_module(Ref<archive::ZipSource> source, const std::string& label,
                                            const ImportOptions& options) {
   TENON_ASSIGN(ModuleReader reader, ModuleReader::open(*source, options.pickle_limits));
-  // DeviceFiller knows the storages of a file by this prefix.
+  // DeviceFiller recognises the storages of a file by this prefix.
   Ref<ZipReader> storages = ZipReader::of_ranges(std::move(source), reader.storages(), "data/");
   return FlatbufferImporter(std::move(reader), std::move(storages), label, options).run();
 }

@@ -11,8 +11,8 @@
 
 namespace tenon::module {
 
-// `label` is what messages call the file. A file without code is UNSUPPORTED: it is for the lite
-// interpreter alone.
+// `label` is what messages call the file. UNSUPPORTED for a file without code, which only the lite
+// interpreter can use.
 Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label,
                                       const ImportOptions& options);
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr DeviceMap::Target kCpu;
 
-// A whole file, mapped so that what is written stays in this process.
+// A mapping of the whole file whose writes stay in this process.
 class PrivateMapping final : public Counted {
  public:
   static Ref<PrivateMapping> create(os::Mapping mapping) {
@@ -42,13 +42,13 @@ class PrivateMapping final : public Counted {
 
 void release_counted(void* context) { static_cast<const Counted*>(context)->release(); }
 
-// What a storage keeps alive as long as it is there.
+// Takes the reference that a storage holds for its lifetime.
 void* keep(const Counted* object) {
   object->retain();
   return const_cast<Counted*>(object);
 }
 
-// A complex element is two numbers, each with its own order of bytes.
+// A complex element is two numbers, and the bytes of each have an order.
 uint64_t number_nbytes(const ScalarTypeInfo& type) {
   return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes;
 }
@@ -77,8 +77,8 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
   return reader_->source()->is_file() ? reader_->source()->base() : nullptr;
 }
 
-// A pickle names storages in the order in which their records are written, so it is nearly always
-// the next one.
+// A pickle names storages in the order in which their records are written, so the next record is
+// nearly always the right one.
 const ZipRecord* ArchiveStorages::find_record(std::string_view directory,
                                               std::string_view key) noexcept {
   const std::span<const ZipRecord> records = reader_->records();
@@ -174,7 +174,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
     }
     return known;
   }
-  // However often a pickle mentions a record, it is copied once for each order of bytes.
+  // A record is copied once for each byte order and device, however often pickles mention it.
   const uint64_t swap_nbytes = swap ? each : 1;
   Ref<Storage>& known = filled_[{index, swap_nbytes, target.ordinal}];
   if (known) return known;
@@ -224,7 +224,7 @@ Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, uint64_t swa
     options.is_private = true;
   }
   if (options.mode == memory::Mode::kFrozen && !options.is_private) {
-    // Nobody writes such memory, so the bytes are whole before it is made.
+    // FROZEN memory cannot be written later, so all bytes are read before it is made.
     std::vector<std::byte> bytes(record.nbytes);
     TENON_TRY(reader_->read_into(record, bytes.data()));
     swap_numbers(bytes.data(), bytes.size(), swap_nbytes);

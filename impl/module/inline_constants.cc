@@ -34,7 +34,7 @@ std::string inline_constants(const script::File& file, const script::Class& clas
   size_t copied = 0;
   for (const auto& [begin, place] : places) {
     made += text.substr(copied, begin - copied);
-    // A sign binds less than what may come after it.
+    // A sign binds less tightly than an operator that may follow the constant.
     const bool is_signed = place.second->text.starts_with('-');
     made += is_signed ? "(" + place.second->text + ")" : place.second->text;
     copied = place.first.end;

@@ -22,7 +22,8 @@ using value::ValueKind;
 namespace {
 
 constexpr const char* kBytecodeRecord = "bytecode.pkl";
-// Memory of a program, for each byte of its record and for the smallest. PyTorch's take about four.
+// The limit of a program's memory: this many bytes for each byte of its record, and a minimum for
+// small records. PyTorch's programs take about four.
 constexpr uint64_t kProgramNbytesPerByte = 64;
 constexpr uint64_t kLeastProgramNbytes = uint64_t{1} << 20;
 

@@ -1,5 +1,6 @@
-// The bytecode of an archive that was imported. An export writes it again while it still fits the
-// module: with the same code, the same attributes in the same order, and other values in them.
+// KeptBytecode is the bytecode of an imported archive. An export writes it again while it still
+// fits the module. It fits if the code is the same, and the attributes are the same in the same
+// order. Their values may differ.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,14 @@ namespace tenon::module {
 // GET_ATTR names an attribute by its place there.
 class SlotOrder {
  public:
-  // Of all objects with attributes below `root`. CORRUPT if two objects of a class differ.
+  // Reads the order from all objects with attributes below `root`. CORRUPT if two objects of a
+  // class differ.
   static Result<SlotOrder> of(const ValueRef& root);
   const std::map<std::string, std::vector<std::string>, std::less<>>& names() const noexcept {
     return names_;
   }
-  // INVALID_ARGUMENT, with the reason, if an object below `root` lists other attributes than the
-  // objects of its class did here, or if no object of its class was here.
+  // INVALID_ARGUMENT, with the reason, if an object below `root` lists other attributes, or another
+  // order, than the objects of its class did in of(), or if of() met no object of its class.
   Status check(const ValueRef& root) const;
 
  private:
@@ -42,7 +44,7 @@ class SlotOrder {
   std::map<std::string, Names, std::less<>> names_;  // by class
 };
 
-// What `tenon inspect` tells of it.
+// The facts that `tenon inspect` prints about the bytecode.
 struct BytecodeFacts {
   int64_t version = 0;
   std::vector<std::string> functions;  // qualified names
@@ -50,14 +52,13 @@ struct BytecodeFacts {
   std::vector<std::string> operators;  // "aten::add.Tensor", each once, in order
 };
 
-// The record as it stood in the archive, or the program of a flatbuffer, and the storages that it
-// names.
+// Holds the record of the archive, or the program of a flatbuffer, and the storages that it names.
 class KeptBytecode {
  public:
   struct Options {
     std::function<archive::FindStorage(const archive::PickleTree& tree)> finder;
     archive::CheckClass check_class;
-    const value::ClassTable* classes = nullptr;  // of the archive's code
+    const value::ClassTable* classes = nullptr;  // the classes of the archive's code
     archive::PickleLimits limits;
   };
 
@@ -81,18 +82,19 @@ class KeptBytecode {
   const BytecodeFacts& facts() const noexcept { return facts_; }
   const std::string& directory() const noexcept { return directory_; }
 
-  // INVALID_ARGUMENT, with the reason, if it does not fit what an export of the module writes.
-  // `version` is that of the archive from which the bytecode came.
+  // INVALID_ARGUMENT, with the reason, if the bytecode does not fit what an export of the module
+  // writes. `version` is that of the archive from which the bytecode came.
   Status check_fits(const Resolved& resolved, int version) const;
   struct Record {
     std::string pickle;
-    Storages storages;  // of the constants, by their keys
+    Storages storages;  // the constants' storages, by their keys
   };
-  // What an export writes. The bytes of the archive if there are any, unless storages are to be
-  // said to be on the device where they are now, and not where they were.
+  // Gives the record that an export writes. This is the record of the archive, byte for byte, in
+  // most cases. It is made anew for the program of a flatbuffer, and if a device that it names is
+  // to change: a storage was saved on a device, or it is on one now and keep_device is set.
   Result<Record> record(bool keep_device) const;
-  // The program. It is parsed again if the record is kept, because it takes much more memory than
-  // the record.
+  // Gives the program. If the record is kept, this parses the record again, because a program takes
+  // much more memory.
   Result<bytecode::Program> program() const;
 
  private:
@@ -100,17 +102,17 @@ class KeptBytecode {
       : directory_(std::move(directory)), limits_(limits) {}
   Status take(const bytecode::Program& program, const ValueRef& root, const Options& options);
   Result<archive::UnpickledValue> values(const Options& options) const;
-  // The values once more, with the storages that are here.
+  // Reads the values again, and gives them the storages that are in storages_.
   Result<archive::UnpickledValue> values_again() const;
   Result<Record> pickled(const ValueRef& values, const std::vector<ValueRef>* memoised,
                          const StorageNames& names, bool keep_device) const;
 
   std::string pickle_;
-  std::optional<bytecode::Program> program_;  // if it is kept, there is no pickle
-  StorageNames names_;                        // of the program
+  std::optional<bytecode::Program> program_;  // if it is set, pickle_ is empty
+  StorageNames names_;                        // the keys of the storages in program_
   std::string directory_;
   archive::PickleLimits limits_;
-  Storages storages_;      // of the pickle
+  Storages storages_;      // the storages that pickle_ names
   bool is_of_cpu_ = true;  // every storage was saved on the CPU
   SlotOrder slots_;
   BytecodeFacts facts_;

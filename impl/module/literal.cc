@@ -23,7 +23,7 @@ std::optional<std::string> float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
   std::string text = format("%.17g", number);
-  // Without either it would be an int.
+  // Without a dot or an exponent the text would be an int.
   if (text.find_first_of(".e") == std::string::npos) text += '.';
   return text;
 }
@@ -52,7 +52,7 @@ std::optional<std::string> sequence_text(const Value& value, size_t depth) {
   if (!inside) return std::nullopt;
   if (value.is(ValueKind::kTuple))
     return items.size() == 1 ? "(" + *inside + ",)" : "(" + *inside + ")";
-  // An empty list is one of tensors to PyTorch, whatever is declared.
+  // PyTorch takes an empty list for a list of tensors, whatever is declared.
   if (items.empty()) {
     if (!value.declared_type()) return std::nullopt;
     return "annotate(" + value.declared_type()->print() + ", [])";
@@ -82,7 +82,7 @@ std::optional<std::string> text_of(const Value& value, size_t depth) {
     case ValueKind::kNone: return "None";
     case ValueKind::kBool: return value.as_bool() ? "True" : "False";
     case ValueKind::kInt:
-      // The lexer reads the digits before it sees the sign.
+      // The lexer reads the digits before it sees the sign, so it cannot read INT64_MIN.
       if (value.as_int() == INT64_MIN) return std::nullopt;
       return std::to_string(value.as_int());
     case ValueKind::kFloat: return float_text(value.as_float());

@@ -1,4 +1,5 @@
-// Values as literals of source text, and back: constants of classes, members of enums.
+// Converts values to literals of source text and back, for constants of classes and members of
+// enums.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,12 @@
 
 namespace tenon::module {
 
-// As PyTorch prints a constant of that type. Nothing for what has no literal that its importer
-// reads, which then goes into constants.pkl: tensors, objects, devices, complex numbers, text
-// beyond ASCII.
+// Gives the text as PyTorch prints such a constant. Gives nothing for a value that has no literal
+// which PyTorch's importer reads: tensors, objects, devices, complex numbers, text beyond ASCII and
+// a few others. Such a value goes into constants.pkl.
 std::optional<std::string> literal_text(const value::Value& value);
 
-// Null for what is no literal.
+// Null if the expression is not a literal.
 value::ValueRef literal_value(const script::Expr& expr);
 
 }  // namespace tenon::module

@@ -1,4 +1,4 @@
-// Module: a whole set of parameters and buffers, by their paths.
+// Module: load(), which replaces a whole set of parameters and buffers by their paths.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -27,8 +27,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Whether two tensors that are given for one place are equal, so that it does not matter which is
-// taken.
+// Whether two tensors that are given for one place are equal, so that either can be taken.
 bool equal_content(const Value& a, const Value& b) {
   if (is_same_tensor(a, b)) return true;
   const TensorValue& x = *a.as_tensor();
@@ -50,7 +49,7 @@ bool equal_content(const Value& a, const Value& b) {
                      x.numel() * element) == 0;
 }
 
-// What changes, worked out before anything does.
+// Loader works out all changes before any of them is made.
 class Loader {
  public:
   explicit Loader(std::vector<TensorPlace> places) : places_(std::move(places)) {}
@@ -74,7 +73,7 @@ class Loader {
     return Status::ok();
   }
 
-  // INVALID_ARGUMENT for what is missing or unexpected and may not be.
+  // INVALID_ARGUMENT if tensors are missing or unexpected and the options do not allow it.
   Status judge(const LoadOptions& options, const std::string& class_name) const {
     const bool misses = !report_.missing.empty() && !options.allow_missing;
     const bool exceeds = !report_.unexpected.empty() && !options.allow_unexpected;
@@ -100,7 +99,7 @@ class Loader {
   const LoadReport& report() const noexcept { return report_; }
 
  private:
-  // A tensor that several places hold, and what is given for one of them.
+  // A tensor that several places may hold, with the replacement that was given for one of them.
   struct Shared {
     const TensorPlace* place = nullptr;
     const NamedTensor* tensor = nullptr;
@@ -140,7 +139,7 @@ class Loader {
     TENON_ASSIGN(const bool is_parameter, is_parameter_at(place));
     if (is_parameter) {
       TENON_ASSIGN(value, with_gradient_of(*place.held, std::move(value)));
-      // What is given for two parameters stays one tensor.
+      // A tensor that is given for two parameters stays one tensor.
       if (value.get() != tensor.value.get())
         value = with_gradient_.try_emplace(tensor.value.get(), value).first->second;
     }
@@ -156,7 +155,7 @@ class Loader {
     return field != SIZE_MAX && found.body->fields[field].kind == FieldKind::kParameter;
   }
 
-  // What is given under another of its paths is not missing, and a state may stay as it is.
+  // A tensor that was given under another of its paths is not missing. A state may stay as it is.
   void find_missing() {
     for (const TensorPlace& place : places_) {
       if (place.in_state() || given_.find(place.path) != given_.end() ||
@@ -170,7 +169,7 @@ class Loader {
   std::map<std::string_view, const NamedTensor*> given_;
   std::multimap<const void*, Shared> shared_;
   Replacement replacement_;
-  std::map<const Value*, ValueRef> with_gradient_;  // by what was given
+  std::map<const Value*, ValueRef> with_gradient_;  // by the tensor that was given
   std::vector<std::pair<const TensorPlace*, ValueRef>> alone_;
   LoadReport report_;
 };

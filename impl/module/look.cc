@@ -1,4 +1,4 @@
-// Module: finding what it has.
+// Module: the functions that find and list members.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -16,7 +16,7 @@ using value::ValueKind;
 
 namespace {
 
-// "CONSTANTS.c3" is 3.
+// Gives 3 for "CONSTANTS.c3", and SIZE_MAX for another text.
 size_t constant_index(std::string_view text) {
   constexpr std::string_view kPrefix = "CONSTANTS.c";
   size_t index = SIZE_MAX;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kConstantTable = "CONSTANTS";
 constexpr std::string_view kConstant = "CONSTANTS.c";
 
-// The first parts of all names that mean a definition or a constant. Empty: any name may.
+// The first parts of all names that can mean a definition or a constant. Empty: any name can.
 std::vector<std::string_view> first_parts_of(const CodeSet& code) {
   std::vector<std::string_view> parts = {kConstantTable};
   for (const std::unique_ptr<CodeFile>& file : code.files()) {
@@ -28,8 +28,8 @@ std::vector<std::string_view> first_parts_of(const CodeSet& code) {
   return parts;
 }
 
-// Which statements of a class declare its submodules, by class: those the objects below know
-// better.
+// Finds the submodules that a class declares. `statements` gets all other statements of the class,
+// because the objects themselves tell better which classes their submodules have.
 Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body,
                      Mentions* mentions, std::vector<const script::Stmt*>* statements) {
   TENON_ASSIGN(const script::ClassParts parts,
@@ -79,7 +79,7 @@ Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition) 
         const std::string_view digits = std::string_view(used).substr(kConstant.size());
         const auto [end, error] =
             std::from_chars(digits.data(), digits.data() + digits.size(), index);
-        // c3.shape is of constant 3 too.
+        // "CONSTANTS.c3.shape" mentions constant 3 too.
         if (error == std::errc() && (end == digits.data() + digits.size() || *end == '.'))
           mentions.constants.push_back(index);
         continue;

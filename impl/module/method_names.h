@@ -1,4 +1,4 @@
-// Names of methods in one text, such as "forward,predict".
+// Splits a list of method names in one text, such as "forward,predict".
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tenon::module {
 
-// The names between the commas. An empty name is INVALID_ARGUMENT.
+// Gives the names between the commas. INVALID_ARGUMENT if one is empty.
 Result<std::vector<std::string>> split_method_names(std::string_view list);
 
 }  // namespace tenon::module

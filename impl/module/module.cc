@@ -54,7 +54,7 @@ Result<Ref<Module>> Module::create(std::string_view class_name) {
   TENON_ASSIGN(const std::string name, full_class_name(class_name));
   Ref<CodeSet> code = CodeSet::create("module " + name, kNewCodeVersion);
   ClassBody body;
-  // eval() and train() of PyTorch set it.
+  // PyTorch's eval() and train() set this attribute.
   body.add_field({"training", value::Type::boolean(), FieldKind::kAttribute});
   TENON_ASSIGN(Definition * definition, code->add_class(name, std::move(body)));
   CodeSet::count_object(*definition);

@@ -1,8 +1,9 @@
-// Module: an object tree, the code of its classes, and what else an archive carries. A tenon_module
-// is one of these. A submodule that was looked up is a Module of its own, over the same objects and
-// the same code: what is changed through one shows in all.
+// Module is an object tree, the code of its classes, and the other content of an archive. A
+// tenon_module is a Module. Looking up a submodule makes another Module over the same objects and
+// the same code. So a change through one is visible through both.
 //
-// Looking (const) is for any number of threads; changing is for one, without any that looks.
+// Any number of threads may call the const functions. Only one thread may change a module, and no
+// other thread may read it meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -42,12 +43,12 @@ struct StatePlace;
 struct Member {
   MemberKind kind = MemberKind::kAttribute;
   std::string name;
-  TypeRef type;  // null of methods
-  // Of submodules, of methods and of constants that are written as something else than a literal:
-  // null.
+  TypeRef type;  // null for methods
+  // Null for submodules and methods, for constants whose text is neither a literal nor an entry of
+  // CONSTANTS, and for attributes of a module that has a state.
   ValueRef value;
-  Ref<Module> module;  // of submodules
-  std::string source;  // of methods, and of constants: as it stands in the class
+  Ref<Module> module;  // for submodules
+  std::string source;  // for methods and constants: the text in the class
 };
 
 struct ExtraFile {
@@ -71,43 +72,45 @@ struct LoadReport {
   std::vector<std::string> unexpected;
 };
 
-// What an import found, for who asks.
+// The findings of an import, for its caller.
 struct ImportReport {
   int version = 0;
   std::string archive_name;
   uint64_t records = 0;
   uint64_t mapped_tensors = 0;  // storages that are views of the file
   uint64_t mapped_nbytes = 0;
-  uint64_t filled_tensors = 0;  // storages that were copied, and why, by number
+  // Storages that were copied. The three numbers from `misaligned` on count the reasons.
+  uint64_t filled_tensors = 0;
   uint64_t filled_nbytes = 0;
   uint64_t misaligned = 0;
   uint64_t compressed = 0;
   uint64_t foreign_endian = 0;
   uint64_t without_crc = 0;           // records
   std::vector<std::string> warnings;  // one line each
-  // Records that an export does not write again: debug tables that were not asked for, bytecode
+  // Records that an export does not write again: debug tables that were not asked for, and bytecode
   // that is not kept (Package::why_no_bytecode).
   std::vector<std::string> dropped;
 };
 
-// What only the root of an imported tree has, or the module on which it was set.
+// The data that only the root of an imported tree has, or a module on which it was set.
 struct Package {
   bool is_whole_archive = false;  // the module is an archive's root
   std::vector<ExtraFile> extra_files;
-  ValueRef traced_inputs;  // a dict, method -> list of inputs; null: none
-  // As they stood in the archive, until traced inputs are set: PyTorch writes their tensors without
-  // bytes.
+  ValueRef traced_inputs;  // a dict from each method to a list of its inputs; null: none
+  // The record with traced_inputs as the archive had it, and its tensors' records. PyTorch writes
+  // these tensors without bytes. The pickle is emptied when traced inputs are set.
   std::string traced_inputs_pickle;
   std::vector<std::string> traced_inputs_records;
   std::shared_ptr<const KeptBytecode> bytecode;  // null: there is none, or it is not kept
-  // Of bytecode that the archive has and that is not kept.
+  // The reason, if the archive has bytecode that is not kept.
   Status why_no_bytecode;
-  // What debuggers read, by the names of the records, if the import was asked to keep it.
+  // The records that debuggers read, by name, if the import was asked to keep them.
   std::vector<ExtraFile> debug_tables;
   ImportReport report;
 };
 
-// Which class an object is of, where that is not what its archive says: its scope.
+// The scope of an object whose class is not what its archive says. It names the class, and the code
+// in which the class is looked up.
 class Home final : public Counted {
  public:
   static Ref<const Counted> create(Ref<CodeSet> code, std::string class_name);
@@ -121,20 +124,20 @@ class Home final : public Counted {
   Ref<CodeSet> code_;
   std::string class_name_;
 };
-// The class of an object that stands below something with the code `around`: what its scope says,
-// or else its class there. Borrowed from both.
+// The class of an object that stands below a value with the code `around`: the class that its scope
+// names, or else the object's class in `around`. Borrowed from the object and from `around`.
 struct ObjectClass {
   CodeSet* code = nullptr;
   std::string_view name;
 };
 ObjectClass class_of(const value::Value& object, CodeSet* around) noexcept;
-// Whether a value that stands below something with the code `around` is the object of a module.
+// Whether a value that stands below a value with the code `around` is the object of a module.
 bool is_module_object(const value::Value& value, CodeSet* around);
 
 class Module final : public Counted {
  public:
   static Result<Ref<Module>> create(std::string_view class_name);
-  // Over an object of that code; `package` may be null.
+  // Makes a Module over an object whose code is `code`. `package` may be null.
   static Ref<Module> wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package);
 
   std::string class_name() const;
@@ -142,67 +145,71 @@ class Module final : public Counted {
   ObjectClass object_class() const noexcept { return class_of(*object_, code_.get()); }
   const Package& package() const noexcept;
 
-  // build.cc. INVALID_ARGUMENT names what is taken or does not fit its type.
+  // The functions from here on are in build.cc. INVALID_ARGUMENT names the name that is taken or
+  // the value that does not fit its type.
   Status add_parameter(std::string_view name, ValueRef tensor_or_none);
   Status add_buffer(std::string_view name, ValueRef tensor_or_none);
   Status add_attribute(std::string_view name, const TypeRef& type, ValueRef value);
-  // A literal of the class if it can be one, else a constant of the code.
+  // The constant becomes a literal of the class if there is one for it, and else a constant of the
+  // code.
   Status add_constant(std::string_view name, const TypeRef& type, ValueRef value);
-  // `type`: the interface that stands in the class; null: the child's own class. A child may have
-  // several owners.
+  // `type` is the interface as which the class declares the submodule. Null: the child's own class.
+  // A child may have several owners.
   Status add_submodule(std::string_view name, const Ref<Module>& child,
                        const TypeRef& type = nullptr);
-  // One or more `def`s: methods, which replace those of their names.
+  // Takes one or more `def`s, which are methods. Each replaces an existing method of its name.
   Status define(std::string_view source);
   Status remove_method(std::string_view name);
-  // Functions, NamedTuples, enums, interfaces, plain classes; the qualifier is "__torch__" or
-  // below.
+  // Defines functions, NamedTuples, enums, interfaces and plain classes. The qualifier is
+  // "__torch__" or a name below it.
   Status define_types(std::string_view qualifier, std::string_view source);
-  // Methods that are run before or after forward, in this order.
+  // Sets the methods that run before or after forward, in this order.
   Status set_hooks(bool before_forward, std::vector<std::string> method_names);
   Status set_extra_file(std::string_view name, std::string content);
   Status remove_extra_file(std::string_view name);
-  // Example inputs of a method, for traced modules.
+  // Sets the example inputs of a method, for traced modules.
   Status set_traced_inputs(std::string_view method, std::vector<ValueRef> inputs);
 
-  // set.cc. A path may lead into a state (state_path.h). Who else below this module held the same
-  // tensor has the new one too. Where a parameter required a gradient, what takes its place
-  // requires one too, here and in load().
+  // set() and set_submodule() are in set.cc. A path may lead into a state (state_path.h). Every
+  // other place below this module that held the same tensor gets the new one too. If a parameter
+  // required a gradient, its replacement requires one too, here and in load().
   Status set(std::string_view path, ValueRef value);
   Status set_submodule(std::string_view path, const Ref<Module>& child);
-  // state.cc. Gives the object at `path` (empty: this module's own) a state in place of the one
-  // that it has, or of its attributes if it is a module.
+  // In state.cc. Gives the object at `path` (empty: this module's own) a state. The state replaces
+  // the one that the object has, or a module's attributes.
   Status set_state(std::string_view path, ValueRef state);
-  // A parameter, buffer, attribute, constant, submodule or method.
+  // Removes a parameter, buffer, attribute, constant, submodule or method.
   Status remove(std::string_view path);
-  // Parameters, buffers and tensors of states by their paths. All names are checked before anything
-  // is changed; `report` may be null.
+  // In load.cc. Replaces parameters, buffers and tensors of states, by their paths. All names are
+  // checked before anything is changed. `report` may be null.
   Status load(std::span<const NamedTensor> tensors, const LoadOptions& options, LoadReport* report);
 
-  // look.cc. NOT_FOUND names the part of the path that is not there. The empty path of find() is
-  // none.
+  // The functions from here on are in look.cc. NOT_FOUND names the part of the path that does not
+  // exist. find() refuses the empty path.
   Result<Member> find(std::string_view path) const;
   Result<std::vector<Member>> members() const;
-  // Every parameter and buffer below and every tensor of a state, with its path, in the order of
-  // the tree; a shared one under each of its paths.
+  // Gives every parameter and buffer below, and every tensor of a state, with its path, in the
+  // order of the tree. A shared tensor appears under each of its paths.
   Result<std::vector<NamedTensor>> tensors() const;
   // The paths of all states below, as find() takes them.
   Result<std::vector<std::string>> states() const;
 
-  // compile_code.cc. The operators that bytecode of these methods calls, "aten::add.Tensor", each
-  // once and in order. Empty `methods`: all.
+  // In compile_code.cc. The operators that bytecode of these methods calls, as "aten::add.Tensor",
+  // each once and in order. Empty `methods`: all methods.
   Result<std::vector<std::string>> operator_names(const std::vector<std::string>& methods) const;
 
-  // What export checks of the code, and writes nothing: line, caret, reason.
+  // In export.cc. Checks the code as an export does, and writes nothing. An error has line, caret
+  // and reason.
   Status check() const;
 
  private:
   Module(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package) noexcept
       : object_(std::move(object)), code_(std::move(code)), package_(std::move(package)) {}
   ~Module() override = default;
-  // The class of this module's object, and of no other, to be changed.
+  // Gives the class body of this module's object for a change. A class that other objects have too
+  // is copied first.
   Result<ClassBody*> edit_class();
-  // INVALID_ARGUMENT for a name that is taken or can be none.
+  // INVALID_ARGUMENT for a name that is taken or cannot be a member's.
   Status check_new_member(std::string_view name) const;
   Result<ValueRef> check_member_value(std::string_view path, const TypeRef& type,
                                       const ValueRef& value) const;
@@ -210,9 +217,9 @@ class Module final : public Counted {
   Status add_tensor(std::string_view name, FieldKind kind, ValueRef tensor_or_none);
   // Whether `child` may stand below this module; `type` as in add_submodule.
   Status check_child(const Module& child, const TypeRef& type) const;
-  // Its class stays what it is when its owner has other code.
+  // Fixes the class of `child` in the child's code, before an owner with other code gets it.
   void settle_child(const Module& child) const;
-  // The module that has the last part of a path, and that part.
+  // The module that owns the last part of a path, and that part.
   struct Place {
     Ref<Module> owner;
     std::string_view name;
@@ -221,13 +228,13 @@ class Module final : public Counted {
   Result<Member> find_member(std::string_view name) const;
   Member field_member(const FieldDecl& field, size_t index) const;
   Result<Member> constant_member(const ConstantDecl& constant) const;
-  // Of a module that has attributes.
+  // For a module that has attributes and no state yet.
   Status start_state(ValueRef state);
   Status replace_in_state(const StatePlace& place, std::string_view path, const ValueRef& value);
   Package& make_package();
 
   ValueRef object_;
-  Ref<CodeSet> code_;  // in which its class is looked up, unless it has a scope
+  Ref<CodeSet> code_;  // the code of the object's class, unless the object has a scope
   std::shared_ptr<Package> package_;
 };
 

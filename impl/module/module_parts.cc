@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kCode = "code/";
 constexpr std::string_view kCodeEnd = ".py";
 
-// A node of a pickle takes at most so many bytes as a value, on average.
+// The most bytes that a node of a pickle takes as a value, on average.
 constexpr uint64_t kNodeNbytes = 160;
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Reads the parts of which a module in an archive consists: its pickles and its files of code. A
-// module archive has them in one place, a torch.package archive in another.
+// ModuleParts reads the parts of a module in an archive: its pickles and its files of code. A
+// module archive has them in one place, and a torch.package archive in another, so both importers
+// use this class.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,12 @@ class ModuleParts {
               ArchiveStorages* storages) noexcept
       : reader_(&reader), options_(&options), assembly_(assembly), storages_(storages) {}
 
-  // A file of code: a record below `folder` whose name within it is "code/<module>.py".
+  // Whether a record is a file of code: it lies below `folder`, and its name there is
+  // "code/<module>.py".
   static bool is_code(std::string_view folder, std::string_view name) noexcept;
   Status read_code(std::string_view folder, const archive::ZipRecord& record);
-  // What is kept of a pickle besides its values, so that it can be written as it was.
+  // The data that is kept of a pickle besides its values, so that an export can write the same
+  // bytes.
   enum class Keep : uint8_t { kNothing, kKeys, kKeysAndMemo };
   // The tensors in the pickle have their bytes in records of `directory`.
   Result<archive::UnpickledValue> read_values(const std::string& record,

@@ -1,4 +1,4 @@
-// A map with names as keys that is asked with a view of a name.
+// ByName is a map from names that can be searched with a string_view.
 #pragma once
 
 #include <functional>

@@ -22,13 +22,13 @@ using archive::ZipRecord;
 namespace {
 
 constexpr std::string_view kRootEnd = "/data.pkl";
-// A pickle of one module has about 100 bytes. A longer one holds something else, too.
+// A pickle of one module has about 100 bytes. A longer one holds something else too.
 constexpr uint64_t kMostOfOneModule = 4096;
 constexpr size_t kMostExternsNbytes = size_t{1} << 20;
 constexpr size_t kMostListed = 10;
 
-// The id of the module that a persistent id stands for; null if it stands for something else.
-// "reduce_package" is followed by a number, a function and its arguments.
+// Gives the id of the module for which a persistent id stands, or nothing if it stands for
+// something else. "reduce_package" is followed by a number, a function and its arguments.
 std::optional<std::string_view> module_of(const PickleTree& tree, std::span<const NodeId> id) {
   if (id.size() != 4 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "reduce_package")
     return std::nullopt;
@@ -41,8 +41,8 @@ std::optional<std::string_view> module_of(const PickleTree& tree, std::span<cons
   return tree.text(arguments[0]);
 }
 
-// The record of the storage that a persistent id stands for. Python writes the number of a storage
-// as an int or as text.
+// Gives the record of the storage for which a persistent id stands. Python writes the number of a
+// storage as an int or as text.
 std::optional<std::string> storage_of(const PickleTree& tree, std::span<const NodeId> id) {
   if (id.size() < 3 || tree.kind(id[0]) != NodeKind::kStr || tree.text(id[0]) != "storage")
     return std::nullopt;
@@ -63,7 +63,8 @@ std::span<const NodeId> persistent_tuple(const PickleTree& tree, NodeId node) {
   return tree.children(id);
 }
 
-// A pickle begins so, whatever its name. Neither code nor text does.
+// Whether the bytes begin as every pickle does, whatever its name is. Code and text never begin
+// like this.
 bool is_pickle(const std::vector<std::byte>& bytes) noexcept {
   return !bytes.empty() && bytes[0] == std::byte{0x80};
 }
@@ -132,7 +133,7 @@ Status PackageArchive::read_externs() {
 }
 
 void PackageArchive::find_entries() {
-  std::map<std::string, std::string, std::less<>> resources;  // by module
+  std::map<std::string, std::string, std::less<>> resources;  // by module id
   for (const ZipRecord& record : reader_->records()) {
     const std::string_view name = record.name;
     if (name.starts_with(kPackageModules) && name.ends_with(kRootEnd)) {
@@ -187,7 +188,8 @@ Ref<Module> PackageArchive::find_read(std::string_view id) const {
 
 Result<Ref<Module>> PackageArchive::import(const std::string& id) {
   Assembly assembly(label_ + ", module " + id, options_);
-  assembly.package().is_whole_archive = false;  // its code is that of all modules of the package
+  // its code is the code of all modules of the package
+  assembly.package().is_whole_archive = false;
   storages_.count_in(&assembly.report());
   ModuleParts parts(*reader_, options_, &assembly, &storages_);
   assembly.start_code(version_);

@@ -1,6 +1,6 @@
-// A torch.package archive: any number of script modules, pickles, Python sources and other files,
-// with the storages that they share. docs/format/package.md describes it. Nothing in it is
-// executed.
+// PackageArchive is an opened torch.package archive: any number of script modules, pickles, Python
+// sources and other files, with the storages that they share. docs/format/package.md describes it.
+// Nothing in it is executed.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@
 
 namespace tenon::module {
 
-// What PyTorch gives the records of a package.
+// The names that PyTorch gives the records of a package.
 inline constexpr std::string_view kPackageData = ".data/";
 inline constexpr std::string_view kPackageModules = ".data/ts_code/";
 inline constexpr std::string_view kPackageStorageEnd = ".storage";
@@ -31,19 +31,20 @@ inline constexpr std::string_view kUnpackFunction = "unpackage_script_module";
 
 class PackageArchive final : public Counted {
  public:
-  // UNSUPPORTED, by name, for what is another kind of file. CORRUPT for a list of extern modules
-  // that is none. `options` is for all modules. Debug tables and bytecode are not read.
+  // UNSUPPORTED for a file of another kind, and the message says what is missing. CORRUPT for a bad
+  // list of extern modules. `options` applies to all modules. Debug tables and bytecode are not
+  // read.
   static Result<Ref<PackageArchive>> open(const std::string& path, const ImportOptions& options);
 
   const std::string& label() const noexcept { return label_; }
   const archive::ZipReader& reader() const noexcept { return *reader_; }
   int version() const noexcept { return version_; }
-  // The Python modules that pickles of the package find outside of it.
+  // The Python modules that the package's pickles import from outside of it.
   const std::vector<std::string>& externs() const noexcept { return externs_; }
   bool is_foreign_endian() const noexcept { return foreign_endian_; }
 
-  // A script module. `id` is that of PyTorch. `resource` is the first record that is a pickle of
-  // this module and nothing else; empty if there is none.
+  // A script module. `id` is PyTorch's. `resource` is the first record that is a pickle of this
+  // module and nothing else, or empty if there is none.
   struct Entry {
     std::string id;
     std::string resource;
@@ -51,9 +52,9 @@ class PackageArchive final : public Counted {
   };
   std::span<const Entry> entries() const noexcept { return entries_; }
 
-  // The module of that resource or id: the same for every call, with the changes that were made to
-  // it. Storages that several modules share are one. NOT_FOUND lists the names. A module that
-  // cannot be read harms no other.
+  // Gives the module of that resource or id. Every call gives the same one, with the changes that
+  // were made to it. A storage that several modules share is one storage. NOT_FOUND lists the
+  // names. A module that cannot be read does not prevent the reading of others.
   Result<Ref<Module>> module(std::string_view name);
 
   // The module of that id if module() has read it; else null.
@@ -62,10 +63,10 @@ class PackageArchive final : public Counted {
   // The bytes of a record. NOT_FOUND if there is none.
   Result<std::string> read_text(std::string_view record) const;
 
-  // By storage of the modules that were read: the name of its record behind ".data/".
+  // The storages of the modules that were read, each with the name of its record after ".data/".
   ArchiveStorages::Keys storage_keys() const;
 
-  // What a pickle needs of the package.
+  // The modules and storages of the package that a pickle needs.
   struct Mentions {
     bool is_known = true;               // false: the pickle cannot be read, and may need anything
     std::vector<std::string> modules;   // ids
@@ -83,12 +84,12 @@ class PackageArchive final : public Counted {
   const std::string label_;
   const Ref<archive::ZipReader> reader_;
   const ImportOptions options_;
-  const Ref<memory::Arena> arena_;  // of the options, which only point to it
+  const Ref<memory::Arena> arena_;  // keeps the arena of options_ alive, which only points to it
   const bool foreign_endian_;
   int version_ = 0;
   std::vector<std::string> externs_;
   std::vector<Entry> entries_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   ArchiveStorages storages_;
   std::map<std::string, Ref<Module>, std::less<>> modules_;  // by id
 };

@@ -94,7 +94,7 @@ Result<ValueRef> Renamer::rename_object(const ValueRef& value, CodeSet* around) 
     attributes.push_back({attribute.name, std::move(renamed)});
   }
   if (node != nullptr && node->definition->is_new()) {
-    // PyTorch has them in the order of the class.
+    // PyTorch expects the attributes in the order of the class.
     TENON_ASSIGN(const ClassBody* body, node->code->body(*node->definition));
     std::vector<Attribute> ordered;
     for (const size_t field : body->field_order()) {

@@ -21,7 +21,7 @@ bool same_view(const TensorValue& a, const TensorValue& b) {
          std::equal(a.strides().begin(), a.strides().end(), b.strides().begin(), b.strides().end());
 }
 
-// Equal for whatever is_same_tensor.
+// A key that is equal for two values that are the same tensor (is_same_tensor()).
 const void* place_of(const Value& tensor) {
   const TensorValue& held = *tensor.as_tensor();
   return held.storage() ? held.storage()->key().object : tensor.as_tensor().get();
@@ -84,7 +84,7 @@ Result<ValueRef> Replacement::replaced(const ValueRef& value, size_t depth) {
       return pair == nullptr ? value : pair->to;
     }
     case ValueKind::kObject:
-      // Its attributes and its state change in place.
+      // The attributes and the state of an object change in place.
       if (done_.try_emplace(value.get(), value).second) steps_.push_back({value, now_});
       return value;
     case ValueKind::kTuple:

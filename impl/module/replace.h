@@ -1,4 +1,5 @@
-// A tensor replaced by another wherever a tree has it.
+// Replaces a tensor by another wherever a tree of objects holds it. Module::set() and load() use
+// this.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +11,24 @@
 
 namespace tenon::module {
 
-// One tensor, though it may be pickled twice: the same value, or views of the same elements of one
-// storage.
+// Whether the two are one tensor, although it may have been pickled twice: the same value, or views
+// of the same elements of one storage.
 bool is_same_tensor(const value::Value& a, const value::Value& b);
 
-// What takes the place of a parameter: `given`, which requires a gradient if `held` does, as with
-// PyTorch's load_state_dict. A tensor that requires none says nothing about it: most have no word
-// for it. Elements that can have no gradient, such as integers, get none.
+// Gives the replacement of a parameter: `given`, which is made to require a gradient if `held`
+// does, as in PyTorch's load_state_dict. That `given` requires none is not taken as a wish, because
+// most sources of tensors cannot express it. A tensor whose elements can have no gradient, such as
+// integers, gets none.
 Result<ValueRef> with_gradient_of(const value::Value& held, ValueRef given);
 
-// Collects what has to change in objects and changes it all at once, so that a refusal leaves
+// Collects the changes of all objects and then makes them at once, so that an error leaves
 // everything as it was.
 class Replacement {
  public:
-  // Nothing yet has `from`, or what took its place, in two replacements.
+  // Call this once for each tensor `from`, before collect().
   void add(ValueRef from, ValueRef to) { pairs_.push_back({std::move(from), std::move(to)}); }
-  // Looks through everything below `root`. PERMISSION if some of the code that this concerns is
-  // being exported.
+  // Collects the changes below `root`. PERMISSION if code of an object that changes is being
+  // exported.
   Status collect(const ValueRef& root, CodeSet* around);
   void apply();
 
@@ -38,7 +40,7 @@ class Replacement {
   struct Change {
     static constexpr size_t kState = SIZE_MAX;
     ValueRef object;
-    size_t index = 0;  // of an attribute, or kState
+    size_t index = 0;  // the index of an attribute, or kState
     ValueRef value;
   };
   static constexpr size_t kMaxDepth = 1024;
@@ -56,7 +58,7 @@ class Replacement {
   std::unordered_multimap<const void*, size_t> by_storage_;
   std::vector<Change> changes_;
   std::vector<Step> steps_;
-  CodeSet* now_ = nullptr;  // the code around the object that is looked through
+  CodeSet* now_ = nullptr;  // the code of the object that is being searched
   std::unordered_map<const value::Value*, ValueRef> done_;
 };
 

@@ -17,7 +17,7 @@ using value::ValueKind;
 
 namespace {
 
-// Nothing else in an archive has such a name.
+// The prefix of stand-in names. No name in an archive begins like this.
 constexpr std::string_view kStandIn = "__child__.c";
 
 script::NewNames names_outside(const ClassGraph& graph, const ClassGraph::Node& node) {
@@ -33,8 +33,8 @@ script::NewNames names_outside(const ClassGraph& graph, const ClassGraph::Node& 
   return names;
 }
 
-// False if two submodules were declared by one class and have two now, or if the class is mentioned
-// elsewhere too.
+// Adds the new names of the submodules' classes. False if one declared class would need two new
+// names, because its submodules have different classes now or the class is mentioned elsewhere too.
 bool add_children(const ClassGraph& graph, const ClassGraph::Node& node, script::NewNames* names) {
   for (size_t i = 0; i < node.children.size(); ++i) {
     const std::string& name = graph.nodes()[node.children[i]].name;
@@ -51,8 +51,8 @@ bool changes_nothing(const script::NewNames& names) {
   return true;
 }
 
-// The class printed anew, each submodule with a type of its own that is then replaced like any
-// name.
+// Prints the class anew. Each submodule first gets a stand-in type of its own, which is then
+// renamed like any other.
 Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph::Node& node,
                                       script::NewNames names) {
   TENON_ASSIGN(const ClassBody* body, node.code->body(*node.definition));
@@ -78,7 +78,8 @@ void append(std::vector<ResolvedFile>* files, std::map<std::string, size_t>* pla
   whole += text;
 }
 
-// Definitions in the order of their files, those of the root's code first.
+// Gives the code files. The definitions have the order of their files, those of the first root's
+// code first.
 Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
   std::vector<ResolvedFile> files;
   std::map<std::string, size_t> places;
@@ -93,7 +94,7 @@ Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
       if (of_root && file->unchanged_text() != nullptr && file->unchanged_text()->empty())
         append(&files, &places, file->qualifier(), {});
       auto pieces = file->pieces();
-      // Nothing that is needed stands in a file that cannot be parsed: looking for it would have
+      // A file that cannot be parsed holds no needed definition, or the search for it would have
       // failed.
       if (!pieces.is_ok()) continue;
       for (const CodeFile::Piece& piece : *pieces.value()) {

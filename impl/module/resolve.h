@@ -1,5 +1,5 @@
-// What an export writes, worked out before anything is written: the tree with the names that its
-// classes have in the archive, the code files, the constants, the version.
+// resolve() works out what an export writes before anything is written: the tree with the class
+// names of the archive, the code files, the constants and the version. All exporters begin with it.
 #pragma once
 
 #include <span>
@@ -20,33 +20,33 @@ struct ResolvedFile {
 
 struct Resolved {
   ValueRef root;
-  std::vector<ValueRef> more_roots;  // of the modules behind the first, if there are several
+  std::vector<ValueRef> more_roots;  // of the modules after the first, if there are several
   std::vector<ValueRef> constants;
-  // Of the constants, if they are those of one archive; null else.
+  // The origin of the constants, if they are those of one archive. Null otherwise.
   const CodeSet::ConstantsOrigin* constants_origin = nullptr;
   std::vector<ResolvedFile> files;
   int version = 0;
-  bool is_as_read = false;  // the code is that of an archive, unchanged
+  bool is_as_read = false;  // the code is an archive's and unchanged
   std::vector<Ref<CodeSet>> codes;
 
-  // Whether the byte lies in the mapped file of an archive that some of the code is from. Such a
-  // file can be cut short, and a load would raise SIGBUS then.
+  // Whether the byte lies in the mapped file of an archive from which some of the code comes. Such
+  // a file can be cut short, and a load would then raise SIGBUS.
   bool is_mapped(const std::byte* data) const noexcept;
 };
 
 // `file_version` 0: by the rule (version.h).
 Result<Resolved> resolve(const Module& module, int file_version);
-// Several modules, at least one, that share the classes and the constants of one archive.
+// Resolves several modules, at least one, that share the classes and the constants of one archive.
 Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version);
 
-// The code below a module, as far as objects tell: what an export keeps from being changed.
+// The code of all objects below a module. An export keeps this code from being changed.
 std::vector<Ref<CodeSet>> codes_below(const Module& module);
 
-// Values with other names of classes.
+// Copies values with the class names that they have in the archive.
 class Renamer {
  public:
   explicit Renamer(const ClassGraph& graph) noexcept : graph_(&graph) {}
-  // `value` itself if nothing in it has another name. `around` is the code of what holds it.
+  // Gives `value` itself if no name in it changes. `around` is the code of the value's parent.
   Result<ValueRef> rename(const ValueRef& value, CodeSet* around);
 
  private:
@@ -61,8 +61,8 @@ class Renamer {
   std::unordered_map<const value::Value*, ValueRef> done_;
 };
 
-// The text of a node's class or function with the names that it and what it mentions have in the
-// archive.
+// The text of a node's class or function, in which the node and the definitions that it mentions
+// have their names in the archive.
 Result<std::string> resolved_text(const ClassGraph& graph, const ClassGraph::Node& node);
 
 }  // namespace tenon::module

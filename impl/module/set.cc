@@ -1,4 +1,4 @@
-// Module: replacing and removing what it has.
+// Module: the functions that replace and remove members.
 #include <utility>
 
 #include "module/module.h"
@@ -71,8 +71,8 @@ Status Module::set_submodule(std::string_view path, const Ref<Module>& child) {
                                              "declared by its class or interface is replaced",
                                              text.c_str(), declared->print().c_str()));
   }
-  // The class of a submodule that was built elsewhere is in that one's code; an interface is in
-  // this one.
+  // If the submodule was built elsewhere, its class is in its own code. An interface is always in
+  // this code.
   bool is_interface = false;
   TENON_ASSIGN(const Definition* wanted, own.code->find_definition(declared->class_name()));
   if (wanted != nullptr && wanted->is_class()) {

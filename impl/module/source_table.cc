@@ -20,9 +20,10 @@ using value::ValueRef;
 
 namespace {
 
-// The first item of a table whose lines of text stand in a list of their own. Older ones have none.
+// The first item of a table that keeps its lines of text in a separate list. Older tables have no
+// such list.
 constexpr std::string_view kWithTexts = "FORMAT_WITH_STRING_TABLE";
-// A table of more nodes is not read: while it is, each takes about 100 bytes.
+// The most nodes of a table. Each takes about 100 bytes while the table is read.
 constexpr uint32_t kMaxNodes = uint32_t{2} << 20;
 constexpr int64_t kMaxTag = std::numeric_limits<int32_t>::max();
 
@@ -36,7 +37,8 @@ bool is_tuple(const Value& value, size_t size) {
 
 }  // namespace
 
-// Every value is looked at once, however often the pickle shares it.
+// Reader checks the values of a table. It looks at each value once, however often the pickle shares
+// it.
 class SourceTable::Reader {
  public:
   explicit Reader(const std::string& record) : record_(record) {}
@@ -78,7 +80,7 @@ class SourceTable::Reader {
     const std::span<const ValueRef> range = parts[1]->items();
     uint64_t nbytes = 0;
     TENON_TRY(check_source(*range[0], &nbytes));
-    // PyTorch writes the range from 0 to 1 for nodes without a source.
+    // PyTorch writes the range from 0 to 1 for nodes that have no source.
     const auto limit =
         static_cast<int64_t>(std::clamp<uint64_t>(nbytes, 1, std::numeric_limits<int64_t>::max()));
     if (!is_number(*range[2], limit) || !is_number(*range[1], range[2]->as_int()))
@@ -88,7 +90,7 @@ class SourceTable::Reader {
     return {};
   }
 
-  // Text, file name and number of the first line. *nbytes: of the text.
+  // Checks a source: text, file name and number of the first line. *nbytes is the size of the text.
   Status check_source(const Value& source, uint64_t* nbytes) {
     if (!is_tuple(source, 3) || !is_number(*source.items()[2], std::numeric_limits<int32_t>::max()))
       return fault("has a bad source");
@@ -121,7 +123,7 @@ class SourceTable::Reader {
   const std::string& record_;
   bool has_texts_ = false;
   std::span<const ValueRef> texts_;
-  std::unordered_map<const Value*, uint64_t> lengths_;  // of lists of lines
+  std::unordered_map<const Value*, uint64_t> lengths_;  // the total size of each list of lines
 };
 
 Result<SourceTable> SourceTable::read(const std::string& record, std::string_view content) {
@@ -148,7 +150,7 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
   });
   ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
   TENON_ASSIGN(const TypeRef numbers, Type::list(Type::integer()));
-  // Text 0 is empty: it is the name of the source that is none.
+  // Text 0 is empty. It is the name of the source for ranges without a source.
   const ValueRef texts = Value::tuple(
       {Value::of_str(""), Value::of_str(std::string(code.text())), Value::of_str(code.name())});
   const ValueRef source =
@@ -157,13 +159,13 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
       Value::tuple({Value::list(numbers, {}), Value::of_int(0), Value::of_int(0)});
 
   SourceTable made;
-  made.end_of_tags_ = first_tag + 1;  // the first is that of no source
+  made.end_of_tags_ = first_tag + 1;  // `first_tag` is for ranges without a source
   std::vector<ValueRef> records;
-  bool is_end = false;  // the last record says only where a range ends
+  bool is_end = false;  // the last record only marks the end of a range
   const auto add = [&](uint32_t offset, const Range* range) {
     if (is_end && records.back()->items()[0]->as_int() == offset) records.pop_back();
     is_end = false;
-    // PyTorch marks every line of a range: the first one says enough.
+    // PyTorch marks every line of a range, but the first line is enough.
     const uint32_t begin = range != nullptr ? range->begin : 0;
     const size_t end =
         range != nullptr ? std::min<size_t>(code.text().find('\n', begin), range->end) : 0;
@@ -175,7 +177,7 @@ Result<SourceTable> SourceTable::make(const script::Source& code, std::vector<Ra
   };
   struct Open {
     const Range* range = nullptr;
-    uint32_t end = 0;  // not behind that of the range around it
+    uint32_t end = 0;  // at most the end of the range around it
   };
   std::vector<Open> open;
   const auto close = [&](uint32_t up_to) {
@@ -212,8 +214,7 @@ int64_t SourceTable::tag_of(Range range) const {
       [](uint64_t offset, const Record& record) { return offset < record.offset; });
   const auto found = after == records_.begin() ? after : std::prev(after);
   if (found->has_source) return found->tag;
-  // PyTorch prints the name of a function that is called before it notes from what the call was
-  // made.
+  // PyTorch prints the name of a called function before it notes the source of the call.
   const auto inside =
       std::find_if(after, records_.end(), [](const Record& record) { return record.has_source; });
   return inside != records_.end() && inside->offset < range.end ? inside->tag : found->tag;

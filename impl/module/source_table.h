@@ -1,5 +1,5 @@
-// SourceTable: the record `.debug_pkl` of a code file. It says from which source the places of the
-// file were made. Each range of a source has a number, its tag, by which the call stacks of
+// SourceTable is the record `.debug_pkl` of a code file. It says from which source each place of
+// the file was made. Each range of a source has a number, its tag, by which the call stacks of
 // bytecode name it. Layout: docs/format/bytecode.md.
 #pragma once
 
@@ -19,21 +19,22 @@ namespace tenon::module {
 
 class SourceTable {
  public:
-  // The name of the record is that of the code file with this behind it.
+  // The record's name is the code file's name followed by this.
   static constexpr std::string_view kEnd = ".debug_pkl";
 
-  // The table that an archive has beside a code file. Fails unless every range lies in its source,
-  // because PyTorch 1.13 believes a table and reads foreign memory.
+  // Reads the table that an archive has beside a code file. Fails unless every range lies in its
+  // source, because PyTorch 1.13 trusts a table and reads foreign memory.
   static Result<SourceTable> read(const std::string& record, std::string_view content);
-  // A table in which the ranges of a code file point to the file itself. Its tags begin at
+  // Makes a table in which the ranges of a code file point to the file itself. Its tags begin at
   // `first_tag`.
   static Result<SourceTable> make(const script::Source& code, std::vector<script::Range> ranges,
                                   int64_t first_tag);
 
   const std::string& content() const noexcept { return content_; }
-  // The tag of what a range of the file was made from. After make(): of one of its `ranges`.
+  // The tag of the source from which a range of the file was made. After make(), `range` must be
+  // one of its `ranges`.
   int64_t tag_of(script::Range range) const;
-  // No tag is this one or a larger one.
+  // All tags are less than this.
   int64_t end_of_tags() const noexcept { return end_of_tags_; }
 
  private:
@@ -46,8 +47,8 @@ class SourceTable {
   using RangeKey = std::pair<uint32_t, uint32_t>;
 
   std::string content_;
-  std::vector<Record> records_;         // of read(): by offset, and there is one
-  std::map<RangeKey, int64_t> ranges_;  // of make()
+  std::vector<Record> records_;         // after read(): sorted by offset, at least one
+  std::map<RangeKey, int64_t> ranges_;  // after make()
   int64_t end_of_tags_ = 0;
 };
 

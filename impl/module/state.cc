@@ -1,4 +1,4 @@
-// Module: giving objects a state.
+// Module: the functions that give objects a state.
 #include <optional>
 #include <utility>
 

@@ -52,7 +52,7 @@ class StateChecker {
     return info_.source->error(Code::kInvalidArgument, function.name_range, text);
   }
 
-  // PyTorch refuses an object that has an attribute without a value, unless None is one.
+  // PyTorch refuses an object with an attribute that has no value, unless its type allows None.
   static bool may_be_unset(const value::Type& type) noexcept {
     return type.kind() == TypeKind::kOptional || type.kind() == TypeKind::kUnion ||
            type.kind() == TypeKind::kNone;

@@ -1,4 +1,4 @@
-// Whether PyTorch can make the objects of a class from their states.
+// Checks whether PyTorch can make the objects of a class from their states.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace tenon::module {
 
-// Checks a class that has both __getstate__ and __setstate__: their parameters, that one takes the
-// type which the other returns, and that __setstate__ assigns every attribute that must have a
-// value.
+// Checks a class that has both __getstate__ and __setstate__: that their parameters are right, that
+// __setstate__ takes the type that __getstate__ returns, and that it assigns every attribute that
+// must have a value.
 Status check_state_methods(const script::Declarations& declarations, std::string_view class_name);
 
 }  // namespace tenon::module

@@ -32,7 +32,7 @@ TypeRef type_of_state(const CodeSet& code, std::string_view class_name) {
   return decl == nullptr ? nullptr : decl->state_type;
 }
 
-// Of a child of a value with the type `type`, which may be null.
+// The type of a child of a value. `type` is the value's type, and may be null.
 TypeRef type_of_child(const CodeSet& code, const TypeRef& type, const Value& parent, size_t index) {
   if (!type) return nullptr;
   if (type->kind() == TypeKind::kOptional)
@@ -48,7 +48,8 @@ TypeRef type_of_child(const CodeSet& code, const TypeRef& type, const Value& par
   return is_named_tuple ? decl->fields[index].type : nullptr;
 }
 
-// The child that the beginning of `rest` names, which is taken off; SIZE_MAX: none.
+// Finds the child that the beginning of `rest` names, and removes this beginning. SIZE_MAX: there
+// is no such child.
 size_t take_child(const Value& parent, std::string_view* rest) {
   if (parent.is(ValueKind::kTuple) || parent.is(ValueKind::kList)) {
     size_t index = 0;
@@ -69,7 +70,7 @@ size_t take_child(const Value& parent, std::string_view* rest) {
   return SIZE_MAX;
 }
 
-// Follows what stands behind "state".
+// Follows the part of a path after "state".
 Status follow(StatePlace* place, std::string_view rest, std::string_view path) {
   while (!rest.empty()) {
     const Value& here = *place->value;
@@ -114,8 +115,9 @@ Result<ValueRef> with_child(const ValueRef& parent, std::span<const size_t> step
   return Value::list(parent->declared_type(), std::move(items));
 }
 
-// Nobody declares the state of a C++ class, which takes what PyTorch wrote: a value of the same
-// type, or None for what may be left out.
+// Checks a value for the state of a C++ class, which no code declares. The class reads values as
+// PyTorch wrote them, so the value must have the type of the value in that place. None is always
+// accepted, and a place that holds None accepts any value, because a part may be optional.
 Result<ValueRef> check_undeclared(const StatePlace& place, std::string_view path,
                                   const ValueRef& given) {
   if (given->is(ValueKind::kNone) || place.value->is(ValueKind::kNone)) return given;
@@ -173,7 +175,7 @@ Status check_state_tensor(const Value& object, const Value& held, const Value& g
 
 Result<ValueRef> check_state_value(const StatePlace& place, std::string_view path,
                                    const ValueRef& value) {
-  // A value that has the object in itself would never be freed.
+  // If the value contained the object itself, neither would ever be freed.
   TENON_TRY(value::for_each(*value, [&](Value& below, size_t) {
     if (&below != place.object.get() && !is_module_object(below, place.code)) return Status::ok();
     return Status(Code::kInvalidArgument,

@@ -1,6 +1,6 @@
-// Paths to the states of objects and into them: "conv.state", "conv.state[0]",
-// "fc.packed.state[1]['w']". What stands behind "state" is what messages say of a value
-// (value/path.h). Below an object that has a state, "state" always means that.
+// Finds places by paths to the states of objects and into them: "conv.state", "conv.state[0]",
+// "fc.packed.state[1]['w']". The part after "state" has the form in which messages name a value
+// (value/path.h). Below an object that has a state, "state" always means this state.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,13 @@
 namespace tenon::module {
 
 struct StatePlace {
-  std::string name;           // the path from "state" on
-  ValueRef object;            // whose state it is
-  CodeSet* code = nullptr;    // in which the object's class is looked up
-  std::vector<size_t> steps;  // which child each time (Value::child); none: the whole state
+  std::string name;         // the path from "state" on
+  ValueRef object;          // the owner of the state
+  CodeSet* code = nullptr;  // the code in which the object's class is looked up
+  // the index of the child at each level (Value::child); none: the whole state
+  std::vector<size_t> steps;
   ValueRef value;
-  TypeRef type;  // declared; null: nobody declares it
+  TypeRef type;  // the declared type; null: none is declared
 };
 
 // Finds the place in a state to which a path below `root` leads. Gives nullopt if the path leads

@@ -22,8 +22,8 @@ Status StorageRecords::write(const std::string& name, const StorageValue& storag
   return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, reach);
 }
 
-// The pieces go from the pinned buffer to the file. The record has the same bytes as that of a
-// storage in the CPU's memory.
+// Writes the pieces from the pinned buffer to the file. The record has the same bytes as that of a
+// storage in host memory.
 Status StorageRecords::write_from_device(const std::string& name, const StorageValue& storage) {
   TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
   TENON_TRY(writer_->begin(name, storage.nbytes()));

@@ -1,5 +1,5 @@
-// Writes the bytes of storages as records of an archive, whether they lie in memory, in a mapped
-// file or on a CUDA device.
+// StorageRecords writes the bytes of storages as records of an archive, whether they lie in memory,
+// in a mapped file or on a CUDA device. The exporters of archives and packages use it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ namespace tenon::module {
 
 class StorageRecords {
  public:
-  // `writer` and `resolved` are borrowed. Copies from a device wait for what was given to `stream`
-  // before.
+  // `writer` and `resolved` are borrowed. Copies from a device wait for the work that was given to
+  // `stream` before.
   StorageRecords(archive::ZipWriter* writer, const Resolved& resolved, cuda::Stream stream) noexcept
       : writer_(writer), resolved_(&resolved), copies_(stream) {}
 
-  // A small storage on a device may be held back, so that it is read together with those that
-  // follow.
+  // Writes one record. A small storage on a device may be held back, so that it is read together
+  // with the next ones.
   Status write(const std::string& name, const value::StorageValue& storage);
-  // Writes what is held back. Call it before any other record is added.
+  // Writes the records that are held back. Call this before any other record is added.
   Status finish();
 
  private:
@@ -36,7 +36,7 @@ class StorageRecords {
   archive::ZipWriter* writer_;
   const Resolved* resolved_;
   DeviceCopies copies_;
-  // What is held back: small storages of one device. The module keeps their bytes.
+  // The small storages of one device that are held back. The module keeps their bytes alive.
   std::vector<std::string> held_names_;
   std::vector<cuda::HostCopy::Range> held_;
   uint64_t held_nbytes_ = 0;

@@ -1,4 +1,5 @@
-// Every parameter and buffer below a module as a member, whose name is its path.
+// Lists every parameter, buffer and tensor in a state below a module as a Member, whose name is its
+// path.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,8 @@
 
 namespace tenon::module {
 
-// In the order of tensor_places(), with kind and declared type; those that are None are left out.
+// Gives the members in the order of tensor_places(), with kind and declared type. Parameters and
+// buffers that are None are left out.
 Result<std::vector<Member>> tensor_members(const Module& module);
 
 }  // namespace tenon::module

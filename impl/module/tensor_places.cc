@@ -14,9 +14,9 @@ using value::ValueKind;
 
 namespace {
 
-// A tree whose submodules are shared has more paths than modules: in one of depth d as many as 2^d.
+// A tree with shared submodules has more paths than modules: up to 2^d at depth d.
 constexpr size_t kMaxPaths = 1'000'000;
-// All paths together, those of modules included.
+// The total size of all paths, those of modules included.
 constexpr size_t kMaxPathsNbytes = size_t{128} << 20;
 constexpr size_t kMaxStateDepth = 1024;
 
@@ -100,7 +100,7 @@ class PlaceFinder {
     return Status::ok();
   }
 
-  // Those of `value`, which is in the state of `object`.
+  // Adds the tensors of `value`, which is in the state of `object`.
   Status add_tensors(const ValueRef& value, const ValueRef& object, CodeSet* code,
                      const std::string& path, size_t depth) {
     if (depth > kMaxStateDepth)

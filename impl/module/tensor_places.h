@@ -1,4 +1,4 @@
-// The places below a module that have a path: those of tensors, and those of states.
+// Lists the places below a module that have a path: those of tensors, and those of states.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace tenon::module {
 struct TensorPlace {
   std::string path;
   ValueRef object;
-  size_t index = 0;  // of the object's attributes; SIZE_MAX: the tensor is in its state
+  size_t index = 0;  // the index of the attribute; SIZE_MAX: the tensor is in the object's state
   CodeSet* code = nullptr;
   TypeRef type;
   ValueRef held;

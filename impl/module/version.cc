@@ -56,7 +56,8 @@ Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
 
 using Used = std::array<bool, kVersioned.size()>;
 
-// By their names alone, which costs little. `x.div(y)` may be a method of the archive, and counts.
+// Finds operators by their names alone, which costs little. `x.div(y)` may be a method of the
+// archive, and is found too.
 Used named_operators(const script::Function& function) {
   Used used{};
   const auto find = [](std::string_view name) {
@@ -77,7 +78,7 @@ Used named_operators(const script::Function& function) {
   };
   visitor.statement = [&](const Stmt& statement) {
     if (statement.kind != StmtKind::kAugAssign || statement.op != script::Operator::kDiv) return;
-    // Of a Tensor the one, of a number the other.
+    // `/=` calls div_ on a Tensor and div on a number.
     note("div");
     note("div_");
   };

@@ -31,7 +31,7 @@ void add_dropped(const std::vector<std::string>& dropped, std::vector<std::strin
         format("%zu tables of source positions (%s) are not written again", n_tables, kDebugTable));
 }
 
-// The versioned operators in the code that is as it was read.
+// Searches code that is as it was read for devices that it names and for versioned operators.
 class Search {
  public:
   explicit Search(const CodeSet& code, int version) noexcept
@@ -84,7 +84,7 @@ class Search {
     if (found->n++ == 0) found->first = part.name;
   }
 
-  // `torch.device("cuda:0")`, as PyTorch prints a device that a trace or a script has in it.
+  // Looks for `torch.device("cuda:0")`, which PyTorch prints for a device in a trace or a script.
   void look_for_devices(const CodePart& part) {
     std::set<std::string> here;
     script::AstVisitor visitor;
@@ -132,8 +132,7 @@ void add_import_warnings(const Module& module, std::vector<std::string>* warning
 std::vector<std::string> module_warnings(const Module& module) {
   std::vector<std::string> warnings;
   if (module.package().report.version != 0) add_import_warnings(module, &warnings);
-  // Module::check() tells what is wrong with a module that cannot be written or whose code no
-  // PyTorch takes.
+  // Module::check() tells why a module cannot be written, or why no PyTorch accepts its code.
   Result<Resolved> resolved = resolve(module, 0);
   if (!resolved.is_ok()) return warnings;
   Result<CodeNeeds> needs = check_resolved(resolved.value(), CodeCheck::kNone);

@@ -1,4 +1,4 @@
-// What is remarkable about a module and no error.
+// Lists remarkable facts about a module that are not errors.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace tenon::module {
 
-// One line each. Of the root of an imported tree: what the import met, records that an export does
-// not write again, files of code that cannot be parsed, operators that mean something else at the
-// archive's version than today. Of every module: calls that PyTorch 1.13 refuses and the newest
-// takes, or the other way round. All code is parsed and checked for it.
+// Gives one line for each warning. For the root of an imported tree these tell what the import
+// found, which records an export does not write again, which files of code cannot be parsed, which
+// devices the code names, and which operators mean something else at the archive's version than
+// today. For every module they tell which calls PyTorch 1.13 refuses and the newest accepts, or the
+// reverse. To find this, all code is parsed and checked.
 std::vector<std::string> module_warnings(const Module& module);
 
 }  // namespace tenon::module
