@@ -55,7 +55,7 @@ std::string value_text(const Value& value) {
   return "?";
 }
 
-// requires_grad, the layout, the quantizer and the like.
+// Adds requires_grad, the layout, the quantizer and other details.
 void add_tensor_details(const TensorValue& tensor, std::string* details) {
   if (tensor.requires_grad()) add_detail("requires_grad", details);
   if (tensor.layout() != value::TensorLayout::kStrided)
@@ -86,7 +86,8 @@ class Gatherer {
  public:
   explicit Gatherer(ArchiveFacts* facts) noexcept : facts_(facts) {}
 
-  // Depth first, in the order of the classes, without recursion: a file says how deep.
+  // Visits the modules depth first, in the order of the classes. It is not recursive, because the
+  // file decides the depth.
   Status gather(const Ref<Module>& root) {
     std::vector<std::pair<std::string, Ref<Module>>> open;
     open.emplace_back("", root);
@@ -137,7 +138,7 @@ class Gatherer {
                                member.type ? member.type->print() : "", text});
   }
 
-  // From `def` to the colon that ends the line of the head.
+  // Gives the text from `def` to the colon at the end of the method's head.
   static std::string head_of(const std::string& source) {
     std::string head;
     bool space = false;
@@ -180,8 +181,7 @@ class Gatherer {
   std::map<value::StorageKey, size_t> storages_;
 };
 
-// The storages are the parts of a flatbuffer that inspect can list as it lists the records of an
-// archive.
+// The storages are the parts of a flatbuffer that inspect lists in place of an archive's records.
 Result<Ref<archive::ZipReader>> storages_of_flatbuffer(Ref<archive::ZipSource> source) {
   TENON_ASSIGN(const flatbuffer::ModuleReader reader, flatbuffer::ModuleReader::open(*source, {}));
   return archive::ZipReader::of_ranges(std::move(source), reader.storages(), "storage_data/");
@@ -199,8 +199,8 @@ Status import_and_gather(const ArchiveInput& input, archive::Check check, Archiv
 Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
   facts->root = root;
   TENON_TRY(Gatherer(facts).gather(root));
-  // What an export would write, of which nothing is written: the files of the code, and what they
-  // need.
+  // Resolves the module as an export does, without writing it, to get the files of the code and
+  // their needs.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
   for (const module::ResolvedFile& file : resolved.files)
     facts->code.push_back({module::code_record_of(file.qualifier), file.text});
@@ -266,7 +266,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   }
   facts.why_not_taken = of_file(input, facts.why_not_taken);
   facts.why_no_bytecode = of_file(input, facts.why_no_bytecode);
-  // An import has told of these already.
+  // A successful import has reported these already.
   if (facts.root) return facts;
   add_oddities(*facts.container, &facts.warnings);
   return facts;

@@ -1,5 +1,5 @@
-// Gathers what `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file
-// of torch.save, before anything is printed.
+// Gathers the facts that `tenon inspect` and `tenon verify` print about a module archive, a
+// flatbuffer or a file of torch.save, before anything is printed.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace tenon::cli {
 struct ModuleFact {
   std::string path;  // "" is the root
   std::string class_name;
-  std::string same_as;  // the path under which it was met before; else empty
+  // the first path of the same module, if this is another path to it; else empty
+  std::string same_as;
   bool is_shared = false;
 };
 
@@ -30,14 +31,14 @@ struct MemberFact {
 
 struct TensorFact {
   std::string path;
-  std::string kind;   // "parameter", "buffer", "attribute"; "tensor" of a file of torch.save
-  std::string dtype;  // empty: None
+  std::string kind;   // "parameter", "buffer" or "attribute"; "tensor" in a file of torch.save
+  std::string dtype;  // empty: the value is None
   std::vector<int64_t> sizes;
   // The bytes of all elements, as PyTorch's Tensor.nbytes counts them: an expanded tensor has more
   // than its storage. A sparse tensor counts its indices and values. UINT64_MAX if the number is
   // larger.
   uint64_t nbytes = 0;
-  std::vector<int64_t> strides;  // none of a sparse one
+  std::vector<int64_t> strides;  // empty for a sparse tensor
   int64_t offset = 0;
   std::string details;  // "requires_grad, sparse_coo, quantised per_tensor_affine"
   size_t storage = SIZE_MAX;
@@ -48,12 +49,12 @@ struct StorageFact {
   uint64_t numel = 0;
   uint64_t nbytes = 0;
   uint64_t tensors = 0;
-  value::StorageKey key = {};  // of a module's storage: what tells whether two modules share it
+  value::StorageKey key = {};  // for a module's storage: tells whether two modules share it
 };
 
 struct MethodFact {
   std::string path;
-  std::string head;  // as it stands in the class, on one line
+  std::string head;  // as in the class, on one line
 };
 
 struct CodeFact {
@@ -62,12 +63,13 @@ struct CodeFact {
 };
 
 struct ArchiveFacts {
-  Ref<archive::ZipReader> container;  // of a flatbuffer: its storages
-  std::string module_name;            // of a module of a package; else empty
+  Ref<archive::ZipReader> container;  // for a flatbuffer: its storages
+  std::string module_name;            // for a module of a package; else empty
   bool is_flatbuffer = false;
-  // A file of torch.save, of which only tensors, storages, others and n_others are there.
+  // Whether this is a file of torch.save. Then only tensors, storages, others and n_others are
+  // filled in.
   bool is_checkpoint = false;
-  Status why_no_module;  // ok: all below is there
+  Status why_no_module;  // ok: all members below are filled in
   Ref<module::Module> root;
   std::vector<ModuleFact> modules;
   std::vector<TensorFact> tensors;
@@ -75,22 +77,23 @@ struct ArchiveFacts {
   std::vector<MemberFact> members;
   std::vector<MethodFact> methods;
   std::vector<CodeFact> code;
-  // Names of values that are no tensors, as many as StateDict::kMaxOthers.
+  // The names of values that are not tensors, at most StateDict::kMaxOthers.
   std::vector<std::string> others;
   uint64_t n_others = 0;
-  // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be
-  // read.
+  // For a module, the reason why PyTorch refuses the code. ok: PyTorch accepts it, as far as it can
+  // be checked. For a file of torch.save, the reason why it cannot be read.
   Status why_not_taken;
-  Status why_no_bytecode;      // ok: the archive has no bytecode, or the verifier takes it
-  std::string oldest_pytorch;  // empty: not known
-  std::vector<std::string> partly_refused;  // calls that some PyTorch refuses (module::CodeNeeds)
+  Status why_no_bytecode;      // ok: the archive has no bytecode, or the verifier accepts it
+  std::string oldest_pytorch;  // empty: unknown
+  // calls that some versions of PyTorch refuse (module::CodeNeeds)
+  std::vector<std::string> partly_refused;
   std::vector<std::string> warnings;
 };
 
-// "12 records", or "3 storages" of a flatbuffer.
+// Gives "12 records", or "3 storages" for a flatbuffer.
 std::string part_count_text(const ArchiveFacts& facts);
 
-// Adds what is odd about the container and no error.
+// Adds a warning for each oddity of the container that is not an error.
 void add_oddities(const archive::ZipReader& container, std::vector<std::string>* warnings);
 
 // Adds a word to TensorFact::details.
@@ -101,7 +104,7 @@ void describe_tensor(const value::TensorValue& tensor, TensorFact* fact);
 // Fills in everything but the container and the kind of the file.
 Status gather_module(const Ref<module::Module>& root, ArchiveFacts* facts);
 
-// An error only if there is no container that can be read. Every message names the file.
+// Fails only if the file has no container that can be read. Every message names the file.
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check);
 
 }  // namespace tenon::cli

@@ -1,4 +1,4 @@
-// A file that `tenon inspect`, `verify` or `export` reads.
+// Opens a file that `tenon inspect`, `verify` or `export` reads.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ArchiveInput {
   std::string shown;  // the path, or "standard input"
   os::Fd fd;
   uint64_t nbytes = 0;
-  std::string head;  // its first bytes
+  std::string head;  // the first bytes of the file
 
   // `path`: "-" is standard input.
   static Result<ArchiveInput> open(const std::string& path);

@@ -78,7 +78,8 @@ void print_code(const std::vector<CodeFact>& code, bool with_text) {
     print_text(safe_text(file.name) + ": " + plural_text(line_count(file.text), "line", "lines") +
                "\n");
     if (!with_text) continue;
-    // Line by line: a line break is what the text has, not what hides something.
+    // The text is printed line by line, because its line breaks are harmless and must not be
+    // escaped.
     for (size_t at = 0; at < file.text.size();) {
       const size_t end = std::min(file.text.find('\n', at), file.text.size());
       print_text("    " + safe_text(std::string_view(file.text).substr(at, end - at)) + "\n");

@@ -1,5 +1,5 @@
-// What `tenon inspect` and `tenon verify` print of an archive, whether it holds one module or a
-// package of them.
+// Prints the parts that `tenon inspect` and `tenon verify` have in common for an archive, whether
+// it holds one module or a package of them.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ void print_title(const char* text);
 void print_records(const archive::ZipReader& container, const char* title);
 Json records_json(const archive::ZipReader& container);
 
-// "[2, 3]".
+// Gives "[2, 3]".
 std::string numbers_text(const std::vector<int64_t>& numbers);
 
-// "2 storages, 40 B, 1 of them shared by several tensors". `sharers`: what shares them, in the
-// plural.
+// Gives "2 storages, 40 B, 1 of them shared by several tensors". `sharers` is the plural of the
+// things that share storages.
 std::string storages_text(const std::vector<StorageFact>& storages, const char* sharers);
 Json storages_json(const std::vector<StorageFact>& storages);
 
@@ -31,7 +31,7 @@ Json code_json(const std::vector<CodeFact>& code);
 
 void print_warnings(const std::vector<std::string>& warnings);
 
-// Gives a text such as "runs with PyTorch 1.6 or newer". An empty release is one that is not known.
+// Gives a text such as "runs with PyTorch 1.6 or newer". An empty release means that it is unknown.
 std::string runs_with_text(const std::string& oldest_pytorch);
 
 // Gives null for an empty text.

@@ -1,5 +1,5 @@
-// `tenon bench`: a lend from one process to another, made, opened and let go, against the system
-// calls that it cannot do without.
+// `tenon bench`: measures lends from one process to another, which are made, opened and let go,
+// against the bare system calls that a lend needs.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,7 +36,7 @@ constexpr uint64_t kHuge = uint64_t{64} << 20;
 struct Row {
   const char* id;
   const char* what;
-  const char* bare;  // what it is compared with
+  const char* bare;  // the bare system calls of the comparison
   uint64_t nbytes;
   size_t rounds;
   double tenon_us = 0;  // medians
@@ -57,8 +57,8 @@ double median(std::vector<double>* samples) {
   return *middle;
 }
 
-// Signals that end the program wait for the end of a round: the bare rounds have a name that only
-// they themselves remove.
+// Holds signals that would end the program until the end of a round, because a bare round uses a
+// name that only it removes.
 class SignalsBetweenRounds {
  public:
   SignalsBetweenRounds() noexcept {
@@ -79,7 +79,7 @@ class SignalsBetweenRounds {
   sigset_t before_;
 };
 
-// In turns, so that both meet the same machine.
+// Runs the two kinds of rounds in turns, so that both meet the same state of the machine.
 Status measure(Row* row, const Round& tenon, const Round& bare) {
   SignalsBetweenRounds signals;
   std::vector<double> tenon_samples;
@@ -193,7 +193,7 @@ class Lender {
     return borrower_->ask(request, -1);
   }
 
-  // Tenon reserves memory before it is used; so does this.
+  // Reserves the memory before it is used, as Tenon does.
   static Status make_and_touch(const Fd& fd, uint64_t nbytes) {
     if (!fd.is_open()) return errno_status(errno, "making the bare memory");
     if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0)
@@ -219,7 +219,7 @@ Status measure_copy(Row* row, Lender* lender) {
       row, [&] { return lender->lend_fd(storage.get(), row->nbytes); },
       [&] {
         std::memcpy(to.data(), from.data(), row->nbytes);
-        // So that the compiler cannot leave the copy out.
+        // The result is used, so that the compiler cannot remove the copy.
         return *static_cast<volatile char*>(to.data()) == 1
                    ? Status::ok()
                    : Status(Code::kInternal, "the copy went wrong");

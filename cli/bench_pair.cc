@@ -74,7 +74,7 @@ Status borrow(BorrowRequest* request, Fd fd) {
   return Status(Code::kInternal, "an unknown request");
 }
 
-// One message, with one fd at most. 0 bytes: the other side is gone.
+// Sends one message, with at most one fd. 0 means that the other side is gone.
 ssize_t send_with_fd(int socket, const void* bytes, size_t nbytes, int fd) noexcept {
   iovec part{const_cast<void*>(bytes), nbytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

@@ -1,5 +1,6 @@
-// The two processes of `tenon bench`: this one lends, its child borrows. A request says how the
-// child is to reach the memory; it opens it, reads the first byte, lets go, and answers.
+// The two processes of `tenon bench`: this process lends, and its child borrows. A request says how
+// the child is to reach the memory. The child opens the memory, reads its first byte, lets go of it
+// and answers.
 #pragma once
 
 #include <sys/types.h>
@@ -19,13 +20,13 @@ struct BorrowRequest {
   Borrow how = Borrow::kMapFd;
   uint64_t nbytes = 0;
   tenon_fd_handle fd_handle{};
-  tenon_filename_handle name_handle{};  // kMapName: name is all that counts
+  tenon_filename_handle name_handle{};  // for kMapName only the name counts
 };
 
 class BorrowerProcess {
  public:
-  // Before anything of the library was used here: a child of fork has a right to what its parent
-  // had.
+  // Call this before the process uses the library, because a child of fork has a right to its
+  // parent's memory.
   static Result<BorrowerProcess> start();
   BorrowerProcess() noexcept = default;
   BorrowerProcess(BorrowerProcess&&) noexcept = default;
@@ -34,7 +35,7 @@ class BorrowerProcess {
   BorrowerProcess& operator=(const BorrowerProcess&) = delete;
   ~BorrowerProcess();
 
-  // There and back. `fd` -1: none.
+  // Sends a request and waits for the answer. `fd` -1: no fd is sent.
   Status ask(const BorrowRequest& request, int fd);
 
  private:
@@ -43,7 +44,7 @@ class BorrowerProcess {
   os::Fd socket_;
 };
 
-// What a call of the C header said, as a Status.
+// Turns the result of a call of the C header into a Status.
 Status take_error(tenon_status status, tenon_error* error);
 
 }  // namespace tenon::cli

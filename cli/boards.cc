@@ -28,8 +28,8 @@ namespace {
 
 using memory::BoardImage;
 
-// A process has one board, and may have inherited those of its parents. More are made to keep us
-// reading.
+// The most candidates that are read of one process. A process has one board and may have inherited
+// those of its parents. More of them are a trap that keeps this process reading.
 constexpr size_t kMostCandidates = 32;
 
 struct CloseFolder {
@@ -43,8 +43,8 @@ bool is_board_link(std::string_view target) {
   return target.starts_with(prefix);
 }
 
-// How the process sees itself: the last of its numbers, one for each pid namespace that it is in.
-// 0: not known.
+// The process's own pid in its innermost pid namespace: the last of its numbers, one for each
+// namespace that it is in. 0: unknown.
 uint64_t own_pid_of(pid_t pid) {
   const std::string text = os::read_small_file(format("/proc/%d/status", pid));
   constexpr std::string_view kKey = "\nNSpid:";
@@ -56,8 +56,8 @@ uint64_t own_pid_of(pid_t pid) {
   return os::parse_number(last == std::string_view::npos ? line : line.substr(last + 1), 0);
 }
 
-// Where all memfds lie. Not a number that could be a file system's of somebody's: 0 if no memfd can
-// be had.
+// The device number of all memfds, read from a memfd. If none can be made it is 0, which is no file
+// system's number.
 dev_t memfd_device() {
   static const dev_t device = []() -> dev_t {
     Result<os::Fd> fd = os::create_memfd("tenon-reader", 0);
@@ -68,11 +68,11 @@ dev_t memfd_device() {
   return device;
 }
 
-// Nothing: it is gone, or a copy of the fd that belongs to another process.
+// Gives nothing if the board is gone, or is a copy of the fd of another process's board.
 Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64_t own_pid) {
-  // By O_PATH first: its name is the other process's choice, and opening a pipe or a device can do
-  // things; so can asking a file system for the size of a file, if somebody serves it who does not
-  // answer.
+  // The file is first opened with O_PATH, because the other process chose it. Opening a pipe or a
+  // device can have effects. Asking a file system for a file's size can block, if a process serves
+  // it and does not answer.
   const os::Fd handle(openat(fds, number, O_PATH | O_CLOEXEC));
   if (!handle.is_open()) {
     if (is_gone(errno)) return std::optional<BoardImage>();
@@ -83,7 +83,8 @@ Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64
     return errno_status(errno, "looking at it");
   if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device())
     return Status(Code::kCorrupt, "no board: not a memfd");
-  // Its owner can have a lease on it (fcntl), for which opening would wait.
+  // The file's owner can hold a lease (fcntl) on it. O_NONBLOCK prevents the open from waiting for
+  // this.
   const os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(),
                        O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (!fd.is_open()) return errno_status(errno, "opening it");
@@ -101,7 +102,7 @@ Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64
     if (nbytes.status().code() == Code::kWouldBlock) return std::optional<BoardImage>();
     return std::move(nbytes).status();
   }
-  // A copy of another process's board is passed over before any of its rows is read.
+  // A copy of another process's board is skipped before any of its rows is read.
   if (own_pid != 0 && memory::board_image_pid(head) != own_pid) return std::optional<BoardImage>();
   std::vector<std::byte> readings[3];
   for (std::vector<std::byte>& each : readings) {
@@ -150,13 +151,14 @@ class Search {
   Boards take() { return std::move(boards_); }
 
  private:
-  // A thread of the kernel has no command line, and nothing to hide.
+  // A kernel thread has no command line and no board, so it is not counted.
   void count_unreadable(pid_t pid, int error) {
     if (!is_gone(error) && !os::read_small_file(format("/proc/%d/cmdline", pid)).empty())
       ++boards_.unreadable;
   }
 
-  // Whether it is the process's board: it has no second one.
+  // Adds the board if the fd is that of the process's own. True ends the search, because a process
+  // has only one.
   bool add(pid_t pid, int fds, const char* number) {
     Result<std::optional<BoardImage>> image = read_board(fds, number, own_pid_of(pid));
     if (!image.is_ok()) {

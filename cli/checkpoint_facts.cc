@@ -21,8 +21,8 @@ using storage::Storage;
 using value::StorageValue;
 using value::StorageValueRef;
 
-// The storages that the pickle of a file names. Tensors are checked against their sizes. Nobody
-// reads their elements, so they have no address.
+// The storages that the pickle of a file names. Tensors are checked against their sizes. Their
+// elements are never read, so they have no address.
 class Storages {
  public:
   Storages(const archive::ZipReader& container, const archive::PickleTree& tree) noexcept
@@ -31,8 +31,8 @@ class Storages {
   archive::FindStorage finder() {
     return [this](const archive::PickledStorage& wanted) { return find(wanted); };
   }
-  // Where the elements were when the file was written. A tensor on meta can have a storage that the
-  // pickle does not name.
+  // The device of the elements when the file was written. A tensor on meta can have a storage that
+  // the pickle does not name.
   std::string device_of(const StorageValue& storage) const {
     const auto found = devices_.find(&storage);
     return found == devices_.end() ? "meta" : found->second;
@@ -103,8 +103,8 @@ class CheckpointGatherer {
   }
 
  private:
-  // Sparse tensors and those that are quantised per channel have storages that TensorFact does not
-  // name.
+  // Counts the storages of sparse tensors and of tensors that are quantised per channel. TensorFact
+  // does not name these storages.
   void count_parts(std::initializer_list<value::TensorValueRef> parts) {
     for (const value::TensorValueRef& part : parts) {
       if (part) (void)count_storage(*part->storage());

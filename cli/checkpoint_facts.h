@@ -1,5 +1,6 @@
-// What `tenon inspect` and `tenon verify` tell of a file of torch.save: the tensors of a state dict
-// or of a checkpoint, by name. No object of Python is made, and no byte of a tensor is read.
+// Gathers the facts that `tenon inspect` and `tenon verify` print about a file of torch.save: the
+// tensors of a state dict or of a checkpoint, by name. No Python object is made, and no byte of a
+// tensor is read.
 #pragma once
 
 #include "archive/zip_reader.h"

@@ -8,12 +8,12 @@
 namespace tenon::cli {
 
 inline constexpr int kExitOk = 0;
-// Something warns, could not be removed, or is not what it should be.
+// Something is worth a warning, could not be removed, or is wrong.
 inline constexpr int kExitProblem = 1;
-inline constexpr int kExitUsage = 2;  // a wrong command line; of doctor: Tenon does not work here
+inline constexpr int kExitUsage = 2;  // a wrong command line; for doctor: Tenon does not work here
 
-// How often a name is looked at, a millisecond apart: another look at the same moment is over by
-// then.
+// How often a name is checked, at intervals of a millisecond. A check by another process at the
+// same moment is over by then.
 inline constexpr int kPatience = 20;
 
 struct DoctorOptions {
@@ -27,7 +27,7 @@ struct LsOptions {
   bool json = false;
   bool prometheus = false;
   bool all = false;
-  bool names = false;  // what to list; none of the three: everything
+  bool names = false;  // the three say what to list; if none is set, everything
   bool arenas = false;
   bool leases = false;
 };
@@ -51,10 +51,10 @@ int run_gc(const GcOptions& options);
 
 struct InspectOptions {
   std::string what;
-  bool code = false;    // of an archive: its text, too
-  bool ops = false;     // of an archive: print only the operators that bytecode of its code calls
-  std::string methods;  // of ops, with commas between them; empty: all
-  std::string module;   // of a package: the resource or the id of one of its modules; empty: all
+  bool code = false;    // for an archive: print the text of its code too
+  bool ops = false;     // for an archive: print only the operators that bytecode of its code calls
+  std::string methods;  // for ops: the methods, with commas between them; empty: all
+  std::string module;   // for a package: the resource or the id of one of its modules; empty: all
   bool json = false;
 };
 int run_inspect(const InspectOptions& options);
@@ -66,14 +66,14 @@ struct VerifyOptions {
 int run_verify(const VerifyOptions& options);
 
 struct ExportCommandOptions {
-  std::vector<std::string> from;  // with package: each may be NAME=FILE
+  std::vector<std::string> from;  // with `package`, each may be NAME=FILE
   std::string to;
-  std::string module;     // of the package `from`: the module that is written
+  std::string module;     // for a package as input: the module that is written
   bool package = false;   // write all of `from` into one package
   bool bytecode = false;  // make bytecode from the code
   bool no_bytecode = false;
   bool flatbuffer = false;
-  std::string methods;  // with commas between them; empty: all
+  std::string methods;  // the methods, with commas between them; empty: all
   int lower = 0;        // the version of the bytecode; 0: the newest
   bool forks_at_once = false;
   bool debug_tables = false;

@@ -69,7 +69,7 @@ void print_checks(const Checks& checks) {
       print_text(std::string(kIndent, ' '));
       print_wrapped(safe_text(check.limits), kIndent);
     }
-    // Not wrapped: it is there to be copied.
+    // The command is not wrapped, so that it can be copied.
     if (!check.change.empty())
       print_text(std::string(kIndent, ' ') +
                  paint(Colour::kBold, "change: " + safe_text(check.change)) + "\n");
@@ -104,7 +104,7 @@ void print_checks_json(const Checks& checks, Level worst) {
 }  // namespace
 
 int run_doctor(const DoctorOptions& options) {
-  // What passes RLIMIT_FSIZE is to fail, not to be killed.
+  // A write beyond RLIMIT_FSIZE must fail and not kill this process.
   std::signal(SIGXFSZ, SIG_IGN);
   Checks checks;
   check_process_limits(&checks);

@@ -1,6 +1,6 @@
-// What `tenon doctor` looks at. A check says one fact of this machine or process, what it limits in
-// numbers, and what to change. It never fails for want of a file under /proc: then its value is
-// "cannot be read".
+// The checks of `tenon doctor`. A check tells one fact of this machine or process, the limits that
+// follow from it, in numbers, and the change that would help. It never fails because a file under
+// /proc is missing: its value is then "cannot be read".
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace tenon::cli {
 
-// kWarn: limits real use; kFail: something of Tenon does not work here.
+// kWarn: the fact limits real use. kFail: a part of Tenon does not work here.
 enum class Level { kOk, kNote, kWarn, kFail };
 
 struct Check {
-  std::string id;     // a word for scripts; never changes its meaning
-  std::string title;  // at most kTitleColumns
+  std::string id;     // a word for scripts, whose meaning never changes
+  std::string title;  // at most kTitleColumns characters
   Level level = Level::kOk;
   std::string value{};
-  std::string limits{};  // what that means, in numbers where it has any
-  std::string change{};  // the command, where there is something to change
+  std::string limits{};  // the consequence, in numbers where there are any
+  std::string change{};  // the command for a change, if there is something to change
   Json facts = Json::object();
 };
 inline constexpr size_t kTitleColumns = 18;
@@ -36,23 +36,23 @@ void check_process_limits(Checks* out);                           // doctor_proc
 void check_memory(Checks* out);                                   // doctor_memory.cc
 void check_directory(const std::string& directory, Checks* out);  // doctor_directory.cc
 void check_kernel(Checks* out);                                   // doctor_kernel.cc
-// doctor_surroundings.cc: namespaces, systemd, the manager.
+// In doctor_surroundings.cc: checks of namespaces, systemd and the manager.
 void check_surroundings(const std::string& directory, Checks* out);
 void check_cuda(Checks* out);  // doctor_cuda.cc
 
-// A whole small file; nothing if it cannot be read.
+// Reads a whole small file. Gives nothing if it cannot be read.
 std::optional<std::string> read_text(const std::string& path);
-// The number at the start of a file or text.
+// read_number() and parse_count() give the number at the start of a file and of a text.
 std::optional<uint64_t> read_number(const std::string& path);
 std::optional<uint64_t> parse_count(std::string_view text);
-// The number behind `key` at the start of a line.
+// Gives the number after `key` at the start of a line.
 std::optional<uint64_t> find_number(std::string_view text, std::string_view key);
 std::vector<std::string_view> split_text(std::string_view text, char separator);
 
-// A count as text, or `otherwise`.
+// Gives a count as text, or `otherwise` if it is unknown.
 std::string known_count(const std::optional<uint64_t>& count, const char* otherwise = kUnreadable);
 
-// A fact that may be missing: null then.
+// Gives null for an unknown fact.
 template <typename T>
 Json maybe(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);

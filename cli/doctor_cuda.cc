@@ -1,4 +1,5 @@
-// Whether CUDA can be used. Looking starts the driver, as any program's first use does.
+// `tenon doctor`: whether CUDA can be used. The check starts the driver, as the first use by any
+// program does.
 #include "cuda/available.h"
 #include "doctor.h"
 
@@ -10,7 +11,7 @@ void check_cuda(Checks* out) {
   check.facts = {{"available", status.is_ok()}};
   check.value = status.is_ok() ? "can be used" : status.message();
   if (!status.is_ok()) {
-    check.level = Level::kNote;  // most machines have none, and everything else works there
+    check.level = Level::kNote;  // most machines have no device, and all else works there
     check.limits = "tensors in the memory of devices cannot be lent; all others can";
     for (const Detail& detail : status.info()->details) check.facts[detail.key] = detail.value;
   }

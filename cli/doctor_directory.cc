@@ -1,5 +1,5 @@
-// The directory that names are in: its room, its mount, and whether its file system gives what
-// names count on. All of that is tried, in files that never have a name.
+// `tenon doctor`: the directory of names. It checks its room, its mount, and whether its file
+// system does what names need. The last is tried out with files that never get a name.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -26,7 +26,7 @@ struct Mount {
   std::string options;
 };
 
-// Those of the mount and those of its file system, each once.
+// Joins the options of the mount and of its file system, each once.
 std::string join_options(std::string_view mount, std::string_view system) {
   std::string joined(mount);
   const auto known = split_text(mount, ',');
@@ -37,7 +37,7 @@ std::string join_options(std::string_view mount, std::string_view system) {
   return joined;
 }
 
-// The last mount whose point is the directory or above it; later ones cover earlier ones.
+// Finds the last mount whose point is the directory or above it. Later mounts cover earlier ones.
 std::optional<Mount> mount_of(const std::string& directory) {
   const auto mountinfo = read_text("/proc/self/mountinfo");
   if (!mountinfo) return std::nullopt;
@@ -107,7 +107,7 @@ Check check_room(const std::string& directory, int fd) {
     check.change = "tenon gc; sudo mount -o remount,size=50%,nr_inodes=1m " + directory +
                    " (Docker: --shm-size=8g)";
   } else if (total != 0 && total <= kDefaultSegmentNbytes) {
-    check.level = Level::kWarn;  // what Docker gives unless told
+    check.level = Level::kWarn;  // Docker's default size
     check.change = "sudo mount -o remount,size=50% " + directory + " (Docker: --shm-size=8g)";
   } else if (mount && mount->type != "tmpfs" && mount->type != "ramfs" &&
              mount->type != "hugetlbfs") {
@@ -117,20 +117,20 @@ Check check_room(const std::string& directory, int fd) {
   return check;
 }
 
-// What the file system did when it was asked.
+// The results of trying each feature of the file system. Nothing: unknown.
 struct Tried {
   std::optional<bool> nameless, reserved, shared_lock, exclusive_lock, lease, lease_sees_mapping;
 };
 
 std::optional<bool> try_reserve(int fd) noexcept {
   if (fallocate(fd, 0, 0, 4096) == 0) return true;
-  // Full is not unable.
+  // A full file system may still support it.
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) return std::nullopt;
   return false;
 }
 
-// Whether a lease is refused while a mapping stands that was made through another opening of the
-// file, and given when it is gone.
+// Whether a lease is refused while there is a mapping that was made through another opening of the
+// file, and granted after the mapping is gone.
 std::optional<bool> try_lease_against_mapping(int fd) {
   Fd other(open(format("/proc/self/fd/%d", fd).c_str(), O_RDONLY | O_CLOEXEC));
   if (!other.is_open()) return std::nullopt;

@@ -1,5 +1,5 @@
-// What the kernel lets a process do with memory files and with other processes. Where it can be
-// tried, it is tried.
+// `tenon doctor`: what the kernel lets a process do with memory files and with other processes.
+// Each feature is tried out where possible.
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <sys/inotify.h>
@@ -37,13 +37,14 @@ bool maps_writable(int fd) noexcept {
   return true;
 }
 
-// A seal that is taken and does what it says.
+// Whether the seals are accepted and have their effect.
 bool size_seals_hold(int fd) {
   return os::add_seals(fd, os::kSealShrink | os::kSealGrow).is_ok() && ftruncate(fd, 0) != 0 &&
          ftruncate(fd, static_cast<off_t>(2 * kPage)) != 0;
 }
 
-// The lender's mapping, made before the seal, still writes; nothing made after it does.
+// Whether the lender's mapping, made before the seal, still writes, and no mapping made after it
+// does.
 bool future_write_seal_holds(int fd) {
   void* before = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (before == MAP_FAILED) return false;

@@ -1,4 +1,4 @@
-// How much memory there is, what cgroups leave of it, and its pages.
+// `tenon doctor`: how much memory there is, how much of it cgroups allow, and its pages.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +19,8 @@ struct Met {
   uint64_t left = 0;
 };
 
-// What ask_headroom, which every allocation of Tenon asks, would meet first at this size.
+// The limit that an allocation of this size would meet first. Every allocation of Tenon asks
+// ask_headroom().
 std::optional<Met> limit_met(uint64_t wanted) {
   const Status status = os::ask_headroom(wanted);
   if (status.is_ok()) return std::nullopt;
@@ -29,8 +30,8 @@ std::optional<Met> limit_met(uint64_t wanted) {
   return Met{limit, parse_count(left).value_or(0)};
 }
 
-// The tightest limit: each answer names one, and less than it leaves meets the next one only if
-// that is tighter.
+// Finds the tightest limit. Each answer names one limit. Asking for less than it leaves meets
+// another limit only if that one is tighter.
 std::optional<Met> tightest_cgroup() {
   std::optional<Met> tightest;
   uint64_t wanted = UINT64_MAX / 2;

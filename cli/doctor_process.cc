@@ -1,5 +1,5 @@
-// The limits of this process, which are those of the shell that started it: fds, mappings, address
-// space, locked memory, file size.
+// `tenon doctor`: the limits of this process, which are those of the shell that started it: fds,
+// mappings, address space, locked memory and file size.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace tenon::cli {
 namespace {
 
 struct Limit {
-  std::optional<uint64_t> soft;  // nothing: none
+  std::optional<uint64_t> soft;  // nothing: no limit
   std::optional<uint64_t> hard;
 };
 
@@ -37,7 +37,8 @@ Json facts_of(const Limit& limit) {
   return {{"soft", maybe(limit.soft)}, {"hard", maybe(limit.hard)}};
 }
 
-// The shell's own command where the hard limit allows it, else what root can do for this shell.
+// Gives the shell's own command if the hard limit allows it, and otherwise the command with which
+// root raises the limit of this shell.
 std::string raise_command(const Limit& limit, uint64_t wanted, const char* flag, uint64_t unit,
                           const char* name) {
   if (!limit.hard || *limit.hard >= wanted)
@@ -64,7 +65,7 @@ Check check_fds() {
     check.value = kUnreadable;
     return check;
   }
-  // Less the one that counting takes.
+  // The count includes the fd that counting itself uses.
   std::optional<uint64_t> used = count_entries("/proc/self/fd");
   if (used) used = std::max<uint64_t>(*used, 1) - 1;
   check.facts = facts_of(limit);
@@ -74,7 +75,8 @@ Check check_fds() {
                 " in use here";
   if (!limit.soft) return check;
   const uint64_t left = *limit.soft - std::min(used.value_or(3), *limit.soft);
-  // A connection, the library's thread, a segment and what opening one takes for a moment.
+  // Enough for a connection, the library's thread, a segment and the fds that opening one needs for
+  // a moment.
   constexpr uint64_t kLeast = 16;
   constexpr uint64_t kFew = 1024;
   constexpr uint64_t kPlenty = 4096;
@@ -121,8 +123,8 @@ Check check_mappings() {
   return check;
 }
 
-// The limits that are none as a rule: what one means where there is one. `prlimit` is its name for
-// prlimit(1), `ulimit` the shell's letter.
+// A limit that is usually unset, and its meaning where it is set. `prlimit` is its name for
+// prlimit(1), and `ulimit` is the shell's letter.
 struct SizeLimit {
   const char* id;
   const char* title;
@@ -151,7 +153,7 @@ constexpr SizeLimit kSizeLimits[] = {
                   " of " + size_text(kDefaultSegmentNbytes) +
                   ", less what the program itself takes";
          }},
-    // It holds for memory files too.
+    // This limit applies to memory files too.
     {.id = "file_size",
      .title = "file size",
      .resource = RLIMIT_FSIZE,

@@ -1,4 +1,4 @@
-// Where this process lives: namespaces, the session's end, and the manager.
+// `tenon doctor`: where this process lives: namespaces, the end of the session, and the manager.
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -28,12 +28,12 @@ namespace fs = std::filesystem;
 
 struct Namespace {
   const char* name;       // under /proc/self/ns
-  uint64_t initial;       // its inode number there
-  const char* elsewhere;  // what it means not to be in the initial one
+  uint64_t initial;       // the inode number of the initial namespace
+  const char* elsewhere;  // the meaning of being in another namespace than the initial one
 };
 
-// The kernel's own numbers (include/linux/proc_ns.h). That of the mount namespace is fixed since
-// Linux 6.17 only; before, it was one of the first that are handed out.
+// The kernel's own numbers (include/linux/proc_ns.h). The number of the mount namespace is fixed
+// only since Linux 6.17. Before that it was one of the first that are handed out.
 constexpr Namespace kNamespaces[] = {
     {"pid", 0xeffffffcU,
      "pids and /proc/<pid>/fd mean something in this container only: descriptors that travel as "
@@ -65,7 +65,7 @@ bool has_fixed_mount_number() {
 std::optional<bool> is_initial(const Namespace& space, uint64_t inode, bool initial_pids) {
   if (inode == space.initial) return true;
   if (std::string_view(space.name) != "mnt" || has_fixed_mount_number()) return false;
-  // That of the machine's first process, if that is who has pid 1 here.
+  // The namespace of the machine's first process, if that process has pid 1 here.
   const auto first = initial_pids ? namespace_of("1", "mnt") : std::nullopt;
   if (!first) return std::nullopt;
   return inode == *first;
@@ -99,9 +99,9 @@ Check check_namespaces() {
 Check check_user_namespaces() {
   Check check{.id = "user_namespaces", .title = "user namespaces"};
   const auto most = read_number("/proc/sys/user/max_user_namespaces");
-  // Debian's.
+  // A setting of Debian.
   const auto unprivileged = read_number("/proc/sys/kernel/unprivileged_userns_clone");
-  // Ubuntu's.
+  // A setting of Ubuntu.
   const auto restricted = read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
   check.facts = {{"max_user_namespaces", maybe(most)},
                  {"unprivileged_userns_clone", maybe(unprivileged)},
@@ -122,14 +122,14 @@ Check check_user_namespaces() {
 }
 
 struct RemoveIpc {
-  std::string file;  // where it is said; empty: nowhere
+  std::string file;  // the file with the setting; empty: no file has it
   bool on = true;    // systemd's default
 };
 
-// The last file that says so, in the order in which systemd reads them.
+// Reads the setting from the last file that has it, in the order in which systemd reads them.
 RemoveIpc read_remove_ipc() {
   std::vector<std::string> files = {"/etc/systemd/logind.conf"};
-  // Name, path: sorted by name, whichever folder.
+  // Pairs of name and path, sorted by name over all folders.
   std::vector<std::pair<std::string, std::string>> dropped_in;
   for (const char* folder : {"/usr/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
                              "/etc/systemd/logind.conf.d"}) {
@@ -161,7 +161,7 @@ RemoveIpc read_remove_ipc() {
 Check check_session(const std::string& directory) {
   Check check{.id = "session_end", .title = "end of session"};
   struct stat info{};
-  // What sd_booted() looks at; logind makes the second.
+  // sd_booted() looks at the first, and logind makes the second.
   const bool logind =
       stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
   const RemoveIpc remove = read_remove_ipc();
@@ -191,7 +191,8 @@ Check check_session(const std::string& directory) {
   return check;
 }
 
-// Connecting makes us its client for a moment, which is all that it notices.
+// Connects to the manager, which makes this process its client for a moment. The manager notices
+// nothing else.
 Check check_manager() {
   Check check{.id = "manager", .title = "manager"};
   const std::string path = share::manager_socket();
@@ -210,7 +211,7 @@ Check check_manager() {
     return check;
   }
   Result<os::Peer> peer = os::peer_of(connected.value().get());
-  // The kernel tells who called listen(), which may have been a parent that is gone.
+  // The kernel gives the pid that called listen(), which may be a parent that is gone.
   const pid_t pid = peer.is_ok() && os::process_facts(peer.value().pid) ? peer.value().pid : 0;
   check.facts = {{"socket", path}, {"running", true}, {"pid", pid > 0 ? Json(pid) : Json(nullptr)}};
   check.value = pid > 0 ? format("pid %d listens on %s", pid, path.c_str()) : "running on " + path;

@@ -85,7 +85,7 @@ Result<Written> write_again(const ExportCommandOptions& options) {
   written.warnings =
       warnings_of(module->package(), written.report, writing.bytecode == module::Bytecode::kKeep);
   if (written.report.oldest_pytorch.empty()) {
-    // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
+    // An export writes unchanged code as it was read, even if PyTorch refuses it.
     const Status taken = module->check();
     if (!taken.is_ok())
       written.warnings.push_back("PyTorch does not take this code, which is as it was: " +

@@ -92,7 +92,7 @@ uint64_t storage_nbytes(const module::Module& module) {
     if (each.is(value::ValueKind::kTensor)) add_storages(*each.as_tensor(), &sizes);
     return Status::ok();
   };
-  // Values that are nested too deep are refused when they are written.
+  // The error is ignored: the export refuses values that are nested too deep.
   static_cast<void>(value::for_each(*module.object(), look).is_ok());
   uint64_t sum = 0;
   for (const auto& [key, nbytes] : sizes) sum += nbytes;

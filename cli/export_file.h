@@ -1,5 +1,5 @@
-// The file that `tenon export` writes. A long write shows its progress on the terminal. An
-// interrupt leaves no part of the file behind.
+// ExportFile is the file that `tenon export` writes. A long write shows its progress on the
+// terminal. After an interrupt no part of the file is left behind.
 #pragma once
 
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 namespace tenon::cli {
 
-// SIGINT, SIGTERM and SIGHUP wait as long as this lives. Then they do what they do by default. A
+// Holds SIGINT, SIGTERM and SIGHUP back while it lives. Then they have their default effect. A
 // signal that the process ignores or blocks is left alone.
 class HeldSignals {
  public:
@@ -38,7 +38,7 @@ class HeldSignals {
 class ExportFile : public archive::Sink {
  public:
   struct Options {
-    uint64_t expected_nbytes = 0;  // about how many will be written
+    uint64_t expected_nbytes = 0;  // the approximate size of the file
     bool shows_progress = false;
   };
   // The old file of that name stays until commit(). Without commit() there is no new file.
@@ -53,7 +53,7 @@ class ExportFile : public archive::Sink {
  private:
   ExportFile() = default;
 
-  // The file and the bar go before a signal that has come ends the process.
+  // The order matters: the file and the bar are destroyed before a pending signal ends the process.
   HeldSignals signals_;
   std::optional<archive::FileOutput> file_;
   std::optional<Progress> progress_;

@@ -24,13 +24,14 @@ namespace {
 using module::Module;
 using module::PackageArchive;
 
-// An input as the command line has it: FILE or NAME=FILE.
+// An input of the command line: FILE or NAME=FILE.
 struct Given {
   std::string name;  // empty: made from the path
   std::string path;
 };
 
-// A path that has "=" in it can begin with "/" or "./", which no name of a resource does.
+// A path that contains "=" can be written with "/" or "./" at its beginning, because no name of a
+// resource begins like that.
 Given split_input(const std::string& text) {
   const size_t at = text.find('=');
   if (at == std::string::npos || text.starts_with('/') || text.starts_with('.')) return {{}, text};
@@ -127,7 +128,8 @@ class PackageBuilder {
           " not written, because a package has none");
   }
 
-  // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
+  // Adds what PyTorch refuses in the code. An export writes unchanged code as it was read, even if
+  // PyTorch refuses it.
   void add_code_warnings() {
     for (const auto& [path, module] : modules_) {
       const Status taken = module->check();
@@ -140,10 +142,10 @@ class PackageBuilder {
   const ExportCommandOptions& options_;
   module::ImportOptions reading_;
   module::PackageOptions packing_;
-  std::optional<ArchiveInput> base_;            // of packing_.base
+  std::optional<ArchiveInput> base_;            // the file of packing_.base
   std::map<std::string, Ref<Module>> modules_;  // by path
   std::vector<module::PackageEntry> entries_;
-  uint64_t read_nbytes_ = 0;  // of all files
+  uint64_t read_nbytes_ = 0;  // the size of all files
   Written written_;
 };
 

@@ -42,7 +42,7 @@ std::string command_text(const std::string& command) {
   return cut_text(safe_text(command), kMostCommandColumns);
 }
 
-// Of another time namespace the clock may be another.
+// The clock may differ in another time namespace, so this prevents a negative age.
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept {
   return std::max<int64_t>(0, boards.read_ns - std::max<int64_t>(0, began_ns));
 }

@@ -1,4 +1,4 @@
-// `tenon gc`: the names that nobody holds, and their removal.
+// `tenon gc`: lists the names that nobody holds, and removes them.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,12 +17,12 @@ using share::NameReport;
 using share::NameState;
 
 struct Found {
-  std::vector<NameReport> dead;  // those that this call may remove
-  uint64_t torch_left = 0;       // PyTorch's dead ones, without --torch
-  uint64_t kept = 0;             // live and in flight
+  std::vector<NameReport> dead;  // names that this call may remove
+  uint64_t torch_left = 0;       // PyTorch's dead names, which need --torch
+  uint64_t kept = 0;             // names that are live or in flight
   uint64_t unsure = 0;
   uint64_t not_removed = 0;
-  uint64_t allocated_nbytes = 0;  // of `dead`, or, once removed, of what was removed
+  uint64_t allocated_nbytes = 0;  // of `dead`; after the removal, of the removed names
 };
 
 Found sort_out(const std::vector<NameReport>& reports, const GcOptions& options) {
@@ -109,8 +109,7 @@ int run_gc(const GcOptions& options) {
   look.torch = options.torch;
   look.min_age_ns = static_cast<int64_t>(options.min_age * 1e9);
   look.patience = kPatience;
-  // What a killed manager leaves is a socket and a lock in a folder of its own, and no name of
-  // anybody's.
+  // A killed manager leaves a socket and a lock in a folder of its own. This is not a name.
   if (options.yes && options.directory == share::kSharedMemory) share::remove_dead_managers();
   Result<std::vector<NameReport>> collected = collect_names(options.directory, look, false);
   if (!collected.is_ok()) {

@@ -1,4 +1,4 @@
-// `tenon inspect`: tells a descriptor's bytes, a name and an archive from each other, and shows a
+// `tenon inspect`: decides whether the input is a descriptor, a name or an archive, and shows a
 // name's head.
 #include "inspect.h"
 
@@ -49,7 +49,7 @@ std::string time_text(int64_t realtime_ns) {
   return text;
 }
 
-// The first bytes of a file that may be swept or cut short at this moment.
+// Reads the first bytes of a file that may be swept or cut short at this moment.
 Result<FilenameHead> read_head_of(int directory, const std::string& leaf) {
   for (int tries = 1;; ++tries) {
     Result<os::Fd> opened = os::open_name(directory, leaf, false);
@@ -90,7 +90,7 @@ Fields fields_of(const share::Filename& filename, const Listed& listed, const Fi
                                         head->maker_pid_namespace));
     fields.emplace_back("made",
                         time_text(head->made_ns) + " (" + age_text(report.age_ns) + " ago)");
-    // What anybody who holds it can write may differ from the file.
+    // Every holder can write the head, so it may differ from the file.
     if (head->nbytes != report.nbytes)
       fields.emplace_back("head's size",
                           format("%" PRIu64 " bytes, not what the file has", head->nbytes));
@@ -143,10 +143,10 @@ bool is_regular(mode_t mode) { return S_ISREG(mode); }
 bool is_socket(mode_t mode) { return S_ISSOCK(mode); }
 bool is_anything(mode_t /*mode*/) { return true; }
 
-// A file whose bytes are a named file's head and no descriptor's.
+// Whether the file has a named file's head, and is not a descriptor.
 bool has_filename_head(const std::string& path, std::string_view leaf) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.is_open()) return errno == EWOULDBLOCK;  // a sweep has its lease on it, so it is a name
+  if (!fd.is_open()) return errno == EWOULDBLOCK;  // a sweep holds a lease on it, so it is a name
   std::byte bytes[share::kFilenameHeaderNbytes];
   if (!os::read_file(fd.get(), 0, bytes, sizeof bytes).is_ok()) return false;
   if (std::memcmp(bytes, tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0)
@@ -154,13 +154,14 @@ bool has_filename_head(const std::string& path, std::string_view leaf) {
   return share::parse_head(bytes).magic == share::kFilenameMagic || leaf.starts_with("torch_");
 }
 
-// The name that the text means, if it is one: a handle's text, or a path to what is no descriptor.
+// Finds the name that the text means: the text of a handle, or a path to a file that is not a
+// descriptor.
 bool find_name(const std::string& text, share::Filename* out) {
   if (text.starts_with('/')) {
     Result<share::Filename> parsed = share::parse_filename(text);
     if (parsed.is_ok() && parsed.value().text() == text && text.rfind('/') == 0) {
       const share::Filename& filename = parsed.value();
-      // A file in the root folder can look like a name too; what is there decides.
+      // A file in the root folder can look like a name too. The existing file decides.
       if (exists_as(filename.path(), is_anything) || !exists_as(text, is_anything)) {
         *out = filename;
         return true;
@@ -228,7 +229,7 @@ int run_inspect(const InspectOptions& options) {
     return kExitProblem;
   }
   const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
-  // The reader of descriptors tells what an empty file lacks.
+  // For an empty file, the reader of descriptors has the better message.
   if (!kind.empty() && input.nbytes > 0) {
     print_error(Status(Code::kUnsupported, input.shown + " is " + kind));
     return kExitProblem;

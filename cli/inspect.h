@@ -1,4 +1,4 @@
-// What `tenon inspect` knows.
+// The parts of `tenon inspect`, one for each kind of input. inspect.cc chooses among them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace tenon::cli {
 
 struct ArchiveFacts;
 
-// Each prints, and returns the exit code. `source`: what the bytes are from, for errors.
+// Each of these prints, and returns the exit code. `source` says where the bytes are from, for
+// errors.
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
 int inspect_name(const share::Filename& filename, bool json);
 int inspect_archive(const ArchiveInput& input, const InspectOptions& options);

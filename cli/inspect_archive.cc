@@ -159,7 +159,8 @@ void add_tensors_json(const ArchiveFacts& facts, Json* json) {
   (*json)["storages"] = storages_json(facts.storages);
 }
 
-// Null: the archive has no bytecode, or none that can be run, of which a warning tells.
+// Gives null if the archive has no bytecode, or none that can be run. A warning tells of the
+// latter.
 Json bytecode_json(const module::KeptBytecode* bytecode) {
   if (bytecode == nullptr) return nullptr;
   const module::BytecodeFacts& facts = bytecode->facts();
@@ -229,7 +230,7 @@ int show_archive(const std::string& path, const ArchiveFacts& facts,
     print_tensors(facts);
     print_others(facts);
   }
-  // The records of a package are not this module's alone.
+  // The records of a package do not belong to this module alone.
   if (facts.module_name.empty())
     print_records(*facts.container, facts.is_flatbuffer ? "storages in the file" : "records");
   if (wrong.is_ok()) return kExitOk;

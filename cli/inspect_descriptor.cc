@@ -102,7 +102,7 @@ std::string first_numbers_text(std::span<const int64_t> numbers) {
   return text + "]";
 }
 
-// All zero: not told.
+// Gives `otherwise` if all bytes are 0, which means that the id is not given.
 std::string id_text(const std::array<uint8_t, 16>& id, const char* otherwise) {
   return std::any_of(id.begin(), id.end(), [](uint8_t byte) { return byte != 0; }) ? hex(id)
                                                                                    : otherwise;
@@ -110,7 +110,7 @@ std::string id_text(const std::array<uint8_t, 16>& id, const char* otherwise) {
 
 tensor::wire::Header header_of(std::span<const std::byte> bytes) {
   tensor::wire::Header header{};
-  // Decoding it went well, so it is there.
+  // The bytes were decoded, so the header is complete.
   std::memcpy(&header, bytes.data(), tensor::wire::kHeaderNbytes10);
   return header;
 }
@@ -322,8 +322,8 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
 }  // namespace
 
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json) {
-  // Which fds and device segments travel with the bytes cannot be told from a file: any number is
-  // taken.
+  // A file does not tell which fds and device segments travel with the bytes, so any number is
+  // accepted.
   constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
   Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, kAny, {}, kAny);
   if (!decoded.is_ok()) {

@@ -36,7 +36,7 @@ Result<Names> operators_of_package(const ArchiveInput& input) {
 Result<Names> operators_of(const ArchiveInput& input, const InspectOptions& options) {
   const ContainerKind kind = container_kind(input);
   if (kind == ContainerKind::kWeights) return refuse_weights_option(input, "--ops");
-  // Methods are those of one module, which has to be named.
+  // `methods` belong to one module, which must be named.
   if (options.module.empty() && options.methods.empty() && kind == ContainerKind::kPackage)
     return operators_of_package(input);
   TENON_ASSIGN(const Ref<module::Module> module, import_input(input, options.module, {}));

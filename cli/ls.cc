@@ -1,4 +1,4 @@
-// `tenon ls`: names, arenas and leases, and who holds them.
+// `tenon ls`: lists names, arenas and leases, and the processes that hold them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Totals {
   uint64_t states[4] = {};
   uint64_t others = 0;
   uint64_t allocated_nbytes = 0;
-  uint64_t hidden = 0;  // of other users
+  uint64_t hidden = 0;  // names of other users
   uint64_t unreadable = 0;
 };
 
@@ -42,7 +42,7 @@ Totals sum_up(const std::vector<Listed>& names) {
   return totals;
 }
 
-// A live name is explained by its holders, another by the reason for its state.
+// Explains a live name by its holders, and another by the reason for its state.
 std::vector<std::string> explanation_of(const Listed& one) {
   std::vector<std::string> lines;
   lines.reserve(one.holders.size() + 1);
@@ -125,7 +125,7 @@ Json names_json(const std::string& directory, const std::vector<Listed>& names,
           {"not_shown", totals.hidden},   {"unreadable_processes", totals.unreadable}};
 }
 
-// Into `json`, or printed.
+// Adds the names to `json` if it is not null, and prints them otherwise.
 Status list_names(const LsOptions& options, Json* json) {
   share::LookOptions look;
   look.patience = kPatience;

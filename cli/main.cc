@@ -83,7 +83,7 @@ void take_output(ExportCommandOptions* options) {
   }
 }
 
-// As messages and handles have it: absolute, without a slash at its end.
+// Gives the path as messages and handles have it: absolute, without a slash at its end.
 std::string directory_of(const std::string& text) {
   std::string path = std::filesystem::absolute(text).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -286,7 +286,7 @@ int finish(int code) {
   return std::max(code, kExitProblem);
 }
 
-// The first word that is no option is a command's name.
+// Finds the first word that is not an option. It is meant as a command's name.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];

@@ -78,7 +78,7 @@ ContainerKind container_kind(const ArchiveInput& input) {
       std::move(source).value(), archive::Check::kStructure, {}, archive::Prefix::kOptional);
   if (!opened.is_ok()) return ContainerKind::kOther;
   const archive::ZipReader& reader = *opened.value();
-  // Only programs can be without a folder around their records.
+  // Only exported programs can have records without a folder around them.
   if (!reader.prefix().empty() && module::is_package(reader)) return ContainerKind::kPackage;
   const bool is_program = module::is_exported_program(reader) && !reader.has("data.pkl");
   return is_program ? ContainerKind::kWeights : ContainerKind::kOther;

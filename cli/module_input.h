@@ -1,5 +1,5 @@
-// Reads the modules that the command line names: that of a module archive or a flatbuffer, or one
-// of a package.
+// Reads the modules that the command line names. A module is in a module archive, in a flatbuffer
+// or in a package.
 #pragma once
 
 #include <set>
@@ -14,9 +14,9 @@
 
 namespace tenon::cli {
 
-// Every message names the file.
+// Every error message of these functions names the file.
 
-// What a file with tensors is, as far as its records tell.
+// The kind of a file with tensors, as far as its records tell.
 enum class ContainerKind {
   kOther,
   kPackage,  // an archive of torch.package
@@ -26,9 +26,10 @@ ContainerKind container_kind(const ArchiveInput& input);
 Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input,
                                                  const module::ImportOptions& options);
 
-// `name` is the resource or the id of a module in a package. It is empty for a file that has one
-// module. If it does not fit the file, the error says what does. Of a package only the parts are
-// checked that this module needs, so that a good module can be taken out of a damaged package.
+// Imports a module. `name` is the resource or the id of a module in a package, and is empty for a
+// file with one module. If the name does not fit the file, the error says which names do. Only
+// those parts of a package are checked that this module needs, so that a good module can be taken
+// out of a damaged package.
 Result<Ref<module::Module>> import_input(const ArchiveInput& input, const std::string& name,
                                          const module::ImportOptions& options);
 // Gives the error for a module's name that was given for a file that is no package.

@@ -16,8 +16,8 @@ using share::NameKind;
 using share::NameReport;
 using share::NameState;
 
-// Who listens on a socket: /proc knows that socket by another number than the name's inode, so its
-// other end is asked.
+// Finds the process that listens on a socket. In /proc the socket has another number than the
+// name's inode, so this connects and asks the other end.
 pid_t lender_of(const std::string& path) {
   os::Waiter waiter({.timeout_ns = 0});
   Result<os::Fd> connected = os::connect_local(os::SocketKind::kPackets, path, &waiter);
@@ -33,7 +33,7 @@ Status add_others(const std::string& directory, std::vector<NameReport>* reports
   std::sort(known.begin(), known.end());
   return os::list_names(fd.get(), [&](const char* leaf) {
     if (std::binary_search(known.begin(), known.end(), leaf)) return true;
-    // Not opened: it is none of ours.
+    // The file is not opened, because it is neither Tenon's nor PyTorch's.
     Result<os::NameInfo> info = os::look_at_name(fd.get(), leaf);
     if (info.is_ok()) reports->push_back(share::report_unopened(leaf, info.value()));
     return true;
@@ -125,7 +125,7 @@ std::vector<Listed> add_holders(const std::string& directory, std::vector<NameRe
         pids.push_back(lender);
     }
     for (const pid_t pid : pids) {
-      // One that ended since holds nothing.
+      // A process that has ended since holds nothing.
       if (auto facts = os::process_facts(pid)) one.holders.push_back(std::move(*facts));
     }
     listed.push_back(std::move(one));

@@ -1,4 +1,4 @@
-// Names and what is known of each, as `ls`, `gc` and `inspect` show them.
+// Names and the facts about each, as `ls`, `gc` and `inspect` show them.
 #pragma once
 
 #include <string>
@@ -18,20 +18,20 @@ Colour state_colour(share::NameState state) noexcept;
 struct Listed {
   share::NameReport report;
   std::vector<os::ProcessFacts> holders;
-  uint64_t unreadable = 0;  // processes that could not be asked whether they hold it
+  uint64_t unreadable = 0;  // processes that could not be asked whether they hold the name
 };
 
-// As a handle would have it: "/leaf" in /dev/shm, else the path.
+// Gives a name as a handle has it: "/leaf" in /dev/shm, and otherwise the path.
 std::string name_text(const std::string& directory, const std::string& leaf);
 Json name_json(const std::string& directory, const share::NameReport& report);
 Json holders_json(const Listed& listed);
 
-// Every name of Tenon and PyTorch in the directory, sorted by name. `others`: also what other
-// programs have there.
+// Gives every name of Tenon and PyTorch in the directory, sorted by name. `others`: also the files
+// of other programs.
 Result<std::vector<share::NameReport>> collect_names(const std::string& directory,
                                                      const share::LookOptions& options,
                                                      bool others);
-// Who holds them, as far as /proc tells.
+// Adds the processes that hold each name, as far as /proc tells.
 std::vector<Listed> add_holders(const std::string& directory,
                                 std::vector<share::NameReport> reports);
 

@@ -15,7 +15,7 @@ namespace {
 
 bool g_colour = false;
 
-// The code point at `at` and how many bytes it takes; 0 bytes if it is not well-formed.
+// The code point at `at`, and its size in bytes. The size is 0 if it is not well-formed.
 struct Decoded {
   uint32_t point = 0;
   size_t nbytes = 0;
@@ -40,7 +40,8 @@ Decoded decode(std::string_view text, size_t at) noexcept {
   return {point, nbytes};
 }
 
-// Control characters, and the invisible ones that reorder or hide what stands around them.
+// Whether it is a control character, or an invisible character that reorders or hides the text
+// around it.
 bool is_harmful(uint32_t point) noexcept {
   struct Range {
     uint32_t first, last;
@@ -138,7 +139,7 @@ std::string size_text(uint64_t nbytes) {
     value /= 1024;
     ++unit;
   }
-  // One digit behind the point, but none where the number is whole.
+  // One digit after the point, and none if the number is whole.
   std::string text = format("%.1f", value);
   if (text.ends_with(".0")) text.erase(text.size() - 2);
   return text + " " + kUnits[unit];
@@ -168,7 +169,7 @@ std::vector<std::string> Table::lines() const {
       widths[i] = std::max(widths[i], columns_of(row[i].text));
   }
   const auto add_row = [&](const std::vector<Cell>& row) {
-    // What stands behind the last cell with text would only be blanks.
+    // Empty cells at the end of a row would only print blanks.
     size_t used = row.size();
     while (used > 0 && row[used - 1].text.empty()) --used;
     std::string line;
@@ -223,7 +224,7 @@ void print_json(const Json& json) {
 }
 
 void print_error(std::string_view text) {
-  // So that the two streams keep their order where they are one terminal.
+  // This keeps the order of the two streams if both go to one terminal.
   std::fflush(stdout);
   const std::string line = "tenon: " + safe_text(text) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -232,7 +233,7 @@ void print_error(std::string_view text) {
 void print_error(const Status& status) {
   std::string text = status.message();
   for (auto cause = status.info() ? status.info()->cause : nullptr; cause; cause = cause->cause) {
-    // A message mostly has its cause's words in it.
+    // Most messages contain the words of their cause.
     if (text.find(cause->message) == std::string::npos) text += ": " + cause->message;
   }
   print_error(text);

@@ -1,4 +1,5 @@
-// What every command prints with: colours, tables, units, and text that cannot harm a terminal.
+// The output functions of all commands: colours, tables, units, and text that cannot harm a
+// terminal.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ using Json = nlohmann::ordered_json;
 enum class Colour { kNone, kGreen, kYellow, kRed, kBlue, kBold };
 
 enum class ColourWish { kAuto, kAlways, kNever };
-// auto: on a terminal, unless NO_COLOR is set and not empty.
+// kAuto means colours on a terminal, unless NO_COLOR is set and not empty.
 void choose_colour(ColourWish wish);
 std::string paint(Colour colour, std::string_view text);
 
-// Well-formed, printable UTF-8 as it is; control and direction characters and stray bytes as \xNN,
-// since names and command lines are other people's. A backslash is doubled only where that is
-// needed to tell it from ours.
+// Makes a text safe for the terminal, because names and command lines come from other programs.
+// Well-formed, printable UTF-8 stays. Control and direction characters and stray bytes become \xNN.
+// A backslash is doubled only where it could be taken for one of these.
 std::string safe_text(std::string_view text);
-// At most `columns` wide, with an ellipsis where something is left out.
+// Cuts a text to at most `columns` columns, with an ellipsis if something is left out.
 std::string cut_text(const std::string& text, size_t columns);
 
 std::string size_text(uint64_t nbytes);                                      // "1.5 MiB"
@@ -40,13 +41,13 @@ class Table {
     bool right = false;
   };
   struct Cell {
-    std::string text;  // already safe
+    std::string text;  // safe_text() was applied already
     Colour colour = Colour::kNone;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   bool is_empty() const noexcept { return rows_.empty(); }
-  // Without newlines.
+  // The lines have no newlines.
   std::vector<std::string> lines() const;
   void print() const;
 
@@ -55,17 +56,17 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// Words on lines of the terminal's width (100 columns if there is none). The first line begins
-// where the caller stands, the others are indented. Ends with a newline.
+// Prints words in lines of the terminal's width (100 columns if there is no terminal). The first
+// line begins at the cursor, and the others are indented. The output ends with a newline.
 void print_wrapped(std::string_view text, size_t indent);
 
 void print_text(std::string_view text);
-// In ASCII, with \u escapes: names may be any bytes.
+// Prints ASCII with \u escapes, because names may contain any bytes.
 void print_json(const Json& json);
 void print_error(std::string_view text);  // "tenon: …" to stderr
 void print_error(const Status& status);
 Json status_json(const Status& status);
-// What could not be written to stdout, as when a disk is full.
+// Fails if something could not be written to stdout, for example because a disk is full.
 Status flush_output();
 
 }  // namespace tenon::cli

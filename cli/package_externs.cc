@@ -9,7 +9,7 @@ namespace {
 
 using module::PackageArchive;
 
-// Whether a Python module is extern, by itself or with the one that it is in.
+// Whether a Python module is extern, either itself or through its parent.
 bool is_extern(const PackageArchive& package, std::string_view module) {
   const std::vector<std::string>& externs = package.externs();
   return std::any_of(externs.begin(), externs.end(), [module](const std::string& name) {
@@ -17,7 +17,7 @@ bool is_extern(const PackageArchive& package, std::string_view module) {
   });
 }
 
-// "a.b" of "a/b/c.pkl".
+// Gives "a.b" for "a/b/c.pkl".
 std::string python_module_of(std::string_view record) {
   std::string name(record.substr(0, std::min(record.rfind('/'), record.size())));
   if (name.size() == record.size()) return {};

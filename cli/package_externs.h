@@ -1,5 +1,5 @@
-// What `tenon verify` finds wrong with the extern modules of a package: the Python modules that
-// PyTorch's PackageImporter takes from outside of it.
+// Checks the extern modules of a package for `tenon verify`. These are the Python modules that
+// PyTorch's PackageImporter imports from outside of the package.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tenon::cli {
 
-// Gives the reasons why PackageImporter refuses the package or its script modules. An error has no
-// name of the file.
+// Gives the reasons why PackageImporter would refuse the package or its script modules. The errors
+// do not name the file.
 std::vector<Status> check_extern_modules(const module::PackageArchive& package);
 
 }  // namespace tenon::cli

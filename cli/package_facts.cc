@@ -19,7 +19,7 @@ using archive::ZipReader;
 using archive::ZipRecord;
 using module::PackageArchive;
 
-// The damaged records by name: their bytes are not those that were written.
+// The damaged records by name. The bytes of such a record are not those that were written.
 using Damage = std::map<std::string, Status, std::less<>>;
 
 Damage find_damage(const ZipReader& container) {
@@ -93,7 +93,7 @@ class PackageGatherer {
     fact->modules = found.modules.size();
     fact->tensors = found.tensors.size();
     fact->oldest_pytorch = found.oldest_pytorch;
-    // Over one storage there may be tensors of two element types. It is one storage all the same.
+    // Tensors of two element types may share one storage, which counts once.
     std::map<const void*, uint64_t> own;
     for (const StorageFact& storage : found.storages)
       own[storage.key.object] = std::max(own[storage.key.object], storage.nbytes);
@@ -121,7 +121,7 @@ class PackageGatherer {
   PackageFacts* facts_;
   Damage damage_;
   std::set<std::string, std::less<>> told_;  // damaged records that the error of a module names
-  std::map<const void*, Met> met_;           // by storage
+  std::map<const void*, Met> met_;           // by the storage's bytes
 };
 
 Result<PackageFacts> open_facts(const ArchiveInput& input) {
@@ -137,7 +137,7 @@ void gather_code(PackageFacts* facts) {
   for (const ZipRecord& record : facts->container->records()) {
     if (!record.name.starts_with(folder) || !record.name.ends_with(".py")) continue;
     Result<std::string> text = facts->container->read_text(record);
-    // A module tells of code that cannot be read.
+    // If code cannot be read, the error of a module tells it.
     if (text.is_ok()) facts->code.push_back({std::string(record.name), std::move(text).value()});
   }
 }

@@ -26,7 +26,7 @@ bool is_terminal() {
   return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::string_view(term) != "dumb");
 }
 
-// A job in the background would draw into what the user types.
+// Whether this job runs in the background. There a bar would disturb the user's typing.
 bool is_in_background() {
   const pid_t foreground = tcgetpgrp(STDERR_FILENO);
   return foreground > 0 && foreground != getpgrp();

@@ -1,5 +1,5 @@
-// A bar on the terminal that shows how far a long write is. It appears on stderr after half a
-// second, and it goes when the write ends.
+// Progress is a bar on the terminal that shows the progress of a long write. It appears on stderr
+// after half a second, and disappears when the write ends.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace tenon::cli {
 
 class Progress {
  public:
-  // `what` is what the bar is about, such as a path. `expected_nbytes` may be a little wrong.
+  // `what` names the job, for example by a path. `expected_nbytes` may be approximate.
   Progress(std::string what, uint64_t expected_nbytes);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void add(uint64_t nbytes);
-  // Takes the bar away.
+  // Removes the bar.
   void clear();
 
  private:
@@ -24,9 +24,9 @@ class Progress {
 
   const std::string what_;
   const uint64_t expected_nbytes_;
-  const bool is_wanted_;  // stderr is a terminal that can take a line away
+  const bool is_wanted_;  // stderr is a terminal on which a line can be erased
   uint64_t done_ = 0;
-  int64_t next_ns_;  // no bar is drawn before
+  int64_t next_ns_;  // CLOCK_MONOTONIC; no bar is drawn before
   bool is_shown_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Arenas and leases in Prometheus' text exposition format, version 0.0.4.
+// Prints arenas and leases in Prometheus' text exposition format, version 0.0.4.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +21,7 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-// All samples of a metric stand together, under its name.
+// Prints all samples of a metric together, under its name, as the format demands.
 void print_metric(const char* name, const char* type, const char* help,
                   const std::vector<std::pair<std::string, std::string>>& samples) {
   if (samples.empty()) return;

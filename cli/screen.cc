@@ -19,7 +19,7 @@
 namespace tenon::cli {
 namespace {
 
-// The other screen without a cursor and without wrapping, and back.
+// The sequences that switch to the alternate screen, without cursor and wrapping, and back.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -49,14 +49,14 @@ Result<Screen> Screen::take() {
   if (sigprocmask(SIG_BLOCK, &wanted, &screen.mask_before_) != 0)
     return errno_status(errno, "blocking signals");
   screen.taken_ = true;
-  // Of the foreground only: whoever is in the background may not touch the terminal, and is stopped
-  // by the kernel for trying.
+  // This works in the foreground only. The kernel stops a background process that changes the
+  // terminal.
   if (isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &screen.before_) == 0) {
     termios now = screen.before_;
     now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     now.c_cc[VMIN] = 0;
     now.c_cc[VTIME] = 0;
-    now.c_cc[VSUSP] = _POSIX_VDISABLE;  // who is stopped here would leave the terminal as it is
+    now.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program would leave the terminal changed
     screen.keys_ = tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
   }
   print_text(kEnter);
@@ -80,7 +80,8 @@ Screen::~Screen() {
 }
 
 void Screen::draw(const std::vector<std::string>& lines) {
-  // Each line is overwritten and its rest cleared, then what is below: nothing flickers.
+  // Each line is overwritten and its rest cleared, then the part below is cleared. So nothing
+  // flickers.
   std::string text = "\x1b[H";
   const size_t rows = rows_of_terminal();
   for (size_t i = 0; i < std::min(lines.size(), rows); ++i) {

@@ -1,4 +1,4 @@
-// A terminal that a program takes over for a while, and leaves as it was.
+// Screen takes over the terminal for `tenon top`, and restores it in the end.
 #pragma once
 
 #include <signal.h>
@@ -16,20 +16,20 @@ namespace tenon::cli {
 
 class Screen {
  public:
-  // Standard output is a terminal that knows escape sequences.
+  // Whether standard output is a terminal that understands escape sequences.
   static bool is_there();
-  // The other screen, keys as they are typed (if standard input is a terminal), signals as events.
-  // Undone when it goes.
+  // Switches to the alternate screen, reads keys as they are typed (if standard input is a
+  // terminal), and turns signals into events. The destructor undoes all of this.
   static Result<Screen> take();
   Screen(Screen&& other) noexcept;
   Screen& operator=(Screen&&) = delete;
   ~Screen();
 
-  // As many of the lines as it has room for, each cut at its edge.
+  // Draws as many of the lines as the screen has room for, each cut at its edge.
   void draw(const std::vector<std::string>& lines);
   enum class Event { kTime, kQuit, kResized };
-  // Until that moment of CLOCK_MONOTONIC at most. Quit: the key q, the end of the input, or a
-  // signal that would end the program.
+  // Waits for an event until that moment of CLOCK_MONOTONIC. kQuit: the key q, the end of the
+  // input, or a signal that would end the program.
   Event wait_until(int64_t moment_ns);
 
  private:

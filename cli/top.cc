@@ -1,4 +1,4 @@
-// `tenon top`: who lends how much, and how fast.
+// `tenon top`: shows which processes lend how much, and how fast.
 #include <time.h>
 
 #include <algorithm>
@@ -23,14 +23,15 @@ namespace {
 using memory::ArenaOnBoard;
 using memory::LedgerOnBoard;
 
-// What a row had at the look before. A process's numbers are never used again, and its board's
-// beginning tells it from an older one of its pid.
+// The key under which the counts of a row are kept for the next look: pid, the beginning of the
+// board, and the number of the row in the process. Such a number is never used again. The beginning
+// distinguishes the board from an older one of the same pid.
 using Key = std::tuple<pid_t, int64_t, uint64_t>;
 using Counts = std::pair<uint64_t, uint64_t>;
 
 struct Look {
   Boards boards;
-  std::map<Key, Counts> before;  // blocks or leases, and their bytes, ever
+  std::map<Key, Counts> before;  // the total number of blocks or leases so far, and of their bytes
 };
 
 struct Rates {
@@ -59,7 +60,7 @@ struct ProcessLine {
 struct Picture {
   double seconds = 0;
   std::vector<ProcessLine> processes;  // the largest lender first
-  std::vector<LeaseLine> leases;       // likewise
+  std::vector<LeaseLine> leases;       // the largest lease first
 };
 
 Key key_of(const Board& board, uint64_t number) {
@@ -78,7 +79,7 @@ Look look() {
   return now;
 }
 
-// What was not there at the look before began since.
+// A row that the look before did not have began since then, so its counts start from 0.
 Rates rates_of(const Look& before, const Key& key, Counts now, double seconds) {
   const auto found = before.before.find(key);
   const Counts then = found == before.before.end() ? Counts{} : found->second;
@@ -253,7 +254,7 @@ void print_picture(const TopOptions& options, const Picture& picture, const Boar
   if (options.json && options.once) {
     print_json(json_of(picture, boards));
   } else if (options.json) {
-    // One document a line, for whoever reads them as they come.
+    // Prints one document a line, so that a reader can take each as it comes.
     print_text(json_of(picture, boards).dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
   } else {
     for (const std::string& line : lines_of(picture, boards)) print_text(line + "\n");
@@ -271,7 +272,7 @@ int print_again_and_again(const TopOptions& options) {
     sleep_until(before.boards.read_ns + interval_ns(options));
     Look now = look();
     print_picture(options, compare(before, now), now.boards);
-    // What cannot be written is told at the end.
+    // A failed write is reported at the end.
     if (options.once || std::fflush(stdout) != 0) return kExitOk;
     before = std::move(now);
   }
@@ -285,7 +286,7 @@ int draw_again_and_again(const TopOptions& options) {
   }
   Screen& screen = taken.value();
   Look before = look();
-  // Something at once, without rates.
+  // Shows a first picture at once, without rates.
   std::vector<std::string> lines = lines_of(compare(before, before), before.boards);
   while (true) {
     screen.draw(lines);

@@ -90,7 +90,7 @@ Json package_verdict_json(const std::string& path, const PackageFacts& facts) {
   return json;
 }
 
-// A module that is damaged harms no other, so each has a line of its own.
+// A damaged module does not affect others, so each has a line of its own.
 int verify_package(const std::string& path, const ArchiveInput& input, Json* all) {
   Result<PackageFacts> gathered = gather_package(input, archive::Check::kAll);
   if (!gathered.is_ok()) return report_failure(path, gathered.status(), all);
@@ -175,7 +175,7 @@ int verify(const std::string& path, Json* all) {
 
 }  // namespace
 
-// With --json one object for one file, and a list for several.
+// With --json, prints one object for one file, and a list for several.
 int run_verify(const VerifyOptions& options) {
   int code = kExitOk;
   Json list = Json::array();

@@ -52,14 +52,14 @@ std::string version_in(const ZipReader& container, const char* name) {
   const ZipRecord* const record = container.find(name);
   if (record == nullptr || record->nbytes > kMostNbytes) return {};
   Result<std::string> text = container.read_text(*record);
-  // A reader of the weights tells of a version that cannot be read.
+  // The reader of the weights reports a version that cannot be read.
   if (!text.is_ok()) return {};
   std::string version = std::move(text).value();
   version.erase(version.find_last_not_of(" \r\n") + 1);
   return version;
 }
 
-// The message of an error without the name of the file, which it may begin with.
+// Gives the message of an error without the name of the file, with which it may begin.
 std::string message_in(const ArchiveInput& input, const Status& status) {
   std::string message = of_file(input, status).message();
   const std::string label = input.shown + ": ";
@@ -90,7 +90,7 @@ Status read_unchecked(const ZipReader& reader, const ZipRecord& record) {
   return Status::ok();
 }
 
-// The damaged records. Their bytes are not the bytes that were written.
+// The damaged records. The bytes of such a record are not those that were written.
 class RecordDamage {
  public:
   void find(const ZipReader& reader) {
@@ -143,7 +143,7 @@ class WeightsGatherer {
     add_damage(damage);
   }
 
-  // The errors of `damage` that an error of a weight has.
+  // The errors of `damage` that an error of a weight repeats.
   const std::set<const Status*>& told() const noexcept { return told_; }
 
  private:
@@ -180,7 +180,7 @@ class WeightsGatherer {
     return damage.of(part.inner ? *part.inner : *facts_->container, slot.record);
   }
 
-  // Sparse tensors and those that are quantised per channel have records that no slot names.
+  // Whether the tensor has records that no slot names: it is sparse, or quantised per channel.
   static bool has_more_records(const value::TensorValue& tensor) {
     return tensor.layout() != value::TensorLayout::kStrided ||
            (tensor.quantizer() && tensor.quantizer()->scales);
@@ -214,7 +214,7 @@ class WeightsGatherer {
     }
   }
 
-  // Over one storage there may be tensors of two element types. It is one storage all the same.
+  // Tensors of two element types may share one storage, which counts once.
   size_t count_storage(const value::StorageValue& storage) {
     const auto [at, is_new] = numbers_.try_emplace(storage.key().object, facts_->storages.size());
     if (is_new)
@@ -233,12 +233,12 @@ class WeightsGatherer {
   const ArchiveInput& input_;
   const Contents& contents_;
   WeightsFacts* facts_;
-  std::map<const void*, size_t> numbers_;  // of storages
-  std::set<size_t> seen_;                  // slots that a weight names
+  std::map<const void*, size_t> numbers_;  // the numbers of the storages
+  std::set<size_t> seen_;                  // the slots that a weight names
   std::set<const Status*> told_;
 };
 
-// Adds the damaged records of which no other error tells. A weight reports each error in `told`.
+// Adds the damaged records that no other error names. A weight reports each error in `told`.
 void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage,
                        const std::set<const Status*>& told, WeightsFacts* facts) {
   std::set<std::string_view> names;
@@ -262,7 +262,7 @@ WeightsForm form_of(const ArchiveInput& input, const ZipReader& container) {
   return container.has(kFirstProgram) ? WeightsForm::kFirstArchive : WeightsForm::kPt2Archive;
 }
 
-// Opens a file whose weights cannot be read, for what its records tell.
+// Opens a file whose weights cannot be read, to get the facts that its records tell.
 Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& why_no_weights,
                                       Ref<archive::ZipSource> source) {
   if (input.is_flat_tensors()) return why_no_weights;

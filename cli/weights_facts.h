@@ -1,5 +1,6 @@
-// Gathers what `tenon inspect` and `tenon verify` tell of a file of weights, before anything is
-// printed. Such a file is an exported program (.pt2) or has ExecuTorch's flat tensors (.ptd).
+// Gathers the facts that `tenon inspect` and `tenon verify` print about a file of weights, before
+// anything is printed. Such a file is an exported program (.pt2) or has ExecuTorch's flat tensors
+// (.ptd).
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace tenon::cli {
 
 // The containers of docs/format/exported_program.md.
 enum class WeightsForm {
-  kPt2Archive,    // of today's PyTorch
-  kFirstArchive,  // of PyTorch 2.6
-  kFlatTensors,   // of ExecuTorch
+  kPt2Archive,    // the archives of current PyTorch
+  kFirstArchive,  // the archives of PyTorch 2.6
+  kFlatTensors,   // the files of ExecuTorch
 };
 
 struct WeightFact {
@@ -34,30 +35,30 @@ struct NestedArchive {
 
 struct WeightsFacts {
   WeightsForm form = WeightsForm::kPt2Archive;
-  std::string version;                // of the form, as the file has it; empty: it has none
-  Ref<archive::ZipReader> container;  // of a .ptd file: its segments
+  std::string version;  // the version of the form, as in the file; empty: the file has none
+  Ref<archive::ZipReader> container;  // for a .ptd file: its segments
   Status why_no_weights;              // ok: the lists of weights can be read
   std::vector<std::string> programs;
   std::vector<WeightFact> weights;
-  std::vector<StorageFact> storages;  // each of them once
+  std::vector<StorageFact> storages;  // each storage once
   std::vector<NestedArchive> nested;
-  std::vector<Status> wrong_records;  // damaged records of which no other error here tells
+  std::vector<Status> wrong_records;  // damaged records that no other error here names
   std::vector<std::string> warnings;
 
-  // The first error of all.
+  // The first of all errors.
   const Status& wrong() const noexcept;
 };
 
-// "12 records", or "3 segments" of a .ptd file.
+// Gives "12 records", or "3 segments" for a .ptd file.
 std::string weights_part_text(const WeightsFacts& facts);
 
 // Fails only if the file has no container that can be read. `check` kAll reads every record, which
 // finds those that are damaged. Every message names the file.
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check);
 
-// Gives the error for an option of `tenon inspect` that is for modules.
+// Gives the error for an option of `tenon inspect` that applies only to modules.
 Status refuse_weights_option(const ArchiveInput& input, const char* option);
-// Gives the error of a command that reads a module.
+// Gives the error of a command that can only read modules.
 Status refuse_weights_as_module(const ArchiveInput& input);
 
 }  // namespace tenon::cli

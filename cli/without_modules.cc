@@ -1,5 +1,5 @@
 // The commands that read module archives and files of torch.save, in a build without modules
-// (TENON_MODULES=OFF). Each says so, in the words of the library, and fails.
+// (TENON_MODULES=OFF). Each prints the library's message that modules are not built in, and fails.
 #include <tenon/archive.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `tenon export` has written, before anything is printed.
+// The result of `tenon export`, before anything is printed.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tenon::cli {
 
-// A resource of a package, and the file that its module is from.
+// A resource of a package, and the file from which its module comes.
 struct WrittenResource {
   std::string name;
   std::string from;
@@ -19,10 +19,10 @@ struct WrittenResource {
 struct Written {
   module::ExportReport report;
   std::vector<std::string> warnings;
-  std::vector<WrittenResource> resources;  // of a package
+  std::vector<WrittenResource> resources;  // for a package
 };
 
-// `tenon export --package`.
+// Does the work of `tenon export --package`.
 Result<Written> write_package(const ExportCommandOptions& options);
 
 }  // namespace tenon::cli

@@ -24,7 +24,8 @@
 #include "os/confine.h"
 #include "share/filename.h"
 
-// Confined, the leak checker cannot read what it needs, and says so with an exit status.
+// A confined process cannot read the files that the leak checker needs. The checker would report
+// this by the exit status.
 extern "C" const char* __lsan_default_options();
 extern "C" const char* __lsan_default_options() { return "detect_leaks=0"; }
 
@@ -63,12 +64,12 @@ struct Options {
   int64_t linger_ms = 500;
   bool own_folder = false;
   bool foreground = false;
-  std::optional<int> plan;  // of deposited messages to keep
+  std::optional<int> plan;  // the fd of the list of deposited messages to keep
 };
 
 struct Ask {
   Options options;
-  std::optional<int> exit_status;  // nothing to serve
+  std::optional<int> exit_status;  // set: the program ends with this status and serves nothing
 };
 
 std::optional<int64_t> parse_number(std::string_view text) {
@@ -207,7 +208,8 @@ int run(int count, char** words) {
 }  // namespace tenon::manager
 
 int main(int count, char** words) {
-  // Who started it may be gone before it prints, and clients that others sent may be there by then.
+  // The starter may be gone before this process prints the path, while clients that were sent by
+  // others may already be there.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return tenon::manager::run(count, words);

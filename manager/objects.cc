@@ -13,13 +13,14 @@ namespace tenon::manager {
 namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
-// It takes so much longer to look at a name than to note that a sender has left it.
+// A check of a name takes about this many times as long as noting that a sender has left the name.
 constexpr size_t kEndsPerLook = 8;
-// Two that look at one file disturb each other for some microseconds.
+// Two processes that check one file disturb each other for some microseconds.
 constexpr int64_t kSoonNs = 20 * kMillisecond;
-// Who registered a name and does not hold it yet is about to open it, or failed to.
+// A sender that registered a name and does not hold it is about to open it, or failed to.
 constexpr int64_t kOpeningNs = 1000 * kMillisecond;
-// At the end: once more for each that looked in the same moment.
+// At the end, a held name is checked this often, because another process that checks it holds it
+// for a moment.
 constexpr uint8_t kClosingTries = 3;
 constexpr int64_t kSlowestWatchedNs = 30'000 * kMillisecond;
 constexpr int64_t kSlowestBlindNs = 1000 * kMillisecond;
@@ -67,7 +68,7 @@ void Objects::enqueue(Entry* entry) {
   entry->queued = true;
 }
 
-// Something happened to it, so it is looked at soon and, if need be, soon again.
+// Something happened to the name, so it is checked soon, and if necessary soon again.
 void Objects::touch(Entry* entry) {
   entry->waits = 0;
   enqueue(entry);
@@ -89,7 +90,7 @@ void Objects::set_message(Entry* entry, bool message) noexcept {
   }
 }
 
-// What is known was of another file than the one that has, or will have, the name.
+// Forgets what is known of a file, because another file has the name now, or will have it.
 void Objects::forget_file(Entry* entry) noexcept {
   entry->device = 0;
   entry->inode = 0;
@@ -154,15 +155,15 @@ void Objects::subtract(SenderId sender, const std::string& leaf) {
   Entry* entry = place->second.get();
   Part* part = part_of(entry, sender);
   if (part == nullptr) {
-    // A child of fork lets go of what its parent registered. That it did keeps the sums right as
-    // long as the entry lives.
+    // A child of fork may deallocate a name that its parent registered. Its negative `net` keeps
+    // the sum right while the entry lives.
     if (senders_[sender].size() >= bounds_.names_per_sender) return;
     senders_[sender].insert(entry);
     entry->parts.push_back({sender, 0, 0, 0});
     part = &entry->parts.back();
   }
   --part->net;
-  // Only who opened it lets go of it.
+  // A sender deallocates only a file that it opened.
   if (part->unproven > 0) --part->unproven;
   if (part->net == 0) {
     senders_[sender].erase(entry);
@@ -252,8 +253,8 @@ void Objects::look(Entry* entry, int64_t now_ns) {
     erase(entry);
     return;
   }
-  // Somebody whom we do not know holds it, or will: the watch tells when that changes. Should it
-  // miss it, so does time.
+  // If no registered sender holds the file, an unknown process holds it or will. The watch reports
+  // when that changes. The timer is for a change that the watch misses.
   const bool by_strangers = std::none_of(entry->parts.begin(), entry->parts.end(),
                                          [](const Part& part) { return part.net > 0; });
   const int64_t slowest = closing_ ? kSoonNs : watch_ ? kSlowestWatchedNs : kSlowestBlindNs;
@@ -283,7 +284,7 @@ Objects::Found Objects::examine(Entry* entry, int64_t* later_ns) {
   const os::NameInfo& info = looked.value();
   if (info.kind != os::NameInfo::Kind::kFile || info.uid != uid_) return Found::kForeign;
   if (entry->inode == 0) {
-    // Nobody was seen to have anything to do with a file of this name.
+    // No sender was seen to use a file of this name.
     if (!entry->maker_known) return Found::kForeign;
     entry->inode = info.inode;
     entry->device = info.device;
@@ -297,8 +298,8 @@ Objects::Found Objects::examine(Entry* entry, int64_t* later_ns) {
   return Found::kHeld;
 }
 
-// Closing `fd` ends the lease. Without leases (alone false) only the count is left to go by, and it
-// must be 0 by all accounts.
+// Closing `fd` ends the write lease. Without leases (`alone` is false) only the count can be used,
+// and then the file must have no message in flight and no registered sender.
 Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_ns) {
   Result<share::FilenameHead> read = share::read_head(fd);
   const share::FilenameHead head = read.is_ok() ? read.value() : share::FilenameHead{};
@@ -313,7 +314,7 @@ Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_n
   const int64_t in_flight = int64_t{head.count} - left_behind;
   if (!alone && (in_flight > 0 || youngest_ns != INT64_MAX)) return Found::kHeld;
   if (closing_ && head.magic == share::kFilenameMagic) {
-    // Tenon's own files say themselves how long a message is waited for.
+    // The head of a file of Tenon's says how long a message is waited for.
     os::drop_lease(fd);
     share::LookOptions options;
     options.remove = true;

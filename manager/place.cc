@@ -22,7 +22,7 @@ namespace tenon::manager {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{2};
-constexpr int kLockRounds = 2500;  // 5 s: as long as a manager may take to end
+constexpr int kLockRounds = 2500;  // 5 s, which is the longest that a manager may take to end
 
 std::string temporary_folder() {
   for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {
@@ -31,8 +31,8 @@ std::string temporary_folder() {
   return "/tmp";
 }
 
-// The folder's name can be known beforehand: another user who made it first
-// could replace the socket that clients connect to.
+// The folder's name is predictable. Another user who made it first could replace the socket to
+// which clients connect.
 Status check_own_folder(const std::string& folder) {
   struct stat info{};
   if (::lstat(folder.c_str(), &info) != 0)
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Place>> Place::make() {
   constexpr const char* kPrefix = "/torch-shm-dir-";
   constexpr const char* kLeaf = "/manager.sock";
   const std::string folder = temporary_folder() + kPrefix;
-  // PyTorch copies the path into 108 bytes without looking.
+  // PyTorch copies the path into 108 bytes without checking its length.
   const bool fits =
       folder.size() + 6 + std::char_traits<char>::length(kLeaf) < share::kManagerPathNbytes;
   TENON_ASSIGN(const std::string made,
@@ -89,24 +89,26 @@ Result<std::unique_ptr<Place>> Place::make() {
   return place;
 }
 
-// Whoever has the lock may replace the socket, for who put it there is dead.
+// The holder of the lock may replace the socket, because the manager that made the socket is dead.
 Result<bool> Place::take_lock() {
   for (int round = 0; round < kLockRounds; ++round) {
     if (own_folder_ && ::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
       return errno_status(errno, "making " + folder_).with("path", folder_);
     if (own_folder_) {
       const Status checked = check_own_folder(folder_);
-      if (checked.code() == Code::kNotFound) continue;  // the manager before us just took it away
+      // the manager before this one has just removed it
+      if (checked.code() == Code::kNotFound) continue;
       TENON_TRY(checked);
     }
     lock_ = os::Fd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.is_open()) {
-      // The manager before us just took the folder away.
+      // The manager before this one has just removed the folder.
       if (errno == ENOENT && own_folder_) continue;
       return errno_status(errno, "opening " + lock_path()).with("path", lock_path());
     }
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
-      // Its name may be gone by now, or another file's: then another one's lock is the lock.
+      // The lock file may have been removed or replaced meanwhile. Then the lock on the new file
+      // counts.
       struct stat here{};
       struct stat named{};
       if (::fstat(lock_.get(), &here) == 0 && ::lstat(lock_path().c_str(), &named) == 0 &&
@@ -116,7 +118,7 @@ Result<bool> Place::take_lock() {
       continue;
     }
     if (is_served(socket_)) return false;
-    std::this_thread::sleep_for(kPause);  // one that starts or ends
+    std::this_thread::sleep_for(kPause);  // another manager starts or ends
   }
   return Status(Code::kTimeout,
                 format("another manager holds %s and does not listen", lock_path().c_str()))

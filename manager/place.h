@@ -1,5 +1,5 @@
-// Where the manager listens: a folder, a socket in it, and a lock that says who may put the socket
-// there.
+// Place is where the manager listens: a folder, a socket in it, and a lock. Only the manager that
+// holds the lock may create the socket.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace tenon::manager {
 
 class Place {
  public:
-  // As PyTorch's manager does it: a new folder where temporary files are, with a socket whose path
-  // PyTorch has room for.
+  // Makes a new folder in the folder for temporary files, as PyTorch's manager does, with a socket
+  // whose path fits into PyTorch's buffer.
   static Result<std::unique_ptr<Place>> make();
-  // A socket of this path. Null if another manager serves it. `own_folder`: the folder is made if
-  // need be, and goes with the manager.
+  // Takes a socket of this path. Null if another manager serves it. `own_folder`: the folder is
+  // made if necessary, and is removed with the place.
   static Result<std::unique_ptr<Place>> take(const std::string& socket, bool own_folder);
 
   const std::string& socket() const noexcept { return socket_; }
@@ -26,13 +26,13 @@ class Place {
   bool owns_folder() const noexcept { return own_folder_; }
   int listener() const noexcept { return listener_.get(); }
 
-  // Take the socket's path away so that nobody new can come, and give it back. What waits in the
-  // socket's queue stays there. Lets the kernel name this process, and not the one that began to
-  // listen, to those who connect.
+  // hide() renames the socket, so that no new client can connect, and show() undoes this.
+  // Connections in the socket's queue stay there. renew() calls listen() again, so that the kernel
+  // names this process to clients, and not its parent, which called listen() first.
   void renew() noexcept;
   bool hide() noexcept;
   bool show() noexcept;
-  // Everything goes: path, queue, folder, and last the lock.
+  // Removes everything: the path, the queue, the folder, and last the lock.
   void remove() noexcept;
 
  private:
@@ -45,7 +45,7 @@ class Place {
   std::string socket_;
   std::string folder_;
   bool own_folder_;
-  // Held as long as this manager lives: the kernel tells the next one when it is free.
+  // Held while this manager lives. The kernel frees the lock when the manager dies.
   os::Fd lock_;
   os::Fd listener_;
 };

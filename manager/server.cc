@@ -25,26 +25,26 @@ constexpr uint64_t kSignalsKey = 2;
 constexpr uint64_t kWatchKey = 3;
 constexpr uint64_t kStarterKey = 4;
 constexpr uint64_t kFirstClientKey = 16;
-// Keys of pidfds, and senders that are no process but a connection.
+// These bits mark the keys of pidfds, and the senders that are a connection and not a process.
 constexpr uint64_t kProcessBit = uint64_t{1} << 63;
 constexpr uint64_t kNamelessBit = uint64_t{1} << 62;
 
-// What one client gets done while the others wait.
+// The limits of one turn. In a turn one client is served while the others wait.
 constexpr size_t kMessagesPerTurn = 16;
 constexpr size_t kTurnNbytes = kMessagesPerTurn * share::kManagerMessageNbytes;
 constexpr size_t kLooksPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kEventsPerTurn = 64;
-// Answers for which a client leaves no room, before nothing more is read from it. PyTorch reads
-// each before it asks again.
+// If a client leaves this many bytes of answers unread, the server reads nothing more from it.
+// PyTorch reads each answer before it asks again.
 constexpr size_t kUnsentMost = 64 * share::kManagerReply.size();
 constexpr int64_t kNoFdPauseNs = 100 * kMillisecondNs;
-// While a message may be on its way to somebody who is no client yet, as long as PyTorch's manager
-// waits: four times the usual.
+// While a message may be on its way to a process that is no client yet, the server lingers four
+// times as long. PyTorch's manager waits this long.
 constexpr int64_t kMessageLingerFactor = 4;
 constexpr int64_t kFirstClientNs = 10'000 * kMillisecondNs;
 constexpr int64_t kClosingMostNs = 5'000 * kMillisecondNs;
-// Processes whose end is waited for while the last names are looked at.
+// The most processes whose end is awaited during the last checks.
 constexpr size_t kLeavingMost = 64;
 
 bool is_readable(int fd) noexcept {
@@ -113,8 +113,9 @@ int64_t Server::timeout_ns(int64_t now_ns) const noexcept {
   return next_ns == INT64_MAX ? -1 : std::max<int64_t>(next_ns - now_ns, 0);
 }
 
-// The names are settled first, in turns in which a new client is still welcome. Then the socket's
-// path goes, and only if nobody came before that is it the end.
+// Decides whether the server may end. The names are settled first, in turns in which a new client
+// is still accepted. Then the socket's path is hidden. It is the end only if no client came before
+// that.
 bool Server::is_over(int64_t now_ns) {
   if (quiet_since_ns_ == 0) return false;
   if (closing_since_ns_ == 0) {
@@ -141,7 +142,7 @@ void Server::handle(const os::Poller::Event& event) {
     case kSignalsKey: told_to_end_ = true; return;
     case kWatchKey: objects_->read_watch(); return;
     case kStarterKey:
-      // It will not come any more, so there is nothing to wait for beyond the usual.
+      // The starter has ended and will not connect, so only the usual time is waited.
       poller_.remove(starter_.get());
       starter_.reset();
       if (!met_client_) quiet_since_ns_ = os::monotonic_ns();
@@ -167,7 +168,7 @@ void Server::accept_clients() {
     Result<os::Fd> accepted = os::accept_local(place_->listener());
     if (!accepted.is_ok()) {
       if (accepted.status().code() == Code::kResourceExhausted && spare_pidfd()) continue;
-      // No fd is left, and who waits in the queue would make the listener ready for ever.
+      // No fd is left. A client that waits in the queue would make the listener ready for ever.
       pause_accepting(true);
       return;
     }
@@ -181,7 +182,8 @@ void Server::accept_clients() {
     Client& client = clients_[key];
     client.socket = std::move(socket);
     client.key = key;
-    // So that what it sends and does not live to see read is known for its own.
+    // The process is noted now, so that its messages are attributed to it even if it ends before
+    // they are read.
     static_cast<void>(meet(&client, peer.value().pid));
     met_client_ = true;
     quiet_since_ns_ = 0;
@@ -190,7 +192,8 @@ void Server::accept_clients() {
   }
 }
 
-// The end of a process that alone speaks on one connection shows there too.
+// Frees a pidfd. If a process is the only sender on one connection, its end shows as the end of
+// this connection too.
 bool Server::spare_pidfd() noexcept {
   if (!leaving_.empty()) {
     leaving_.erase(leaving_.begin());
@@ -215,7 +218,7 @@ void Server::serve(uint64_t key, const os::Poller::Event& event) {
     drop(key);
     return;
   }
-  // A hang-up counts once all that was sent before it has been read.
+  // A hang-up counts only when everything that was sent before has been read.
   if (event.hung_up || (event.readable && client->unsent_nbytes < kUnsentMost))
     static_cast<void>(read(client, kTurnNbytes));
 }
@@ -268,15 +271,15 @@ bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMes
   return objects_->add(sender, leaf, message->pid) && answer(client);
 }
 
-// Who does not read its answers is not read from: that blocks itself and costs its socket's
-// buffers.
+// Queues an answer. The server does not read from a client that does not read its answers. Such a
+// client blocks only itself, and costs its socket's buffers.
 bool Server::answer(Client* client) {
   if (client->is_deaf) return true;
   client->unsent_nbytes += share::kManagerReply.size();
   return send_answers(client);
 }
 
-// All answers are the same two bytes, so what is left of them is told by their number alone.
+// All answers are the same two bytes, so the number of unsent bytes tells what is left of them.
 bool Server::send_answers(Client* client) {
   while (client->unsent_nbytes > 0) {
     std::array<char, share::kManagerReply.size()> bytes = share::kManagerReply;
@@ -286,7 +289,8 @@ bool Server::send_answers(Client* client) {
     const os::Transfer sent = os::send_message(client->socket.get(), rest, {}, {});
     if (sent.error == EAGAIN) break;
     if (sent.error != 0) {
-      // It is gone. What it sent before is still to be read; its deallocations may be among that.
+      // The client is gone. Its earlier messages are still to be read, and deallocations may be
+      // among them.
       client->is_deaf = true;
       client->unsent_nbytes = 0;
       break;
@@ -301,8 +305,8 @@ bool Server::send_answers(Client* client) {
   return poller_.change(client->socket.get(), client->key, reads, waits).is_ok();
 }
 
-// The sender of what came from `client`. A pid of 0 is a process that the kernel cannot name here:
-// then it is the connection that ends.
+// Gives the sender of bytes that came from `client`. A pid of 0 is a process that the kernel cannot
+// name here. Then the connection is the sender.
 Server::SenderKey Server::meet(Client* client, pid_t pid) {
   const SenderKey key = pid > 0 ? static_cast<SenderKey>(pid) : kNamelessBit | client->key;
   if (client->halves.contains(key)) return key;
@@ -314,21 +318,21 @@ Server::SenderKey Server::meet(Client* client, pid_t pid) {
   leaving_.erase(key);
   errno = 0;
   sender.pidfd = os::open_pidfd(pid);
-  // It was gone before its message was read.
+  // The process ended before its message was read.
   if (!sender.pidfd.is_open() && errno == ESRCH) ended_.push_back(key);
-  // Without an fd for it its end is told by its connections'.
+  // If its pidfd cannot be watched, the end of its connections tells its end.
   if (sender.pidfd.is_open() &&
       !poller_.add(sender.pidfd.get(), kProcessBit | key, true, false).is_ok())
     sender.pidfd.reset();
   return key;
 }
 
-// All that it sent before it ended counts, so that is read first. No more than that: others may
-// write to the same socket without end.
+// All that a sender sent before it ended counts, so it is read first. Only the bytes that are there
+// now are read, because others may write to the same socket without end.
 void Server::sender_ended(SenderKey key) {
   const auto ended = [&] {
     const auto place = senders_.find(key);
-    // An event of earlier in this turn may be about another process of the same number.
+    // An earlier event in this turn may be about another process with the same pid.
     return place != senders_.end() &&
            (!place->second.pidfd.is_open() || is_readable(place->second.pidfd.get()));
   };
@@ -367,7 +371,8 @@ void Server::watch_leaving(SenderKey key, Sender* sender) noexcept {
     poller_.remove(sender->pidfd.get());
     kept = std::move(sender->pidfd);
   } catch (...) {
-    // No memory: the last names are looked at a few times, and no longer.
+    // There is no memory. Then the last checks are done a few times and do not wait for this
+    // process.
   }
 }
 

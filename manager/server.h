@@ -1,4 +1,5 @@
-// Clients, the processes behind them, and the loop that serves them all in turn.
+// Server knows the manager's clients and the processes behind them, and serves all of them in turn
+// in one loop. main.cc runs it.
 #pragma once
 
 #include <sys/types.h>
@@ -23,21 +24,22 @@ namespace tenon::manager {
 
 struct ServerOptions {
   int64_t linger_ns = 500'000'000;
-  pid_t starter = 0;  // whose first message is waited for; 0: unknown
+  pid_t starter = 0;  // the server waits for this process's first message; 0: unknown
 };
 
 class Server {
  public:
-  // All are borrowed.
+  // The pointers are borrowed.
   static Result<std::unique_ptr<Server>> create(Place* place, Objects* objects,
                                                 os::Fd ending_signals,
                                                 const ServerOptions& options);
-  // Until the last client has gone, or a signal came. The place is not listened on any more then.
+  // Serves until the last client has gone, or until a signal comes. After that, it accepts no more
+  // clients.
   void run();
 
  private:
-  using SenderKey = uint64_t;  // a pid, or a mark and the key of a connection
-  // What one sender has sent on one connection and is no whole message yet.
+  using SenderKey = uint64_t;  // a pid, or kNamelessBit and the key of a connection
+  // The beginning of a message that one sender has sent on one connection.
   struct Half {
     std::array<std::byte, share::kManagerMessageNbytes> bytes{};
     size_t nbytes = 0;
@@ -45,16 +47,16 @@ class Server {
   struct Client {
     os::Fd socket;
     uint64_t key = 0;
-    std::unordered_map<SenderKey, Half, KeyedHash> halves;  // for each sender that ever spoke on it
-    size_t unsent_nbytes = 0;                               // of answers; all answers are alike
+    std::unordered_map<SenderKey, Half, KeyedHash> halves;  // one for each sender on this socket
+    size_t unsent_nbytes = 0;  // bytes of answers that wait for room; all answers are equal
     bool waits_for_room = false;
-    bool is_read = true;   // but for its end
-    bool is_deaf = false;  // it has closed and gets no answers any more
+    bool is_read = true;   // whether the poller reports readability; hang-ups are always reported
+    bool is_deaf = false;  // it has closed, and gets no answers any more
   };
   struct Sender {
     SenderId id = 0;
     os::Fd pidfd;
-    std::vector<uint64_t> clients;  // keys
+    std::vector<uint64_t> clients;  // the keys of its connections
   };
   enum class Turn { kGoOn, kDropped };
 
@@ -66,7 +68,7 @@ class Server {
   bool spare_pidfd() noexcept;
   void handle(const os::Poller::Event& event);
   void serve(uint64_t key, const os::Poller::Event& event);
-  // At most `most` bytes, and fewer only if there are no more.
+  // Reads `most` bytes, or fewer if no more are there.
   Turn read(Client* client, size_t most);
   Turn take(Client* client, SenderKey sender, std::span<const std::byte> bytes);
   bool obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes,
@@ -90,15 +92,15 @@ class Server {
   os::Fd starter_;
   std::unordered_map<uint64_t, Client> clients_;
   std::unordered_map<SenderKey, Sender, KeyedHash> senders_;
-  std::vector<SenderKey> ended_;  // found so while something else was done
+  std::vector<SenderKey> ended_;  // senders whose end was found during another task
   // The pidfds of processes that have hung up and not ended. A process that ends closes its
-  // connection first and its files later.
+  // connection before its files.
   std::unordered_map<SenderKey, os::Fd, KeyedHash> leaving_;
   uint64_t next_key_;
   SenderId next_sender_ = 1;
-  int64_t quiet_since_ns_ = 0;    // no client since; 0: there are some
-  int64_t closing_since_ns_ = 0;  // the last looks are under way
-  int64_t accept_again_ns_ = 0;   // no fd was left for a client
+  int64_t quiet_since_ns_ = 0;    // since when there is no client; 0: there are clients
+  int64_t closing_since_ns_ = 0;  // since when the last checks run; 0: they do not
+  int64_t accept_again_ns_ = 0;   // when to accept again, after no fd was left; 0: accepting
   bool met_client_ = false;
   bool told_to_end_ = false;
 };

@@ -1,4 +1,4 @@
-// tenon/archive.h: modules that are written.
+// tenon/archive.h: the functions that write modules.
 #include <tenon/archive.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// tenon/archive.h: modules that are read.
+// tenon/archive.h: the functions that read modules.
 #include <tenon/archive.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ static_assert(static_cast<int>(Check::kStructure) == TENON_IMPORT_CHECK_STRUCTUR
 
 namespace {
 
-// What walks values uses the stack.
+// The greatest limit of depth, because the code that walks values is recursive.
 constexpr uint64_t kMostDepth = 1000;
 
 Status read_home(const tenon_import_options& given, ImportOptions* out) {
@@ -89,7 +89,7 @@ Status tenon::capi::read_import_options(const tenon_import_options* options, Imp
 
 namespace {
 
-// `import` gets the options.
+// Reads the options, and calls `import` with them.
 template <typename Import>
 tenon_status import_to(const tenon_import_options* options, tenon_module** out, tenon_error** err,
                        Import import) noexcept {

@@ -1,4 +1,4 @@
-// Options and reports that tenon/archive.h and tenon/package.h share.
+// Reads the options and writes the reports that tenon/archive.h and tenon/package.h share.
 #pragma once
 
 #include <tenon/archive.h>

@@ -86,7 +86,8 @@ tenon_status tenon_arena_stats_get(const tenon_arena* arena, tenon_arena_stats* 
     stats.bytes_peak = now.peak_nbytes;
     stats.blocks_live = now.live_blocks;
     stats.blocks_lent = now.lent_blocks;
-    // At most 2^40 bytes by default and 2^63 by choice: a double is exact enough for thousandths.
+    // An arena has at most 2^40 bytes by default and 2^63 by choice. A double is exact enough for
+    // thousandths of that.
     if (now.free_nbytes > 0) {
       const double share =
           static_cast<double>(now.largest_free_nbytes) / static_cast<double>(now.free_nbytes);

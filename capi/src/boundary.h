@@ -1,5 +1,6 @@
-// Between C++ and C: the only try/catch of the library (but for release paths that must not fail),
-// and how structs with a struct_size are read and written.
+// The boundary between C++ and C. boundary() turns every exception into an error for the C caller.
+// Only error.cc, which makes these errors, also catches exceptions in capi/. The rest of this file
+// reads and writes structs with a struct_size.
 #pragma once
 
 #include <tenon/error.h>
@@ -14,14 +15,14 @@
 
 namespace tenon::capi {
 
-// Publish a failure: returns its code and, if `err` is not null, makes *err. Needs no memory when
-// there is none.
+// Publishes a failure: returns its code and, if `err` is not null, sets *err. This works even if no
+// memory is left.
 tenon_status fail(const Status& status, tenon_error** err) noexcept;
 tenon_status fail_out_of_memory(tenon_error** err) noexcept;
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept;
 
 // Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish
-// });`. Whatever is thrown inside ends here.
+// });`. No exception leaves it.
 template <typename Body>
 tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   try {
@@ -40,9 +41,10 @@ inline Status check_argument(bool good, const char* what) {
   return good ? Status::ok() : Status(Code::kInvalidArgument, what);
 }
 
-// Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know
-// is zero. No member was added yet: none may be smaller. Into `out`, where it stays: a copy would
-// wait for the single members to be stored, in what is called for every block.
+// Reads a struct of the caller's. It may be larger than this version's (from a newer header) if the
+// rest is zero. It must not be smaller, because no member was added yet. The caller passes `out`,
+// and the result is not returned by value: a copy would wait for the stores to the single members,
+// and this runs for every block that is allocated.
 template <typename Struct>
 Status read_struct(const Struct* from, const char* name, Struct* out) {
   if (from == nullptr) {
@@ -79,8 +81,8 @@ Status check_output(const Struct* out, const char* name) {
   return Status::ok();
 }
 
-// After check_output. The caller's struct_size stays: a larger struct is one that a newer header
-// made, and its tail is not ours.
+// Call this after check_output(). The caller's struct_size stays. If it is larger, a newer header
+// made the struct, and its tail is left alone.
 template <typename Struct>
 void write_struct(Struct* out, Struct value) noexcept {
   value.struct_size = out->struct_size;

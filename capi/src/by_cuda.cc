@@ -51,7 +51,7 @@ static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) &&
 static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) &&
               kMemoryRoom == share::kMostCudaRouteNbytes);
 
-// A handle comes from elsewhere.
+// Reads a handle. It comes from another process, so it is checked.
 Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
   tenon_cuda_handle given{};

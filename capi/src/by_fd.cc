@@ -85,7 +85,7 @@ tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_op
     TENON_ASSIGN(const tenon::memory::Access claimed, read_access(given.access));
     const tenon::share::Claim claim{claimed, given.offset, given.nbytes, given.segment_nbytes};
     TENON_ASSIGN(Ref<Storage> opened, tenon::share::open_by_fd(given.fd, claim, how, nullptr));
-    // Only now: it stays the caller's whatever fails or throws.
+    // The fd is adopted last, so it stays the caller's if anything before fails or throws.
     tenon::os::Fd adopted((wanted.flags & TENON_OPEN_ADOPT_FD) != 0 ? given.fd : -1);
     adopted.mark_foreign();
     *out = handle<tenon_storage>(opened.detach());

@@ -1,4 +1,4 @@
-// Reading the options of lends and opens, which several topics take.
+// Reads the options of lends and opens, for several files of the boundary.
 #pragma once
 
 #include <tenon/by_fd.h>
@@ -10,7 +10,7 @@ namespace tenon::capi {
 
 Result<memory::Access> read_access(tenon_access access);
 Result<memory::Access> read_share_options(const tenon_share_options* options);
-// `flags` besides ADOPT_FD.
+// `flags` may have any flag of an opening except ADOPT_FD.
 Result<share::OpenOptions> read_open_flags(tenon_access access, uint32_t flags);
 
 }  // namespace tenon::capi

@@ -22,7 +22,7 @@ constexpr size_t kManagerRoom = sizeof(tenon_filename_handle::manager);
 constexpr size_t kNameRoom = sizeof(tenon_filename_handle::name);
 static_assert(kManagerRoom == share::kManagerPathNbytes && kNameRoom == share::kNameNbytes);
 
-// What waits for another process does so for 5 seconds unless it is told otherwise: the other side
+// A wait for another process lasts 5 seconds unless the caller says otherwise. The other side
 // answers at once or is in trouble.
 Result<os::Wait> read_wait_here(const tenon_wait* wait) {
   if (wait == nullptr) return os::Wait{.timeout_ns = 5'000'000'000};
@@ -58,7 +58,7 @@ Result<FilenameOptions> read_name_options(const tenon_filename_options* options)
   return result;
 }
 
-// A handle comes from elsewhere, and its arrays may lack the NUL.
+// Reads a handle. It comes from another process, so its arrays may lack the NUL.
 Result<NameClaim> read_name_handle(const tenon_filename_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
   tenon_filename_handle given{};

@@ -54,7 +54,7 @@ tenon_tensor* field_of(const tenon_composite_spec& spec, Part part) noexcept {
   return spec.*std::ranges::find(kPartFields, part, &PartField::part)->field;
 }
 
-// The numbers of a spec, where they are ones that the core's enums can hold.
+// Checks that the numbers of a spec are valid for the core's enums.
 Status check_numbers(const tenon_composite_spec& spec) {
   if (spec.layout < 0 || spec.layout > UINT8_MAX ||
       tenon::tensor::tensor_layout_name(static_cast<TensorLayout>(spec.layout)) == nullptr) {

@@ -27,7 +27,7 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
                               TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
-    // Else whoever forgot the flag would let everybody in.
+    // Without this check, a caller that forgot the flag would accept every peer.
     TENON_TRY(
         check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
     ConnectionOptions how;

@@ -1,4 +1,4 @@
-// A CUDA event that is counted: what stands behind a tenon_cuda_event.
+// CudaEvent is the object behind a tenon_cuda_event: a CUDA event with a reference count.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// What a ticket can have at the most: more than any that Tenon writes.
+// The most bytes of a ticket: more than any ticket that Tenon writes.
 constexpr size_t kMostTicketNbytes = size_t{128} << 20;
 constexpr uint64_t kMostPidfds = 1024;
 
@@ -207,7 +207,8 @@ tenon_status tenon_deposit_hand_over(const tenon_keep_options* options, size_t* 
     how.relatives = {given.pidfds, static_cast<size_t>(given.n_pidfds)};
     tenon::os::Fd family;
     if (given.family != nullptr) {
-      // Opened anew: a lock of the keeper's own must not be that of this process and its children.
+      // The file is opened anew, because the keeper's lock must not be shared with this process and
+      // its children.
       TENON_ASSIGN(family, tenon::os::open_name(AT_FDCWD, given.family, false));
       how.family = family.get();
     }

@@ -73,7 +73,7 @@ tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32
     TENON_ASSIGN(auto message,
                  tenon::tensor::open_descriptor({static_cast<const std::byte*>(bytes), nbytes},
                                                 {fds, n_fds}, how));
-    // Only now, and nothing can fail any more: they were the caller's until here.
+    // The fds are adopted last, when nothing can fail any more. Until here they are the caller's.
     for (size_t i = 0; i < adopted.capacity() && i < n_fds; ++i)
       adopted.emplace_back(fds[i]).mark_foreign();
     *out = handle<tenon_message>(message.release());

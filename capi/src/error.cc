@@ -30,7 +30,8 @@ static_assert(static_cast<int32_t>(Code::kOk) == TENON_OK &&
               static_cast<int32_t>(Code::kIo) == TENON_IO &&
               static_cast<int32_t>(Code::kInternal) == TENON_INTERNAL);
 
-// What an error looks like when there is no memory for one: immortal, told apart by its address.
+// The error for the case that no memory is left for one. It is never destroyed, and is recognised
+// by its address.
 tenon_error* out_of_memory() noexcept { return &immortal<tenon_error>(); }
 
 std::unique_ptr<tenon_error> make_error(ErrorInfoRef info) {

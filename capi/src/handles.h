@@ -1,5 +1,5 @@
-// Which C++ object stands behind each handle of the C API. All casts of the boundary are in this
-// file.
+// Says which C++ object is behind each handle of the C API. object() and handle() convert between
+// the two. Only arrays of handles are cast elsewhere.
 #pragma once
 
 #include <tenon/tenon.h>
@@ -44,7 +44,8 @@ struct ObjectOf<tenon_cuda_arena> {
 };
 template <>
 struct ObjectOf<tenon_weak> {
-  // The same object, counted weakly: a weak reference needs no memory and cannot fail.
+  // The same object with a weak count, so a weak reference needs no memory and its making cannot
+  // fail.
   using Type = storage::Storage;
 };
 template <>

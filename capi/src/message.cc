@@ -68,7 +68,7 @@ const char* tenon_message_name(const tenon_message* message, size_t index) noexc
 tenon_tensor* tenon_message_find(const tenon_message* message, const char* name) noexcept {
   if (message == nullptr || name == nullptr) return nullptr;
   const Message::Item* found = nullptr;
-  // The index may need memory; without it the tensor is as good as not there.
+  // The index may need memory. If there is none, the tensor counts as not found.
   (void)boundary(nullptr, [&]() -> Status {
     found = object(message)->find(name);
     return Status::ok();
@@ -84,7 +84,7 @@ tenon_status tenon_message_get_views(const tenon_message* message, tenon_tensor_
         check_argument(n <= object(message)->items().size(), "the message has fewer tensors"));
     if (n == 0) return Status::ok();
     TENON_TRY(check_output(out, "tenon_tensor_view"));
-    // A caller of a newer header has a larger struct.
+    // A caller with a newer header has a larger struct.
     const size_t size = out->struct_size;
     auto* at = reinterpret_cast<std::byte*>(out);
     for (size_t i = 0; i < n; ++i, at += size) {

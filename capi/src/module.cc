@@ -1,4 +1,4 @@
-// tenon/module.h: a module's life, and what is added to it.
+// tenon/module.h: the functions that make modules and add to them.
 #include <tenon/module.h>
 
 #include <string>
@@ -21,7 +21,8 @@ using tenon::value::ValueRef;
 
 namespace {
 
-// In source that a call brings nothing was damaged on the way: the call is wrong.
+// Turns CORRUPT into INVALID_ARGUMENT. Source that the caller passes was not damaged in a file, so
+// the call is wrong.
 Status of_given_source(const Status& status) {
   if (status.code() != Code::kCorrupt) return status;
   return Status(Code::kInvalidArgument, status.message()).with_details_of(status);

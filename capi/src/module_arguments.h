@@ -1,4 +1,4 @@
-// Arguments that several functions of module.h take.
+// Reads arguments that several functions of module.h take.
 #pragma once
 
 #include <tenon/module.h>
@@ -11,12 +11,12 @@
 
 namespace tenon::capi {
 
-// NULL stands for None.
+// Gives the value None for NULL.
 inline value::ValueRef value_or_none(tenon_value* value) {
   return value == nullptr ? value::Value::none() : value::ValueRef::share(object(value));
 }
 
-// Null for NULL.
+// Gives null for NULL.
 inline Result<value::TypeRef> type_or_null(const char* type) {
   if (type == nullptr) return value::TypeRef();
   TENON_ASSIGN(const std::string_view text, read_text(type, "type"));

@@ -1,4 +1,4 @@
-// tenon/module.h: members that are replaced and removed.
+// tenon/module.h: the functions that replace and remove members.
 #include <tenon/module.h>
 
 #include <memory>
@@ -98,7 +98,7 @@ tenon_status tenon_module_load(tenon_module* module, const char* const* paths,
     options.allow_missing = (flags & TENON_LOAD_ALLOW_MISSING) != 0;
     options.allow_unexpected = (flags & TENON_LOAD_ALLOW_UNEXPECTED) != 0;
     options.check_only = (flags & TENON_LOAD_CHECK_ONLY) != 0;
-    // Before anything is changed: afterwards nothing may fail.
+    // These are allocated before anything is changed, because nothing may fail afterwards.
     auto are_missing = std::make_unique<NameList>();
     auto are_unexpected = std::make_unique<NameList>();
     LoadReport report;

@@ -1,4 +1,5 @@
-// tenon/module.h: the lists that looking at a module gives.
+// tenon/module.h: the lists of members, names and files, which functions of module.h, archive.h,
+// package.h and weights.h give.
 #include "module_lists.h"
 
 #include <tenon/module.h>

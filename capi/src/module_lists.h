@@ -1,4 +1,4 @@
-// What stands behind the lists of module.h: everything in them is their own.
+// The objects behind the lists of module.h. A list owns all of its content.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tenon::capi {
 struct MemberList {
   struct Entry {
     module::Member member;
-    std::string type;  // as text
+    std::string type;  // member.type as text
   };
   std::vector<Entry> entries;
 };

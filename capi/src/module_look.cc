@@ -1,4 +1,4 @@
-// tenon/module.h: what a module has.
+// tenon/module.h: the functions that look at a module.
 #include <tenon/module.h>
 
 #include <memory>
@@ -34,7 +34,7 @@ tenon_member_list* new_list(std::vector<Member> members) {
   return handle<tenon_member_list>(list.release());
 }
 
-// `look` gives a list's content.
+// Makes a list. `look` gives its content.
 template <typename Look>
 tenon_status look_at_members(const tenon_module* module, tenon_member_list** out, tenon_error** err,
                              Look look) noexcept {

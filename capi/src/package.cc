@@ -80,7 +80,7 @@ Status read_package_options(const tenon_package_options* options, PackageRequest
   return check_argument(!out->options.archive_name.empty(), "archive_name is empty");
 }
 
-// `list` fills in the names.
+// Makes a list of names. `list` fills it.
 template <typename List>
 tenon_status list_names(const tenon_package* package, tenon_name_list** out, tenon_error** err,
                         List list) noexcept {

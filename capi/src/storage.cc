@@ -116,8 +116,8 @@ void tenon_storage_release(tenon_storage* storage) noexcept {
 
 const void* tenon_storage_data(const tenon_storage* storage) noexcept {
   if (storage == nullptr || object(storage)->is_dropped()) return nullptr;
-  // The reference is const, as the bytes are; that the address is known is no change of the
-  // storage.
+  // The argument is const because the bytes are. Remembering the address does not change the
+  // storage for its users.
   tenon::share::remember_address(const_cast<Storage*>(object(storage)));
   return object(storage)->data();
 }
@@ -127,8 +127,8 @@ tenon_status tenon_storage_at(const void* address, uint64_t nbytes, tenon_storag
   return boundary(err, [&]() -> Status {
     Ref<Storage> storage = tenon::share::find_storage_at(address, nbytes);
     if (!storage) {
-      // PyTorch's tensors are looked up one by one, most of them in vain: a text that nobody reads
-      // would take most of the time.
+      // Callers look up the tensors of PyTorch one by one, and most are not found. Making a message
+      // that nobody reads would take most of the time.
       if (err == nullptr) return Status(tenon::Code::kNotFound, std::string());
       return Status(tenon::Code::kNotFound,
                     tenon::format("no storage of this process has the %llu bytes at %p: the "
@@ -171,7 +171,7 @@ tenon_device tenon_storage_device(const tenon_storage* storage) noexcept {
 }
 
 tenon_status tenon_device_check_host(tenon_device device, tenon_error** err) noexcept {
-  if (device.type == 0) return TENON_OK;  // of no storage
+  if (device.type == 0) return TENON_OK;  // the device of a NULL storage
   return boundary(err, [&] { return tenon::storage::check_host({device.type, device.id}); });
 }
 

@@ -1,4 +1,4 @@
-// What tensor.cc and message.cc both tell about a tensor.
+// Fills in the view of a tensor, for tensor.cc and message.cc.
 #pragma once
 
 #include <tenon/tensor.h>

@@ -1,4 +1,4 @@
-// Text that comes in and goes out: rule 7 of tenon.h.
+// Reads and writes the text of C callers (rule 7 of tenon.h).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline Result<std::string_view> read_text(const char* text, const char* name) {
   return whole;
 }
 
-// As much as there is room for, and the whole length.
+// Writes as much of the text as there is room for, and sets *nbytes to the whole length.
 inline Status publish_text(std::string_view text, char* out, size_t capacity, size_t* nbytes) {
   TENON_TRY(check_argument(out != nullptr || capacity == 0, "out is NULL"));
   if (capacity > 0) {

@@ -66,7 +66,7 @@ Result<std::string> class_name_of(const char* class_name) {
   return type->class_name();
 }
 
-// Null for NULL.
+// Gives null for NULL.
 Result<TypeRef> type_of_kind(const char* text, TypeKind kind, const char* wanted) {
   if (text == nullptr) return TypeRef();
   TENON_ASSIGN(TypeRef type, Type::parse(text));
@@ -213,7 +213,8 @@ tenon_status tenon_value_type(const tenon_value* value, char* out, size_t capaci
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     Result<TypeRef> type = tenon::value::type_of(*object(value));
     if (type.is_ok()) return publish_text(type.value()->print(), out, capacity, nbytes);
-    // A class name that is none came from a file; what is too large for a type is a tuple.
+    // Two kinds of values have no type: one whose class name, from a file, is not valid, and a
+    // tuple that is too large for a type.
     const std::string_view class_name = tenon_value_class_name(value);
     return publish_text(class_name.empty() ? "tuple" : class_name, out, capacity, nbytes);
   });

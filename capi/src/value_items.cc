@@ -1,4 +1,4 @@
-// tenon/value.h: what is in a value.
+// tenon/value.h: the functions that look into a value.
 #include <tenon/value.h>
 
 #include <string>

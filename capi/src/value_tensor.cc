@@ -1,4 +1,4 @@
-// tenon/value.h: tensors in values, and what a tenon_tensor has no word for.
+// tenon/value.h: tensors in values, including those that no tenon_tensor can describe.
 #include <tenon/value.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Status check_tensor(const tenon_value* value, bool has_out) {
                         tenon::value::value_kind_name(object(value)->kind()))};
 }
 
-// Null for NULL.
+// Gives null for NULL.
 Result<TensorValueRef> part_of(const tenon_value* value, const char* name) {
   if (value == nullptr) return TensorValueRef();
   if (!object(value)->is(ValueKind::kTensor))
@@ -62,7 +62,8 @@ Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const St
   uint64_t numel = spec.storage_numel;
   Ref<Storage> bytes;
   if (spec.storage == nullptr && numel == 0 && device == "meta") {
-    // PyTorch 2.15 refuses a tensor on meta whose storage is too short, though there are no bytes.
+    // PyTorch 2.15 refuses a tensor on meta whose storage is too short, although there are no
+    // bytes.
     numel = tenon::value::needed_numel(type, strided).value_or(0);
   } else if (spec.storage != nullptr) {
     bytes = Ref<Storage>::share(object(spec.storage));

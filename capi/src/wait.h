@@ -1,4 +1,4 @@
-// Reading a tenon_wait.
+// Reads a tenon_wait.
 #pragma once
 
 #include <tenon/wait.h>
